@@ -1,0 +1,1 @@
+"""Signatures, bands and the engine that turns observations into findings."""

@@ -1,0 +1,1 @@
+"""Logs and counters, read as they are: sources, format packs, block scanning."""
