@@ -1,0 +1,144 @@
+"""The values that flow from sources to rules: stamps, observations, records, spans.
+
+Observations cross process boundaries by the hundred thousand, so in transit they are plain tuples whose first
+item is a code (`SAMPLE`, `LEG`, ...); the type aliases below say what each position holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+
+class Severity(StrEnum):
+    """How bad a value or a finding is; `rank` orders them."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+    @property
+    def rank(self) -> int:
+        """0 (info) to 2 (critical)."""
+        return {"info": 0, "warning": 1, "critical": 2}[self.value]
+
+
+class TimeBase(StrEnum):
+    """What the times of a run are seconds of."""
+
+    WALL = "wall"
+    """Seconds since 1970 by the clock in the log lines."""
+    MONOTONIC = "monotonic"
+    """Seconds of a process's monotonic clock (`t=` fields)."""
+    NONE = "none"
+    """No clock anywhere: lines are ordered, durations still count."""
+
+
+class Ref(NamedTuple):
+    """Where a line stands: source index, line number (from 1), byte offset of its first byte."""
+
+    source: int
+    line: int
+    offset: int
+
+
+# --- stamps: what a line's own clock says, before date, year or offset are known ------------------------------
+EPOCH = 0
+"""Seconds since 1970."""
+YEARLESS = 1
+"""Month, day and time: seconds since 1 January of a leap year."""
+DAYTIME = 2
+"""Seconds since midnight."""
+LOCAL = 3
+"""Date and time without an offset: seconds since 1970 as if the zone were UTC."""
+
+Stamp = tuple[int, float]
+"""(EPOCH | YEARLESS | DAYTIME | LOCAL, seconds)."""
+
+# --- observations --------------------------------------------------------------------------------------------
+SAMPLE = 0
+"""(SAMPLE, metric: str, value: float in the metric's unit, group: str)."""
+LEG = 1
+"""(LEG, trace: str, leg: str, fields: dict[str, float | str]): one of the five lines of a weight update."""
+SPAN = 2
+"""(SPAN, kind: str, duration_s: float, lead_s: float, key: str, fields): began lead_s before the line's time."""
+OPEN = 3
+"""(OPEN, kind: str, key: str, fields): something began at the line's time."""
+CLOSE = 4
+"""(CLOSE, kind: str, key: str, fields): it ended at the line's time."""
+STEP = 5
+"""(STEP, component: str, step: int, duration_s: float | None): progress was made."""
+MARK = 6
+"""(MARK, name: str, count: float, group: str): something countable happened."""
+
+Observation = tuple[Any, ...]
+
+Fields = dict[str, float | str]
+
+Record = tuple[int, int, int, Stamp | None, float | None, list[Observation], str]
+"""One recognised line: (pattern index, line number from 1, byte offset, stamp or None when the line has no clock of
+its own, monotonic `t=` seconds or None, observations, text without escape sequences)."""
+
+LEGS = ("client.send", "server.recv", "rpc.start", "rpc.done", "client.done")
+"""The legs of a weight update in the order in which they happen."""
+
+
+@dataclass(slots=True)
+class Span:
+    """Something with a beginning and an end, in seconds of the run's time base.
+
+    `start` and `end` are None where no clock says when; `duration_s` is then still the duration that a line
+    reported. `seq` orders spans as their lines were read.
+    """
+
+    kind: str
+    key: str
+    seq: int
+    source: int
+    start: float | None = None
+    end: float | None = None
+    duration_s: float | None = None
+    fields: Fields = field(default_factory=dict)
+    refs: list[tuple[Ref, str]] = field(default_factory=list)
+    """The lines that say so, with their text: evidence."""
+
+
+@dataclass(slots=True)
+class Update(Span):
+    """One weight update: up to five legs of one trace, over one or two logs.
+
+    Durations are milliseconds as reported by the lines or derived from them (`queue = wall - rpc`); a leg that no
+    line told stays None.
+    """
+
+    op: str = "update_weights"
+    send_t: float | None = None
+    """Monotonic seconds of the client at `client.send`."""
+    recv_t: float | None = None
+    """Monotonic seconds of the server at `server.recv`."""
+    rpc_start_t: float | None = None
+    rpc_done_t: float | None = None
+    done_t: float | None = None
+    wall_ms: float | None = None
+    rpc_ms: float | None = None
+    queue_ms: float | None = None
+    client: int | None = None
+    """Source index of the client's lines."""
+    server: int | None = None
+    """Source index of the server's lines."""
+    legs: int = 0
+    """Bit i is set when LEGS[i] was seen."""
+
+    @property
+    def complete(self) -> bool:
+        """All five legs were seen."""
+        return self.legs == 0b11111
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A stretch in which a source printed no timed line: seconds of the run's time base."""
+
+    start: float
+    end: float

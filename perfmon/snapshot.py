@@ -1,0 +1,189 @@
+"""The frozen picture that every reader shares: screen, reports, exporters, recordings.
+
+Times are seconds of event time since `run.start`; durations and shares say their unit in the name. Shares are
+fractions of 1 (except metric values in `%`, which are percentages).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .model import Severity, TimeBase
+from .stats import Summary
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SourceInfo:
+    """One log that was read, and what came of it."""
+
+    spec: str
+    format: str
+    """Packs that recognised lines, joined by `+`; `unknown` when none did."""
+    bytes: int
+    lines: int
+    events: int
+    """Lines that a pattern recognised."""
+    skipped: int
+    """Recognised lines whose values could not be used (absurd values, cut lines)."""
+    errors: int
+    first_s: float | None
+    last_s: float | None
+    notes: tuple[str, ...] = ()
+    """What was lost or odd: truncated archive, capped lines, undecodable bytes."""
+    patterns: Mapping[str, int] = field(default_factory=dict)
+    """Lines per `pack/pattern`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """The observed window."""
+
+    start: float
+    end: float
+    wall_s: float
+    time_base: TimeBase
+    sources: tuple[SourceInfo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceLine:
+    """A line that a finding rests on."""
+
+    source: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionState:
+    """One condition of a signature with the values that were met; `held` is None when it could not be observed."""
+
+    text: str
+    held: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A signature that was recognised, with its cost and its proof."""
+
+    signature: str
+    title: str
+    severity: Severity
+    state: str
+    """pending, firing, resolving or resolved (acked, silenced and inhibited are laid over it live)."""
+    identity: Mapping[str, str]
+    first_s: float
+    last_s: float
+    count: int
+    lost_s: float
+    lost_share: float
+    sentence: str
+    advice: tuple[str, ...]
+    evidence: tuple[EvidenceLine, ...]
+    confidence: float
+    """Share of the signature's conditions that hold."""
+    conditions: tuple[ConditionState, ...] = ()
+    confused_with: tuple[str, ...] = ()
+    explained_by: str | None = None
+    """The signature of the finding that explains this one, when there is one (it is then inhibited)."""
+    unseen: tuple[str, ...] = ()
+    """What would raise the confidence ("no inference log: the server side is inferred")."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """A share of the window; the entries of a ledger sum to its wall time."""
+
+    cause: str
+    lost_s: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The one answer."""
+
+    signature: str
+    title: str
+    severity: Severity
+    sentence: str
+    lost_s: float
+    lost_share: float
+    confidence: float
+    chain: tuple[str, ...] = ()
+    """Signature ids from the symptom to the root cause, when more than one explains the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricStats:
+    """A metric over the window."""
+
+    name: str
+    unit: str
+    summary: Summary
+    last: float
+    band: str | None
+    """Band of the worst share: critical when any sample was, else warning, else good; None without bands."""
+    band_shares: Mapping[str, float]
+    good: float | None = None
+    critical: float | None = None
+    """Limits of the band table; `good` is where warning begins."""
+    bands_from: str = ""
+    """Where the limits come from: seeds, facts, a user file, calibration."""
+    series: tuple[tuple[float, float], ...] = ()
+    """(seconds since run.start, value), thinned to at most a few thousand points, for plots and sparklines."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineRow:
+    """One weight update, generation batch, checkpoint write or wait."""
+
+    start_s: float
+    end_s: float
+    kind: str
+    """weight-update, generation-batch, checkpoint-write, checkpoint-wait, ..."""
+    key: str
+    """Trace id, step or "" """
+    fields: Mapping[str, float | str]
+    overlaps: tuple[str, ...] = ()
+    """`kind key` of the rows that share time with this one."""
+    evidence: tuple[EvidenceLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClockOffset:
+    """A server's monotonic clock against its client's: add `offset_s` to the client's to get the server's."""
+
+    source: str
+    offset_s: float
+    uncertainty_s: float
+    traces: int = 0
+    contradictory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that is known at one instant."""
+
+    version: str
+    run: RunInfo
+    verdict: Verdict | None
+    findings: tuple[Finding, ...]
+    ledger: tuple[LedgerEntry, ...]
+    metrics: Mapping[str, MetricStats]
+    traces_complete: int
+    traces_partial: int
+    clock_offsets: tuple[ClockOffset, ...]
+    skew_detected: bool
+    timeline: tuple[TimelineRow, ...] = ()
+    slowest: tuple[TimelineRow, ...] = ()
+    """Up to ten weight updates, slowest first."""
+    summary: str = ""
+    """One sentence: the verdict's, or "No bottleneck found" with what was and was not observed."""
+    unseen: tuple[str, ...] = ()
+    """Signals that were not observed, and what they would tell."""
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """What the byte budget thinned out, by kind."""

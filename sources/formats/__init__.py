@@ -1,0 +1,1 @@
+"""Format packs: what real systems print, as data (`*.toml`), and the code that loads and compiles it."""

@@ -1,0 +1,234 @@
+"""Reads format packs from TOML; a mistake is told with file, key and what was expected."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from perfmon.errors import DataFileError
+
+from .schema import STYLES, Emit, Header, Pack, Pattern, Sample
+from .stamps import time_regex
+
+BUILTIN = Path(__file__).parent
+_KINDS = ("metric", "leg", "span", "open", "close", "step", "mark")
+_EMIT_KEYS = frozenset(
+    (*_KINDS, "field", "unit", "scale", "over", "group", "duration", "lead", "key", "as", "keep", "when", "component")
+)
+_UNITS = ("", "us", "ms", "s", "m", "h", "ratio", "%", "duration")
+
+
+class Table:
+    """A TOML table that knows its file and key, so that each wrong value can be named."""
+
+    def __init__(self, file: str, key: str, data: Mapping[str, Any]) -> None:
+        self.file, self.key, self.data = file, key, data
+
+    def wrong(self, name: str, expected: str) -> DataFileError:
+        """The error for one key."""
+        return DataFileError(self.file, f"{self.key}.{name}".lstrip("."), expected)
+
+    def only(self, allowed: Iterable[str]) -> None:
+        """Raises for a key that nobody reads: a typo would else change nothing, silently."""
+        known = frozenset(allowed)
+        for name in self.data:
+            if name not in known:
+                raise self.wrong(name, f"unknown key, expected one of {', '.join(sorted(known))}")
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A string; required when there is no default."""
+        value = self.data.get(name, default)
+        if not isinstance(value, str):
+            raise self.wrong(name, "expected a string" if name in self.data else "missing, expected a string")
+        return value
+
+    def number(self, name: str, default: float) -> float:
+        """A finite number."""
+        value = self.data.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+            raise self.wrong(name, "expected a number")
+        return float(value)
+
+    def flag(self, name: str) -> bool:
+        """A boolean, false when missing."""
+        value = self.data.get(name, False)
+        if not isinstance(value, bool):
+            raise self.wrong(name, "expected true or false")
+        return value
+
+    def texts(self, name: str, required: bool = False) -> tuple[str, ...]:
+        """A string or a list of strings."""
+        value = self.data.get(name, [])
+        if isinstance(value, str):
+            value = [value]
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value) or (required and not value):
+            raise self.wrong(name, "expected a string or a list of strings")
+        return tuple(value)
+
+    def tables(self, name: str) -> list[Table]:
+        """A list of tables."""
+        value = self.data.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise self.wrong(name, f"expected tables ([[{name}]])")
+        return [Table(self.file, f"{self.key}.{name}[{i}]".lstrip("."), item) for i, item in enumerate(value)]
+
+    def numbers(self, name: str) -> dict[str, float]:
+        """A table of numbers."""
+        value = self.data.get(name, {})
+        if not isinstance(value, dict) or not all(isinstance(item, int | float) for item in value.values()):
+            raise self.wrong(name, "expected a table of numbers")
+        return {key: float(item) for key, item in value.items()}
+
+
+def read_toml(path: Path) -> Table:
+    """The file as a table; a missing, unreadable or malformed file raises DataFileError."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataFileError(str(path), "file", f"cannot be read ({error})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise DataFileError(str(path), "file", f"not valid TOML ({error})") from None
+    return Table(str(path), "", data)
+
+
+def _compiled(table: Table, name: str, regex: str) -> str:
+    try:
+        re.compile(regex)
+    except re.error as error:
+        raise table.wrong(name, f"not a valid regular expression ({error})") from None
+    return regex
+
+
+def _emit(table: Table) -> Emit:
+    table.only(_EMIT_KEYS)
+    kinds = [kind for kind in _KINDS if kind in table.data]
+    if len(kinds) != 1:
+        raise DataFileError(table.file, table.key, f"expected exactly one of {', '.join(_KINDS)}")
+    kind = kinds[0]
+    unit = table.text("unit", "")
+    if unit not in _UNITS:
+        raise table.wrong("unit", f"expected one of {', '.join(_UNITS)}")
+    fields, name = table.texts("field"), table.text(kind)
+    if kind == "step":
+        fields, name = table.texts("step", required=True), table.text("component", "")
+    if kind == "mark":
+        fields = table.texts("field")
+    if kind == "metric" and not fields:
+        raise table.wrong("field", "missing, expected the field that holds the value")
+    if kind == "span" and "duration" not in table.data:
+        raise table.wrong("duration", "missing, expected the field that holds the duration")
+    when = None
+    if "when" in table.data:
+        pair = table.texts("when")
+        if len(pair) != 2:
+            raise table.wrong("when", "expected [field, text]")
+        when = (pair[0], pair[1])
+    return Emit(
+        kind=kind,  # type: ignore[arg-type]  # one of _KINDS by construction
+        name=name,
+        field=fields,
+        unit=unit,
+        scale=table.number("scale", 1.0),
+        over=table.texts("over"),
+        group=table.text("group", ""),
+        duration=table.texts("duration"),
+        lead=table.texts("lead"),
+        key=table.texts("key"),
+        metric=table.text("as", ""),
+        keep=table.texts("keep"),
+        when=when,
+    )
+
+
+def _sample(table: Table) -> Sample:
+    table.only(("text", "gives"))
+    return Sample(table.text("text"), table.numbers("gives"))
+
+
+def _pattern(pack: str, table: Table) -> Pattern:
+    table.only(("id", "needles", "regex", "style", "emit", "sample", "rejects", "clock", "mono"))
+    style = table.text("style", "regex")
+    if style not in STYLES:
+        raise table.wrong("style", f"expected one of {', '.join(STYLES)}")
+    needles = table.texts("needles", required=True)
+    for needle in needles:
+        if len(needle.encode()) < 3:
+            raise table.wrong("needles", f"{needle!r} is too short to find lines quickly, expected 3 bytes or more")
+    regex = _compiled(table, "regex", table.text("regex", "(?P<body>.*)" if style != "regex" else None))
+    if style != "regex" and "(?P<body>" not in regex:
+        raise table.wrong("regex", f"style {style!r} reads a group named body, expected (?P<body>...)")
+    return Pattern(
+        pack=pack,
+        id=table.text("id"),
+        needles=needles,
+        regex=regex,
+        style=style,  # type: ignore[arg-type]  # checked against STYLES
+        emit=tuple(_emit(item) for item in table.tables("emit")),
+        samples=tuple(_sample(item) for item in table.tables("sample")),
+        rejects=table.texts("rejects"),
+        clock=table.text("clock", ""),
+        mono=table.text("mono", ""),
+    )
+
+
+def _header(table: Table) -> Header:
+    table.only(("id", "regex", "time", "samples"))
+    regex, time = table.text("regex"), table.text("time")
+    if regex.count("{time}") != 1:
+        raise table.wrong("regex", "expected {time} exactly once")
+    try:
+        _compiled(table, "regex", regex.replace("{time}", time_regex(time)))
+    except ValueError as error:
+        raise table.wrong("time", str(error)) from None
+    return Header(table.text("id"), regex, time, table.texts("samples"))
+
+
+def load_pack(path: Path) -> Pack:
+    """The pack in one TOML file; DataFileError names file, key and what was expected."""
+    table = read_toml(path)
+    table.only(
+        ("schema", "id", "title", "component", "rank", "idle_silence", "generic", "names", "hints", "header")
+        + ("pattern", "healthy")
+    )
+    if table.data.get("schema") != 1:
+        raise table.wrong("schema", "expected 1")
+    pack = table.text("id")
+    patterns = tuple(_pattern(pack, item) for item in table.tables("pattern"))
+    seen: set[str] = set()
+    for pattern in patterns:
+        if pattern.id in seen:
+            raise table.wrong("pattern", f"id {pattern.id!r} is given twice")
+        seen.add(pattern.id)
+    return Pack(
+        id=pack,
+        title=table.text("title"),
+        component=table.text("component", ""),
+        rank=int(table.number("rank", 100)),
+        idle_silence=table.flag("idle_silence"),
+        generic=table.flag("generic"),
+        headers=tuple(_header(item) for item in table.tables("header")),
+        patterns=patterns,
+        file=str(path),
+        names=table.texts("names"),
+        hints=table.texts("hints"),
+        healthy=table.texts("healthy"),
+    )
+
+
+def load_packs(folders: Iterable[Path] = ()) -> tuple[Pack, ...]:
+    """The built-in packs and those of user folders, by rank; a later file with the same id replaces an earlier one."""
+    packs = {pack.id: pack for pack in _builtin()}
+    for folder in folders:
+        for path in sorted(folder.glob("*.toml")):
+            pack = load_pack(path)
+            packs[pack.id] = pack
+    return tuple(sorted(packs.values(), key=lambda pack: (pack.rank, pack.id)))
+
+
+@cache
+def _builtin() -> tuple[Pack, ...]:
+    return tuple(load_pack(path) for path in sorted(BUILTIN.glob("*.toml")) if not path.name.startswith("_"))

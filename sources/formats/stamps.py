@@ -1,0 +1,121 @@
+"""Time stamps as logs print them: from a strptime-like format to a regex and a quick parser.
+
+A stamp tells as much as the line does: with date and zone it is EPOCH, without a zone LOCAL, without a year YEARLESS,
+without a date DAYTIME. What is missing is inferred later, from the lines around it (`perfmon.sources.timeline`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from functools import cache
+
+from perfmon.model import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
+
+MONTHS = {
+    name: i + 1
+    for i, name in enumerate(("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"))
+}
+_DIRECTIVES = {
+    "Y": r"\d{4}",
+    "m": r"\d{1,2}",
+    "d": r"[ \d]?\d",
+    "H": r"\d{1,2}",
+    "M": r"\d\d",
+    "S": r"\d\d",
+    "f": r"(?:[.,]\d{1,9})?",
+    "z": r"(?:Z|[+-]\d\d:?\d\d)?",
+    "b": "|".join(MONTHS),
+    "s": r"\d{9,10}(?:\.\d+)?",
+}
+_DAYS_BEFORE = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)
+
+
+@cache
+def _split(time: str) -> tuple[tuple[str, bool], ...]:
+    """(text, is_directive) pieces of a format."""
+    pieces: list[tuple[str, bool]] = []
+    position = 0
+    for match in re.finditer(r"%(.)", time):
+        if match.start() > position:
+            pieces.append((time[position : match.start()], False))
+        if match[1] not in _DIRECTIVES:
+            raise ValueError(f"unknown directive %{match[1]}, expected one of %{' %'.join(_DIRECTIVES)}")
+        pieces.append((match[1], True))
+        position = match.end()
+    if position < len(time):
+        pieces.append((time[position:], False))
+    names = {text for text, directive in pieces if directive}
+    if "s" not in names and not {"H", "M", "S"} <= names:
+        raise ValueError("expected at least %H, %M and %S, or %s")
+    return tuple(pieces)
+
+
+@cache
+def time_regex(time: str) -> str:
+    """The regex of a time format, without groups that capture; ValueError for an unknown directive."""
+    return "".join(f"(?:{_DIRECTIVES[text]})" if directive else re.escape(text) for text, directive in _split(time))
+
+
+@cache
+def _day_seconds(year: int, month: int, day: int) -> float:
+    return (date(year, month, day).toordinal() - 719163) * 86400.0
+
+
+def _offset(text: str) -> float:
+    if text == "Z":
+        return 0.0
+    sign = -1.0 if text[0] == "-" else 1.0
+    digits = text[1:].replace(":", "")
+    return sign * (int(digits[:2]) * 3600 + int(digits[2:4]) * 60)
+
+
+@cache
+def stamp_parser(time: str) -> Callable[[str], Stamp | None]:
+    """A function from the stamp's text to a Stamp; None when the numbers are no date or time (`99:99:99`)."""
+    pieces = _split(time)
+    regex = re.compile("".join(f"({_DIRECTIVES[t]})" if d else re.escape(t) for t, d in pieces))
+    names = [text for text, directive in pieces if directive]
+    at = {name: names.index(name) for name in set(names)}
+
+    def parse(text: str) -> Stamp | None:
+        match = regex.match(text)
+        if match is None:
+            return None
+        part = match.groups()
+        if "s" in at:
+            return (EPOCH, float(part[at["s"]]))
+        hour, minute, second = int(part[at["H"]]), int(part[at["M"]]), int(part[at["S"]])
+        if hour > 23 or minute > 59 or second > 60:
+            return None
+        seconds = float(hour * 3600 + minute * 60 + second)
+        if "f" in at and part[at["f"]]:
+            seconds += float("0." + part[at["f"]][1:])
+        month = MONTHS[part[at["b"]]] if "b" in at else int(part[at["m"]]) if "m" in at else 0
+        if not month:
+            return (DAYTIME, seconds)
+        day = int(part[at["d"]]) if "d" in at else 1
+        if not 1 <= month <= 12 or not 1 <= day <= 31:
+            return None
+        if "Y" not in at:
+            return (YEARLESS, (_DAYS_BEFORE[month - 1] + day - 1) * 86400.0 + seconds)
+        try:
+            epoch = _day_seconds(int(part[at["Y"]]), month, day) + seconds
+        except ValueError:
+            return None
+        zone = part[at["z"]] if "z" in at else ""
+        return (EPOCH, epoch - _offset(zone)) if zone else (LOCAL, epoch)
+
+    return parse
+
+
+def iso_stamp(text: str) -> Stamp | None:
+    """The stamp of an ISO 8601 time (`2026-08-21T10:00:03.123+00:00`), None when it is none."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        return (LOCAL, moment.replace(tzinfo=UTC).timestamp())
+    return (EPOCH, moment.timestamp())
