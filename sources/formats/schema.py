@@ -31,6 +31,10 @@ class Emit:
     scale: float = 1.0
     over: tuple[str, ...] = ()
     """The metric is 100 * field / over, a percentage."""
+    minus: tuple[str, ...] = ()
+    """Fields taken off a metric's value or a span's duration, those that the line has; never below zero."""
+    skip_zero: bool = False
+    """A zero says that it did not happen (no checkpoint in this step), not that it was quick."""
     group: str = ""
     """Field that tells series of one metric apart (an engine, a rank)."""
     duration: tuple[str, ...] = ()

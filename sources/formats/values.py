@@ -17,7 +17,7 @@ _COMMAS = re.compile(r"\s*([^:=,][^:=,]*?)\s*[:=]\s*([^,\s]+)[^,]*(?:,|$)")
 _DASHES = re.compile(r"([\w./()%-]+):(\S+)(?: - |\s*$)")
 _NUMPY = re.compile(r"\b(?:np|numpy)\.\w+\(([^()]*)\)")
 _NAN = re.compile(r"(?<![\w'\"])(?:nan|-?inf)(?![\w'\"])")
-_PIPES = re.compile(r"\s*([A-Za-z][\w .()/%-]*?)\s*[:=]?\s+(\S.*?)\s*$")
+_PIPES = re.compile(r"\s*([A-Za-z][\w .()/%-]*?)\s*[:=]?\s+([-+]?(?:\d|nan|inf).*?)\s*$")
 
 Values = Mapping[str, Any]
 
@@ -49,7 +49,7 @@ def read_dashes(body: str) -> Values:
 
 
 def read_pipes(body: str) -> Values:
-    """`Loss -0.0021 | Reward: 0.48 | lm loss: 6.1E+00`: columns whose last word is the value, colon or not."""
+    """`Loss -0.0021 | Reward: 0.48 | lm loss: 6.1E+00`: columns of a name and a number, colon or not."""
     values: dict[str, str] = {}
     for column in body.split("|"):
         name, colon, value = column.partition(": ")
