@@ -1,0 +1,187 @@
+"""Whole lines of a log: chunks of any size go in, blocks that end at a line's end come out.
+
+How the chunks were cut leaves no trace: every chunking gives the same lines with the same offsets and line numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+MAX_LINE = 1 << 20
+"""Bytes of a line that are read; the rest of a longer line is counted and skipped."""
+
+NoticeKind = Literal["lost", "capped", "rotated", "truncated", "gone", "appeared", "decoded"]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines of one log."""
+
+    data: bytes
+    """Ends with a newline, unless `final`."""
+    offset: int
+    """Byte offset of `data` in the (decompressed) stream."""
+    line: int
+    """Number of the first line, from 1; 0 when lines are not counted."""
+    final: bool = False
+    """The input ended within a line: `data` is that unfinished line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something about an input that its reader must be told."""
+
+    text: str
+    kind: NoticeKind
+    count: int = 1
+
+
+class Cutter:
+    """Turns the chunks of one stream into blocks.
+
+    A line longer than `limit` bytes is cut after its last `\\r` frame within the limit, where it has one (progress
+    bars, and records glued to them); leading NUL bytes of it (the hole that a truncated file is left with) are
+    dropped; else its first `limit` bytes stand for it and the rest is skipped, unbuffered, with a "capped" notice.
+    Offsets and line numbers stay those of the stream, so blocks after a cut do not adjoin.
+
+    With `frames`, complete `\\r` frames are released before their line has ended: a live progress bar may go on for
+    hours. A released frame ends with a newline in place of its `\\r`, and the next block goes on in the same line.
+
+    Without `counted`, `Block.line` is 0 and no time goes into counting newlines.
+    """
+
+    def __init__(
+        self, limit: int = MAX_LINE, *, offset: int = 0, line: int = 1, frames: bool = False, counted: bool = True
+    ) -> None:
+        self.offset = offset
+        """Offset of the first byte that is in no block yet."""
+        self.line = line if counted else 0
+        self._limit = limit
+        self._frames = frames
+        self._counted = counted
+        self._held: list[bytes] = []
+        self._held_size = 0
+        self._skipped = 0
+        self._out: list[Block | Notice] = []
+
+    @property
+    def held(self) -> int:
+        """Bytes of the unfinished last line that wait for the rest of it."""
+        return self._held_size
+
+    def feed(self, chunk: bytes) -> list[Block | Notice]:
+        """The lines that end in `chunk`."""
+        if self._skipped:
+            chunk = self._skip(chunk)
+        end = chunk.rfind(b"\n") + 1
+        if end:
+            self._cut(self._joined(chunk, end))
+            self._hold(chunk[end:])
+        else:
+            self._hold(chunk)
+        if self._held_size > self._limit:
+            data = self._joined(b"", 0)
+            self._hold(data[self._cut(data) :])
+        if self._frames and self._held_size:
+            self._release_frames()
+        return self._taken()
+
+    def finish(self) -> list[Block | Notice]:
+        """What is left when the stream has ended: the unfinished last line."""
+        if self._skipped:
+            self._tell_capped()
+        elif self._held:
+            data = self._joined(b"", 0)
+            self._out.append(Block(data, self.offset, self.line, final=True))
+            self.offset += len(data)
+        return self._taken()
+
+    def _taken(self) -> list[Block | Notice]:
+        out, self._out = self._out, []
+        return out
+
+    def _joined(self, chunk: bytes, end: int) -> bytes:
+        """What is held and the first `end` bytes of `chunk`; nothing is held any more."""
+        held, self._held, self._held_size = self._held, [], 0
+        if not held:
+            return chunk[:end]
+        return b"".join((*held, memoryview(chunk)[:end])) if end or len(held) > 1 else held[0]
+
+    def _hold(self, rest: bytes) -> None:
+        if rest:
+            self._held.append(rest)
+            self._held_size += len(rest)
+
+    def _cut(self, data: bytes) -> int:
+        """Puts the lines of `data` out; says how far it came: to the end, unless the last line is unfinished."""
+        begin = at = 0
+        limit = self._limit
+        while len(data) - at > limit:
+            stop = data.rfind(b"\n", at, at + limit + 1) + 1
+            if stop:
+                at = stop
+                continue
+            self._put(data, begin, at)
+            begin = at = self._shorten(data, at)
+        if not data.endswith(b"\n"):
+            return begin
+        self._put(data, begin, len(data))
+        return len(data)
+
+    def _put(self, data: bytes, begin: int, end: int) -> None:
+        if begin == end:
+            return
+        block = Block(data[begin:end], self.offset, self.line)
+        self._out.append(block)
+        self.offset += end - begin
+        if self._counted:
+            self.line += block.data.count(b"\n")
+
+    def _shorten(self, data: bytes, at: int) -> int:
+        """Deals with the over-long line that begins at `at`; says where the next line or piece begins."""
+        stop = at + self._limit
+        if not data[at : at + 1].strip(b"\0") and not data[at:stop].strip(b"\0"):
+            self.offset += stop - at
+            return stop
+        frame = data.rfind(b"\r", at, stop) + 1
+        if frame:
+            self._put_frame(data[at : frame - 1])
+            return frame
+        self._out.append(Block(data[at:stop] + b"\n", self.offset, self.line))
+        self._skipped = self._limit
+        self.offset += self._limit
+        return len(data) - len(self._skip(data[stop:]))
+
+    def _put_frame(self, data: bytes) -> None:
+        self._out.append(Block(data + b"\n", self.offset, self.line))
+        self.offset += len(data) + 1
+
+    def _skip(self, chunk: bytes) -> bytes:
+        """Skips the rest of an over-long line; what of `chunk` stands after it."""
+        end = chunk.find(b"\n") + 1
+        size = end or len(chunk)
+        self.offset += size
+        self._skipped += size
+        if end:
+            self._skipped -= 1
+            self._tell_capped()
+        return chunk[size:]
+
+    def _tell_capped(self) -> None:
+        where = f"line {self.line}" if self._counted else f"byte {self.offset - self._skipped}"
+        text = f"{where} is {self._skipped} bytes long: only its first {self._limit} are read"
+        self._out.append(Notice(text, "capped"))
+        self._skipped = 0
+        if self._counted:
+            self.line += 1
+
+    def _release_frames(self) -> None:
+        """Puts out the frames of the held line; a `\\r` at its very end may yet be half of a line's end."""
+        if b"\r" not in self._held[-1] and not b"".join(self._held[-2:-1]).endswith(b"\r"):
+            return
+        data = self._joined(b"", 0)
+        frame = data.rfind(b"\r", 0, len(data) - 1) + 1
+        if frame:
+            self._put_frame(data[: frame - 1])
+        self._hold(data[frame:])
