@@ -1,0 +1,57 @@
+# make run and make test set up everything they need: Python >= 3.11, git and a package index are enough.
+.DEFAULT_GOAL := help
+.PHONY: help run test check docs dist clean
+
+BIN := .venv/bin
+READY := .venv/.ready
+ARGS ?=
+
+help:
+	@echo "make run     diagnose the built-in demo run"
+	@echo "make test    run the tests (ARGS='-k name' for some of them)"
+	@echo "make check   lint, format, types, layers"
+	@echo "make docs    regenerate the generated parts of the documentation"
+	@echo "make dist    build the sdist and, from it, the wheel; try the wheel"
+	@echo "make clean   remove what make made"
+
+run: $(READY)
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+	  $(BIN)/python -m perfmon.demo "$$folder" && $(BIN)/perfmon analyze "$$folder" $(ARGS)
+
+test: $(READY)
+	$(BIN)/python -m pytest -n auto $(ARGS)
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: $(READY)
+	$(BIN)/python docs/refresh.py
+
+# `build` makes the wheel from the sdist: made from the folder, a stale build/ would ship deleted modules.
+dist: $(READY)
+	rm -rf build dist
+	$(BIN)/python -m build
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+	  $(BIN)/python -m venv "$$folder" && "$$folder/bin/pip" install --quiet dist/*.whl && cd "$$folder" && \
+	  bin/perfmon --version && bin/perfmon rules list >/dev/null && echo "the wheel works"
+
+clean:
+	rm -rf .venv build dist perfmon_tui.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(READY): pyproject.toml
+	@if command -v uv >/dev/null && uv --version >/dev/null 2>&1; then \
+	  { test -x $(BIN)/python || uv venv --quiet --python '>=3.11' .venv; } && \
+	  uv pip install --quiet --python $(BIN)/python --editable . --group dev; \
+	else \
+	  for python in python3 python3.14 python3.13 python3.12 python3.11 none; do \
+	    "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && break; \
+	  done; \
+	  if [ "$$python" = none ]; then echo "perfmon needs Python 3.11 or newer (or uv) on PATH" >&2; exit 2; fi; \
+	  { test -x $(BIN)/pip || "$$python" -m venv .venv; } && \
+	  $(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1' && \
+	  $(BIN)/python -m pip install --quiet --editable . --group dev; \
+	fi
+	@touch $@

@@ -1,0 +1,85 @@
+"""The command line: runs the chosen command and turns whatever happens into an exit code and one line.
+
+stdout carries data, stderr narration.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from io import TextIOWrapper
+from typing import TextIO
+
+from perfmon.commands import COMMANDS, build_parser, load_command
+
+from .errors import ExitCode, PerfmonError, UsageError
+from .text import plain
+
+_DEBUG = "PERFMON_DEBUG"
+
+
+def _chosen(argv: Sequence[str]) -> str:
+    name = next((word for word in argv if not word.startswith("-")), "")
+    if name and name not in COMMANDS:
+        mend = f"perfmon analyze {name}" if os.path.exists(name) else "perfmon --help"
+        raise UsageError(f"{name}: no such command (try: {mend})")
+    return name
+
+
+def _dispatch(argv: Sequence[str]) -> int:
+    name = _chosen(argv)
+    parser = build_parser((name,))
+    if not argv:
+        parser.print_help(sys.stderr)
+        return ExitCode.USAGE
+    args = parser.parse_args(argv)
+    return load_command(name).run(args)
+
+
+def _say(message: str) -> None:
+    print(f"perfmon: {plain(message, 2000)}", file=sys.stderr)
+
+
+def _unexpected(error: Exception) -> int:
+    if os.environ.get(_DEBUG):
+        import traceback
+
+        traceback.print_exc()
+    said = f"{type(error).__name__}: {error}".rstrip(": ")
+    _say(f"unexpected {said} (a fault of perfmon; {_DEBUG}=1 shows the traceback)")
+    return ExitCode.USAGE
+
+
+def _robust(stream: TextIO) -> None:
+    """Shows a name that is not valid text as escapes, where printing it would end the program."""
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+
+
+def _quiet_pipe() -> int:
+    """The reader went away (`perfmon … | head`): nothing more to say, at exit neither."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return ExitCode.DONE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; the result is what the shell is told (see `ExitCode`)."""
+    _robust(sys.stdout)
+    _robust(sys.stderr)
+    try:
+        code = _dispatch(sys.argv[1:] if argv is None else argv)
+        sys.stdout.flush()
+    except PerfmonError as error:
+        _say(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        return _quiet_pipe()
+    except SystemExit as leaving:  # argparse, after --help and --version
+        return leaving.code if isinstance(leaving.code, int) else ExitCode.DONE
+    except Exception as error:
+        return _unexpected(error)
+    return code

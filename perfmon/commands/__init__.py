@@ -1,0 +1,73 @@
+"""The commands: their table, and the parser made from it.
+
+Each is a module of this package with `DESCRIPTION`, `EXAMPLE`, `add_arguments(parser)` and `run(args)`. A module is
+imported when its command was chosen, not before: `perfmon --help` has to answer at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Collection
+from typing import Any, NoReturn, Protocol, cast
+
+from perfmon import __version__
+from perfmon.errors import UsageError
+
+COMMANDS = {
+    "analyze": "diagnose logs that are complete: the bottleneck, its cost, its evidence and its mend",
+    "rules": "browse, explain, check and test the signatures that findings come from",
+    "completion": "print the completion script of a shell",
+}
+"""Every command with its line of help."""
+
+_DESCRIPTION = "Says where the time of an ML run goes: reads its logs and names the bottleneck, with proof."
+
+
+class Command(Protocol):
+    """What a module of this package offers."""
+
+    DESCRIPTION: str
+    """What the command does, for its `--help`."""
+    EXAMPLE: str
+    """At least one line that can be typed."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declares the arguments."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Does the work; the result is the exit code."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaints are UsageErrors, and whose options cannot be abbreviated."""
+
+    def __init__(self, **options: Any) -> None:
+        # An abbreviation that works today would mean something else once a longer option joins it.
+        options.setdefault("allow_abbrev", False)
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(**options)
+
+    def error(self, message: str) -> NoReturn:
+        """Raises UsageError: one line is enough when it says where the help is."""
+        raise UsageError(f"{message} (see {self.prog} --help)")
+
+
+def load_command(name: str) -> Command:
+    """The module of a command of COMMANDS."""
+    return cast(Command, importlib.import_module(f"{__name__}.{name}"))
+
+
+def build_parser(chosen: Collection[str]) -> Parser:
+    """The parser, with the arguments of the `chosen` commands only."""
+    parser = Parser(prog="perfmon", description=_DESCRIPTION, epilog="example: perfmon analyze logs/")
+    parser.add_argument("--version", action="version", version=f"perfmon {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", required=True)
+    for name, summary in COMMANDS.items():
+        if name in chosen:
+            module = load_command(name)
+            epilog = f"example: {module.EXAMPLE}"
+            module.add_arguments(commands.add_parser(name, help=summary, description=module.DESCRIPTION, epilog=epilog))
+        else:
+            commands.add_parser(name, help=summary)
+    return parser

@@ -1,0 +1,127 @@
+"""`perfmon analyze`: the diagnosis of logs that are complete."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfmon.config import Config, load_config
+from perfmon.errors import ExitCode, InputError
+from perfmon.model import Severity
+
+from .arguments import add_data_arguments, completes_files, completes_folders
+from .progress import ReadingBar
+
+if TYPE_CHECKING:
+    from perfmon.snapshot import Snapshot
+
+DESCRIPTION = """\
+Reads logs and says what slowed the run down: the bottleneck with its cost, the lines that prove it, and the mend.
+The formats are recognised; the summary goes to stdout.
+
+A SPEC is a file (also .gz .bz2 .xz .zst), a folder, a quoted glob, an archive of logs (.tar.* .zip), or - for stdin."""
+EXAMPLE = "perfmon analyze logs/ --since 30m --fail-on critical"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    completes_files(parser.add_argument("spec", metavar="SPEC", nargs="+", help="what to read"))
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print the whole diagnosis as JSON")
+    output.add_argument(
+        "--explain-formats", action="store_true", help="print which formats were recognised, and by which lines"
+    )
+    completes_folders(
+        parser.add_argument(
+            "-o", "--output", metavar="DIR", type=Path, help="write the report files into a new folder in DIR"
+        )
+    )
+    parser.add_argument(
+        "--fail-on", choices=["warning", "critical"], help="exit with 1 when there is a finding this bad, or worse"
+    )
+    when = "10m before the end, 2026-08-21T14:00, 14:00:30, or seconds from the start"
+    parser.add_argument("--since", metavar="TIME", help=f"leave out what was earlier: {when}")
+    parser.add_argument("--until", metavar="TIME", help="leave out what was later (TIME as for --since)")
+    parser.add_argument("--jobs", metavar="N", type=_positive, help="processes that read logs (default: one a core)")
+    completes_folders(
+        parser.add_argument(
+            "--formats", metavar="DIR", type=Path, action="append", default=[], help="one more folder of format packs"
+        )
+    )
+    add_data_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Reads, diagnoses and reports."""
+    config = _config(args)
+    snapshot = _diagnose(args, config)
+    if args.output:
+        _write(args, snapshot)
+    if args.json or args.explain_formats or not args.output:
+        sys.stdout.write(_rendered(args, snapshot))
+    return ExitCode.FOUND if _found(snapshot, args.fail_on) else ExitCode.DONE
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of 1 or more, not {text!r}")
+    return int(text)
+
+
+def _config(args: argparse.Namespace) -> Config:
+    config = load_config(args.config)
+    for folder in (*args.formats, *args.signatures):
+        if not folder.is_dir():
+            raise InputError(f"{folder}: not a folder (it should hold *.toml files)")
+    return replace(
+        config,
+        format_dirs=(*config.format_dirs, *args.formats),
+        signature_dirs=(*config.signature_dirs, *args.signatures),
+        band_files=(*config.band_files, *args.bands),
+    )
+
+
+def _diagnose(args: argparse.Namespace, config: Config) -> Snapshot:
+    from perfmon.session import Options, analyze
+
+    options = Options(
+        specs=tuple(args.spec), since=args.since, until=args.until, jobs=args.jobs or config.jobs, config=config
+    )
+    with ReadingBar("reading logs") as bar:
+        return analyze(options, bar)
+
+
+def _write(args: argparse.Namespace, snapshot: Snapshot) -> None:
+    from perfmon.reports.files import write_analysis
+
+    try:
+        folder = write_analysis(snapshot, args.output, time.time())
+    except OSError as error:
+        raise InputError(f"{args.output}: cannot be written: {error.strerror or error}") from None
+    # The folder is what was asked for, hence data; beside another document on stdout it is narration.
+    print(folder, file=sys.stderr if args.json or args.explain_formats else sys.stdout)
+
+
+def _rendered(args: argparse.Namespace, snapshot: Snapshot) -> str:
+    if args.json:
+        from perfmon.reports.document import document
+
+        return json.dumps(document(snapshot), indent=2, allow_nan=False) + "\n"
+    if args.explain_formats:
+        from perfmon.reports import formats
+
+        return formats.render(snapshot).rstrip("\n") + "\n"
+    from perfmon.reports import text
+
+    return text.render(snapshot).rstrip("\n") + "\n"
+
+
+def _found(snapshot: Snapshot, bar: str | None) -> bool:
+    if bar is None:
+        return False
+    return any(f.severity.rank >= Severity(bar).rank and f.state != "pending" for f in snapshot.findings)

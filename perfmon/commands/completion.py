@@ -1,0 +1,24 @@
+"""`perfmon completion`: the completion script of a shell, made from the argument parser."""
+
+from __future__ import annotations
+
+import argparse
+
+from . import COMMANDS, build_parser
+
+DESCRIPTION = "Prints what a shell needs to complete perfmon's commands, options and files."
+EXAMPLE = 'eval "$(perfmon completion bash)"   (zsh alike; fish: perfmon completion fish | source)'
+SHELLS = ("bash", "zsh", "fish")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    parser.add_argument("shell", choices=SHELLS, help="the shell that will read the script")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the script."""
+    import shtab
+
+    print(shtab.complete(build_parser(tuple(COMMANDS)), args.shell))
+    return 0

@@ -1,0 +1,147 @@
+"""`perfmon rules`: the signatures that findings come from, browsed, explained, checked and tested."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfmon.config import load_config
+from perfmon.errors import ExitCode, UsageError
+
+from .arguments import completes_files
+
+if TYPE_CHECKING:
+    from perfmon.rules.schema import Signature
+
+DESCRIPTION = "A signature is a bottleneck that perfmon recognises: a TOML file with conditions, advice and examples."
+EXAMPLE = "perfmon rules explain frontend-queue"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
+    _add_list(
+        actions.add_parser("list", help="every signature, most urgent first", epilog="example: perfmon rules list")
+    )
+    _add_explain(
+        actions.add_parser(
+            "explain",
+            help="what a signature means and looks at",
+            epilog="example: perfmon rules explain frontend-queue",
+        )
+    )
+    _add_check(
+        actions.add_parser(
+            "check", help="find mistakes in signature and band files", epilog="example: perfmon rules check mine.toml"
+        )
+    )
+    _add_test(
+        actions.add_parser("test", help="run the examples of signatures", epilog="example: perfmon rules test stall")
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Does the action."""
+    action = {"list": _list, "explain": _explain, "check": _check, "test": _test}[args.action]
+    return action(args)
+
+
+def _add_shared(parser: argparse.ArgumentParser, what_json: str = "") -> None:
+    if what_json:
+        parser.add_argument("--json", action="store_true", help=f"print {what_json} as JSON")
+    completes_files(parser.add_argument("--config", metavar="FILE", type=Path, help="one more configuration file"))
+
+
+def _add_list(parser: argparse.ArgumentParser) -> None:
+    _add_shared(parser, "the list")
+
+
+def _add_explain(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="a signature of `perfmon rules list`")
+    _add_shared(parser)
+
+
+def _add_check(parser: argparse.ArgumentParser) -> None:
+    files = parser.add_argument(
+        "files", metavar="FILE", type=Path, nargs="*", help="what to check (default: the built-in and the user's)"
+    )
+    completes_files(files)
+    _add_shared(parser)
+
+
+def _add_test(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", nargs="?", help="a signature (default: all)")
+    _add_shared(parser, "the results")
+
+
+def _load(args: argparse.Namespace) -> dict[str, Signature]:
+    from perfmon.rules.loader import load_signatures
+
+    signatures = load_signatures(load_config(args.config).signature_dirs)
+    return {signature.id: signature for signature in sorted(signatures, key=lambda one: (one.rank, one.id))}
+
+
+def _known(name: str, ids: Iterable[str]) -> str:
+    """`name` when it is one of `ids`, else UsageError with what was perhaps meant."""
+    if name in (ids := list(ids)):
+        return name
+    near = difflib.get_close_matches(name, ids, 1)
+    mend = f"did you mean {near[0]}?" if near else "perfmon rules list shows all"
+    raise UsageError(f"{name}: no such signature ({mend})")
+
+
+def _list(args: argparse.Namespace) -> int:
+    signatures = _load(args).values()
+    if args.json:
+        rows = [{"id": s.id, "title": s.title, "severity": s.severity, "kind": s.kind} for s in signatures]
+        print(json.dumps(rows, indent=2))
+        return ExitCode.DONE
+    width = max((len(s.id) for s in signatures), default=0)
+    for s in signatures:
+        print(f"{s.id:{width}}  {s.severity:8}  {s.kind:10}  {s.title}")
+    return ExitCode.DONE
+
+
+def _explain(args: argparse.Namespace) -> int:
+    from perfmon.rules.explain import explain
+
+    signatures = _load(args)
+    print(explain(signatures[_known(args.id, signatures)]).rstrip("\n"))
+    return ExitCode.DONE
+
+
+def _check(args: argparse.Namespace) -> int:
+    from perfmon.rules.check import check_files
+
+    config = load_config(args.config)
+    users = [file for folder in config.signature_dirs for file in sorted(folder.glob("*.toml"))]
+    problems = check_files(args.files or [*_builtin(), *users, *config.band_files])
+    for problem in problems:
+        print(problem)
+    return ExitCode.FOUND if problems else ExitCode.DONE
+
+
+def _builtin() -> list[Path]:
+    import perfmon.rules
+
+    folder = Path(perfmon.rules.__path__[0])
+    return sorted([*folder.glob("signatures/*.toml"), *folder.glob("bands/*.toml")])
+
+
+def _test(args: argparse.Namespace) -> int:
+    from perfmon.rules.selftest import run_examples
+
+    results = run_examples(_known(args.id, _load(args)) if args.id else None)
+    if args.json:
+        keys = ("signature", "example", "ok", "text")
+        print(json.dumps([{key: getattr(result, key) for key in keys} for result in results], indent=2))
+    else:
+        for result in results:
+            print(f"{'ok    ' if result.ok else 'FAILED'}  {result.signature}: {result.example}")
+            if not result.ok:
+                print(f"        {result.text}")
+    return ExitCode.DONE if all(result.ok for result in results) else ExitCode.FOUND

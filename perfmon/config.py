@@ -1,0 +1,94 @@
+"""What the user settled once: configuration files, and the folders of formats, signatures and bands beside them.
+
+Read in this order, later ones override single values and add to lists of files: `~/.config/perfmon` (or
+`$XDG_CONFIG_HOME/perfmon`), `./perfmon.toml`, `$PERFMON_CONFIG`, `--config`. The last two name a file, or a folder laid
+out like `~/.config/perfmon`: `config.toml`, `formats/`, `signatures/`, `bands/`.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from .datafile import Table, read_toml
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Settings that hold for every command."""
+
+    format_dirs: tuple[Path, ...] = ()
+    """Folders of format packs that join the built-in ones; a later id replaces an earlier one."""
+    signature_dirs: tuple[Path, ...] = ()
+    """Folders of signatures, likewise."""
+    band_files: tuple[Path, ...] = ()
+    """Band tables, likewise."""
+    async_level: int | None = None
+    """Steps by which rollouts may be behind on purpose; None: learned from the run."""
+    memory_mb: int = 256
+    """What the store of a run may keep, in MB; older samples are thinned beyond it."""
+    jobs: int | None = None
+    """Processes that read logs; None: one a core."""
+
+
+_WHOLE = {"async_level": 0, "memory_mb": 16, "jobs": 1}
+"""Whole numbers, with the least that makes sense."""
+_FOLDERS = ("format_dirs", "signature_dirs")
+_FILES = ("band_files",)
+
+
+def _whole(table: Table, name: str) -> int:
+    value, least = table.data[name], _WHOLE[name]
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise table.wrong(name, f"expected a whole number, {least} or more")
+    return value
+
+
+def _paths(table: Table, name: str) -> tuple[Path, ...]:
+    """Paths as given, relative ones from the folder of the file that names them."""
+    paths = tuple(Path(table.file).parent / Path(text).expanduser() for text in table.texts(name))
+    for path in paths:
+        if name in _FOLDERS and not path.is_dir():
+            raise table.wrong(name, f"expected folders, but {path} is none")
+        if name in _FILES and not path.is_file():
+            raise table.wrong(name, f"expected files, but {path} is none")
+    return paths
+
+
+def _with_file(config: Config, path: Path) -> Config:
+    table = read_toml(path)
+    table.only((*_WHOLE, *_FOLDERS, *_FILES))
+    numbers: dict[str, Any] = {name: _whole(table, name) for name in _WHOLE if name in table.data}
+    lists: dict[str, Any] = {name: getattr(config, name) + _paths(table, name) for name in (*_FOLDERS, *_FILES)}
+    return replace(config, **numbers, **lists)
+
+
+def _with_folder(config: Config, folder: Path) -> Config:
+    """The folder's own formats, signatures and bands, then its `config.toml`: a file that is named wins."""
+    formats, signatures = folder / "formats", folder / "signatures"
+    config = replace(
+        config,
+        format_dirs=config.format_dirs + ((formats,) if formats.is_dir() else ()),
+        signature_dirs=config.signature_dirs + ((signatures,) if signatures.is_dir() else ()),
+        band_files=config.band_files + tuple(sorted((folder / "bands").glob("*.toml"))),
+    )
+    file = folder / "config.toml"
+    return _with_file(config, file) if file.exists() else config
+
+
+def _places(explicit: Path | None) -> list[Path]:
+    home = os.environ.get("XDG_CONFIG_HOME", "")
+    default = (Path(home) if os.path.isabs(home) else Path("~/.config").expanduser()) / "perfmon"
+    optional = [path for path in (default, Path("perfmon.toml")) if path.exists()]
+    named = [Path(value).expanduser() for value in (os.environ.get("PERFMON_CONFIG"),) if value]
+    return optional + named + ([explicit] if explicit else [])
+
+
+def load_config(explicit: Path | None = None) -> Config:
+    """The settings of all places; a wrong one raises DataFileError naming file, key and what was expected."""
+    config = Config()
+    for place in _places(explicit):
+        config = _with_folder(config, place) if place.is_dir() else _with_file(config, place)
+    return config

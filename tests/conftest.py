@@ -1,0 +1,23 @@
+"""What all tests share: tests of real components may be skipped on a developer's machine, not where they must run."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declares --require-system."""
+    parser.addoption("--require-system", action="store_true", help="a skipped test marked `system` fails")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turns a skip into a failure where nothing may be missing."""
+    report = yield
+    skipped = report.skipped and not hasattr(report, "wasxfail")
+    if skipped and item.get_closest_marker("system") and item.config.getoption("--require-system"):
+        report.outcome = "failed"
+        report.longrepr = f"--require-system: {item.nodeid} was skipped: {report.longrepr}"
+    return report

@@ -1,0 +1,155 @@
+"""What the shell is told: exit codes, one line on stderr, data on stdout."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perfmon import __version__
+from perfmon.cli import main
+from perfmon.commands import COMMANDS, load_command
+from perfmon.errors import ConnectError, ExitCode
+
+PERFMON = [sys.executable, "-m", "perfmon"]
+
+
+@pytest.fixture(autouse=True)
+def no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests do not read the settings of whoever runs them."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    monkeypatch.delenv("PERFMON_CONFIG", raising=False)
+    monkeypatch.delenv("PERFMON_DEBUG", raising=False)
+
+
+def fail_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the `completion` command end with `error`."""
+
+    def run(_args: object) -> int:
+        raise error
+
+    monkeypatch.setattr(load_command("completion"), "run", run)
+
+
+def test_version_is_data(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == ExitCode.DONE
+    assert capsys.readouterr() == (f"perfmon {__version__}\n", "")
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == ExitCode.DONE
+    listed = re.findall(r"^    (\w+)", capsys.readouterr().out, re.MULTILINE)
+    assert listed == ["COMMAND", *COMMANDS] or listed[-len(COMMANDS) :] == list(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_each_command_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == ExitCode.DONE
+    assert "example: " in capsys.readouterr().out
+
+
+def test_without_arguments_the_help_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == ExitCode.USAGE
+    out, err = capsys.readouterr()
+    assert (out, err[:6]) == ("", "usage:")
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        (["frobnicate"], "perfmon: frobnicate: no such command (try: perfmon --help)"),
+        (["--frobnicate"], "required: COMMAND (see perfmon --help)"),
+        (["analyze"], "required: SPEC (see perfmon analyze --help)"),
+        (["analyze", "x.log", "--jobs", "0"], "expected a whole number of 1 or more, not '0'"),
+        (["analyze", "x.log", "--js"], "unrecognized arguments: --js"),
+        (["analyze", "x.log", "--json", "--explain-formats"], "not allowed with argument --json"),
+        (["analyze", "x.log", "--fail-on", "info"], "invalid choice: 'info'"),
+        (["analyze", "x.log", "--formats", "gone"], "perfmon: gone: not a folder"),
+        (["analyze", "x.log", "--config", "gone.toml"], "perfmon: gone.toml: file: cannot be read"),
+        (["completion", "tcsh"], "invalid choice: 'tcsh'"),
+        (["rules", "frob"], "invalid choice: 'frob'"),
+    ],
+)
+def test_wrong_usage_is_one_line(argv: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == ExitCode.USAGE
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert line in err
+    assert err.startswith("perfmon: ")
+    assert err.count("\n") == 1
+
+
+def test_a_path_in_place_of_a_command_gets_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path)]) == ExitCode.USAGE
+    assert f"(try: perfmon analyze {tmp_path})" in capsys.readouterr().err
+
+
+def test_control_characters_of_an_argument_are_not_sent_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["\x1b]0;owned\x07ls\x1b[2J"])
+    assert capsys.readouterr().err == "perfmon: ls: no such command (try: perfmon --help)\n"
+
+
+def test_errors_carry_their_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    fail_with(ConnectError("host: refused"), monkeypatch)
+    assert main(["completion", "bash"]) == ExitCode.CONNECT
+    assert capsys.readouterr().err == "perfmon: host: refused\n"
+
+
+def test_an_interrupt_is_told_to_the_shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    fail_with(KeyboardInterrupt(), monkeypatch)
+    assert main(["completion", "bash"]) == ExitCode.INTERRUPTED
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_fault_is_one_line_that_says_how_to_see_more(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fail_with(ZeroDivisionError("by\nzero"), monkeypatch)
+    assert main(["completion", "bash"]) == ExitCode.USAGE
+    err = capsys.readouterr().err
+    assert err.startswith("perfmon: unexpected ZeroDivisionError: byzero (")
+    assert "PERFMON_DEBUG=1" in err
+    assert err.count("\n") == 1
+    monkeypatch.setenv("PERFMON_DEBUG", "1")
+    main(["completion", "bash"])
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as pipe:
+        done = subprocess.run([*PERFMON, "completion", "bash"], stdout=pipe, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def completion(shell: str) -> str:
+    return subprocess.run([*PERFMON, "completion", shell], capture_output=True, text=True, check=True).stdout
+
+
+def test_bash_completes_commands_and_options() -> None:
+    ask = 'source /dev/stdin; COMP_WORDS=(perfmon analyze --expl); COMP_CWORD=2; _shtab_perfmon; echo "${COMPREPLY[@]}"'
+    done = subprocess.run(["bash", "-c", ask], input=completion("bash"), capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["--explain-formats"]
+
+
+@pytest.mark.system
+@pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh")
+def test_zsh_accepts_its_script() -> None:
+    done = subprocess.run(["zsh", "-n"], input=completion("zsh"), capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
+@pytest.mark.system
+@pytest.mark.skipif(not shutil.which("fish"), reason="no fish")
+def test_fish_completes_commands_and_options() -> None:
+    ask = "\ncomplete -C 'perfmon analyze --expl'\n"
+    done = subprocess.run(
+        ["fish", "--no-config"], input=completion("fish") + ask, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split("\t")[0] == "--explain-formats"

@@ -1,0 +1,88 @@
+"""Where settings come from, which one wins, and how a wrong one is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perfmon.config import Config, load_config
+from perfmon.errors import DataFileError
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty `perfmon` folder of the user, and an empty folder to work in."""
+    folder = tmp_path / "xdg" / "perfmon"
+    work = tmp_path / "work"
+    folder.mkdir(parents=True)
+    work.mkdir()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder.parent))
+    monkeypatch.delenv("PERFMON_CONFIG", raising=False)
+    monkeypatch.chdir(work)
+    return folder
+
+
+def test_without_files_the_defaults_hold() -> None:
+    assert load_config() == Config()
+
+
+def test_the_folders_beside_config_toml_are_used(home: Path) -> None:
+    for name in ("formats", "signatures", "bands"):
+        (home / name).mkdir()
+    bands = home / "bands" / "ours.toml"
+    bands.write_text("")
+    assert load_config() == Config((home / "formats",), (home / "signatures",), (bands,))
+
+
+def test_later_places_override_values_and_add_to_lists(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = [home / "config.toml", Path("perfmon.toml"), tmp_path / "env.toml", tmp_path / "explicit.toml"]
+    for index, place in enumerate(places):
+        (tmp_path / f"packs{index}").mkdir()
+        place.write_text(f'format_dirs = ["{tmp_path}/packs{index}"]\nmemory_mb = {100 + index}\n')
+    places[1].write_text(places[1].read_text() + "jobs = 3\n")
+    monkeypatch.setenv("PERFMON_CONFIG", str(places[2]))
+    config = load_config(places[3])
+    assert config.format_dirs == tuple(tmp_path / f"packs{index}" for index in range(4))
+    assert (config.memory_mb, config.jobs) == (103, 3)
+
+
+def test_relative_paths_start_at_the_file_that_names_them(home: Path) -> None:
+    (home / "mine").mkdir()
+    (home / "config.toml").write_text('signature_dirs = ["mine"]')
+    assert load_config().signature_dirs == (home / "mine",)
+
+
+def test_a_named_folder_is_laid_out_like_the_users(tmp_path: Path) -> None:
+    (tmp_path / "team" / "formats").mkdir(parents=True)
+    (tmp_path / "team" / "config.toml").write_text("async_level = 0")
+    config = load_config(tmp_path / "team")
+    assert (config.format_dirs, config.async_level) == ((tmp_path / "team" / "formats",), 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "expected"),
+    [
+        ("memory = 3", "memory", "unknown key, expected one of"),
+        ('jobs = "all"', "jobs", "expected a whole number, 1 or more"),
+        ("jobs = true", "jobs", "expected a whole number"),
+        ("memory_mb = 1", "memory_mb", "16 or more"),
+        ("format_dirs = 7", "format_dirs", "expected a string or a list of strings"),
+        ('format_dirs = ["gone"]', "format_dirs", "gone is none"),
+        ('band_files = ["."]', "band_files", "expected files"),
+        ("jobs = ", "file", "not valid TOML"),
+    ],
+)
+def test_an_error_names_file_key_and_what_was_expected(home: Path, text: str, key: str, expected: str) -> None:
+    (home / "config.toml").write_text(text)
+    with pytest.raises(DataFileError) as raised:
+        load_config()
+    assert (raised.value.file, raised.value.key) == (str(home / "config.toml"), key)
+    assert expected in raised.value.expected
+
+
+def test_a_named_file_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match=r"gone\.toml: file: cannot be read"):
+        load_config(tmp_path / "gone.toml")
