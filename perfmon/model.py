@@ -138,7 +138,9 @@ class Update(Span):
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A stretch in which a source printed no timed line: seconds of the run's time base."""
+    """A stretch in which a log printed no dated line: seconds on the log's axis, and the line before it."""
 
     start: float
     end: float
+    line: int = 0
+    text: str = ""

@@ -223,13 +223,14 @@ class _Block:
         first = self._stamp_after(0, first_known) or (self.anchors[0] if self.anchors else None)
         if first is None:
             return
-        told = {first[0]: first[1], self.anchors[-1][0]: self.anchors[-1][1]} if self.anchors else {first[0]: first[1]}
+        told = dict((first, *self.anchors[-1:]))
         before = first
         for anchor in self.anchors:
             self._quiet_between(before, anchor, told)
             before = anchor
         quiet: list[Record] = [
-            (QUIET, 0, self.offset + position, stamp, None, [], "") for position, stamp in told.items()
+            (QUIET, self._line_at(position), self.offset + position, stamp, None, [], self._line_text(position))
+            for position, stamp in told.items()
         ]
         self.records = sorted(self.records + quiet, key=lambda record: record[2])
 
@@ -250,6 +251,17 @@ class _Block:
                 continue
             pending.append((before, found))
             pending.append((found, after))
+
+    def _line_at(self, position: int) -> int:
+        """Line number of a position: counted from the nearer known one."""
+        if position >= self.counted:
+            return self.line + self.data.count(b"\n", self.counted, position)
+        return self.first_line + self.data.count(b"\n", 0, position)
+
+    def _line_text(self, position: int) -> str:
+        end = self.data.find(b"\n", position)
+        raw = self.data[position : min(len(self.data) if end < 0 else end, position + 400)]
+        return ESCAPES.sub("", raw.decode("utf-8", "replace"))
 
     def _next_line(self, begin: int) -> int:
         end = self.data.find(b"\n", begin)

@@ -89,6 +89,11 @@ class CompiledEmit:
         if value is None:
             return None
         number = to_number(value, emit.unit)
+        if emit.minus:
+            parts = [to_number(values[name], emit.unit) for name in emit.minus if values.get(name) is not None]
+            number = max(0.0, number - sum(parts))
+        if emit.skip_zero and not number:
+            return None
         if emit.over:
             whole = _first(values, emit.over)
             if whole is None:
@@ -121,6 +126,11 @@ class CompiledEmit:
     def _span(self, values: Values) -> Observation | None:
         duration = self._seconds(values, self.emit.duration)
         if duration is None:
+            return None
+        if self.emit.minus:
+            parts = [self._seconds(values, (name,)) or 0.0 for name in self.emit.minus]
+            duration = max(0.0, duration - sum(parts))
+        if self.emit.skip_zero and not duration:
             return None
         lead = self._seconds(values, self.emit.lead) if self.emit.lead else None
         key = _first(values, self.emit.key)
@@ -156,8 +166,12 @@ class CompiledEmit:
         return (STEP, self.emit.name, int(checked("step", to_number(value, ""), "")), duration)
 
     def _mark(self, values: Values) -> Observation | None:
-        value = _first(values, self.emit.field)
-        count = 1.0 if value is None else checked(self.emit.field[0], to_number(value, ""), "")
+        value = _first(values, self.emit.field) if self.emit.field else 1.0
+        if value is None:
+            return None
+        count = checked(self.emit.name, to_number(value, ""), "")
+        if not count:
+            return None
         return (MARK, self.emit.name, count, self._group(values))
 
 
@@ -184,7 +198,7 @@ class CompiledPattern:
             return match.groupdict()
         values = match.groupdict()
         read = self._reader(values.pop("body"))
-        if not read:
+        if not read and not values:
             return None
         if values:
             return {**values, **read}

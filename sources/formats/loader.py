@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
+from perfmon.datafile import Table, read_toml
 from perfmon.errors import DataFileError
 
 from .schema import STYLES, Emit, Header, Pack, Pattern, Sample
@@ -17,82 +16,10 @@ from .stamps import time_regex
 BUILTIN = Path(__file__).parent
 _KINDS = ("metric", "leg", "span", "open", "close", "step", "mark")
 _EMIT_KEYS = frozenset(
-    (*_KINDS, "field", "unit", "scale", "over", "group", "duration", "lead", "key", "as", "keep", "when", "component")
+    (*_KINDS, "field", "unit", "scale", "over", "minus", "skip_zero", "group", "duration", "lead", "key", "as", "keep")
+    + ("when", "component")
 )
 _UNITS = ("", "us", "ms", "s", "m", "h", "ratio", "%", "duration")
-
-
-class Table:
-    """A TOML table that knows its file and key, so that each wrong value can be named."""
-
-    def __init__(self, file: str, key: str, data: Mapping[str, Any]) -> None:
-        self.file, self.key, self.data = file, key, data
-
-    def wrong(self, name: str, expected: str) -> DataFileError:
-        """The error for one key."""
-        return DataFileError(self.file, f"{self.key}.{name}".lstrip("."), expected)
-
-    def only(self, allowed: Iterable[str]) -> None:
-        """Raises for a key that nobody reads: a typo would else change nothing, silently."""
-        known = frozenset(allowed)
-        for name in self.data:
-            if name not in known:
-                raise self.wrong(name, f"unknown key, expected one of {', '.join(sorted(known))}")
-
-    def text(self, name: str, default: str | None = None) -> str:
-        """A string; required when there is no default."""
-        value = self.data.get(name, default)
-        if not isinstance(value, str):
-            raise self.wrong(name, "expected a string" if name in self.data else "missing, expected a string")
-        return value
-
-    def number(self, name: str, default: float) -> float:
-        """A finite number."""
-        value = self.data.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-            raise self.wrong(name, "expected a number")
-        return float(value)
-
-    def flag(self, name: str) -> bool:
-        """A boolean, false when missing."""
-        value = self.data.get(name, False)
-        if not isinstance(value, bool):
-            raise self.wrong(name, "expected true or false")
-        return value
-
-    def texts(self, name: str, required: bool = False) -> tuple[str, ...]:
-        """A string or a list of strings."""
-        value = self.data.get(name, [])
-        if isinstance(value, str):
-            value = [value]
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value) or (required and not value):
-            raise self.wrong(name, "expected a string or a list of strings")
-        return tuple(value)
-
-    def tables(self, name: str) -> list[Table]:
-        """A list of tables."""
-        value = self.data.get(name, [])
-        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            raise self.wrong(name, f"expected tables ([[{name}]])")
-        return [Table(self.file, f"{self.key}.{name}[{i}]".lstrip("."), item) for i, item in enumerate(value)]
-
-    def numbers(self, name: str) -> dict[str, float]:
-        """A table of numbers."""
-        value = self.data.get(name, {})
-        if not isinstance(value, dict) or not all(isinstance(item, int | float) for item in value.values()):
-            raise self.wrong(name, "expected a table of numbers")
-        return {key: float(item) for key, item in value.items()}
-
-
-def read_toml(path: Path) -> Table:
-    """The file as a table; a missing, unreadable or malformed file raises DataFileError."""
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataFileError(str(path), "file", f"cannot be read ({error})") from None
-    except tomllib.TOMLDecodeError as error:
-        raise DataFileError(str(path), "file", f"not valid TOML ({error})") from None
-    return Table(str(path), "", data)
 
 
 def _compiled(table: Table, name: str, regex: str) -> str:
@@ -128,12 +55,14 @@ def _emit(table: Table) -> Emit:
             raise table.wrong("when", "expected [field, text]")
         when = (pair[0], pair[1])
     return Emit(
-        kind=kind,  # type: ignore[arg-type]  # one of _KINDS by construction
+        kind=kind,
         name=name,
         field=fields,
         unit=unit,
         scale=table.number("scale", 1.0),
         over=table.texts("over"),
+        minus=table.texts("minus"),
+        skip_zero=table.flag("skip_zero"),
         group=table.text("group", ""),
         duration=table.texts("duration"),
         lead=table.texts("lead"),

@@ -1,0 +1,117 @@
+"""Shares out the observed time: every moment belongs to one cause, to productive work, or to nothing known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+PRODUCTIVE = "productive"
+UNKNOWN = "unknown"
+
+Window = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A stretch of time that one finding says it cost."""
+
+    owner: int
+    """Index of the finding."""
+    rank: float
+    """The smallest rank has the moment."""
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Seconds by owner, and what is left."""
+
+    lost: dict[int, float]
+    productive: float
+    unknown: float
+    kept: dict[int, list[Window]]
+    """The stretches that each owner got."""
+
+
+def union(intervals: Iterable[Window]) -> list[Window]:
+    """Ascending intervals that do not touch."""
+    merged: list[Window] = []
+    for start, end in sorted(interval for interval in intervals if interval[1] > interval[0]):
+        if merged and start <= merged[-1][1]:
+            if end > merged[-1][1]:
+                merged[-1] = (merged[-1][0], end)
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def length(intervals: Iterable[Window]) -> float:
+    """Seconds in intervals that do not overlap."""
+    return sum(end - start for start, end in intervals)
+
+
+def without(intervals: Sequence[Window], cut: Sequence[Window]) -> list[Window]:
+    """`intervals` less `cut`; both ascending and without overlap."""
+    left: list[Window] = []
+    at = 0
+    for start, end in intervals:
+        while at < len(cut) and cut[at][1] <= start:
+            at += 1
+        position, ahead = start, at
+        while ahead < len(cut) and cut[ahead][0] < end:
+            if cut[ahead][0] > position:
+                left.append((position, cut[ahead][0]))
+            position = max(position, cut[ahead][1])
+            ahead += 1
+        if position < end:
+            left.append((position, end))
+    return left
+
+
+def share_out(window: Window, claims: Iterable[Claim], dark: Sequence[Window]) -> Shares:
+    """Gives each moment of `window` to the claim with the smallest rank; `dark` moments that nobody claims are unknown."""
+    low, high = window
+    starts = sorted(
+        (
+            (max(claim.start, low), min(claim.end, high), claim.rank, claim.owner)
+            for claim in claims
+            if min(claim.end, high) > max(claim.start, low)
+        ),
+    )
+    kept = _sweep(starts)
+    claimed = union(stretch for stretches in kept.values() for stretch in stretches)
+    lost = {owner: length(stretches) for owner, stretches in kept.items()}
+    total = high - low
+    left = without([window] if total > 0 else [], claimed)
+    known = length(without(left, union((max(a, low), min(b, high)) for a, b in dark)))
+    unknown = max(0.0, length(left) - known)
+    return Shares(lost, max(0.0, total - sum(lost.values()) - unknown), unknown, kept)
+
+
+def _sweep(starts: list[tuple[float, float, float, int]]) -> dict[int, list[Window]]:
+    """Walks over the claims by start; a heap holds those that are open, best rank on top."""
+    kept: dict[int, list[Window]] = {}
+    active: list[tuple[float, int, float]] = []
+    at, position = 0, float("-inf")
+    while at < len(starts) or active:
+        if not active:
+            position = max(position, starts[at][0])
+        while at < len(starts) and starts[at][0] <= position:
+            _, end, rank, owner = starts[at]
+            heappush(active, (rank, owner, end))
+            at += 1
+        while active and active[0][2] <= position:
+            heappop(active)
+        if not active:
+            continue
+        _, owner, end = active[0]
+        until = min(end, starts[at][0]) if at < len(starts) else end
+        stretches = kept.setdefault(owner, [])
+        if stretches and stretches[-1][1] == position:
+            stretches[-1] = (stretches[-1][0], until)
+        else:
+            stretches.append((position, until))
+        position = until
+    return kept

@@ -1,0 +1,276 @@
+"""What was observed of a run, bounded by a byte budget.
+
+Samples are kept in arrays, spans as objects. When the budget is spent the oldest half of the largest series is thinned
+to every second sample (keeping the larger of each pair, so that peaks stay) and the oldest unremarkable spans go; how
+many is counted in `dropped`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from .model import Gap, Ref, Span, Update
+
+DEFAULT_BYTES = 256 * 1024 * 1024
+_SAMPLE_BYTES = 8 + 8 + 4 + 8 + 8
+_SPAN_BYTES = 420
+_UPDATE_BYTES = 700
+_TEXT_BYTES = 60
+_MAX_GAPS = 4096
+_MAX_NOTES = 8
+
+
+class Series:
+    """The samples of one metric and group, in the order in which they were read."""
+
+    __slots__ = ("group", "lines", "metric", "offsets", "sources", "texts", "times", "values")
+
+    def __init__(self, metric: str, group: str) -> None:
+        self.metric, self.group = metric, group
+        self.times = array("d")
+        """Seconds on the axis of the sample's source."""
+        self.values = array("d")
+        """In the metric's unit."""
+        self.sources = array("L")
+        self.lines = array("Q")
+        self.offsets = array("Q")
+        self.texts: dict[int, str] = {}
+        """Text of remarkable samples by line's offset: evidence."""
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def ref(self, index: int) -> Ref:
+        """Where sample `index` stands."""
+        return Ref(self.sources[index], self.lines[index], self.offsets[index])
+
+    def thin(self, larger_is_kept: bool = True) -> int:
+        """Halves the older half; returns how many samples went."""
+        half = len(self) // 2 // 2 * 2
+        pick = max if larger_is_kept else min
+        keep = [pick((i, i + 1), key=lambda at: self.values[at]) for i in range(0, half, 2)]
+        keep += range(half, len(self))
+        gone = len(self) - len(keep)
+        for name in ("times", "values", "sources", "lines", "offsets"):
+            old: array[float] = getattr(self, name)
+            setattr(self, name, array(old.typecode, [old[at] for at in keep]))
+        left = set(self.offsets)
+        self.texts = {offset: text for offset, text in self.texts.items() if offset in left}
+        return gone
+
+
+@dataclass(slots=True)
+class SourceState:
+    """What is known of one log."""
+
+    spec: str
+    index: int
+    bytes: int = 0
+    lines: int = 0
+    events: int = 0
+    skipped: int = 0
+    errors: int = 0
+    first: float | None = None
+    """Seconds on the log's own axis."""
+    last: float | None = None
+    kind: int | None = None
+    """Kind of its stamps (EPOCH, LOCAL, YEARLESS, DAYTIME), None when it has only `t=` or no clock."""
+    monotonic: bool = False
+    mono_to_wall: float | None = None
+    stepped_back: int = 0
+    pseudo: float = 0.0
+    """Clock of a log without any clock: the durations that its lines reported, added up in order."""
+    gaps: list[Gap] = field(default_factory=list)
+    """Stretches of 10 s and more without a dated line."""
+    patterns: Counter[int] = field(default_factory=Counter)
+    """Lines per pattern index."""
+    notes: list[str] = field(default_factory=list)
+    components: set[str] = field(default_factory=set)
+    idle_silence: bool = False
+    generic: bool = False
+    """All its events come from the generic pack."""
+    mtime: float | None = None
+    ended: bool = False
+    last_line: tuple[int, str] = (0, "")
+    """Number and text of the last line that was looked at."""
+
+    @property
+    def clockless(self) -> bool:
+        """No line of it has a clock."""
+        return self.kind is None and not self.monotonic
+
+    def note(self, text: str) -> None:
+        """Remembers something odd, the first few of its kind."""
+        if len(self.notes) < _MAX_NOTES and text not in self.notes:
+            self.notes.append(text)
+
+    def quiet(self, start: float, end: float) -> None:
+        """A stretch without a dated line, after the line looked at last."""
+        self.gaps.append(Gap(start, end, *self.last_line))
+        if len(self.gaps) > _MAX_GAPS:
+            self.gaps = sorted(sorted(self.gaps, key=lambda gap: gap.start - gap.end)[: _MAX_GAPS // 2], key=_start)
+
+
+def _start(gap: Gap) -> float:
+    return gap.start
+
+
+class Store:
+    """Everything that was observed."""
+
+    def __init__(self, budget: int = DEFAULT_BYTES, remarkable: Callable[[str, float], bool] | None = None) -> None:
+        self.budget = budget
+        self.remarkable = remarkable or (lambda _metric, _value: True)
+        """Whether the line of a sample is kept as evidence."""
+        self.sources: list[SourceState] = []
+        self.series: dict[tuple[str, str], Series] = {}
+        self.marks: dict[tuple[str, str], Series] = {}
+        self.steps: dict[str, Series] = {}
+        self.spans: dict[str, deque[Span]] = {}
+        self.updates: deque[Update] = deque()
+        self.dropped: Counter[str] = Counter()
+        self.version = 0
+        """Grows with every change: readers compare it to know whether they must look again."""
+        self._bytes = 0
+
+    @property
+    def bytes(self) -> int:
+        """Estimate of what is held."""
+        return self._bytes
+
+    def add_source(self, spec: str) -> SourceState:
+        """A new log."""
+        state = SourceState(spec, len(self.sources))
+        self.sources.append(state)
+        return state
+
+    def sample(
+        self, metric: str, group: str, time: float, value: float, source: int, line: int, offset: int, text: str
+    ) -> None:
+        """Adds a sample; its line's text is kept when the value is remarkable."""
+        series = self.series.get((metric, group))
+        if series is None:
+            series = self.series[metric, group] = Series(metric, group)
+        series.times.append(time)
+        series.values.append(value)
+        series.sources.append(source)
+        series.lines.append(line)
+        series.offsets.append(offset)
+        self._bytes += _SAMPLE_BYTES
+        if self.remarkable(metric, value):
+            series.texts[offset] = text
+            self._bytes += _TEXT_BYTES + len(text)
+
+    def mark(
+        self, name: str, group: str, time: float, count: float, source: int, line: int, offset: int, text: str
+    ) -> None:
+        """Adds something countable."""
+        self._append(self.marks, (name, group), Series(name, group), time, count, source, line, offset, text)
+
+    def step(self, component: str, time: float, step: float, source: int, line: int, offset: int, text: str) -> None:
+        """Adds progress of a component."""
+        series = self.steps.get(component)
+        if series is None:
+            series = self.steps[component] = Series("step", component)
+        self._put(series, time, step, source, line, offset, "")
+
+    def _append(
+        self,
+        table: dict[tuple[str, str], Series],
+        key: tuple[str, str],
+        fresh: Series,
+        time: float,
+        value: float,
+        source: int,
+        line: int,
+        offset: int,
+        text: str,
+    ) -> None:
+        self._put(table.setdefault(key, fresh), time, value, source, line, offset, text)
+
+    def _put(
+        self, series: Series, time: float, value: float, source: int, line: int, offset: int, text: str
+    ) -> None:
+        series.times.append(time)
+        series.values.append(value)
+        series.sources.append(source)
+        series.lines.append(line)
+        series.offsets.append(offset)
+        self._bytes += _SAMPLE_BYTES
+        if text and len(series.texts) < 4096:
+            series.texts[offset] = text
+            self._bytes += _TEXT_BYTES + len(text)
+
+    def span(self, span: Span) -> None:
+        """Adds a span other than a weight update."""
+        spans = self.spans.get(span.kind)
+        if spans is None:
+            spans = self.spans[span.kind] = deque()
+        spans.append(span)
+        self._bytes += _SPAN_BYTES
+
+    def update(self, update: Update) -> None:
+        """Adds a weight update; its legs may still come."""
+        self.updates.append(update)
+        self._bytes += _UPDATE_BYTES
+
+    def settle(self) -> None:
+        """Thins out until the budget is kept; called after each block."""
+        while self._bytes > self.budget and self._thin():
+            pass
+
+    def _thin(self) -> bool:
+        before = self._bytes
+        every = [*self.series.values(), *self.marks.values(), *self.steps.values()]
+        largest = max(every, key=len, default=None)
+        span_count = sum(len(spans) for spans in self.spans.values())
+        weights = {
+            "samples": sum(map(len, every)) * _SAMPLE_BYTES,
+            "spans": span_count * _SPAN_BYTES,
+            "updates": len(self.updates) * _UPDATE_BYTES,
+        }
+        kind = max(weights, key=lambda name: weights[name])
+        if kind == "samples" and largest is not None and len(largest) >= 64:
+            gone = largest.thin()
+            self.dropped["samples"] += gone
+            self._bytes -= gone * (_SAMPLE_BYTES + (_TEXT_BYTES + 120 if largest.texts else 0))
+        elif kind == "spans" and span_count >= 64:
+            spans = max(self.spans.values(), key=len)
+            gone = _thin_spans(spans)
+            self.dropped["spans"] += gone
+            self._bytes -= gone * _SPAN_BYTES
+        elif len(self.updates) >= 64:
+            gone = _thin_spans(self.updates)
+            self.dropped["updates"] += gone
+            self._bytes -= gone * _UPDATE_BYTES
+        return self._bytes < before
+
+    def shift(self, source: int, seconds: float) -> None:
+        """Moves all that one log said so far by `seconds` (its first date came after `t=` lines)."""
+        for series in self.all_series():
+            for at, index in enumerate(series.sources):
+                if index == source:
+                    series.times[at] += seconds
+        for span in [*self.updates, *(span for spans in self.spans.values() for span in spans)]:
+            if span.source == source:
+                span.start = None if span.start is None else span.start + seconds
+                span.end = None if span.end is None else span.end + seconds
+
+    def all_series(self) -> Iterator[Series]:
+        """Samples, marks and steps."""
+        yield from self.series.values()
+        yield from self.marks.values()
+        yield from self.steps.values()
+
+
+def _thin_spans(spans: deque[Span] | deque[Update]) -> int:
+    """Drops every second of the older half that is not among its longest tenth; returns how many."""
+    half = len(spans) // 2
+    old = [spans.popleft() for _ in range(half)]
+    limit = sorted((span.duration_s or 0.0) for span in old)[int(half * 0.9)]
+    kept = [span for at, span in enumerate(old) if at % 2 == 0 or (span.duration_s or 0.0) > limit]
+    spans.extendleft(reversed(kept))  # type: ignore[arg-type]  # both deques hold what they held
+    return half - len(kept)

@@ -1,0 +1,110 @@
+"""Bands: which values of a metric are good, a warning or critical, and who says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from perfmon.datafile import read_toml
+
+BUILTIN = Path(__file__).parent / "bands"
+DEFAULT_ASYNC_LEVEL = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Limits of one metric, in its unit; a value at a limit is a warning."""
+
+    metric: str
+    good: float
+    critical: float
+    higher_is_worse: bool = True
+    good_is_inclusive: bool = False
+    """The good limit itself is still good (`staleness <= async_level`)."""
+    relative_to: str = ""
+    """`async_level`: the limits are added to it."""
+    origin: str = ""
+
+    def level(self, value: float) -> int:
+        """0 good, 1 warning, 2 critical."""
+        good, critical = self.good, self.critical
+        if not self.higher_is_worse:
+            value, good, critical = -value, -good, -critical
+        if value > critical:
+            return 2
+        return 0 if value < good or (self.good_is_inclusive and value == good) else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """The limits of all metrics that have any."""
+
+    table: Mapping[str, Band]
+
+    def get(self, metric: str) -> Band | None:
+        """The band of a metric."""
+        return self.table.get(metric)
+
+    def level(self, metric: str, value: float) -> int | None:
+        """0 good, 1 warning, 2 critical; None for a metric without a band."""
+        band = self.table.get(metric)
+        return None if band is None else band.level(value)
+
+    def with_async_level(self, level: float) -> Bands:
+        """Bands whose relative limits are worked out for this async level."""
+        return Bands(
+            {
+                metric: replace(band, good=band.good + level, critical=band.critical + level, relative_to="")
+                if band.relative_to == "async_level"
+                else band
+                for metric, band in self.table.items()
+            }
+        )
+
+    def remarkable(self) -> Callable[[str, float], bool]:
+        """Whether a value is outside its good band: such lines are kept as evidence.
+
+        Values of metrics without a band are not; relative bands keep everything, their level is not known yet.
+        """
+        table = self.table
+
+        def keep(metric: str, value: float) -> bool:
+            if metric.startswith("span:"):
+                return value >= 0.5
+            band = table.get(metric)
+            return band is not None and (bool(band.relative_to) or band.level(value) > 0)
+
+        return keep
+
+
+def load_bands(files: Iterable[Path] = ()) -> Bands:
+    """The built-in bands, overridden by those of user files; DataFileError names file, key and what was expected."""
+    table: dict[str, Band] = {}
+    for path in [*sorted(BUILTIN.glob("*.toml")), *files]:
+        table.update(_load(path))
+    return Bands(table)
+
+
+def _load(path: Path) -> dict[str, Band]:
+    root = read_toml(path)
+    root.only(("schema", "origin", "band"))
+    if root.data.get("schema") != 1:
+        raise root.wrong("schema", "expected 1")
+    origin = root.text("origin", str(path))
+    bands: dict[str, Band] = {}
+    entries = root.data.get("band", {})
+    if not isinstance(entries, dict):
+        raise root.wrong("band", "expected tables ([band.METRIC])")
+    for metric in entries:
+        table = root.table(f"band.{metric}", entries[metric])
+        table.only(("good", "critical", "higher_is_worse", "good_is_inclusive", "relative_to", "note"))
+        higher = table.flag("higher_is_worse", True)
+        good, critical = table.required_number("good"), table.required_number("critical")
+        if (good > critical) if higher else (good < critical):
+            raise table.wrong("critical", f"expected a limit {'above' if higher else 'below'} good")
+        relative = table.text("relative_to", "")
+        if relative not in ("", "async_level"):
+            raise table.wrong("relative_to", "expected async_level")
+        bands[metric] = Band(metric, good, critical, higher, table.flag("good_is_inclusive"), relative, origin)
+    return bands

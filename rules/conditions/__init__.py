@@ -1,0 +1,24 @@
+"""Kinds of conditions, one module each; `REGISTRY` maps the `type` of a TOML table to its class."""
+
+from __future__ import annotations
+
+from .absence import Missed
+from .aggregate import Aggregate
+from .alternatives import AnyOf
+from .base import Condition, Outcome
+from .baseline import Baseline
+from .coincides import Coincides
+from .ratio import Ratio
+from .threshold import Threshold
+
+REGISTRY: dict[str, type[Condition]] = {
+    "threshold": Threshold,
+    "aggregate": Aggregate,
+    "ratio": Ratio,
+    "coincides": Coincides,
+    "baseline": Baseline,
+    "missed": Missed,
+    "any": AnyOf,
+}
+
+__all__ = ["REGISTRY", "Condition", "Outcome"]

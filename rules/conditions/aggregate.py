@@ -1,0 +1,127 @@
+"""A statistic of a metric over a window that ends with the item is beyond a limit."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from perfmon.datafile import Table
+from perfmon.stats import percentile, slope, summarise
+from perfmon.units import format_value, metric_unit
+
+from .base import Condition, Level, Limits, Outcome
+
+if TYPE_CHECKING:
+    from ..view import Item, Track, View
+
+_Stat = Callable[[Sequence[float], Sequence[float]], float]
+
+_STATS: dict[str, _Stat] = {
+    "mean": lambda _, values: sum(values) / len(values),
+    "p50": lambda _, values: percentile(sorted(values), 0.50),
+    "p95": lambda _, values: percentile(sorted(values), 0.95),
+    "max": lambda _, values: max(values),
+    "min": lambda _, values: min(values),
+    "stdev": lambda _, values: summarise(values).stdev,
+    "sum": lambda _, values: sum(values),
+    "count": lambda _, values: float(len(values)),
+    "rate": lambda times, values: sum(values) / max(times[-1] - times[0], 1e-9) * 60.0,
+    "slope": lambda times, values: slope(list(zip(times, values, strict=True))) * 60.0,
+    "growth": lambda _, values: values[-1] / values[0] if values[0] > 0 else 0.0,
+}
+_PER_MINUTE = ("rate", "slope")
+
+
+@dataclass(frozen=True)
+class Aggregate(Condition):
+    """`stat` of the samples in the last `window_s` seconds or the last `window_n` samples.
+
+    `rate` and `slope` are per minute; `share_above` and `share_below` (of `limit`) are percentages; `growth` is the last
+    value over the first. `of = "mark"` counts marks instead of reading a metric.
+    """
+
+    type: ClassVar[str] = "aggregate"
+    keys: ClassVar[tuple[str, ...]] = (
+        "metric", "of", "stat", "window_s", "window_n", "least", "limit", *Limits.KEYS,
+    )  # fmt: skip
+    metric: str
+    of: str
+    stat: str
+    window_s: float
+    window_n: int
+    least: int
+    limit: float
+    limits: Limits
+    required: bool = True
+    optional: bool = False
+
+    @classmethod
+    def read(cls, table: Table) -> Self:
+        """From its table."""
+        stat = table.text("stat")
+        if stat not in (*_STATS, "share_above", "share_below"):
+            raise table.wrong("stat", f"expected one of {', '.join(_STATS)}, share_above, share_below")
+        of = table.text("of", "metric")
+        if of not in ("metric", "mark"):
+            raise table.wrong("of", "expected metric or mark")
+        window_s, window_n = table.number("window_s", 0.0), int(table.number("window_n", 0))
+        if (window_s > 0) == (window_n > 0):
+            raise table.wrong("window_s", "expected either window_s or window_n, above 0")
+        return cls(
+            metric=table.text("metric"),
+            of=of,
+            stat=stat,
+            window_s=window_s,
+            window_n=window_n,
+            least=int(table.number("least", 1)),
+            limit=table.number("limit", 0.0),
+            limits=Limits.read(table),
+        )
+
+    def _window(self, track: Track, end: float, group: str) -> tuple[list[float], list[float]]:
+        stop = bisect_right(track.times, end)
+        if self.window_n:
+            start = max(0, stop - self.window_n)
+        else:
+            start = bisect_right(track.times, end - self.window_s, 0, stop)
+        mine = [at for at in range(start, stop) if not group or track.group(at) in ("", group)]
+        return [track.times[at] for at in mine], [track.values[at] for at in mine]
+
+    def judge(self, item: Item, view: View) -> Outcome:
+        """Unknown with fewer than `least` samples; a mark that never came counts as none."""
+        marks = self.of == "mark"
+        track = view.marks.get(self.metric) if marks else view.track(self.metric)
+        times, values = self._window(track, item.end, item.group) if track is not None else ([], [])
+        if marks:
+            return self._count(values, view)
+        if len(values) < self.least:
+            return Outcome(Level.UNKNOWN, f"{self.metric} not told")
+        if self.stat == "share_above":
+            result = 100.0 * sum(value > self.limit for value in values) / len(values)
+        elif self.stat == "share_below":
+            result = 100.0 * sum(value < self.limit for value in values) / len(values)
+        else:
+            result = _STATS[self.stat](times, values)
+        return Outcome(self.limits.level(self.metric, result, view), f"{self._name()} {self._shown(result)}")
+
+    def _count(self, values: Sequence[float], view: View) -> Outcome:
+        total = sum(values)
+        if self.stat == "rate" and self.window_s:
+            total = total / self.window_s * 60.0
+        return Outcome(self.limits.level(self.metric, total, view), f"{self._name()} {total:g}")
+
+    def _name(self) -> str:
+        over = f"{self.window_s:g} s" if self.window_s else f"{self.window_n} samples"
+        per = " per minute" if self.stat in _PER_MINUTE else ""
+        return f"{self.stat.replace('_', ' ')} of {self.metric}{per} over {over}"
+
+    def _shown(self, value: float) -> str:
+        if self.stat.startswith("share"):
+            return f"{value:.0f} %"
+        return f"{value:g}" if self.stat in ("count", "growth") else format_value(value, metric_unit(self.metric))
+
+    def explain(self) -> str:
+        """In words."""
+        return self.limits.words(self._name())

@@ -1,0 +1,46 @@
+"""At least one of several conditions holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from perfmon.datafile import Table
+
+from .base import Condition, Level, Outcome
+
+if TYPE_CHECKING:
+    from ..view import Item, View
+
+
+@dataclass(frozen=True)
+class AnyOf(Condition):
+    """The strongest of the conditions in `of`."""
+
+    type: ClassVar[str] = "any"
+    keys: ClassVar[tuple[str, ...]] = ("of",)
+    of: tuple[Condition, ...]
+    required: bool = True
+    optional: bool = False
+
+    @classmethod
+    def read(cls, table: Table) -> Self:
+        """From the tables in `of`."""
+        from ..loader import read_condition
+
+        conditions = tuple(read_condition(item) for item in table.tables("of"))
+        if not conditions:
+            raise table.wrong("of", "missing, expected conditions")
+        return cls(conditions)
+
+    def judge(self, item: Item, view: View) -> Outcome:
+        """Unknown only when all are."""
+        outcomes = [condition.judge(item, view) for condition in self.of]
+        best = max(outcomes, key=lambda outcome: outcome.level)
+        if best.level == Level.NO:
+            return Outcome(Level.NO, "; ".join(o.text for o in outcomes if o.level == Level.NO))
+        return best
+
+    def explain(self) -> str:
+        """In words."""
+        return " or ".join(condition.explain() for condition in self.of)

@@ -1,0 +1,106 @@
+"""What every kind of condition is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from perfmon.datafile import Table
+
+if TYPE_CHECKING:
+    from ..view import Item, View
+
+
+class Level(IntEnum):
+    """How far a condition holds."""
+
+    UNKNOWN = -1
+    NO = 0
+    WARNING = 1
+    CRITICAL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Whether a condition holds for an item, in words with the values that were met."""
+
+    level: Level
+    text: str
+
+
+class Condition(ABC):
+    """One condition of a signature; `required` ones must hold, the others only raise the confidence."""
+
+    type: ClassVar[str]
+    keys: ClassVar[tuple[str, ...]] = ()
+    """The keys of its TOML table beside type, required, optional and says."""
+    required: bool = True
+    optional: bool = False
+    """When the data for it are missing the item still counts, with less confidence."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, table: Table) -> Self:
+        """From its TOML table; raises DataFileError."""
+
+    @abstractmethod
+    def judge(self, item: Item, view: View) -> Outcome:
+        """Whether it holds for `item`."""
+
+    @abstractmethod
+    def explain(self) -> str:
+        """In words, without values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of a value: explicit ones, or those of a metric's band."""
+
+    band: str = ""
+    """`critical`: beyond the critical limit (beyond the good one is a warning); `not-critical`, `good`: within."""
+    above: float | None = None
+    below: float | None = None
+
+    KEYS: ClassVar[tuple[str, ...]] = ("band", "above", "below")
+
+    @classmethod
+    def read(cls, table: Table) -> Limits:
+        """From the keys band, above and below; at least one of them."""
+        band = table.text("band", "")
+        if band not in ("", "critical", "not-critical", "good"):
+            raise table.wrong("band", "expected critical, not-critical or good")
+        above = table.number("above", 0.0) if "above" in table.data else None
+        below = table.number("below", 0.0) if "below" in table.data else None
+        if not band and above is None and below is None:
+            raise table.wrong("above", "missing, expected one of band, above, below")
+        return cls(band, above, below)
+
+    def level(self, metric: str, value: float, view: View) -> Level:
+        """How far `value` is where the limits want it."""
+        if self.above is not None and not value > self.above:
+            return Level.NO
+        if self.below is not None and not value < self.below:
+            return Level.NO
+        if not self.band:
+            return Level.CRITICAL
+        held = view.bands.level(metric, value)
+        if held is None:
+            return Level.UNKNOWN
+        if self.band == "critical":
+            return Level(held)
+        if self.band == "good":
+            return Level.CRITICAL if held == 0 else Level.NO
+        return Level.CRITICAL if held < 2 else Level.NO
+
+    def words(self, metric: str) -> str:
+        """`> 1000`, `below its critical band`."""
+        said = []
+        if self.above is not None:
+            said.append(f"> {self.above:g}")
+        if self.below is not None:
+            said.append(f"< {self.below:g}")
+        if self.band:
+            said.append({"critical": "beyond its band", "good": "good", "not-critical": "not critical"}[self.band])
+        return f"{metric} {' and '.join(said)}"

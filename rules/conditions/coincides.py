@@ -1,0 +1,59 @@
+"""The item shares time with a span of another kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from perfmon.datafile import Table
+from perfmon.units import format_value, metric_unit
+
+from .base import Condition, Level, Limits, Outcome
+
+if TYPE_CHECKING:
+    from ..view import Item, View
+
+
+@dataclass(frozen=True)
+class Coincides(Condition):
+    """Overlaps a span of kind `span`, one whose `metric` is beyond the limits where a metric is given."""
+
+    type: ClassVar[str] = "coincides"
+    keys: ClassVar[tuple[str, ...]] = ("span", "metric", "least_share", *Limits.KEYS)
+    span: str
+    metric: str
+    limits: Limits | None
+    least_share: float
+    required: bool = True
+    optional: bool = False
+
+    @classmethod
+    def read(cls, table: Table) -> Self:
+        """From its table."""
+        metric = table.text("metric", "")
+        return cls(
+            table.text("span"), metric, Limits.read(table) if metric else None, table.number("least_share", 0.0)
+        )
+
+    def judge(self, item: Item, view: View) -> Outcome:
+        """Unknown when the run has no such spans at all."""
+        if self.span not in view.span_kinds:
+            return Outcome(Level.UNKNOWN, f"no {self.span} told")
+        best, text = Level.NO, f"overlaps no such {self.span}"
+        length = max(item.end - item.start, 1e-9)
+        for other in view.overlapping(self.span, item.start, item.end):
+            shared = min(item.end, other.end) - max(item.start, other.start)
+            if shared / length < self.least_share:
+                continue
+            level = Level.CRITICAL
+            value = other.values.get(self.metric)
+            if self.limits is not None:
+                level = Level.NO if value is None else self.limits.level(self.metric, value, view)
+            if level > best:
+                what = "" if value is None else f" with {self.metric} {format_value(value, metric_unit(self.metric))}"
+                best, text = level, f"overlaps {self.span} {other.key}".rstrip() + what
+        return Outcome(best, text)
+
+    def explain(self) -> str:
+        """In words."""
+        return f"overlaps a {self.span}" + (f" with {self.limits.words(self.metric)}" if self.limits else "")

@@ -1,0 +1,56 @@
+"""A value of the item, or the latest sample of another metric, is beyond a limit."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from perfmon.datafile import Table
+from perfmon.units import format_value, metric_unit
+
+from .base import Condition, Level, Limits, Outcome
+
+if TYPE_CHECKING:
+    from ..view import Item, View
+
+
+@dataclass(frozen=True)
+class Threshold(Condition):
+    """`metric` of the item itself when it has one, else its latest sample not older than `within_s`."""
+
+    type: ClassVar[str] = "threshold"
+    keys: ClassVar[tuple[str, ...]] = ("metric", "within_s", *Limits.KEYS)
+    metric: str
+    limits: Limits
+    within_s: float
+    required: bool = True
+    optional: bool = False
+
+    @classmethod
+    def read(cls, table: Table) -> Self:
+        """From `metric`, the limits and `within_s`."""
+        return cls(table.text("metric"), Limits.read(table), table.number("within_s", 600.0))
+
+    def value(self, item: Item, view: View) -> float | None:
+        """The value that is judged."""
+        own = item.values.get(self.metric)
+        if own is not None:
+            return own
+        track = view.track(self.metric)
+        at = bisect_right(track.times, item.end) - 1
+        if at < 0 or track.times[at] < item.start - self.within_s:
+            return None
+        return track.values[at]
+
+    def judge(self, item: Item, view: View) -> Outcome:
+        """Unknown when there is no value."""
+        value = self.value(item, view)
+        if value is None:
+            return Outcome(Level.UNKNOWN, f"{self.metric} not told")
+        level = self.limits.level(self.metric, value, view)
+        return Outcome(level, f"{self.metric} {format_value(value, metric_unit(self.metric))}")
+
+    def explain(self) -> str:
+        """In words."""
+        return self.limits.words(self.metric)

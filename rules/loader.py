@@ -1,0 +1,160 @@
+"""Reads signatures from TOML; a mistake is told with file, key and what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from perfmon.datafile import Table, read_toml
+from perfmon.errors import DataFileError
+from perfmon.model import Severity
+
+from .bands import Bands, load_bands
+from .conditions import REGISTRY, Condition
+from .schema import KINDS, Cause, Example, Lost, Signature, Subject
+
+BUILTIN = Path(__file__).parent / "signatures"
+_SUBJECTS = ("span", "metric", "mark", "quiet", "absence")
+_KEYS = (
+    "schema", "id", "title", "kind", "rank", "severity", "meaning", "sentence", "advice", "confused_with", "on",
+    "condition", "identity", "lost", "cause", "for_count", "critical_count", "for_s", "keep_firing_for_s", "skip_first",
+    "unseen", "example", "requires",
+)  # fmt: skip
+
+
+def read_condition(table: Table) -> Condition:
+    """A condition from its table."""
+    kind = table.text("type")
+    condition_class = REGISTRY.get(kind)
+    if condition_class is None:
+        raise table.wrong("type", f"expected one of {', '.join(REGISTRY)}")
+    table.only(("type", "required", "optional", *condition_class.keys))
+    condition = condition_class.read(table)
+    object.__setattr__(condition, "required", table.flag("required", True))
+    object.__setattr__(condition, "optional", table.flag("optional"))
+    return condition
+
+
+def _subjects(table: Table) -> tuple[Subject, ...]:
+    subjects = []
+    for entry in table.tables("on"):
+        entry.only(_SUBJECTS)
+        kinds = [kind for kind in _SUBJECTS if kind in entry.data]
+        if len(kinds) != 1:
+            raise DataFileError(entry.file, entry.key, f"expected exactly one of {', '.join(_SUBJECTS)}")
+        subjects.append(Subject(kinds[0], entry.text(kinds[0])))  # type: ignore[arg-type]  # one of _SUBJECTS
+    if not subjects:
+        raise table.wrong("on", "missing, expected what the signature looks at ([[on]])")
+    return tuple(subjects)
+
+
+def _lost(table: Table) -> Lost | None:
+    if "lost" not in table.data:
+        return None
+    entry = table.table("lost", table.data["lost"])
+    entry.only(("leg", "beyond", "baseline", "spans", "share", "fraction"))
+    leg = entry.text("leg", "")
+    if leg not in ("", "queue", "rpc", "whole"):
+        raise entry.wrong("leg", "expected queue, rpc or whole")
+    return Lost(
+        leg=leg,  # type: ignore[arg-type]  # checked above
+        beyond=entry.text("beyond", ""),
+        baseline=entry.flag("baseline"),
+        spans=entry.text("spans", ""),
+        share=entry.text("share", ""),
+        fraction=entry.texts("fraction"),
+    )
+
+
+def _causes(table: Table) -> tuple[Cause, ...]:
+    causes = []
+    for entry in table.tables("cause"):
+        entry.only(("signature", "match"))
+        match = entry.text("match", "time")
+        if match not in ("key", "time"):
+            raise entry.wrong("match", "expected key or time")
+        causes.append(Cause(entry.text("signature"), match))  # type: ignore[arg-type]  # checked above
+    return tuple(causes)
+
+
+def _count(table: Table, name: str, default: tuple[int, int]) -> tuple[int, int]:
+    value = table.data.get(name, list(default))
+    if not isinstance(value, list) or len(value) != 2 or not all(isinstance(n, int) and n > 0 for n in value):
+        raise table.wrong(name, "expected [m, n]: m of the last n")
+    if value[0] > value[1]:
+        raise table.wrong(name, "expected m not above n")
+    return (value[0], value[1])
+
+
+def _examples(table: Table) -> tuple[Example, ...]:
+    examples = []
+    for entry in table.tables("example"):
+        entry.only(("name", "log", "fires", "verdict"))
+        examples.append(
+            Example(entry.text("name"), entry.text("log"), entry.flag("fires"), entry.flag("verdict"))
+        )
+    return tuple(examples)
+
+
+def load_signature(path: Path) -> Signature:
+    """The signature in one TOML file."""
+    table = read_toml(path)
+    table.only(_KEYS)
+    if table.data.get("schema") != 1:
+        raise table.wrong("schema", "expected 1")
+    kind = table.text("kind")
+    if kind not in KINDS:
+        raise table.wrong("kind", f"expected one of {', '.join(KINDS)}")
+    severity = table.text("severity", "critical")
+    if severity not in tuple(Severity):
+        raise table.wrong("severity", f"expected one of {', '.join(Severity)}")
+    conditions = tuple(read_condition(entry) for entry in table.tables("condition"))
+    if not conditions:
+        raise table.wrong("condition", "missing, expected at least one [[condition]]")
+    unseen = tuple(
+        (entry.text("missing"), entry.text("say")) for entry in table.tables("unseen")
+    )
+    return Signature(
+        id=table.text("id"),
+        title=table.text("title"),
+        kind=kind,
+        rank=int(table.required_number("rank")),
+        severity=Severity(severity),
+        meaning=table.text("meaning"),
+        sentence=table.text("sentence"),
+        advice=table.texts("advice", required=True),
+        confused_with=table.texts("confused_with"),
+        subjects=_subjects(table),
+        conditions=conditions,
+        identity=table.texts("identity"),
+        lost=_lost(table),
+        causes=_causes(table),
+        for_count=_count(table, "for_count", (2, 3)),
+        critical_count=_count(table, "critical_count", (1, 1)),
+        for_s=table.number("for_s", 0.0),
+        keep_firing_for_s=table.number("keep_firing_for_s", 600.0),
+        skip_first=int(table.number("skip_first", 0)),
+        unseen=unseen,
+        examples=_examples(table),
+        file=str(path),
+        requires=table.texts("requires"),
+    )
+
+
+def load_signatures(folders: Iterable[Path] = ()) -> tuple[Signature, ...]:
+    """The built-in signatures and those of user folders by rank; a later file with the same id replaces an earlier."""
+    signatures = {signature.id: signature for signature in _builtin()}
+    for folder in folders:
+        for path in sorted(folder.glob("*.toml")):
+            signature = load_signature(path)
+            signatures[signature.id] = signature
+    return tuple(sorted(signatures.values(), key=lambda signature: (signature.rank, signature.id)))
+
+
+@cache
+def _builtin() -> tuple[Signature, ...]:
+    return tuple(load_signature(path) for path in sorted(BUILTIN.glob("*.toml")))
+
+
+__all__ = ["Bands", "load_bands", "load_signature", "load_signatures", "read_condition"]

@@ -1,0 +1,102 @@
+"""What a signature holds once its TOML file was read and checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from perfmon.model import Severity
+
+from .conditions.base import Condition
+
+Kind = Literal["bottleneck", "fault", "quality", "note"]
+"""bottleneck: costs time; fault: something does not happen; quality: spoils the result, not the speed; note: told, never
+the verdict."""
+
+KINDS: tuple[Kind, ...] = ("bottleneck", "fault", "quality", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a signature looks at, one by one: spans of a kind, samples of a metric, or stretches of silence."""
+
+    kind: Literal["span", "metric", "mark", "quiet", "absence"]
+    name: str
+    """Span kind, metric or mark; for quiet `all` (every log) or `one`; for absence the span kind that is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Which seconds of an occurrence are lost.
+
+    `leg` queue or rpc of a weight update or `whole` of an occurrence, less the good limit of `beyond`; or the `spans`
+    of a kind during the finding; or the time between samples times `share` (a metric in %) or times
+    `fraction[0] / sum(fraction)`.
+    """
+
+    leg: Literal["", "queue", "rpc", "whole"] = ""
+    beyond: str = ""
+    baseline: bool = False
+    """Beyond the median of the occurrences' uncontended peers instead of beyond a band."""
+    spans: str = ""
+    share: str = ""
+    fraction: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Another signature that, when it fires on the same key or at the same time, explains this one."""
+
+    signature: str
+    match: Literal["key", "time"]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A log that must, or must not, give the signature."""
+
+    name: str
+    log: str
+    fires: bool
+    verdict: bool
+    """It must also be the verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A bottleneck that can be recognised."""
+
+    id: str
+    title: str
+    kind: Kind
+    rank: int
+    """Precedence: of several causes for the same second the one with the smallest rank has it."""
+    severity: Severity
+    """The most that it can be."""
+    meaning: str
+    sentence: str
+    """Template, see `perfmon.rules.sentences`."""
+    advice: tuple[str, ...]
+    confused_with: tuple[str, ...]
+    subjects: tuple[Subject, ...]
+    """The first of these that the run has data for."""
+    conditions: tuple[Condition, ...]
+    identity: tuple[str, ...]
+    """Fields that tell findings of this signature apart."""
+    lost: Lost | None
+    causes: tuple[Cause, ...]
+    for_count: tuple[int, int]
+    """m of the last n occurrences, for occurrences in the warning band."""
+    critical_count: tuple[int, int]
+    """The same for the critical band."""
+    for_s: float
+    """How long occurrences must go on before the finding fires."""
+    keep_firing_for_s: float
+    skip_first: int
+    """Items at the start of each log that are not judged: first fill, model load."""
+    unseen: tuple[tuple[str, str], ...]
+    """(what is missing: a span kind or metric or `server`, what to say)."""
+    examples: tuple[Example, ...]
+    file: str
+    requires: tuple[str, ...] = ()
+    """Span kinds or metrics, all of which the run must have for the signature to be judged."""

@@ -1,0 +1,336 @@
+"""The run as the rules see it: tracks of samples, spans and silence on one time axis."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from perfmon.model import Fields, Gap, Ref, Span, Update
+from perfmon.stats import median
+from perfmon.store import Series, SourceState, Store
+
+from .bands import Bands
+
+Window = tuple[float, float]
+UPDATE = "weight-update"
+_UPDATE_METRICS = ("queue_ms", "rpc_ms", "rpc_ms.reload_weights", "wall_ms")
+
+
+@dataclass(slots=True)
+class Item:
+    """Something that a signature judges."""
+
+    start: float
+    end: float
+    values: Mapping[str, float]
+    fields: Fields
+    refs: Sequence[tuple[Ref, str]]
+    group: str = ""
+    key: str = ""
+    source: int = 0
+    span: Span | None = None
+
+
+@dataclass(slots=True)
+class Track:
+    """All samples of a metric in time order."""
+
+    metric: str
+    times: Sequence[float]
+    values: Sequence[float]
+    ref: Callable[[int], tuple[Ref, str]]
+    group: Callable[[int], str]
+    source: Callable[[int], int]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def between(self, start: float, end: float) -> tuple[int, int]:
+        """Index range of the samples in start..end, both included."""
+        return bisect_left(self.times, start), bisect_right(self.times, end)
+
+
+EMPTY = Track("", (), (), lambda _: (Ref(0, 0, 0), ""), lambda _: "", lambda _: 0)
+
+
+@dataclass(slots=True)
+class Quiet:
+    """A stretch in which a log, or all of them, printed nothing."""
+
+    start: float
+    end: float
+    source: int
+    usual_s: float
+    """The usual time between lines of that log (the largest of all logs for `all`)."""
+    ended: bool
+    """The log has no further line, others go on."""
+    refs: tuple[tuple[Ref, str], ...] = ()
+    """The last line before the silence, of each log."""
+
+
+@dataclass
+class View:
+    """The store of a run on one axis, within a window."""
+
+    store: Store
+    bands: Bands
+    shifts: Mapping[int, float] = field(default_factory=dict)
+    """Seconds to add to the axis of each log."""
+    clip: Window | None = None
+    """Only what lies in here is seen."""
+    timed: bool = True
+    """Some log has a clock; else times are durations added up in order."""
+
+    @cached_property
+    def window(self) -> Window:
+        """First and last observed moment."""
+        starts: list[float] = []
+        ends: list[float] = []
+        for state in self.store.sources:
+            if state.first is not None and state.last is not None:
+                shift = self.shifts.get(state.index, 0.0)
+                starts.append(state.first + shift)
+                ends.append(state.last + shift)
+        for spans in self._spans.values():
+            starts += [span.start for span in spans[:1]]
+            ends += [max(span.end for span in spans)] if spans else []
+        if not starts:
+            return (0.0, 0.0)
+        low, high = min(starts), max(ends)
+        if self.clip is not None:
+            low, high = max(low, self.clip[0]), min(high, self.clip[1])
+        return (low, max(low, high))
+
+    # --- spans ------------------------------------------------------------------------------------------------
+    @cached_property
+    def _spans(self) -> dict[str, list[Item]]:
+        spans = {kind: self._items(held) for kind, held in self.store.spans.items()}
+        if self.store.updates:
+            spans[UPDATE] = self._items(self.store.updates)
+        return spans
+
+    def spans(self, kind: str) -> list[Item]:
+        """Spans of a kind by start; weight updates have their legs' durations as values."""
+        return self._spans.get(kind, [])
+
+    @property
+    def span_kinds(self) -> Iterable[str]:
+        """Kinds that the run has."""
+        return self._spans.keys()
+
+    def _items(self, spans: Iterable[Span]) -> list[Item]:
+        items: list[Item] = []
+        shifts = self.shifts
+        for span in spans:
+            if span.start is None or span.end is None:
+                continue
+            shift = shifts.get(span.source, 0.0) if shifts else 0.0
+            start, end = span.start + shift, span.end + shift
+            if self.clip is not None and (end < self.clip[0] or start > self.clip[1]):
+                continue
+            values: dict[str, float] = {}
+            if isinstance(span, Update):
+                values = update_values(span)
+            elif span.duration_s is not None:
+                values = {"duration_s": span.duration_s}
+            items.append(Item(start, end, values, span.fields, span.refs, "", span.key, span.source, span))
+        items.sort(key=lambda item: (item.start, item.end, item.key))
+        return items
+
+    @cached_property
+    def _ends(self) -> dict[str, list[float]]:
+        """For each kind the running maximum of ends: where to stop looking back for overlaps."""
+        ends: dict[str, list[float]] = {}
+        for kind, items in self._spans.items():
+            high = float("-inf")
+            running = []
+            for item in items:
+                high = max(high, item.end)
+                running.append(high)
+            ends[kind] = running
+        return ends
+
+    @cached_property
+    def _starts(self) -> dict[str, list[float]]:
+        return {kind: [item.start for item in items] for kind, items in self._spans.items()}
+
+    def overlapping(self, kind: str, start: float, end: float) -> list[Item]:
+        """Spans of a kind that share time with start..end."""
+        items = self.spans(kind)
+        if not items:
+            return []
+        stop = bisect_left(self._starts[kind], end)
+        first = bisect_right(self._ends[kind], start, 0, stop)
+        return [item for item in items[first:stop] if item.end > start]
+
+    # --- samples ----------------------------------------------------------------------------------------------
+    @cached_property
+    def metrics(self) -> dict[str, Track]:
+        """Every metric's track; the generic pack's samples only of logs that nothing else recognised."""
+        grouped: dict[str, list[Series]] = {}
+        for (metric, _), series in self.store.series.items():
+            grouped.setdefault(metric, []).append(series)
+        tracks = {metric: self._track(metric, held) for metric, held in grouped.items()}
+        for metric in _UPDATE_METRICS:
+            track = self._update_track(metric)
+            if len(track):
+                tracks[metric] = track
+        return {metric: track for metric, track in tracks.items() if len(track)}
+
+    def track(self, metric: str) -> Track:
+        """One metric's samples, an empty track when there are none."""
+        return self.metrics.get(metric, EMPTY)
+
+    @cached_property
+    def marks(self) -> dict[str, Track]:
+        """Every mark's track; the values are counts."""
+        grouped: dict[str, list[Series]] = {}
+        for (name, _), series in self.store.marks.items():
+            grouped.setdefault(name, []).append(series)
+        return {name: self._track(name, held) for name, held in grouped.items()}
+
+    @cached_property
+    def steps(self) -> dict[str, Track]:
+        """Progress by component; the values are step numbers."""
+        return {component: self._track("step", [series]) for component, series in self.store.steps.items()}
+
+    def _track(self, metric: str, held: list[Series]) -> Track:
+        rows: list[tuple[float, int, Series]] = []
+        if len(held) == 1 and not self.shifts and self.clip is None and _ascending(held[0].times):
+            only = held[0]
+            return Track(
+                metric,
+                only.times,
+                only.values,
+                lambda at: (only.ref(at), only.texts.get(only.offsets[at], "")),
+                lambda _: only.group,
+                lambda at: only.sources[at],
+            )
+        for series in held:
+            for at, time in enumerate(series.times):
+                moved = time + self.shifts.get(series.sources[at], 0.0)
+                if self.clip is None or self.clip[0] <= moved <= self.clip[1]:
+                    rows.append((moved, at, series))
+        rows.sort(key=lambda row: (row[0], row[2].sources[row[1]], row[2].offsets[row[1]], row[2].group))
+        return Track(
+            metric,
+            [time for time, _, _ in rows],
+            [series.values[at] for _, at, series in rows],
+            lambda i: (rows[i][2].ref(rows[i][1]), rows[i][2].texts.get(rows[i][2].offsets[rows[i][1]], "")),
+            lambda i: rows[i][2].group,
+            lambda i: rows[i][2].sources[rows[i][1]],
+        )
+
+    def _update_track(self, metric: str) -> Track:
+        items = [item for item in self.spans(UPDATE) if metric in item.values]
+        items.sort(key=lambda item: (item.end, item.start))
+        return Track(
+            metric,
+            [item.end for item in items],
+            [item.values[metric] for item in items],
+            lambda at: items[at].refs[-1] if items[at].refs else (Ref(items[at].source, 0, 0), ""),
+            lambda _: "",
+            lambda at: items[at].source,
+        )
+
+    # --- silence ----------------------------------------------------------------------------------------------
+    @cached_property
+    def quiet_logs(self) -> list[Quiet]:
+        """Stretches without a line, log by log; the tail of a log that ends while others go on is one."""
+        high = self.window[1]
+        quiet: list[Quiet] = []
+        for state in self._dated:
+            shift, usual = self.shifts.get(state.index, 0.0), usual_gap(state)
+            quiet += [
+                Quiet(gap.start + shift, gap.end + shift, state.index, usual, False, (_line(state, gap),))
+                for gap in state.gaps
+            ]
+            last = (state.last or 0.0) + shift
+            if high - last >= 10.0:
+                line, text = state.last_line
+                quiet.append(Quiet(last, high, state.index, usual, True, ((Ref(state.index, line, 0), text),)))
+        return quiet
+
+    @property
+    def _dated(self) -> list[SourceState]:
+        return [s for s in self.store.sources if s.first is not None and s.last is not None]
+
+    @cached_property
+    def quiet_run(self) -> list[Quiet]:
+        """Stretches in which no log printed a line, inside the observed time."""
+        common: list[Window] | None = None
+        low, high = self.window
+        usual = 0.0
+        for state in self._dated:
+            shift = self.shifts.get(state.index, 0.0)
+            own = [(g.start + shift, g.end + shift) for g in state.gaps]
+            first, last = (state.first or 0.0) + shift, (state.last or 0.0) + shift
+            own += [(low, first)] if first > low else []
+            own += [(last, high)] if last < high else []
+            usual = max(usual, usual_gap(state))
+            common = own if common is None else intersection(common, own)
+        return [Quiet(start, end, -1, usual, False, self._lines_before(start, end)) for start, end in common or []]
+
+    def _lines_before(self, start: float, end: float) -> tuple[tuple[Ref, str], ...]:
+        lines = []
+        for state in self._dated:
+            shift = self.shifts.get(state.index, 0.0)
+            for gap in state.gaps:
+                if gap.start + shift <= start and gap.end + shift >= end:
+                    lines.append(_line(state, gap))
+        return tuple(lines)
+
+
+def _line(state: SourceState, gap: Gap) -> tuple[Ref, str]:
+    return (Ref(state.index, gap.line, 0), gap.text)
+
+
+def update_values(update: Update) -> dict[str, float]:
+    """Durations of an update as metrics; a reload's RPC is a metric of its own."""
+    values: dict[str, float] = {}
+    if update.queue_ms is not None:
+        values["queue_ms"] = update.queue_ms
+    if update.rpc_ms is not None:
+        values["rpc_ms" if update.op == "update_weights" else f"rpc_ms.{update.op}"] = update.rpc_ms
+    if update.wall_ms is not None:
+        values["wall_ms"] = update.wall_ms
+    return values
+
+
+def usual_gap(state: SourceState) -> float:
+    """Seconds that usually pass between two lines of a log: below 10 s it is not told apart.
+
+    A log that is silent for most of its time is a sparse one; then its silences are what is usual.
+    """
+    gaps = [gap.end - gap.start for gap in state.gaps]
+    observed = (state.last or 0.0) - (state.first or 0.0)
+    if len(gaps) >= 3 and sum(gaps) > 0.5 * observed:
+        return median(gaps)
+    return 10.0
+
+
+def intersection(left: Sequence[Window], right: Sequence[Window]) -> list[Window]:
+    """Where two ascending lists of intervals overlap."""
+    left, right = sorted(left), sorted(right)
+    common: list[Window] = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        start, end = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])
+        if start < end:
+            common.append((start, end))
+        if left[i][1] < right[j][1]:
+            i += 1
+        else:
+            j += 1
+    return common
+
+
+def _ascending(values: Sequence[float]) -> bool:
+    before = float("-inf")
+    for value in values:
+        if value < before:
+            return False
+        before = value
+    return True
