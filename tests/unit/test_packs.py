@@ -1,0 +1,205 @@
+"""Every pack recognises its own samples among all packs, and nothing else: the examples in the data are the tests."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from perfmon.model import CLOSE, MARK, OPEN, SAMPLE, SPAN, STEP, Record
+from perfmon.sources.formats.compiled import HeaderReader
+from perfmon.sources.formats.loader import load_packs
+from perfmon.sources.formats.schema import Header, Pack, Pattern, Sample
+from perfmon.sources.scan import Scanned, Scanner
+
+PACKS = load_packs()
+SCANNER = Scanner(PACKS)
+HEADERS = HeaderReader(PACKS)
+BAR = "Generating rollouts:  50%|█████     | 64/128 [00:00<00:00, 344.21it/s]"
+BAR_FRAMES = " 10%|█         | 1/10 [00:01<00:09]\r 20%|██        | 2/10 [00:02<00:08]\r"
+
+SAMPLES = [
+    pytest.param(pattern, sample, id=f"{pattern.name}-{number}")
+    for pack in PACKS
+    for pattern in pack.patterns
+    for number, sample in enumerate(pattern.samples)
+]
+ONE_LINE = [case for case in SAMPLES if "\n" not in case.values[1].text.strip("\n")]
+PATTERNS = [pytest.param(pattern, id=pattern.name) for pack in PACKS for pattern in pack.patterns]
+REJECTS = [
+    pytest.param(pattern, text, id=f"{pattern.name}-{number}")
+    for pack in PACKS
+    for pattern in pack.patterns
+    for number, text in enumerate(pattern.rejects)
+]
+HEADER_SAMPLES = [
+    pytest.param(pack, header, text, id=f"{pack.id}-{header.id}-{number}")
+    for pack in PACKS
+    for header in pack.headers
+    for number, text in enumerate(header.samples)
+]
+SYSTEMS = [pytest.param(pack, id=pack.id) for pack in PACKS if pack.patterns]
+
+
+def scan(text: str) -> Scanned:
+    """What the scanner with all packs finds in `text`."""
+    return SCANNER.scan((text + "\n").encode())
+
+
+def recognised(scanned: Scanned) -> list[Record]:
+    """The records that a pattern made, without those that only tell the time."""
+    return [record for record in scanned.records if record[0] >= 0]
+
+
+def names(scanned: Scanned) -> list[str]:
+    """`pack/pattern` of every recognised line."""
+    return [SCANNER.pattern_name(record[0]) for record in recognised(scanned)]
+
+
+def metrics(scanned: Scanned, pattern: str) -> dict[str, float]:
+    """Metric to value of the lines of one pattern; `metric{group}` where a metric comes in several groups."""
+    samples = [
+        (observation[1], observation[3], observation[2])
+        for record in recognised(scanned)
+        if SCANNER.pattern_name(record[0]) == pattern
+        for observation in record[5]
+        if observation[0] == SAMPLE
+    ]
+    often = Counter(name for name, _, _ in samples)
+    values = {name if often[name] == 1 else f"{name}{{{group}}}": value for name, group, value in samples}
+    assert len(values) == len(samples), f"{pattern} gives the same metric twice"
+    return values
+
+
+def check(pattern: Pattern, sample: Sample, text: str) -> None:
+    """The line belongs to `pattern` and gives exactly what the sample promises."""
+    scanned = scan(text)
+    assert set(names(scanned)) == {pattern.name}
+    assert metrics(scanned, pattern.name) == pytest.approx(dict(sample.gives))
+    assert scanned.problems == []
+
+
+@pytest.mark.parametrize(("pattern", "sample"), SAMPLES)
+def test_a_sample_is_recognised_by_its_own_pattern(pattern: Pattern, sample: Sample) -> None:
+    scanned = scan(sample.text)
+    found = names(scanned)
+    assert pattern.name in found
+    assert {name.partition("/")[0] for name in found} == {pattern.pack}
+    assert metrics(scanned, pattern.name) == pytest.approx(dict(sample.gives))
+    assert scanned.problems == []
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_pattern_has_samples_for_what_it_emits(pattern: Pattern) -> None:
+    assert pattern.samples
+    assert pattern.emit
+    shown: set[tuple[str, str]] = set()
+    codes = {SAMPLE: "metric", SPAN: "span", OPEN: "open", CLOSE: "close", STEP: "step", MARK: "mark"}
+    for sample in pattern.samples:
+        for record in recognised(scan(sample.text)):
+            shown |= {(codes[o[0]], o[1]) for o in record[5] if o[0] in codes}
+    wanted = {(emit.kind, emit.name) for emit in pattern.emit if emit.kind != "leg"}
+    assert wanted <= shown, "an emit that no sample shows"
+
+
+@pytest.mark.parametrize(("pattern", "text"), REJECTS)
+def test_a_near_miss_is_not_recognised(pattern: Pattern, text: str) -> None:
+    assert pattern.name not in names(scan(text))
+
+
+@pytest.mark.parametrize(("pattern", "sample"), ONE_LINE)
+def test_line_ends_and_bars_change_nothing(pattern: Pattern, sample: Sample) -> None:
+    check(pattern, sample, sample.text + "\r")
+    check(pattern, sample, BAR_FRAMES + sample.text)
+
+
+@pytest.mark.parametrize(("pack", "header", "text"), HEADER_SAMPLES)
+def test_a_header_is_dated_whatever_other_packs_are_there(pack: Pack, header: Header, text: str) -> None:
+    alone = HeaderReader([Pack(pack.id, "", "", 1, False, False, (header,), ())]).read(text)
+    assert alone is not None
+    assert HEADERS.read(text) == alone
+
+
+@pytest.mark.parametrize("pack", SYSTEMS)
+def test_the_healthy_run_is_recognised(pack: Pack) -> None:
+    assert len(pack.healthy) >= 10
+    scanned = scan("\n".join(pack.healthy))
+    found = [name for name in names(scanned) if name.startswith(f"{pack.id}/")]
+    assert len(found) >= len(pack.healthy) // 2
+    assert scanned.problems == []
+    stamps = [record[3] for record in recognised(scanned) if record[3] is not None]
+    assert stamps == sorted(stamps)
+
+
+RL_STEP = "Step 12 |   42.3s | Reward 0.4812 | Turns 3.2 | Max Off-Policy 2 | Error 1.6% | Truncation 4.7%"
+RL_LINE = f"09:21:32 SUCCESS {RL_STEP}"
+STATS = (
+    "INFO 11-20 09:12:22 [loggers.py:336] Engine 000: Avg prompt throughput: 8.4 tokens/s, "
+    "Avg generation throughput: 23.9 tokens/s, Running: 12 reqs, Waiting: 6 reqs, GPU KV cache usage: 9.2%"
+)
+AT_STEP = (2, 9 * 3600 + 21 * 60 + 32.0)
+AT_STATS = (1, (305 + 19) * 86400 + 9 * 3600 + 12 * 60 + 22.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "stamp"),
+    [
+        (RL_LINE, "prime-rl/orchestrator-step", AT_STEP),
+        (f"{BAR}{RL_LINE}", "prime-rl/orchestrator-step", AT_STEP),
+        (f"[trainer0]:{BAR}{RL_LINE}", "prime-rl/orchestrator-step", AT_STEP),
+        (f"{BAR_FRAMES}{BAR}{RL_LINE}\r", "prime-rl/orchestrator-step", AT_STEP),
+        (f"3: [trainer0]:{RL_LINE}", "prime-rl/orchestrator-step", AT_STEP),
+        (f"orchestrator-1  | 12: {RL_LINE}", "prime-rl/orchestrator-step", AT_STEP),
+        (f"(TaskRunner pid=7, ip=10.0.0.1) {RL_LINE} [repeated 21x across cluster]", "prime-rl/orchestrator-step", AT_STEP),
+        (f"\x1b[36m(RolloutActor pid=7)\x1b[0m {RL_LINE}", "prime-rl/orchestrator-step", AT_STEP),
+        (
+            f"\x1b[2m09:21:32\x1b[0m \x1b[32m\x1b[1mSUCCESS\x1b[0m \x1b[32m\x1b[1m\x1b[22m{RL_STEP}\x1b[0m",
+            "prime-rl/orchestrator-step",
+            AT_STEP,
+        ),
+        (f"(APIServer pid=412) {STATS}", "vllm/statistics", AT_STATS),
+        (f"vllm-1  | (APIServer pid=412) {STATS}", "vllm/statistics", AT_STATS),
+        (f"\x1b[1;36m(EngineCore_DP0 pid=2)\x1b[0;0m {STATS}", "vllm/statistics", AT_STATS),
+        (f"(Worker pid=9) 0: \x1b[1;36m(APIServer pid=2)\x1b[0;0m {STATS}", "vllm/statistics", AT_STATS),
+    ],
+)
+def test_a_record_is_found_and_dated_behind_what_launchers_print(
+    text: str, pattern: str, stamp: tuple[int, float]
+) -> None:
+    scanned = scan(text)
+    assert names(scanned) == [pattern]
+    assert recognised(scanned)[0][3] == stamp
+
+
+JSON_MODE = [
+    case
+    for case in ONE_LINE
+    if case.values[0].pack in {"prime-rl", "vllm"} and not case.values[1].text.startswith(("{", "\x1b", BAR[:9]))
+]
+
+
+@pytest.mark.parametrize(("pattern", "sample"), JSON_MODE)
+def test_json_log_mode_is_opened(pattern: Pattern, sample: Sample) -> None:
+    record = {"timestamp": "2026-08-21T10:00:03.500+00:00", "level": "INFO", "message": sample.text, "line": 5}
+    text = json.dumps(record, ensure_ascii=False)
+    check(pattern, sample, text)
+    assert recognised(scan(text))[0][3] == (0, 1787306403.5)
+
+
+def test_a_multi_environment_step_counts_once() -> None:
+    child = "\t\t ╰─ math | Ratio 50.0% | Reward 0.5 | Turns 2.9 | Max Off-Policy 9 | Error 0.0% | Truncation 90.0%"
+    scanned = scan(f"{RL_LINE}\n{child}")
+    assert metrics(scanned, "prime-rl/orchestrator-step")["trunc_pct"] == 4.7
+
+
+def test_an_absurd_value_costs_only_itself() -> None:
+    scanned = scan(RL_LINE.replace("Reward 0.4812", "Reward nan"))
+    assert scanned.problems == [(1, "Reward=nan")]
+    assert metrics(scanned, "prime-rl/orchestrator-step")["staleness"] == 2
+
+
+def test_needles_stay_few_and_distinctive() -> None:
+    needles = {needle for pack in PACKS for pattern in pack.patterns for needle in pattern.needles}
+    assert len(needles) <= 160
+    assert [needle for needle in needles if len(needle.encode()) < 4] == []
