@@ -1,0 +1,49 @@
+"""The documentation says what the program does."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perfmon.cli import main
+from perfmon.commands import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_generated_parts_have_not_drifted() -> None:
+    command, env = [sys.executable, "docs/refresh.py", "--check"], {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), "run `make docs`"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_that_are_mentioned_exist(page: Path) -> None:
+    mentioned = set(re.findall(r"`perfmon ([a-z]\w*)", page.read_text()))
+    assert mentioned <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_options_that_are_mentioned_exist(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command, options in re.findall(r"perfmon (analyze|rules \w+)([^`\n]*)", page.read_text()):
+        if "--" not in options:
+            continue
+        main([*command.split(), "--help"])
+        assert set(re.findall(r"--[a-z][\w-]*", options)) <= set(re.findall(r"--[\w-]+", capsys.readouterr().out))
+
+
+def test_make_targets_of_the_readme_exist() -> None:
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(re.findall(r"\bmake ([a-z]+)`?", (ROOT / "README.md").read_text())) <= set(targets)
