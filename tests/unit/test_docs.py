@@ -12,6 +12,9 @@ import pytest
 
 from perfmon.cli import main
 from perfmon.commands import COMMANDS
+from perfmon.config import load_config
+from perfmon.rules.loader import load_signature
+from perfmon.sources.formats.loader import load_pack
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -47,3 +50,28 @@ def test_options_that_are_mentioned_exist(page: Path, capsys: pytest.CaptureFixt
 def test_make_targets_of_the_readme_exist() -> None:
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert set(re.findall(r"\bmake ([a-z]+)`?", (ROOT / "README.md").read_text())) <= set(targets)
+
+
+def toml_blocks(page: str, folder: Path) -> list[Path]:
+    """The TOML blocks of a page, as files."""
+    files = []
+    for index, text in enumerate(re.findall(r"```toml\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)):
+        files.append(folder / f"{index}.toml")
+        files[-1].write_text(text)
+    return files
+
+
+def test_the_guides_data_files_are_read(tmp_path: Path) -> None:
+    signature, pack = toml_blocks("CONTRIBUTING.md", tmp_path)
+    assert {example.fires for example in load_signature(signature).examples} == {True, False}
+    assert [pattern.id for pattern in load_pack(pack).patterns] == ["step"]
+
+
+def test_the_readmes_settings_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("formats", "signatures"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "our-cluster.toml").touch()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    monkeypatch.chdir(tmp_path)
+    (settings,) = toml_blocks("README.md", tmp_path)
+    assert load_config(settings).signature_dirs == (tmp_path / "signatures",)
