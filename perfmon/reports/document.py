@@ -1,0 +1,118 @@
+"""The `--json` document of an analysis, schema 1: plain values that any JSON reader takes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from perfmon.snapshot import SCHEMA, Finding, MetricStats, Snapshot, SourceInfo, Verdict
+from perfmon.text import plain
+
+from .wording import STATISTICS
+
+
+def document(snapshot: Snapshot) -> dict[str, Any]:
+    """The document; `run.start` and `run.end` are absolute, all other times seconds since `run.start`.
+
+    Numbers that JSON has no word for (NaN, infinities) become null.
+    """
+    run = snapshot.run
+    made: dict[str, Any] = {
+        "schema": SCHEMA,
+        "perfmon": snapshot.version,
+        "run": {
+            "start": run.start,
+            "end": run.end,
+            "wall_s": run.wall_s,
+            "time_base": run.time_base.value,
+            "sources": [_source(source) for source in run.sources],
+        },
+        "verdict": None if snapshot.verdict is None else _verdict(snapshot.verdict),
+        "findings": [_finding(finding) for finding in snapshot.findings],
+        "ledger": [{"cause": e.cause, "lost_s": e.lost_s, "share": e.share} for e in snapshot.ledger],
+        "metrics": {plain(name, 200): _metric(metric) for name, metric in snapshot.metrics.items()},
+        "traces": {
+            "complete": snapshot.traces_complete,
+            "partial": snapshot.traces_partial,
+            "clock_offsets": [
+                {"source": c.source, "offset_s": c.offset_s, "uncertainty_s": c.uncertainty_s}
+                for c in snapshot.clock_offsets
+            ],
+        },
+        "clock": {"skew_detected": snapshot.skew_detected},
+        "summary": snapshot.summary,
+        "unseen": list(snapshot.unseen),
+    }
+    safe: dict[str, Any] = _safe(made)
+    return safe
+
+
+def _safe(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str):
+        return plain(value, 4000)
+    if isinstance(value, dict):
+        return {key: _safe(item) for key, item in value.items()}
+    return [_safe(item) for item in value] if isinstance(value, list) else value
+
+
+def _source(source: SourceInfo) -> dict[str, Any]:
+    return {
+        "spec": source.spec,
+        "format": source.format,
+        "bytes": source.bytes,
+        "lines": source.lines,
+        "events": source.events,
+        "skipped": source.skipped,
+        "errors": source.errors,
+        "first_s": source.first_s,
+        "last_s": source.last_s,
+        "notes": list(source.notes),
+    }
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "signature": verdict.signature,
+        "title": verdict.title,
+        "severity": verdict.severity.value,
+        "sentence": verdict.sentence,
+        "lost_s": verdict.lost_s,
+        "lost_share": verdict.lost_share,
+        "confidence": verdict.confidence,
+        "chain": list(verdict.chain),
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "signature": finding.signature,
+        "title": finding.title,
+        "severity": finding.severity.value,
+        "state": finding.state,
+        "identity": {plain(key, 100): plain(value) for key, value in finding.identity.items()},
+        "first_s": finding.first_s,
+        "last_s": finding.last_s,
+        "count": finding.count,
+        "lost_s": finding.lost_s,
+        "lost_share": finding.lost_share,
+        "sentence": finding.sentence,
+        "advice": list(finding.advice),
+        "evidence": [{"source": e.source, "line": e.line, "text": e.text} for e in finding.evidence],
+        "confidence": finding.confidence,
+        "conditions": [{"text": c.text, "held": c.held} for c in finding.conditions],
+        "confused_with": list(finding.confused_with),
+        "explained_by": finding.explained_by,
+        "unseen": list(finding.unseen),
+    }
+
+
+def _metric(metric: MetricStats) -> dict[str, Any]:
+    return {
+        "unit": metric.unit,
+        **{name: getattr(metric.summary, name) for name in STATISTICS},
+        "last": metric.last,
+        "band": metric.band,
+        "band_shares": dict(metric.band_shares),
+    }

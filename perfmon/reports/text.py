@@ -1,0 +1,131 @@
+"""The summary that `perfmon analyze` prints: the verdict first, then its proof, 80 columns, plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perfmon.snapshot import EvidenceLine, Finding, MetricStats, Snapshot, Verdict
+from perfmon.text import plain
+from perfmon.units import format_seconds
+
+from . import layout
+from .wording import HELD, amount, clock_notes, finding_line, loss_notes, percent, run_line, verdict_line
+
+_SHOWN_EVIDENCE = 3
+_SHOWN_FINDINGS = 12
+_SHOWN_METRICS = 30
+_SHOWN_NOTES = 12
+
+
+def render(snapshot: Snapshot) -> str:
+    """The summary; ends with a newline."""
+    parts = [
+        [f"perfmon {plain(snapshot.version, 40)} · {run_line(snapshot.run)}"],
+        _verdict(snapshot),
+        _ledger(snapshot),
+        _findings(snapshot),
+        _metrics(snapshot),
+        _list("Not observed", snapshot.unseen),
+        _list("Read with care", [*loss_notes(snapshot.run.sources), *clock_notes(snapshot)]),
+    ]
+    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def _verdict(snapshot: Snapshot) -> list[str]:
+    verdict = snapshot.verdict
+    if verdict is None:
+        return layout.wrap(snapshot.summary or "No bottleneck found.")
+    lines = layout.wrap(verdict.title, "  ", f"{verdict.severity.value.upper()}  ")
+    lines += layout.wrap(verdict.sentence, "  ")
+    lines += layout.wrap(verdict_line(snapshot, verdict), "  ")
+    return lines + _chain(verdict)
+
+
+def _chain(verdict: Verdict) -> list[str]:
+    return layout.wrap("chain: " + " ← ".join(verdict.chain), "  ") if len(verdict.chain) > 1 else []
+
+
+def _ledger(snapshot: Snapshot) -> list[str]:
+    shown = [entry for entry in snapshot.ledger if entry.share > 0 or entry.lost_s > 0]
+    if not shown:
+        return []
+    longest = max(entry.share for entry in shown)
+    rows = [
+        (
+            entry.cause,
+            format_seconds(entry.lost_s),
+            percent(entry.share),
+            layout.bar(entry.share / (longest or 1.0), 32),
+        )
+        for entry in shown
+    ]
+    return ["Where the time went", *_indented(layout.table(rows, frozenset({0, 3}), (24, 10, 8, 32)))]
+
+
+def _findings(snapshot: Snapshot) -> list[str]:
+    lines: list[str] = []
+    for finding in snapshot.findings[:_SHOWN_FINDINGS]:
+        lines += ["", *_finding(finding, snapshot.verdict)]
+    more = len(snapshot.findings) - _SHOWN_FINDINGS
+    if more > 0:
+        lines += ["", f"  … {more} more (--json lists all)"]
+    return ["Findings", *lines[1:]] if lines else []
+
+
+def _finding(finding: Finding, verdict: Verdict | None) -> list[str]:
+    identity = " ".join(f"{plain(key, 40)}={plain(value, 200)}" for key, value in finding.identity.items())
+    lines = layout.wrap(f"{finding.signature} {identity}", "    ", f"  {finding.severity.value}  ")
+    if verdict is None or verdict.sentence != finding.sentence:
+        lines += layout.wrap(finding.sentence, "    ")
+    lines += layout.wrap(finding_line(finding), "    ")
+    if finding.explained_by:
+        lines += layout.wrap(f"explained by {finding.explained_by}", "    ")
+    for condition in finding.conditions:
+        lines += layout.wrap(condition.text, "      ", f"    {HELD[condition.held]} ")
+    lines += _evidence(finding.evidence)
+    for advice in finding.advice:
+        lines += layout.wrap(advice, "      ", "    → ")
+    for missing in finding.unseen:
+        lines += layout.wrap(missing, "      ", "    ? ")
+    return lines
+
+
+def _evidence(evidence: Sequence[EvidenceLine]) -> list[str]:
+    lines: list[str] = []
+    for item in evidence[:_SHOWN_EVIDENCE]:
+        lines += layout.wrap(item.text, "        ", f"      {layout.fit_end(item.source, 40)}:{item.line}  ", rows=3)
+    more = len(evidence) - _SHOWN_EVIDENCE
+    return [*lines, f"      … {more} more line{'s' * (more != 1)}"] if more > 0 else lines
+
+
+def _metrics(snapshot: Snapshot) -> list[str]:
+    if not snapshot.metrics:
+        return []
+    shown = sorted(snapshot.metrics.values(), key=lambda metric: metric.band is None)[:_SHOWN_METRICS]
+    rows = [("", "count", "mean", "p50", "p95", "max", "band"), *(_metric_row(metric) for metric in shown)]
+    lines = _indented(layout.table(rows, frozenset({0, 6}), (24, 8, 8, 8, 8, 8, 15)))
+    more = len(snapshot.metrics) - len(shown)
+    return ["Metrics", *lines, *([f"  … {more} more (--json lists all)"] if more > 0 else [])]
+
+
+def _metric_row(metric: MetricStats) -> tuple[str, ...]:
+    summary = metric.summary
+    figures = (amount(value, metric.unit) for value in (summary.mean, summary.p50, summary.p95, summary.max))
+    return (metric.name, str(summary.count), *figures, _band(metric))
+
+
+def _band(metric: MetricStats) -> str:
+    if metric.band is None:
+        return ""
+    share = metric.band_shares.get(metric.band, 0.0)
+    return metric.band if metric.band == "good" else f"{metric.band} {percent(share)}"
+
+
+def _list(title: str, items: Sequence[str]) -> list[str]:
+    lines = [line for item in items[:_SHOWN_NOTES] for line in layout.wrap(item, "    ", "  - ")]
+    more = len(items) - _SHOWN_NOTES
+    return [title, *lines, *([f"  … {more} more"] if more > 0 else [])] if items else []
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"  {line}" for line in lines]

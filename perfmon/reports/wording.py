@@ -1,0 +1,120 @@
+"""How figures, bands and confidence are worded, the same in every report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from perfmon.snapshot import Finding, MetricStats, RunInfo, Snapshot, SourceInfo, Verdict
+from perfmon.units import format_bytes, format_seconds, format_value
+
+from .layout import one_line
+
+REST = ("productive", "unknown")
+"""Ledger entries that are no cause."""
+STATISTICS = ("count", "mean", "stdev", "min", "p50", "p90", "p95", "p99", "max")
+HELD = {True: "✓", False: "✗", None: "?"}
+
+
+def percent(share: float) -> str:
+    """A fraction as `31 %`; small ones keep a decimal."""
+    value = share * 100.0
+    return f"{value:.0f} %" if value >= 10 or value == 0 else f"{value:.1f} %"
+
+
+def amount(value: float | None, unit: str) -> str:
+    """A metric's value for people, `–` where there is none."""
+    return "–" if value is None or not math.isfinite(value) else format_value(value, unit)
+
+
+def fields_text(fields: Mapping[str, float | str]) -> str:
+    """`name=value name=value`, numbers short."""
+    return " ".join(
+        f"{one_line(name, 40)}={value:.10g}"
+        if isinstance(value, float | int)
+        else f"{one_line(name, 40)}={one_line(value, 120)}"
+        for name, value in fields.items()
+    )
+
+
+def held_text(finding: Finding) -> str:
+    """`3 of 3 conditions`, or the share where a finding lists none."""
+    if not finding.conditions:
+        return f"confidence {percent(finding.confidence)}"
+    held = sum(condition.held is True for condition in finding.conditions)
+    count = len(finding.conditions)
+    return f"{held} of {count} condition{'s' * (count != 1)}"
+
+
+def behind(snapshot: Snapshot, verdict: Verdict) -> Finding | None:
+    """The costliest finding of the verdict's signature."""
+    same = [finding for finding in snapshot.findings if finding.signature == verdict.signature]
+    return max(same, key=lambda finding: finding.lost_s, default=None)
+
+
+def verdict_line(snapshot: Snapshot, verdict: Verdict) -> str:
+    """Cost and confidence of the verdict in one line."""
+    finding = behind(snapshot, verdict)
+    held = held_text(finding) if finding else f"confidence {percent(verdict.confidence)}"
+    if verdict.lost_s <= 0:
+        return held
+    lost, wall = format_seconds(verdict.lost_s), format_seconds(snapshot.run.wall_s)
+    return f"{lost} of {wall} lost ({percent(verdict.lost_share)}) · {held}"
+
+
+def finding_line(finding: Finding) -> str:
+    """Count, time and cost of a finding in one line."""
+    first, last = format_seconds(finding.first_s), format_seconds(finding.last_s)
+    when = f"at {first}" if finding.first_s == finding.last_s else f"{first} to {last}"
+    parts = [f"count {finding.count}", when]
+    if finding.lost_s > 0:
+        parts.append(f"{format_seconds(finding.lost_s)} lost ({percent(finding.lost_share)})")
+    parts.append(held_text(finding))
+    if finding.state != "firing":
+        parts.append(finding.state)
+    return " · ".join(parts)
+
+
+def run_line(run: RunInfo) -> str:
+    """What was read in one line."""
+    count = len(run.sources)
+    size, lines = sum(source.bytes for source in run.sources), sum(source.lines for source in run.sources)
+    base = {"wall": "", "monotonic": " of a monotonic clock", "none": ""}[run.time_base.value]
+    observed = "no clock in the lines" if run.time_base == "none" else f"{format_seconds(run.wall_s)} observed{base}"
+    return f"{count} log{'s' * (count != 1)} · {observed} · {lines:,} lines, {format_bytes(size)}"
+
+
+def limits_text(metric: MetricStats) -> tuple[str, str, str]:
+    """What counts as good, warning and critical; dashes without bands. Low values are bad where critical < good."""
+    good, critical, unit = metric.good, metric.critical, metric.unit
+    if good is None and critical is None:
+        return "–", "–", "–"
+    if good is None or critical is None:
+        limit = amount(good if critical is None else critical, unit)
+        return (f"< {limit}", f"≥ {limit}", "–") if critical is None else (f"≤ {limit}", "–", f"> {limit}")
+    low, high = amount(min(good, critical), unit), amount(max(good, critical), unit)
+    return (
+        (f"< {low}", f"{low} – {high}", f"> {high}")
+        if good <= critical
+        else (f"> {high}", f"{low} – {high}", f"< {low}")
+    )
+
+
+def loss_notes(sources: Iterable[SourceInfo]) -> list[str]:
+    """What was lost or odd, one line a source and note."""
+    return [f"{one_line(source.spec, 200)}: {one_line(note)}" for source in sources for note in source.notes]
+
+
+def clock_notes(snapshot: Snapshot) -> list[str]:
+    """How the clocks of servers lie to their clients', and what the byte budget dropped."""
+    notes = []
+    for offset in snapshot.clock_offsets:
+        told = f"clock {offset.offset_s:+.3f} s against the client's, ± {format_seconds(offset.uncertainty_s)}"
+        wrong = "; its bounds contradict each other, a clock stepped" if offset.contradictory else ""
+        notes.append(f"{one_line(offset.source, 200)}: {told} ({offset.traces} traces){wrong}")
+    if snapshot.skew_detected and not any(offset.contradictory for offset in snapshot.clock_offsets):
+        notes.append("the clocks of the logs contradict each other: times across logs are uncertain")
+    notes.extend(
+        f"{count:,} {one_line(kind, 60)} thinned out by the byte budget" for kind, count in snapshot.dropped.items()
+    )
+    return notes

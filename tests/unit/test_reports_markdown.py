@@ -1,0 +1,81 @@
+"""SUMMARY.md: what it says, and that log text cannot break out of a cell, a fence or a paragraph."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import snapshots
+
+from perfmon.reports import markdown
+from perfmon.reports.escape import fenced, inline, table
+
+
+def test_the_page_has_verdict_ledger_findings_metrics_and_gaps() -> None:
+    out = markdown.render(snapshots.snapshot())
+    assert "## Verdict: Front-end queue saturation (critical)" in out
+    assert "| frontend-queue | 3m 06s | 31 % |" in out
+    assert "orchestrator.log:812  12:00:01    INFO [weights][ab01]" in out
+    assert "| &lt; 100 ms: 6.7 % | 100 ms – 1.0 s: 0 % | &gt; 1.0 s: 93 % | critical |" in out
+    assert "| 1 | ab14 |" in out
+    assert "- no trainer log: checkpoint writes were not observed" in out
+    assert "Written by perfmon 0.1.0." in out
+
+
+def test_a_healthy_and_an_empty_run_have_pages_too() -> None:
+    assert "No bottleneck found." in markdown.render(snapshots.healthy())
+    assert "No metric had data." in markdown.render(snapshots.empty())
+
+
+def _outside_fences(page: str) -> list[str]:
+    lines, fence = [], ""
+    for line in page.splitlines():
+        if fence:
+            fence = "" if line == fence else fence
+        elif opened := re.match(r"(`{3,})text$", line):
+            fence = opened[1]
+        else:
+            lines.append(line)
+    assert not fence, "a fence was never closed"
+    return lines
+
+
+@pytest.mark.parametrize("words", [snapshots.HOSTILE, snapshots.HUGE, "```\n## owned\n```", "- x\n- y", "==="])
+def test_log_text_is_never_markup(words: str) -> None:
+    page = markdown.render(snapshots.hostile(words))
+    assert len(page) < 200_000
+    lines = _outside_fences(page)
+    assert not any("<" in line for line in lines)
+    assert not any(re.search(r"https?://", line) for line in lines)
+    headings = {line.split(" ")[0] for line in lines if line.startswith("#")}
+    assert headings == {"#", "##", "###"}
+    assert "## owned" not in lines
+
+
+@pytest.mark.parametrize("words", [snapshots.HOSTILE, "a|b\\|c\\", "\\"])
+def test_a_cell_stays_one_cell(words: str) -> None:
+    for line in table(("one", "two"), [(words, words)]):
+        assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) == 3
+        assert "\n" not in line
+
+
+def test_a_fence_is_longer_than_what_it_holds() -> None:
+    lines = fenced(["a ````` b", "```"])
+    assert lines[0] == "``````text"
+    assert lines[-1] == "``````"
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("queue_ms above 1000", "queue_ms above 1000"),
+        ("_x_ *y* `z`", "\\_x\\_ \\*y\\* \\`z\\`"),
+        ("1. one", "1&#8203;. one"),
+        ("1.5 s", "1.5 s"),
+        ("# x", "\\# x"),
+        ("[a](http://b)", "\\[a\\](http\\://b)"),
+        ("<b>&", "&lt;b&gt;&amp;"),
+    ],
+)
+def test_inline(text: str, escaped: str) -> None:
+    assert inline(text) == escaped

@@ -1,0 +1,36 @@
+"""PNG plots: written where there is data, whatever the names are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+import snapshots
+
+from perfmon.model import TimeBase
+from perfmon.reports import plots
+from perfmon.reports.files import write_analysis
+
+pytestmark = pytest.mark.skipif(not plots.available(), reason="needs matplotlib (pip install 'perfmon-tui[plots]')")
+
+PNG = b"\x89PNG\r\n"
+
+
+def test_three_pictures_are_written_and_shown_in_the_page(tmp_path: Path) -> None:
+    made = write_analysis(snapshots.snapshot(), tmp_path, datetime.now().astimezone(), with_plots=True)
+    page = (made / "SUMMARY.md").read_text()
+    for name in ("lost_time.png", "timeline.png", "metrics.png"):
+        assert (made / name).read_bytes().startswith(PNG)
+        assert f"![{name}]({name})" in page
+
+
+@pytest.mark.parametrize("words", [snapshots.HOSTILE, "$\\frac{$", "_", "日本語"])
+def test_hostile_names_are_drawn_as_text(tmp_path: Path, words: str) -> None:
+    assert len(plots.write_plots(snapshots.hostile(words), tmp_path)) == 2
+
+
+def test_without_data_there_is_no_picture(tmp_path: Path) -> None:
+    run = replace(snapshots.empty().run, time_base=TimeBase.NONE)
+    assert plots.write_plots(snapshots.snapshot(run=run, ledger=(), metrics={}, timeline=()), tmp_path) == []

@@ -1,0 +1,79 @@
+"""The summary on stdout and the explanation of formats: order, width, hostile text."""
+
+from __future__ import annotations
+
+import pytest
+import snapshots
+from rich.cells import cell_len
+
+from perfmon.reports import formats, layout, text
+
+HOSTILE = (snapshots.HOSTILE, snapshots.HUGE, "日本語" * 3000, "\u0301" * 500, " ", "")
+
+
+def test_the_verdict_comes_first_with_its_cost_and_confidence() -> None:
+    lines = text.render(snapshots.snapshot()).splitlines()
+    assert lines[2] == "CRITICAL  Front-end queue saturation"
+    assert lines[3].startswith("  14 of 15 weight updates waited 12.4 s")
+    assert lines[5] == "  3m 06s of 10m 01s lost (31 %) · 2 of 3 conditions"
+
+
+def test_ledger_metrics_evidence_and_gaps_are_shown() -> None:
+    out = text.render(snapshots.snapshot())
+    assert "  frontend-queue  3m 06s   31 %  ███" in out
+    assert "critical 93 %" in out
+    assert "orchestrator.log:812  12:00:01 INFO [weights][ab01]" in out
+    assert "→ Use a dedicated admin client" in out
+    assert "no trainer log: checkpoint writes were not observed" in out
+
+
+def test_a_sentence_is_not_said_twice() -> None:
+    assert text.render(snapshots.snapshot()).count("14 of 15 weight updates") == 1
+
+
+def test_no_bottleneck_and_nothing_observed() -> None:
+    assert text.render(snapshots.healthy()).splitlines()[2] == "No bottleneck found."
+    assert "No bottleneck found." in text.render(snapshots.empty())
+
+
+@pytest.mark.parametrize("words", HOSTILE)
+@pytest.mark.parametrize("render", [text.render, formats.render])
+def test_every_line_fits_and_controls_are_gone(render: object, words: str) -> None:
+    assert callable(render)
+    out = render(snapshots.hostile(words))
+    assert max(cell_len(line) for line in out.splitlines()) <= 100
+    assert not any(ord(c) < 32 and c != "\n" for c in out)
+    assert "\u202e" not in out
+
+
+def test_many_findings_and_metrics_are_cut_with_a_word() -> None:
+    many = snapshots.snapshot(
+        findings=tuple(snapshots.finding(count=at) for at in range(40)),
+        metrics={f"m{at}": snapshots.metric(f"m{at}", (1.0,), "") for at in range(100)},
+    )
+    out = text.render(many)
+    assert "… 28 more" in out
+    assert "… 70 more" in out
+
+
+def test_formats_says_what_was_chosen() -> None:
+    out = formats.render(snapshots.snapshot())
+    assert "format  trace+prime-rl" in out
+    assert "120 recognised, 88 % of lines not recognised" in out
+    assert "75  trace/weights" in out
+
+
+@pytest.mark.parametrize(("share", "columns"), [(0.0, 0), (1e-9, 1), (0.5, 5), (1.0, 10), (7.0, 10), (-1.0, 0)])
+def test_bars_stay_inside(share: float, columns: int) -> None:
+    assert cell_len(layout.bar(share, 10)) == columns
+
+
+def test_wrapping_breaks_between_words_and_inside_long_ones() -> None:
+    lines = layout.wrap("a " * 60 + "b" * 200, "  ", "* ")
+    assert lines[0].startswith("* a a")
+    assert all(cell_len(line) <= layout.WIDTH for line in lines)
+    assert "".join(lines).count("b") == 200
+
+
+def test_a_long_path_keeps_its_end() -> None:
+    assert layout.fit_end("/very" * 30 + "/run/orchestrator.log", 20).endswith("orchestrator.log")
