@@ -75,6 +75,10 @@ class CompiledEmit:
         group = values.get(self.emit.group) if self.emit.group else None
         return "" if group is None else str(group)[:_KEEP_TEXT]
 
+    def _key(self, values: Values) -> str:
+        """The key's fields that the line has, joined by `/`."""
+        return "/".join(str(values[name]) for name in self.emit.key if values.get(name) is not None)[:_KEEP_TEXT]
+
     def _kept(self, values: Values) -> Fields:
         kept: Fields = {}
         for name in self.emit.keep:
@@ -133,22 +137,19 @@ class CompiledEmit:
         if self.emit.skip_zero and not duration:
             return None
         lead = self._seconds(values, self.emit.lead) if self.emit.lead else None
-        key = _first(values, self.emit.key)
         return (
             SPAN,
             self.emit.name,
             duration,
             duration if lead is None else max(lead, duration),
-            "" if key is None else str(key)[:_KEEP_TEXT],
+            self._key(values),
             self._kept(values),
         )
 
     def _open(self, values: Values) -> Observation | None:
-        key = _first(values, self.emit.key)
-        return (OPEN, self.emit.name, "" if key is None else str(key)[:_KEEP_TEXT], self._kept(values))
+        return (OPEN, self.emit.name, self._key(values), self._kept(values))
 
     def _close(self, values: Values) -> Observation | None:
-        key = _first(values, self.emit.key)
         fields = self._kept(values)
         if self.emit.duration:
             duration = self._seconds(values, self.emit.duration)
@@ -156,7 +157,7 @@ class CompiledEmit:
                 fields["duration_s"] = duration
         if self.emit.metric:
             fields["metric"] = self.emit.metric
-        return (CLOSE, self.emit.name, "" if key is None else str(key)[:_KEEP_TEXT], fields)
+        return (CLOSE, self.emit.name, self._key(values), fields)
 
     def _step(self, values: Values) -> Observation | None:
         value = _first(values, self.emit.field)
@@ -225,7 +226,7 @@ class CompiledPattern:
 
     def clock(self, values: Values) -> Stamp | None:
         """The line's own clock, where a field holds one."""
-        value = values.get(self.pattern.clock)
+        value = _first(values, self.pattern.clock)
         if isinstance(value, str):
             return iso_stamp(value)
         return (EPOCH, float(value)) if isinstance(value, int | float) and 1e8 < value < 1e11 else None

@@ -99,7 +99,7 @@ def _pattern(pack: str, table: Table) -> Pattern:
         emit=tuple(_emit(item) for item in table.tables("emit")),
         samples=tuple(_sample(item) for item in table.tables("sample")),
         rejects=table.texts("rejects"),
-        clock=table.text("clock", ""),
+        clock=table.texts("clock"),
         mono=table.text("mono", ""),
     )
 

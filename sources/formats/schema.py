@@ -41,7 +41,7 @@ class Emit:
     lead: tuple[str, ...] = ()
     """Field with the time from the span's start to the line; the duration itself when empty."""
     key: tuple[str, ...] = ()
-    """Field that pairs an `open` with its `close` and names a span."""
+    """Fields that pair an `open` with its `close` and name a span, joined by `/`; for a leg the field with the trace."""
     metric: str = ""
     """Metric that the paired duration of an open/close, or the duration of a span, is a sample of."""
     keep: tuple[str, ...] = ()
@@ -84,8 +84,8 @@ class Pattern:
     emit: tuple[Emit, ...]
     samples: tuple[Sample, ...] = ()
     rejects: tuple[str, ...] = ()
-    clock: str = ""
-    """Field with epoch seconds that is the line's own clock (`time` in metrics.jsonl)."""
+    clock: tuple[str, ...] = ()
+    """Fields, the first of which is the line's own clock: epoch seconds (`time` in metrics.jsonl) or an ISO time."""
     mono: str = ""
     """Field with monotonic seconds (`t=`)."""
 
