@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,10 +99,7 @@ def _diagnose(args: argparse.Namespace, config: Config) -> Snapshot:
 def _write(args: argparse.Namespace, snapshot: Snapshot) -> None:
     from perfmon.reports.files import write_analysis
 
-    try:
-        folder = write_analysis(snapshot, args.output, time.time())
-    except OSError as error:
-        raise InputError(f"{args.output}: cannot be written: {error.strerror or error}") from None
+    folder = write_analysis(snapshot, args.output, datetime.now().astimezone())
     # The folder is what was asked for, hence data; beside another document on stdout it is narration.
     print(folder, file=sys.stderr if args.json or args.explain_formats else sys.stdout)
 

@@ -82,7 +82,7 @@ def _load(args: argparse.Namespace) -> dict[str, Signature]:
     from perfmon.rules.loader import load_signatures
 
     signatures = load_signatures(load_config(args.config).signature_dirs)
-    return {signature.id: signature for signature in sorted(signatures, key=lambda one: (one.rank, one.id))}
+    return {signature.id: signature for signature in signatures}
 
 
 def _known(name: str, ids: Iterable[str]) -> str:
@@ -107,10 +107,11 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _explain(args: argparse.Namespace) -> int:
+    signatures = _load(args)
+    signature = signatures[_known(args.id, signatures)]
     from perfmon.rules.explain import explain
 
-    signatures = _load(args)
-    print(explain(signatures[_known(args.id, signatures)]).rstrip("\n"))
+    print(explain(signature).rstrip("\n"))
     return ExitCode.DONE
 
 
@@ -133,9 +134,10 @@ def _builtin() -> list[Path]:
 
 
 def _test(args: argparse.Namespace) -> int:
+    chosen = _known(args.id, _load(args)) if args.id else None
     from perfmon.rules.selftest import run_examples
 
-    results = run_examples(_known(args.id, _load(args)) if args.id else None)
+    results = run_examples(chosen)
     if args.json:
         keys = ("signature", "example", "ok", "text")
         print(json.dumps([{key: getattr(result, key) for key in keys} for result in results], indent=2))

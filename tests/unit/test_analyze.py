@@ -1,0 +1,112 @@
+"""`perfmon analyze` from the command line: what goes to stdout, what to files, and what the shell is told."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perfmon.cli import main
+from perfmon.errors import ExitCode
+
+SLOW = "[ckpt] wait.start target_step=43\n[ckpt] wait.done target_step=43 wait_ms=5432.1\n"
+HEALTHY = "[ckpt] wait.start target_step=42\n[ckpt] wait.done target_step=42 wait_ms=12.3\n"
+
+Output = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with a slow and a healthy log, and no settings of whoever runs the tests."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    monkeypatch.delenv("PERFMON_CONFIG", raising=False)
+    monkeypatch.delenv("PERFMON_DEBUG", raising=False)
+    monkeypatch.chdir(tmp_path)
+    Path("slow.log").write_text(SLOW)
+    Path("healthy.log").write_text(HEALTHY)
+
+
+def test_the_summary_goes_to_stdout(capsys: Output) -> None:
+    assert main(["analyze", "slow.log"]) == ExitCode.DONE
+    out, err = capsys.readouterr()
+    assert "Checkpoint stall" in out
+    assert err == ""
+
+
+def test_a_healthy_log_has_no_bottleneck(capsys: Output) -> None:
+    assert main(["analyze", "healthy.log", "--fail-on", "warning"]) == ExitCode.DONE
+    assert "No bottleneck found" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("level", ["warning", "critical"])
+def test_fail_on_tells_the_shell(level: str) -> None:
+    assert main(["analyze", "slow.log", "--fail-on", level]) == ExitCode.FOUND
+
+
+def test_json_is_the_document_alone(capsys: Output) -> None:
+    assert main(["analyze", "slow.log", "--json", "-o", "reports"]) == ExitCode.DONE
+    out, err = capsys.readouterr()
+    assert json.loads(out)["verdict"]["signature"] == "checkpoint-stall"
+    folder = Path(err.splitlines()[-1])
+    assert out == (folder / "summary.json").read_text()
+
+
+def test_the_folder_of_the_reports_is_data(capsys: Output) -> None:
+    assert main(["analyze", "slow.log", "-o", "reports"]) == ExitCode.DONE
+    folder = Path(capsys.readouterr().out.rstrip("\n"))
+    assert folder.parent == Path("reports")
+    assert "Checkpoint stall" in (folder / "SUMMARY.md").read_text()
+
+
+def test_formats_are_explained(capsys: Output) -> None:
+    assert main(["analyze", "slow.log", "--explain-formats"]) == ExitCode.DONE
+    assert "checkpoint-wait" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("place", ["option", "settings"])
+def test_a_users_bands_replace_the_built_in_ones(place: str, capsys: Output) -> None:
+    Path("lenient.toml").write_text("schema = 1\n[band.wait_ms]\ngood = 6000\ncritical = 9000\n")
+    Path("perfmon.toml").write_text('band_files = ["lenient.toml"]' if place == "settings" else "")
+    options = ["--bands", "lenient.toml"] if place == "option" else []
+    assert main(["analyze", "slow.log", "--fail-on", "warning", *options]) == ExitCode.DONE
+
+
+def test_a_users_format_joins_the_built_in_ones(capsys: Output) -> None:
+    Path("formats").mkdir()
+    Path("formats/ours.toml").write_text(
+        'schema = 1\nid = "ours"\ntitle = "ours"\n[[pattern]]\nid = "wait"\nneedles = ["blocked for "]\n'
+        'regex = \'blocked for (?P<ms>\\d+)ms\'\nemit = [{ metric = "wait_ms", field = "ms", unit = "ms" }]\n'
+    )
+    Path("ours.log").write_text("blocked for 5432ms\n")
+    assert main(["analyze", "ours.log", "--fail-on", "critical", "--formats", "formats"]) == ExitCode.FOUND
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        (["gone.log"], "gone.log"),
+        (["slow.log", "--since", "yesterday-ish"], "yesterday-ish"),
+        (["slow.log", "--bands", "gone.toml"], "gone.toml"),
+        (["slow.log", "-o", "slow.log"], "slow.log"),
+        (["ftp://host/x"], "ftp://host/x"),
+    ],
+)
+def test_bad_input_is_one_line_that_names_it(argv: list[str], named: str, capsys: Output) -> None:
+    assert main(["analyze", *argv]) == ExitCode.USAGE
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert named in err
+    assert "unexpected" not in err
+    assert err.count("\n") == 1
+
+
+def test_a_pipe_gets_what_a_file_gets() -> None:
+    command = [sys.executable, "-m", "perfmon", "analyze", "-"]
+    piped = subprocess.run(command, input=SLOW.encode(), capture_output=True, check=True).stdout
+    with Path("out.txt").open("wb") as file:
+        subprocess.run(command, input=SLOW.encode(), stdout=file, check=True)
+    assert piped == Path("out.txt").read_bytes()
+    assert b"Checkpoint stall" in piped
