@@ -93,7 +93,6 @@ def test_a_sample_is_recognised_by_its_own_pattern(pattern: Pattern, sample: Sam
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_pattern_has_samples_for_what_it_emits(pattern: Pattern) -> None:
     assert pattern.samples
-    assert pattern.emit
     shown: set[tuple[str, str]] = set()
     codes = {SAMPLE: "metric", SPAN: "span", OPEN: "open", CLOSE: "close", STEP: "step", MARK: "mark"}
     for sample in pattern.samples:
@@ -129,7 +128,9 @@ def test_the_healthy_run_is_recognised(pack: Pack) -> None:
     assert len(found) >= len(pack.healthy) // 2
     assert scanned.problems == []
     stamps = [record[3] for record in recognised(scanned) if record[3] is not None]
-    assert stamps == sorted(stamps)
+    for kind in {stamp[0] for stamp in stamps}:
+        seconds = [stamp[1] for stamp in stamps if stamp[0] == kind]
+        assert seconds == sorted(seconds)
 
 
 RL_STEP = "Step 12 |   42.3s | Reward 0.4812 | Turns 3.2 | Max Off-Policy 2 | Error 1.6% | Truncation 4.7%"
