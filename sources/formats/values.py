@@ -12,12 +12,11 @@ from perfmon.units import parse_duration, parse_number
 
 from .schema import Style
 
-_KV = re.compile(r"([\w./%-]+)=([^\s,;|]+)")
-_COMMAS = re.compile(r"\s*([^:=,][^:=,]*?)\s*[:=]\s*([^,\s]+)[^,]*(?:,|$)")
-_DASHES = re.compile(r"([\w./()%-]+):(\S+)(?: - |\s*$)")
+# The look-behind keeps a long word without "=" from being tried at each of its characters.
+_KV = re.compile(r"(?<![\w./%-])([\w./%-]++)=([^\s,;|]+)")
 _NUMPY = re.compile(r"\b(?:np|numpy)\.\w+\(([^()]*)\)")
 _NAN = re.compile(r"(?<![\w'\"])(?:nan|-?inf)(?![\w'\"])")
-_PIPES = re.compile(r"\s*([A-Za-z][\w .()/%-]*?)\s*[:=]?\s+([-+]?(?:\d|nan|inf).*?)\s*$")
+_NUMBER = re.compile(r"[-+]?(?:\.?\d|nan|inf)")
 
 Values = Mapping[str, Any]
 
@@ -40,12 +39,26 @@ def read_kv(body: str) -> Values:
 
 def read_commas(body: str) -> Values:
     """`Running: 128 reqs, token usage: 0.97`: the first word of each value, fields in any order."""
-    return dict(_COMMAS.findall(body))
+    values: dict[str, str] = {}
+    for part in body.split(","):
+        name, mark, value = part.partition(":")
+        if not mark or "=" in name:
+            name, mark, value = part.partition("=")
+        words = value.split(None, 1)
+        if words:
+            values[name.strip()] = words[0]
+    return values
 
 
 def read_dashes(body: str) -> Values:
     """`step:1 - timing_s/gen:12.5`."""
-    return dict(_DASHES.findall(body))
+    values: dict[str, str] = {}
+    for part in body.split(" - "):
+        name, _, value = part.partition(":")
+        words = value.split(None, 1)
+        if words:
+            values[name.strip()] = words[0]
+    return values
 
 
 def read_pipes(body: str) -> Values:
@@ -54,10 +67,11 @@ def read_pipes(body: str) -> Values:
     for column in body.split("|"):
         name, colon, value = column.partition(": ")
         if not colon:
-            match = _PIPES.match(column)
-            if match is None:
+            words = column.split()
+            at = next((i for i, word in enumerate(words) if i and _NUMBER.match(word)), 0)
+            if not at or not words[0][0].isalpha():
                 continue
-            name, value = match.groups()
+            name, value = " ".join(words[:at]).rstrip(":="), " ".join(words[at:])
         values[name.strip()] = value.strip()
     return values
 
@@ -66,9 +80,9 @@ def read_json(body: str) -> Values:
     """One JSON object; an unfinished or other text gives nothing."""
     try:
         value = json.loads(body)
+        return _flat(value) if isinstance(value, dict) else {}
     except (ValueError, RecursionError):
         return {}
-    return _flat(value) if isinstance(value, dict) else {}
 
 
 def read_pydict(body: str) -> Values:
@@ -76,9 +90,9 @@ def read_pydict(body: str) -> Values:
     text = _NAN.sub("None", _NUMPY.sub(r"\1", body.strip()))
     try:
         value = literal_eval(text)
+        return _flat(value) if isinstance(value, dict) else {}
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return {}
-    return _flat(value) if isinstance(value, dict) else {}
 
 
 READERS: dict[Style, Callable[[str], Values]] = {
