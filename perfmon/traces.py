@@ -80,11 +80,12 @@ class Assembler:
             MARK: self._mark,
         }
 
-    def ingest(self, state: SourceState, clock: Clock, records: Sequence[Record]) -> None:
-        """Adds the records of one block, which follow those of the blocks before it."""
+    def ingest(self, state: SourceState, clock: Clock, records: Sequence[Record], line_base: int = 0) -> None:
+        """Adds the records of one block, which follow those of the blocks before it; `line_base` is added to lines."""
         sample, handlers, patterns, source = self.store.sample, self._handlers, state.patterns, state.index
         before = state.last_line
         for pattern, line, offset, stamp, mono, observations, text in records:
+            line += line_base  # noqa: PLW2901 - numbers of a range count from its first line
             time = clock.resolve(stamp, mono)
             if clock.rebased is not None:
                 self._rebase(state, clock)

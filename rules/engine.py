@@ -58,11 +58,13 @@ class Found:
             for occurrence in self.occurrences
         )
 
+    established: bool = True
+    """Some finding of this signature has all its required conditions observed."""
+
     @property
     def rank(self) -> float:
-        """Precedence; a finding whose conditions were not all observed yields to one whose were."""
-        unsure = all(occurrence.unsure for occurrence in self.occurrences)
-        return self.signature.rank + (_UNSURE_RANK if unsure else 0.0)
+        """Precedence; a signature whose conditions were never all observed yields to one whose were."""
+        return self.signature.rank + (0.0 if self.established else _UNSURE_RANK)
 
 
 def find(signatures: Iterable[Signature], view: View) -> list[Found]:
@@ -87,11 +89,18 @@ def _judge(signature: Signature, view: View) -> list[Found]:
         occurrence = _occurrence(signature, item, view)
         if occurrence is not None:
             groups.setdefault(_identity(signature, item, view), []).append(occurrence)
+    if len(groups) == 2 and () in groups:
+        # Lines that do not say which one they are about speak of the only one there is.
+        only = next(identity for identity in groups if identity)
+        groups = {only: sorted(groups[only] + groups[()], key=lambda occurrence: occurrence.item.start)}
     found = []
     for identity, occurrences in sorted(groups.items()):
         finding = _finding(signature, dict(identity), occurrences, total, view)
         if finding is not None:
             found.append(finding)
+    established = any(not occurrence.unsure for finding in found for occurrence in finding.occurrences)
+    for finding in found:
+        finding.established = established
     return found
 
 
@@ -169,7 +178,7 @@ def _claims(signature: Signature, found: Found, view: View) -> list[Window]:
     lost = signature.lost
     if lost is None:
         return []
-    if lost.spans:
+    if lost.spans and view.spans(lost.spans):
         spans = view.overlapping(lost.spans, found.first - 1e-6, found.last + 1e-6)
         return union((item.start, item.end) for item in spans)
     if lost.share or lost.fraction:

@@ -1,7 +1,8 @@
 """Fills a signature's sentence with the figures of a finding.
 
 `{count}` `{total}` `{lost}` `{share}` `{window}` `{key}`, fields of the identity by name, and `{metric.stat}` with stat
-mean, p50, p95, max, min, first, last, over the occurrences' own values, else over the metric's samples meanwhile.
+mean, p50, p95, max, min, first, last, or peak (the maximum where it stands out from the median), over the occurrences'
+own values, else over the metric's samples meanwhile.
 `[...]` is left out when something in it is not known.
 """
 
@@ -15,13 +16,15 @@ from perfmon.units import format_value, metric_unit
 
 from .view import Item, View
 
-_STATS = ("mean", "p50", "p95", "max", "min", "first", "last")
+_STATS = ("mean", "p50", "p95", "max", "min", "first", "last", "peak")
 _SLOT = re.compile(r"\{([\w.-]+)\}")
 _OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 
 
-def _stat(values: Sequence[float], stat: str) -> float:
+def _stat(values: Sequence[float], stat: str) -> float | None:
     ordered = sorted(values)
+    if stat == "peak":
+        return ordered[-1] if ordered[-1] > 1.1 * percentile(ordered, 0.5) else None
     return {
         "mean": sum(values) / len(values),
         "p50": percentile(ordered, 0.5),
@@ -42,7 +45,8 @@ def _figure(slot: str, items: Sequence[Item], view: View) -> str | None:
         track = view.track(metric)
         first, stop = track.between(items[0].start, max(item.end for item in items)) if items else (0, 0)
         values = list(track.values[first:stop])
-    return format_value(_stat(values, stat), metric_unit(metric)) if values else None
+    result = _stat(values, stat) if values else None
+    return None if result is None else format_value(result, metric_unit(metric))
 
 
 def fill(template: str, known: Mapping[str, str], items: Sequence[Item], view: View) -> str:
@@ -63,4 +67,4 @@ def fill(template: str, known: Mapping[str, str], items: Sequence[Item], view: V
         return None if missing else filled
 
     text = _OPTIONAL.sub(lambda match: resolve(match[1]) or "", template)
-    return resolve(text) or _SLOT.sub("?", text)
+    return _SLOT.sub(lambda match: known.get(match[1]) or _figure(match[1], items, view) or "an unknown time", text)

@@ -15,6 +15,15 @@ from .bands import Bands
 
 Window = tuple[float, float]
 UPDATE = "weight-update"
+SPAN_METRICS = {
+    "checkpoint-write": ("write_ms", 1000.0),
+    "checkpoint-wait": ("wait_ms", 1000.0),
+    "generation-batch": ("dur_ms", 1000.0),
+    "policy-wait": ("policy_wait_s", 1.0),
+    "batch-wait": ("batch_wait_s", 1.0),
+    "weight-sync": ("weight_sync_s", 1.0),
+}
+"""The metric that the duration of a span is, and its units per second."""
 _UPDATE_METRICS = ("queue_ms", "rpc_ms", "rpc_ms.reload_weights", "wall_ms")
 
 
@@ -134,7 +143,8 @@ class View:
             if isinstance(span, Update):
                 values = update_values(span)
             elif span.duration_s is not None:
-                values = {"duration_s": span.duration_s}
+                name, scale = SPAN_METRICS.get(span.kind, ("duration_s", 1.0))
+                values = {name: span.duration_s * scale}
             items.append(Item(start, end, values, span.fields, span.refs, "", span.key, span.source, span))
         items.sort(key=lambda item: (item.start, item.end, item.key))
         return items

@@ -82,6 +82,8 @@ class Missed(Condition):
         for track in view.steps.values():
             first, stop = track.between(item.start, item.end)
             steps = max(steps, len(set(track.values[first:stop])))
+        if view.overlapping("weight-sync", item.start, item.end):
+            return Outcome(Level.NO, "weights were synchronised meanwhile")
         level = Level.CRITICAL if max(len(writes), steps) >= self.least else Level.NO
         return Outcome(level, f"{len(writes)} checkpoints written and {steps} steps meanwhile")
 

@@ -54,12 +54,21 @@ class Condition(ABC):
         """In words, without values."""
 
 
+_BAND_WORDS = {
+    "critical": "beyond its band",
+    "good": "good",
+    "not-critical": "not critical",
+    "reached": "at or beyond its good limit",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Bounds of a value: explicit ones, or those of a metric's band."""
 
     band: str = ""
-    """`critical`: beyond the critical limit (beyond the good one is a warning); `not-critical`, `good`: within."""
+    """`critical`: beyond the critical limit (beyond the good one is a warning); `not-critical`, `good`: within;
+    `reached`: at the good limit or beyond."""
     above: float | None = None
     below: float | None = None
 
@@ -69,8 +78,8 @@ class Limits:
     def read(cls, table: Table) -> Limits:
         """From the keys band, above and below; at least one of them."""
         band = table.text("band", "")
-        if band not in ("", "critical", "not-critical", "good"):
-            raise table.wrong("band", "expected critical, not-critical or good")
+        if band not in ("", *_BAND_WORDS):
+            raise table.wrong("band", f"expected one of {', '.join(_BAND_WORDS)}")
         above = table.number("above", 0.0) if "above" in table.data else None
         below = table.number("below", 0.0) if "below" in table.data else None
         if not band and above is None and below is None:
@@ -85,11 +94,14 @@ class Limits:
             return Level.NO
         if not self.band:
             return Level.CRITICAL
-        held = view.bands.level(metric, value)
-        if held is None:
+        band = view.bands.get(metric)
+        if band is None:
             return Level.UNKNOWN
+        held = band.level(value)
         if self.band == "critical":
             return Level(held)
+        if self.band == "reached":
+            return Level.CRITICAL if held > 0 or value == band.good else Level.NO
         if self.band == "good":
             return Level.CRITICAL if held == 0 else Level.NO
         return Level.CRITICAL if held < 2 else Level.NO
@@ -102,5 +114,5 @@ class Limits:
         if self.below is not None:
             said.append(f"< {self.below:g}")
         if self.band:
-            said.append({"critical": "beyond its band", "good": "good", "not-critical": "not critical"}[self.band])
+            said.append(_BAND_WORDS[self.band])
         return f"{metric} {' and '.join(said)}"

@@ -61,5 +61,5 @@ class Baseline(Condition):
 
     def explain(self) -> str:
         """In words."""
-        apart = f" that overlap no {self.apart_from}" if self.apart_from else ""
-        return f"longer than {self.factor:g}x the median of the {self.span}s{apart}"
+        apart = f" without a {self.apart_from}" if self.apart_from else ""
+        return f"longer than {self.factor:g}x the median {self.span}{apart}"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Threshold(Condition):
-    """`metric` of the item itself when it has one, else its latest sample not older than `within_s`."""
+    """`metric` of the item itself when it has one, else its latest sample not older than `within_s` (0: only its own)."""
 
     type: ClassVar[str] = "threshold"
     keys: ClassVar[tuple[str, ...]] = ("metric", "within_s", *Limits.KEYS)
@@ -35,7 +35,7 @@ class Threshold(Condition):
     def value(self, item: Item, view: View) -> float | None:
         """The value that is judged."""
         own = item.values.get(self.metric)
-        if own is not None:
+        if own is not None or self.within_s <= 0:
             return own
         track = view.track(self.metric)
         at = bisect_right(track.times, item.end) - 1

@@ -1,0 +1,317 @@
+"""From a store to a Snapshot: laid on one axis, judged, shared out, put in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from . import __version__
+from .alignment import Alignment, align
+from .facts import metric_stats, slowest_rows, source_infos, timeline_rows, unseen_signals
+from .ledger import PRODUCTIVE, UNKNOWN, Claim, Shares, share_out, union, without
+from .model import Ref, Severity, TimeBase
+from .rules.bands import DEFAULT_ASYNC_LEVEL, Bands
+from .rules.conditions.base import Level
+from .rules.engine import Found, Occurrence, find
+from .rules.schema import Signature
+from .rules.sentences import fill
+from .rules.view import UPDATE, View, usual_gap
+from .snapshot import (
+    ClockOffset,
+    ConditionState,
+    EvidenceLine,
+    Finding,
+    LedgerEntry,
+    RunInfo,
+    Snapshot,
+    Verdict,
+)
+from .stats import percentile
+from .store import Store
+from .text import evidence_text
+from .units import format_seconds
+
+VERDICT_SHARE = 0.02
+QUALITY_SHARE = 0.20
+_DARK_S = 60.0
+_EVIDENCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What the rules know before they see a run."""
+
+    signatures: tuple[Signature, ...]
+    bands: Bands
+    async_level: float | None = None
+    """From the configuration; else learned from the run."""
+
+
+def diagnose(
+    store: Store,
+    knowledge: Knowledge,
+    pattern_names: Sequence[str] = (),
+    clip: tuple[float | None, float | None] = (None, None),
+    alignment: Alignment | None = None,
+) -> Snapshot:
+    """The picture of all that is in `store`, within `clip` (seconds on the run's axis; None is open)."""
+    alignment = alignment or align(store)
+    view = _view(store, knowledge, alignment, clip)
+    start, end = view.window
+    found = find(knowledge.signatures, view)
+    shares = _shares(found, view)
+    findings = [_worded(at, finding, found, shares, view) for at, finding in enumerate(found)]
+    verdict = _verdict(found, findings, shares, view)
+    unseen = unseen_signals(view)
+    infos = source_infos(store, view, alignment, pattern_names)
+    complete = sum(update.complete for update in store.updates)
+    return Snapshot(
+        version=__version__,
+        run=RunInfo(start, end, end - start, alignment.base, infos),
+        verdict=verdict,
+        findings=tuple(sorted(findings, key=lambda f: (-f.severity.rank, -f.lost_s, f.first_s, f.signature))),
+        ledger=_ledger(found, shares, end - start),
+        metrics=metric_stats(view),
+        traces_complete=complete,
+        traces_partial=len(store.updates) - complete,
+        clock_offsets=tuple(
+            ClockOffset(store.sources[o.source].spec, o.seconds, o.uncertainty_s, o.traces, o.contradictory)
+            for o in alignment.offsets
+        ),
+        skew_detected=any(offset.contradictory for offset in alignment.offsets)
+        or any(state.stepped_back for state in store.sources),
+        timeline=timeline_rows(view),
+        slowest=slowest_rows(view),
+        summary=verdict.sentence if verdict is not None else _nothing_found(view, findings),
+        unseen=unseen,
+        dropped=dict(store.dropped),
+    )
+
+
+def _view(
+    store: Store, knowledge: Knowledge, alignment: Alignment, clip: tuple[float | None, float | None]
+) -> View:
+    window = None
+    if clip != (None, None):
+        low, high = clip
+        window = (float("-inf") if low is None else low, float("inf") if high is None else high)
+    shifts = {index: shift for index, shift in alignment.shifts.items() if shift}
+    view = View(store, knowledge.bands, shifts, window, alignment.base != TimeBase.NONE)
+    view.bands = knowledge.bands.with_async_level(_async_level(view, knowledge))
+    return view
+
+
+def _async_level(view: View, knowledge: Knowledge) -> float:
+    """The configured level, else the usual ceiling of the staleness that the run shows, but not below the default."""
+    if knowledge.async_level is not None:
+        return knowledge.async_level
+    values = sorted(view.track("staleness").values)
+    if not values:
+        return DEFAULT_ASYNC_LEVEL
+    return max(DEFAULT_ASYNC_LEVEL, float(int(percentile(values, 0.5))))
+
+
+# --- lost time ------------------------------------------------------------------------------------------------
+def _root(found: Sequence[Found], at: int) -> int:
+    """The finding at the end of the chain of explanations."""
+    seen = {at}
+    while True:
+        cause = found[at].explained_by
+        if cause is None or cause in seen:
+            return at
+        seen.add(cause)
+        at = cause
+
+
+def _shares(found: Sequence[Found], view: View) -> Shares:
+    claims = [
+        Claim(_root(found, at), found[_root(found, at)].rank, start, end)
+        for at, finding in enumerate(found)
+        for start, end in finding.claims
+    ]
+    return share_out(view.window, claims, _dark(view))
+
+
+def _dark(view: View) -> list[tuple[float, float]]:
+    """Stretches about which nothing is known: no log printed a line and no reported work covers them."""
+    if not view.timed:
+        return []
+    usual = max((usual_gap(state) for state in view.store.sources if state.first is not None), default=10.0)
+    quiet = union((q.start, q.end) for q in view.quiet_run if q.end - q.start > max(_DARK_S, 5 * usual))
+    covered = union((span.start, span.end) for kind in view.span_kinds for span in view.spans(kind)) if quiet else []
+    return without(quiet, covered)
+
+
+def _ledger(found: Sequence[Found], shares: Shares, wall_s: float) -> tuple[LedgerEntry, ...]:
+    lost: dict[str, float] = {}
+    for at, seconds in shares.lost.items():
+        if seconds > 0:
+            lost[found[at].signature.id] = lost.get(found[at].signature.id, 0.0) + seconds
+    rows = sorted(lost.items(), key=lambda row: (-row[1], row[0]))
+    rows += [(PRODUCTIVE, shares.productive), (UNKNOWN, shares.unknown)]
+    return tuple(LedgerEntry(cause, seconds, seconds / wall_s if wall_s > 0 else 0.0) for cause, seconds in rows)
+
+
+# --- words ----------------------------------------------------------------------------------------------------
+def _worded(at: int, finding: Found, found: Sequence[Found], shares: Shares, view: View) -> Finding:
+    signature = finding.signature
+    start = view.window[0]
+    wall = max(view.window[1] - start, 1e-9)
+    lost = shares.lost.get(at, 0.0)
+    cause = finding.explained_by
+    return Finding(
+        signature=signature.id,
+        title=signature.title,
+        severity=finding.severity,
+        state=finding.state,
+        identity=finding.identity,
+        first_s=finding.first - start,
+        last_s=finding.last - start,
+        count=len(finding.occurrences),
+        lost_s=lost,
+        lost_share=lost / wall,
+        sentence=_sentence(finding, lost, view, found[cause] if cause is not None else None),
+        advice=signature.advice,
+        evidence=_evidence(finding, view),
+        confidence=finding.confidence,
+        conditions=_conditions(finding),
+        confused_with=signature.confused_with,
+        explained_by=found[cause].signature.id if cause is not None else None,
+        unseen=tuple(say for missing, say in signature.unseen if _missing(missing, view)),
+    )
+
+
+def _missing(name: str, view: View) -> bool:
+    if name == "server":
+        return bool(view.store.updates) and not any(update.recv_t is not None for update in view.store.updates)
+    return not view.spans(name) and name not in view.metrics and name not in view.marks
+
+
+def _sentence(finding: Found, lost: float, view: View, cause: Found | None) -> str:
+    items = [occurrence.item for occurrence in finding.occurrences]
+    wall = max(view.window[1] - view.window[0], 1e-9)
+    known = {
+        "count": str(len(items)),
+        "total": str(finding.total),
+        "lost": format_seconds(lost),
+        "share": f"{lost / wall:.0%}",
+        "window": format_seconds(wall),
+        "level": f"{view.bands.table['staleness'].good:.0f}" if "staleness" in view.bands.table else "",
+        "longest": format_seconds(max(item.end - item.start for item in items)),
+        **finding.identity,
+    }
+    text = fill(finding.signature.sentence, {key: evidence_text(value) for key, value in known.items()}, items, view)
+    return f"{text} ({cause.signature.title.lower()} explains it)" if cause is not None else text
+
+
+def _best(finding: Found) -> Occurrence:
+    return max(finding.occurrences, key=lambda o: (sum(x.level > Level.NO for x in o.outcomes), o.level))
+
+
+def _conditions(finding: Found) -> tuple[ConditionState, ...]:
+    return tuple(
+        ConditionState(
+            f"{condition.explain()}: {outcome.text}",
+            None if outcome.level == Level.UNKNOWN else outcome.level > Level.NO,
+        )
+        for condition, outcome in zip(finding.signature.conditions, _best(finding).outcomes, strict=True)
+    )
+
+
+def _evidence(finding: Found, view: View) -> tuple[EvidenceLine, ...]:
+    """Lines of the worst, the first and the last occurrence, each once, in the order of the logs."""
+    trigger = next(iter(finding.occurrences[0].item.values), "")
+    ordered = sorted(finding.occurrences, key=lambda o: (-o.level, -o.item.values.get(trigger, 0.0)))
+    lines: dict[Ref, str] = {}
+    for occurrence in [*ordered[:1], finding.occurrences[0], finding.occurrences[-1], *ordered[1:]]:
+        for ref, text in occurrence.item.refs:
+            if text and len(lines) < _EVIDENCE:
+                lines.setdefault(ref, text)
+    return tuple(
+        EvidenceLine(view.store.sources[ref.source].spec, ref.line, evidence_text(text))
+        for ref, text in sorted(lines.items())
+    )
+
+
+# --- verdict --------------------------------------------------------------------------------------------------
+def _verdict(
+    found: Sequence[Found], findings: Sequence[Finding], shares: Shares, view: View
+) -> Verdict | None:
+    wall = view.window[1] - view.window[0]
+    lost: dict[str, float] = {}
+    for at, seconds in shares.lost.items():
+        lost[found[at].signature.id] = lost.get(found[at].signature.id, 0.0) + seconds
+    costly = [at for at, finding in enumerate(found) if finding.signature.kind == "bottleneck" and at in shares.lost]
+    if costly and wall > 0:
+        at = max(costly, key=lambda at: (lost[found[at].signature.id], shares.lost[at], -found[at].rank))
+        if lost[found[at].signature.id] >= VERDICT_SHARE * wall:
+            return _told(at, found, findings, lost[found[at].signature.id], view)
+    for kind in ("fault", "quality"):
+        named = [at for at, finding in enumerate(found) if finding.signature.kind == kind and _often(finding)]
+        if named:
+            return _told(min(named, key=lambda at: found[at].rank), found, findings, 0.0, view)
+    return None
+
+
+def _often(finding: Found) -> bool:
+    if finding.signature.kind == "fault":
+        return finding.severity != Severity.INFO
+    critical = sum(occurrence.level == Level.CRITICAL for occurrence in finding.occurrences)
+    return critical >= QUALITY_SHARE * max(finding.total, 1)
+
+
+def _told(at: int, found: Sequence[Found], findings: Sequence[Finding], lost: float, view: View) -> Verdict:
+    finding = findings[at]
+    wall = max(view.window[1] - view.window[0], 1e-9)
+    cost = f"; {lost / wall:.0%} of the {format_seconds(wall)} observed lost" if lost > 0 else ""
+    advice = finding.advice[0].rstrip(".")
+    return Verdict(
+        signature=finding.signature,
+        title=finding.title,
+        severity=finding.severity,
+        sentence=f"{finding.title}: {finding.sentence.rstrip('.')}{cost}. {advice}.",
+        lost_s=lost,
+        lost_share=lost / wall,
+        confidence=finding.confidence,
+        chain=_chain(at, found),
+    )
+
+
+def _chain(at: int, found: Sequence[Found]) -> tuple[str, ...]:
+    """Symptoms that this finding explains, then itself: "the trainer waits <- inference is slow <- KV cache full"."""
+    symptoms = [finding for finding in found if finding.explained_by == at]
+    symptoms.sort(key=lambda finding: -finding.rank)
+    ids = list(dict.fromkeys([*(finding.signature.id for finding in symptoms), found[at].signature.id]))
+    return tuple(ids) if len(ids) > 1 else ()
+
+
+def _nothing_found(view: View, findings: Sequence[Finding]) -> str:
+    seen = _seen(view)
+    if not seen:
+        return "No bottleneck found: nothing that perfmon knows was observed"
+    minor = f"; {len(findings)} smaller finding{'s' if len(findings) > 1 else ''}" if findings else ""
+    return f"No bottleneck found: {', '.join(seen)} observed{minor}"
+
+
+def _seen(view: View) -> list[str]:
+    seen = []
+    names: Mapping[str, str] = {
+        UPDATE: "weight updates",
+        "checkpoint-write": "checkpoint writes",
+        "checkpoint-wait": "checkpoint waits",
+        "generation-batch": "generation batches",
+        "batch-wait": "waits for a batch",
+        "policy-wait": "waits for a policy",
+        "weight-sync": "weight broadcasts",
+        "train-step": "training steps",
+    }
+    for kind, name in names.items():
+        count = len(view.spans(kind))
+        if count:
+            seen.append(f"{count} {name}")
+    metrics: Mapping[str, str] = {"trunc_pct": "truncation", "staleness": "staleness", "kv_usage": "KV cache usage"}
+    seen += [f"{len(view.track(metric))} samples of {name}" for metric, name in metrics.items() if view.track(metric)]
+    if not seen:
+        steps = sum(len(track) for track in view.steps.values())
+        seen = [f"{steps} steps"] if steps else [f"{len(t)} samples of {m}" for m, t in sorted(view.metrics.items())[:4]]
+    return seen

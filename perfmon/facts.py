@@ -1,0 +1,162 @@
+"""What a view shows without judging it: metric statistics, the timeline, the sources, what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .alignment import Alignment
+from .rules.view import UPDATE, Item, Track, View
+from .snapshot import EvidenceLine, MetricStats, SourceInfo, TimelineRow
+from .stats import summarise
+from .store import SourceState, Store
+from .text import evidence_text
+from .units import metric_unit
+
+_POINTS = 2000
+_ROWS = 5000
+_OVERLAPS = 3
+_TIMELINE = (UPDATE, "generation-batch", "checkpoint-write", "checkpoint-wait", "policy-wait", "batch-wait", "weight-sync")
+_LEVELS = ("good", "warning", "critical")
+
+_SIGNALS = (
+    (UPDATE, "weight updates ([weights] lines): whether they queue in the front end or load slowly"),
+    ("checkpoint-write", "checkpoint writes: whether the trainer's disk is slow"),
+    ("generation-batch", "generation batches: whether generation suffers from weight updates"),
+    ("staleness", "rollout staleness: whether the orchestrator runs ahead of the trainer"),
+    ("kv_usage", "engine statistics (vLLM, SGLang): whether the KV cache is full"),
+    ("steps", "training steps: whether the run stands still"),
+)
+
+
+def metric_stats(view: View) -> dict[str, MetricStats]:
+    """Statistics of every metric, by name."""
+    start = view.window[0]
+    return {name: _stats(name, track, view, start) for name, track in sorted(view.metrics.items())}
+
+
+def _stats(name: str, track: Track, view: View, start: float) -> MetricStats:
+    band = view.bands.get(name)
+    shares: dict[str, float] = {}
+    worst: str | None = None
+    if band is not None:
+        counts = [0, 0, 0]
+        level = band.level
+        for value in track.values:
+            counts[level(value)] += 1
+        shares = {name: count / len(track) for name, count in zip(_LEVELS, counts, strict=True)}
+        worst = next(name for name in reversed(_LEVELS) if shares[name] > 0)
+    return MetricStats(
+        name=name,
+        unit=metric_unit(name),
+        summary=summarise(track.values),
+        last=track.values[-1],
+        band=worst,
+        band_shares=shares,
+        good=band.good if band is not None else None,
+        critical=band.critical if band is not None else None,
+        bands_from=band.origin if band is not None else "",
+        series=_thinned(track, start),
+    )
+
+
+def _thinned(track: Track, start: float) -> tuple[tuple[float, float], ...]:
+    """At most a few thousand points; of each stretch the lowest and the highest, so that peaks stay."""
+    count = len(track)
+    if count <= _POINTS:
+        return tuple((time - start, value) for time, value in zip(track.times, track.values, strict=True))
+    size = 2 * count / _POINTS
+    points: list[int] = []
+    for at in range(_POINTS // 2):
+        first, stop = int(at * size), int((at + 1) * size)
+        values = track.values[first:stop]
+        low, high = min(values), max(values)
+        pair = {first + values.index(low), first + values.index(high)}
+        points += sorted(pair)
+    return tuple((track.times[at] - start, track.values[at]) for at in points)
+
+
+def _evidence(item: Item, view: View) -> tuple[EvidenceLine, ...]:
+    return tuple(
+        EvidenceLine(view.store.sources[ref.source].spec, ref.line, evidence_text(text)) for ref, text in item.refs if text
+    )
+
+
+def _row(kind: str, item: Item, view: View, overlaps: tuple[str, ...]) -> TimelineRow:
+    start = view.window[0]
+    fields = {**item.values, **item.fields}
+    if item.span is not None and kind == UPDATE:
+        fields["op"] = getattr(item.span, "op", "")
+    return TimelineRow(
+        item.start - start, item.end - start, kind, item.key, fields, overlaps, _evidence(item, view)
+    )
+
+
+def _overlaps(kind: str, item: Item, view: View) -> tuple[str, ...]:
+    """Names of what shares time with an update or a generation batch: the pair whose contention is looked for."""
+    other = {UPDATE: "generation-batch", "generation-batch": UPDATE}.get(kind)
+    if other is None:
+        return ()
+    shared = view.overlapping(other, item.start, item.end)
+    return tuple(f"{other} {span.key}".strip() for span in shared[:_OVERLAPS])
+
+
+def timeline_rows(view: View) -> tuple[TimelineRow, ...]:
+    """Updates, batches, checkpoints and waits by start; of very many, the last ones."""
+    items = [(kind, item) for kind in _TIMELINE for item in view.spans(kind)[-_ROWS:]]
+    items.sort(key=lambda pair: (pair[1].start, pair[1].end, pair[0]))
+    return tuple(_row(kind, item, view, _overlaps(kind, item, view)) for kind, item in items[-_ROWS:])
+
+
+def slowest_rows(view: View) -> tuple[TimelineRow, ...]:
+    """The ten slowest weight updates."""
+    items = sorted(view.spans(UPDATE), key=lambda item: (item.start - item.end, item.start))[:10]
+    return tuple(_row(UPDATE, item, view, _overlaps(UPDATE, item, view)) for item in items)
+
+
+def source_infos(
+    store: Store, view: View, alignment: Alignment, pattern_names: Sequence[str]
+) -> tuple[SourceInfo, ...]:
+    """One entry a log."""
+    return tuple(_info(state, view, alignment, pattern_names) for state in store.sources)
+
+
+def _info(state: SourceState, view: View, alignment: Alignment, names: Sequence[str]) -> SourceInfo:
+    patterns = {names[at] if at < len(names) else str(at): n for at, n in sorted(state.patterns.items())}
+    packs = sorted({name.partition("/")[0] for name in patterns}, key=lambda pack: -_lines(pack, patterns))
+    shift = alignment.shifts.get(state.index, 0.0) - view.window[0]
+    timed = state.first is not None and state.last is not None
+    notes = list(state.notes)
+    if state.index in alignment.notes:
+        notes.append(alignment.notes[state.index])
+    if state.stepped_back:
+        notes.append(f"its clock went back {state.stepped_back} times by more than a minute")
+    return SourceInfo(
+        spec=state.spec,
+        format="+".join(packs) or "unknown",
+        bytes=state.bytes,
+        lines=state.lines,
+        events=sum(state.patterns.values()),
+        skipped=state.skipped,
+        errors=state.errors,
+        first_s=(state.first or 0.0) + shift if timed else None,
+        last_s=(state.last or 0.0) + shift if timed else None,
+        notes=tuple(notes),
+        patterns=patterns,
+    )
+
+
+def _lines(pack: str, patterns: dict[str, int]) -> int:
+    return sum(count for name, count in patterns.items() if name.startswith(f"{pack}/"))
+
+
+def unseen_signals(view: View) -> tuple[str, ...]:
+    """Signals that the logs do not hold, and what they would tell."""
+    missing = [
+        f"no {text}"
+        for name, text in _SIGNALS
+        if not (view.spans(name) or name in view.metrics or (name == "steps" and view.steps))
+    ]
+    updates = view.store.updates
+    if updates and not any(update.recv_t is not None for update in updates):
+        missing.append("no inference log: the server side of weight updates is inferred")
+    return tuple(missing)

@@ -1,0 +1,203 @@
+"""The one place that knows the whole road: sources feed the assembler, the store and the rules make the Snapshot."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .alignment import align
+from .config import Config
+from .diagnosis import Knowledge, diagnose
+from .errors import UsageError
+from .model import Record, TimeBase
+from .moments import moment
+from .rules.bands import load_bands
+from .rules.loader import load_signatures
+from .snapshot import Snapshot
+from .sources.blocks import Block, Notice
+from .sources.bulk import BulkScanner, OddLineError, splittable
+from .sources.files import STDIN, LogFile, discover
+from .sources.formats.loader import load_packs
+from .sources.reading import read_logs
+from .sources.scan import Scanner
+from .sources.timeline import SourceClock
+from .store import SourceState, Store
+from .traces import Assembler
+
+Progress = Callable[[int, int], None]
+_MB = 1 << 20
+_TOLD_PROBLEMS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `analyze` is asked for."""
+
+    specs: tuple[str, ...]
+    since: str | None = None
+    until: str | None = None
+    jobs: int | None = None
+    """Processes that scan; None: one a core."""
+    config: Config = Config()
+
+
+class Session:
+    """A run under observation: feed it blocks of logs, ask it for snapshots."""
+
+    def __init__(self, config: Config, scanner: Scanner | None = None) -> None:
+        self.config = config
+        self.scanner = scanner or Scanner(load_packs(config.format_dirs))
+        bands = load_bands(config.band_files)
+        self.store = Store(config.memory_mb * _MB, bands.remarkable())
+        self._bands = bands
+        self._knowledge: Knowledge | None = None
+        self._assembler = Assembler(self.store)
+        self._clocks: dict[int, SourceClock] = {}
+        self._packs = {pack.id: pack for pack in self.scanner.packs}
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """Signatures and bands, read when they are first needed."""
+        if self._knowledge is None:
+            level = self.config.async_level
+            signatures = load_signatures(self.config.signature_dirs)
+            self._knowledge = Knowledge(signatures, self._bands, None if level is None else float(level))
+        return self._knowledge
+
+    def add_source(self, spec: str) -> SourceState:
+        """A new log."""
+        state = self.store.add_source(spec)
+        self._clocks[state.index] = SourceClock()
+        return state
+
+    def feed(self, state: SourceState, block: Block) -> None:
+        """The next lines of a log."""
+        scanned = self.scanner.scan(block.data, block.offset, max(block.line, 1))
+        self.take(state, scanned.records, scanned.lines, scanned.size, scanned.problems)
+
+    def take(
+        self,
+        state: SourceState,
+        records: list[Record],
+        lines: int,
+        size: int,
+        problems: Sequence[tuple[int, str]],
+        line_base: int = 0,
+    ) -> None:
+        """The records of the next lines of a log; `line_base` is added to their line numbers."""
+        state.bytes += size
+        state.lines += lines
+        for line, problem in problems:
+            state.skipped += 1
+            if state.skipped <= _TOLD_PROBLEMS:
+                state.note(f"line {line + line_base}: {problem} cannot be meant: left out")
+        self._assembler.ingest(state, self._clocks[state.index], records, line_base)
+
+    def notice(self, state: SourceState, notice: Notice) -> None:
+        """Something that was lost or odd in a log."""
+        state.note(notice.text)
+        if notice.kind in ("lost", "capped"):
+            state.errors += notice.count
+
+    def snapshot(self, since: str | None = None, until: str | None = None) -> Snapshot:
+        """What is known now, within since..until."""
+        self._characterise()
+        alignment = align(self.store)
+        names = [compiled.pattern.name for compiled in self.scanner.patterns]
+        clip: tuple[float | None, float | None] = (None, None)
+        if since is not None or until is not None:
+            if alignment.base is TimeBase.NONE:
+                raise UsageError("--since and --until need a clock, and no line of these logs has one")
+            whole = diagnose(self.store, self.knowledge, names, alignment=alignment).run
+            low, high = (None if text is None else moment(text, whole.start, whole.end) for text in (since, until))
+            if (low is not None and high is not None and low >= high) or (low is not None and low > whole.end):
+                raise UsageError("--since is after the end of what is observed or after --until")
+            clip = (low, high)
+        return diagnose(self.store, self.knowledge, names, clip, alignment)
+
+    def _characterise(self) -> None:
+        """What the recognised patterns say of a log as a whole."""
+        for state in self.store.sources:
+            packs = [self._packs[self.scanner.pattern_pack(at)] for at in state.patterns]
+            state.idle_silence = any(pack.idle_silence for pack in packs)
+            state.generic = bool(packs) and all(pack.generic for pack in packs)
+            state.components |= {pack.component for pack in packs if pack.component}
+
+
+def analyze(options: Options, progress: Progress | None = None) -> Snapshot:
+    """Reads complete logs and diagnoses them; one clear InputError or UsageError when a SPEC is wrong."""
+    logs = discover(options.specs)
+    session = Session(options.config)
+    try:
+        _Reader(session, logs, options.jobs or _cores(), progress).read()
+    except OddLineError:
+        # Ranges cannot be told apart within a line that is longer than a range is read: once more, as one stream.
+        session = Session(options.config, session.scanner)
+        _Reader(session, logs, 1, progress).read()
+    return session.snapshot(options.since, options.until)
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+def _size(log: LogFile) -> int:
+    if log.path == STDIN or log.member is not None:
+        return 0
+    try:
+        return log.path.stat().st_size
+    except OSError:
+        return 0
+
+
+class _Reader:
+    """Feeds all logs of a finished run to a session."""
+
+    def __init__(self, session: Session, logs: Sequence[LogFile], jobs: int, progress: Progress | None) -> None:
+        self._session, self._logs, self._jobs = session, logs, jobs
+        self._progress = progress
+        self._total = sum(_size(log) for log in logs)
+        self._done = 0
+        self._states: dict[LogFile, SourceState] = {}
+
+    def read(self) -> None:
+        """Big plain files with several processes, the others one after the other."""
+        for log in self._logs:
+            self._states[log] = self._session.add_source(log.name)
+            self._states[log].ended = True
+        big = [log for log in self._logs if self._jobs > 1 and self._is_big(log)]
+        if big:
+            with BulkScanner(self._session.scanner, self._jobs) as bulk:
+                for log in big:
+                    self._read_bulk(bulk, log.path, self._states[log])
+        for log, item in read_logs([log for log in self._logs if log not in big]):
+            self._take(self._states[log], item)
+        if all(state.bytes == 0 and not state.notes for state in self._states.values()):
+            for state in self._states.values():
+                state.note("empty")
+
+    @staticmethod
+    def _is_big(log: LogFile) -> bool:
+        return log.member is None and log.compression is None and log.path != STDIN and splittable(log.path)
+
+    def _read_bulk(self, bulk: BulkScanner, path: Path, state: SourceState) -> None:
+        for piece in bulk.scan(path):
+            self._session.take(state, piece.records, piece.lines, piece.size, piece.problems, piece.line_base)
+            self._advance(piece.size)
+
+    def _take(self, state: SourceState, item: Block | Notice) -> None:
+        if isinstance(item, Notice):
+            self._session.notice(state, item)
+            return
+        self._session.feed(state, item)
+        self._advance(len(item.data))
+
+    def _advance(self, size: int) -> None:
+        self._done += size
+        if self._progress is not None and self._total:
+            self._progress(min(self._done, self._total), self._total)
