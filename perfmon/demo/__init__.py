@@ -1,0 +1,8 @@
+"""A built-in run: a small simulation of asynchronous RL writes the logs that such a run leaves, healthy or not."""
+
+from __future__ import annotations
+
+from .scenarios import SCENARIOS, Scenario
+from .writer import write_demo
+
+__all__ = ["SCENARIOS", "Scenario", "write_demo"]

@@ -1,0 +1,72 @@
+"""The runs that can be simulated: one healthy, the others with one thing wrong each.
+
+In all of them checkpoints are there when the orchestrator looks for them, but where waiting for them is the point.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """The figures of a run; the defaults are those of a healthy one with steps of about 35 s."""
+
+    title: str
+    batches: int = 10
+    """Generation batches that a step needs, one after another."""
+    batch_s: float = 3.2
+    contended_s: float = 0.0
+    """How long a batch takes that shares time with a queued weight update; 0: as long as any other."""
+    inflight: int = 96
+    """Generations in flight."""
+    queue_s: float = 0.02
+    """How long the server's front end keeps a weight update waiting, once it is full."""
+    rpc_s: float = 1.2
+    train_s: float = 24.0
+    broadcast_s: float = 1.1
+    """How long the trainer takes to hand over its weights."""
+    broadcast_growth_s: float = 0.0
+    """What each further step adds to `broadcast_s`."""
+    write_s: float = 0.85
+    trunc_pct: float = 4.0
+    async_level: int = 1
+    """Steps that the orchestrator may be ahead of the checkpoint it generates with."""
+    barrier: bool = True
+    """The orchestrator waits at that many steps; without it staleness grows."""
+    traced_waits: bool = True
+    """Waits for a checkpoint are told by trace lines; else by the orchestrator's own words."""
+    kv_usage: float = 58.0
+    """Share of the KV cache in use while generating, in %."""
+    waiting: int = 0
+    """Requests that wait for room in the engine."""
+    updates_until: float = 1.0
+    """Share of the run after which no weight update is sent any more."""
+    stalls_at: float = 1.0
+    """Share of the run after which nothing happens until a watchdog ends it."""
+
+
+SCENARIOS = {
+    "healthy": Scenario("nothing is wrong"),
+    "frontend-queue": Scenario(
+        "weight updates wait behind generations", batches=6, batch_s=3.4, inflight=128, queue_s=12.4
+    ),
+    "slow-weight-load": Scenario("the engine loads weights slowly", batches=6, rpc_s=14.6),
+    "slow-checkpoint-write": Scenario("checkpoints are written slowly", train_s=18.0, write_s=8.2),
+    "checkpoint-stall": Scenario("the orchestrator waits for checkpoints", batches=7, train_s=22.0, write_s=14.0),
+    "rollout-truncation": Scenario("rollouts hit the length limit", trunc_pct=58.0),
+    "stale-rollouts": Scenario("rollouts run ahead of the trainer", train_s=58.0, barrier=False),
+    "generation-contention": Scenario(
+        "queued updates slow generation down", batches=7, inflight=128, queue_s=28.0, contended_s=45.0, train_s=37.0
+    ),
+    "kv-cache-pressure": Scenario(
+        "the KV cache is full", batches=7, batch_s=6.8, inflight=220, train_s=36.0, kv_usage=97.0, waiting=92
+    ),
+    "inference-bound": Scenario("the trainer waits for batches", train_s=9.0),
+    "trainer-bound": Scenario("the orchestrator waits for weights", batches=6, train_s=36.0, traced_waits=False),
+    "weight-sync-bound": Scenario(
+        "handing over weights takes long", train_s=18.0, broadcast_s=7.0, broadcast_growth_s=0.25
+    ),
+    "stall": Scenario("everything stops in the middle", stalls_at=0.5),
+    "no-weight-updates": Scenario("weight updates cease", updates_until=0.5),
+}

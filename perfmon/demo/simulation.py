@@ -1,0 +1,232 @@
+"""A discrete simulation of asynchronous RL: orchestrator, trainer and inference server wait for each other.
+
+The orchestrator generates a step's batches, hands them to the trainer and goes on; the trainer leaves checkpoint
+n + 1 after step n; at the start of a step the orchestrator takes the newest checkpoint and updates the server's
+weights while generation goes on. What was generated with old weights meanwhile does not count for the step.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+
+from .journal import ORCHESTRATOR, TRAINER, Journal, clock, spell_duration
+from .scenarios import Scenario
+
+_FIRST_STEPS = 3
+"""Steps that fill the pipeline."""
+_GROUP = 64
+"""Rollouts of a generation batch."""
+_STATS_S = 10.0
+_POLL_S = 0.02
+_HALF_S = 0.5
+
+
+class Simulation:
+    """One run of a scenario; `journal` holds its lines once `run` returned."""
+
+    def __init__(self, scenario: Scenario, seed: int, seconds: float) -> None:
+        self.scenario, self.seconds = scenario, seconds
+        self.journal = Journal()
+        self._random = random.Random(f"{scenario.title}/{seed}")  # noqa: S311 (figures of a demo, not secrets)
+        self._policy = 0
+        """Checkpoint that the server generates with."""
+        self._ready = [0.0]
+        """When checkpoint n could be read."""
+        self._free = 0.0
+        """When the trainer was done with its last step."""
+        self._batches: list[tuple[float, float]] = []
+        """Begin and end of every generation batch."""
+        self._told = 0.0
+
+    def run(self) -> None:
+        """Simulates whole steps while they fit into the run's time."""
+        now, step = 0.0, 0
+        length = end = 0.0
+        while step < _FIRST_STEPS or now + length < self.seconds:
+            end = self._orchestrate(step, now)
+            self._train(step, end)
+            now, length, step = end, end - now, step + 1
+        self._serve(end)
+        if self.scenario.stalls_at < 1:
+            self._stall()
+        else:
+            self.journal.say(ORCHESTRATOR, end + 0.2, "SUCCESS", "Orchestrator finished.")
+
+    def _about(self, value: float, spread: float = 0.06) -> float:
+        """`value`, give or take."""
+        return value * min(1.5, max(0.6, self._random.gauss(1.0, spread)))
+
+    def _say(self, at: float, message: str, level: str = "INFO", place: str = "") -> None:
+        self.journal.say(ORCHESTRATOR, at, level, message, place)
+
+    # --- orchestrator -------------------------------------------------------------------------------------------
+    def _orchestrate(self, step: int, now: float) -> float:
+        """One step; returns when its batch is complete."""
+        begin = now
+        now = self._await_checkpoint(step, now)
+        updated = self._update_weights(now)
+        end = self._generate(step, now, updated)
+        truncated = max(0.0, self._about(self.scenario.trunc_pct, 0.2))
+        stale = step - self._policy
+        self._say(
+            end,
+            f"[rollout] trunc_pct={truncated:.1f} current_step={step} ckpt_step={self._policy} staleness={stale}",
+        )
+        if stale > self.scenario.async_level + 2:
+            told = f"Cancelled {self._random.randrange(8, 30)} train episodes past max_off_policy_steps=4."
+            self._say(end, f"{told} Consider increasing it to avoid this.", "WARNING")
+        figures = f"Reward {0.4 + 0.01 * step:.4f} | Trainable 96/128 (75.0%) | Turns 3.2 | Branches 1.0"
+        ends = f"Max Off-Policy {stale} | Error 0.8% | Cancelled 0.0% | Truncation {truncated:.1f}%"
+        self._say(end, f"Step {step} | {spell_duration(end - begin):>7} | {figures} | {ends}", "SUCCESS")
+        return end
+
+    def _await_checkpoint(self, step: int, now: float) -> float:
+        """Waits at the barrier; returns when generation may begin."""
+        needed = step - self.scenario.async_level
+        if needed < 1 or not self.scenario.barrier:
+            return now
+        ready = max(now, self._ready[needed]) + self._about(_POLL_S, 0.3)
+        if self.scenario.traced_waits:
+            self._say(now, f"[ckpt] wait.start target_step={needed}")
+            self._say(ready, f"[ckpt] wait.done target_step={needed} wait_ms={1000 * (ready - now):.1f}")
+        elif ready - now > 1:
+            told = "Pausing dispatcher to prevent orchestrator from racing from trainer. Waiting for new policy..."
+            paused = f"Orchestrator paused: waiting for trainer to broadcast checkpoint {needed}."
+            self._say(now, told)
+            self._say(now, f"{paused} Training is progressing normally.")
+            self._say(ready, "Resuming dispatcher")
+        return ready
+
+    def _update_weights(self, now: float) -> float:
+        """Hands the newest checkpoint to the server; returns when it generates with it."""
+        newest = bisect_right(self._ready, now) - 1
+        if newest <= self._policy:
+            return now
+        first, self._policy = self._policy == 0, newest
+        if now > self.seconds * self.scenario.updates_until:
+            return now
+        # The first update meets a front end that is not full yet.
+        queue = self._about(0.02 if first else self.scenario.queue_s, 0.05)
+        rpc = self._about(self.scenario.rpc_s, 0.04)
+        return self._trace(now, newest, queue, rpc)
+
+    def _trace(self, sent: float, newest: int, queue: float, rpc: float) -> float:
+        """The five lines of a weight update; returns when it was done."""
+        trace = f"[weights][{self._random.getrandbits(24):06x}]"
+        received, done = sent + queue - 0.0003, sent + queue + rpc
+        started, finished = received + 0.0001, received + 0.0001 + rpc
+        path = f"/models/run/step_{newest}"
+        self._say(sent, f"{trace} client.send url=http://10.0.0.5:8000 path={path} {clock(sent)}")
+        self.journal.serve(received, "server.py:88", f"{trace} server.recv path=/update_weights {clock(received)}")
+        self.journal.serve(started, "server.py:131", f"{trace} rpc.start op=update_weights {clock(started)}")
+        told = f"{trace} rpc.done op=update_weights {clock(finished)} rpc_ms={1000 * rpc:.1f}"
+        self.journal.serve(finished, "server.py:140", told)
+        self.journal.access(finished, "POST /update_weights")
+        figures = (
+            f"wall_ms={1000 * (done - sent):.1f} rpc_ms={1000 * rpc:.1f} queue_ms={1000 * (done - sent - rpc):.1f}"
+        )
+        self._say(done, f"{trace} client.done {figures}")
+        return done
+
+    def _generate(self, step: int, now: float, updated: float) -> float:
+        """Generation batches until enough of them ended with the new weights; returns when the last one did."""
+        needed = self._batches_of(step)
+        done = 0
+        while done < needed:
+            now = self._batch(now, self._batch_time(now, updated))
+            done += now > updated
+            self._tell_fill(now, done, needed)
+        return now
+
+    def _batches_of(self, step: int) -> int:
+        """The first steps fill the pipeline for as long as an update takes later, step 0 twice."""
+        scenario = self.scenario
+        filling = max(scenario.queue_s + scenario.rpc_s, scenario.contended_s) / scenario.batch_s
+        needed = scenario.batches + (round(filling) if step < _FIRST_STEPS else 0)
+        return 2 * needed if step == 0 else needed
+
+    def _batch_time(self, now: float, updated: float) -> float:
+        contended = self.scenario.contended_s and updated - now > self.scenario.queue_s / 2
+        return self._about(self.scenario.contended_s if contended else self.scenario.batch_s, 0.07)
+
+    def _batch(self, now: float, duration: float) -> float:
+        inflight = self.scenario.inflight
+        self._say(now, f"[gen] batch.start inflight={inflight} target_batch={_GROUP}")
+        end = now + duration
+        grown = inflight + (self._random.randrange(4, 13) if duration > 4 * self.scenario.batch_s else 0)
+        self._say(end, f"[gen] batch.done completions={_GROUP} dur_ms={1000 * duration:.1f} inflight={grown}")
+        self._batches.append((now, end))
+        return end
+
+    def _tell_fill(self, now: float, done: int, needed: int) -> None:
+        if now - self._told < _STATS_S:
+            return
+        self._told = now
+        fill = f"{done * _GROUP}/{needed * _GROUP} ({100 * done / needed:.1f}%)"
+        inflight = self.scenario.inflight
+        self._say(now, f"Train batch {fill}; {inflight} inflight episodes (train={inflight}, eval=0)")
+
+    # --- trainer ------------------------------------------------------------------------------------------------
+    def _train(self, step: int, ready: float) -> None:
+        """One training step on a batch that was ready at `ready`: wait, train, hand over, write."""
+        scenario, before = self.scenario, self._free
+        begin = max(before, ready)
+        trained = begin + self._about(scenario.train_s, 0.03)
+        handed = trained + self._about(scenario.broadcast_s + scenario.broadcast_growth_s * step)
+        written = handed + self._about(scenario.write_s)
+        self._ready.append(written)
+        self._free = end = written + 0.05
+        self._tell_trainer(begin, f"Waited for batch to arrive for {begin - before:.2f} seconds", "train.py::412")
+        self._tell_trainer(begin + 0.02, "Loaded batch in 0.02 seconds", "train.py::418")
+        self._tell_trainer(handed, f"Weights broadcasted in {handed - trained:.2f}s", "train.py::597")
+        told = f"[ckpt] write.done step={step + 1} write_ms={1000 * (written - handed):.1f}"
+        self.journal.say(TRAINER, written, "INFO", told)
+        self.journal.say(
+            TRAINER,
+            end,
+            "SUCCESS",
+            f"Step {step} | {spell_duration(end - before):>7} | Loss {-0.002 - 0.0001 * step:.4f} | Entropy 0.3310 | "
+            f"Mismatch KL 0.0009 | Grad. Norm 0.1184 | LR 1.00e-06 | Throughput {self._about(7100):.0f} tokens/s | "
+            f"MFU {self._about(25.0):.1f}% | Peak Mem. 71.3 GiB",
+        )
+
+    def _tell_trainer(self, at: float, message: str, place: str) -> None:
+        self.journal.say(TRAINER, at, "DEBUG", message, place)
+
+    # --- inference server ---------------------------------------------------------------------------------------
+    def _serve(self, end: float) -> None:
+        """The engine's statistics every 10 s, and some of its access lines."""
+        begins = [begin for begin, _ in self._batches]
+        at, busy_before = _STATS_S, True
+        while at < end:
+            batch = bisect_right(begins, at) - 1
+            busy = batch >= 0 and at < self._batches[batch][1]
+            if busy or busy_before:
+                self._tell_engine(at, busy)
+            if busy:
+                self.journal.access(at + _HALF_S, "POST /v1/chat/completions")
+            busy_before = busy
+            at += _STATS_S
+
+    def _tell_engine(self, at: float, busy: bool) -> None:
+        scenario = self.scenario
+        waiting = round(self._about(scenario.waiting)) if busy else 0
+        running = scenario.inflight - waiting if busy else 0
+        usage = min(99.8, self._about(scenario.kv_usage, 0.01)) if busy else 0.0
+        self.journal.serve(
+            at,
+            "loggers.py:336",
+            f"Engine 000: Avg prompt throughput: {6.4 * running:.1f} tokens/s, "
+            f"Avg generation throughput: {self._about(18.0) * running:.1f} tokens/s, Running: {running} reqs, "
+            f"Waiting: {waiting} reqs, GPU KV cache usage: {usage:.1f}%, Prefix cache hit rate: 41.0%",
+        )
+
+    # --- the end of a stalled run -------------------------------------------------------------------------------
+    def _stall(self) -> None:
+        """Nothing after the stall but the watchdogs' last words."""
+        self.journal.cut(self.seconds * self.scenario.stalls_at)
+        watchdog = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4711, OpType=ALLREDUCE)"
+        self.journal.say(TRAINER, self.seconds, "ERROR", watchdog)
+        self._say(self.seconds, "httpx.ReadTimeout while waiting for http://10.0.0.5:8000", "ERROR")
+        self.journal.serve(self.seconds, "launcher.py:96", "Shutting down FastAPI HTTP server.")

@@ -1,0 +1,35 @@
+"""Writes the logs of a simulated run to files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from perfmon.errors import InputError, UsageError
+
+from .scenarios import SCENARIOS
+from .simulation import Simulation
+
+_LONGEST_MINUTES = 10_000.0
+
+
+def write_demo(folder: Path, scenario: str = "frontend-queue", seed: int = 0, minutes: float = 10) -> list[Path]:
+    """Writes orchestrator.log, inference.log and trainer.log of a run; the same arguments give the same bytes.
+
+    The run ends with the last step that fits into `minutes` (three steps at least). Raises UsageError for an unknown
+    scenario or a length out of range, InputError when the folder cannot be written.
+    """
+    if scenario not in SCENARIOS:
+        raise UsageError(f"{scenario}: no such scenario (there are: {', '.join(SCENARIOS)})")
+    if not 0 < minutes <= _LONGEST_MINUTES:
+        raise UsageError(f"{minutes:g} minutes: expected more than 0 and at most {_LONGEST_MINUTES:g}")
+    simulation = Simulation(SCENARIOS[scenario], seed, 60.0 * minutes)
+    simulation.run()
+    written = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in simulation.journal.texts().items():
+            (folder / name).write_text(text, encoding="utf-8", newline="\n")
+            written.append(folder / name)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror or error} (choose another folder)") from None
+    return written
