@@ -5,28 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfmon.snapshot import EvidenceLine, Finding, MetricStats, Snapshot, Verdict
-from perfmon.text import plain
 from perfmon.units import format_seconds
 
 from . import layout
-from .wording import HELD, amount, clock_notes, finding_line, loss_notes, percent, run_line, verdict_line
+from .wording import (
+    HELD,
+    clock_notes,
+    common_folder,
+    figure,
+    finding_line,
+    loss_notes,
+    percent,
+    run_line,
+    verdict_line,
+)
 
 _SHOWN_EVIDENCE = 3
 _SHOWN_FINDINGS = 12
 _SHOWN_METRICS = 30
+_SHOWN_NAMES = 24
 _SHOWN_NOTES = 12
 
 
 def render(snapshot: Snapshot) -> str:
     """The summary; ends with a newline."""
+    folder = common_folder([source.spec for source in snapshot.run.sources])
+    where = layout.wrap(f"in {folder}", "  ", "  ") if folder else []
     parts = [
-        [f"perfmon {plain(snapshot.version, 40)} · {run_line(snapshot.run)}"],
+        [f"perfmon {layout.one_line(snapshot.version, 40)} · {run_line(snapshot.run)}", *where],
         _verdict(snapshot),
         _ledger(snapshot),
-        _findings(snapshot),
+        _findings(snapshot, folder),
         _metrics(snapshot),
         _list("Not observed", snapshot.unseen),
-        _list("Read with care", [*loss_notes(snapshot.run.sources), *clock_notes(snapshot)]),
+        _list("Read with care", [*loss_notes(snapshot.run.sources, folder), *clock_notes(snapshot, folder)]),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
@@ -62,18 +74,20 @@ def _ledger(snapshot: Snapshot) -> list[str]:
     return ["Where the time went", *_indented(layout.table(rows, frozenset({0, 3}), (24, 10, 8, 32)))]
 
 
-def _findings(snapshot: Snapshot) -> list[str]:
+def _findings(snapshot: Snapshot, folder: str) -> list[str]:
     lines: list[str] = []
     for finding in snapshot.findings[:_SHOWN_FINDINGS]:
-        lines += ["", *_finding(finding, snapshot.verdict)]
+        lines += ["", *_finding(finding, snapshot.verdict, folder)]
     more = len(snapshot.findings) - _SHOWN_FINDINGS
     if more > 0:
         lines += ["", f"  … {more} more (--json lists all)"]
     return ["Findings", *lines[1:]] if lines else []
 
 
-def _finding(finding: Finding, verdict: Verdict | None) -> list[str]:
-    identity = " ".join(f"{plain(key, 40)}={plain(value, 200)}" for key, value in finding.identity.items())
+def _finding(finding: Finding, verdict: Verdict | None, folder: str) -> list[str]:
+    identity = " ".join(
+        f"{layout.one_line(key, 40)}={layout.one_line(value, 200)}" for key, value in finding.identity.items()
+    )
     lines = layout.wrap(f"{finding.signature} {identity}", "    ", f"  {finding.severity.value}  ")
     if verdict is None or verdict.sentence != finding.sentence:
         lines += layout.wrap(finding.sentence, "    ")
@@ -82,7 +96,7 @@ def _finding(finding: Finding, verdict: Verdict | None) -> list[str]:
         lines += layout.wrap(f"explained by {finding.explained_by}", "    ")
     for condition in finding.conditions:
         lines += layout.wrap(condition.text, "      ", f"    {HELD[condition.held]} ")
-    lines += _evidence(finding.evidence)
+    lines += _evidence(finding.evidence, folder)
     for advice in finding.advice:
         lines += layout.wrap(advice, "      ", "    → ")
     for missing in finding.unseen:
@@ -90,10 +104,11 @@ def _finding(finding: Finding, verdict: Verdict | None) -> list[str]:
     return lines
 
 
-def _evidence(evidence: Sequence[EvidenceLine]) -> list[str]:
+def _evidence(evidence: Sequence[EvidenceLine], folder: str) -> list[str]:
     lines: list[str] = []
     for item in evidence[:_SHOWN_EVIDENCE]:
-        lines += layout.wrap(item.text, "        ", f"      {layout.fit_end(item.source, 40)}:{item.line}  ", rows=3)
+        where = f"{layout.fit_end(item.source.removeprefix(folder), 40)}:{item.line}"
+        lines += layout.wrap(item.text, "        ", f"      {where}  ", rows=3)
     more = len(evidence) - _SHOWN_EVIDENCE
     return [*lines, f"      … {more} more line{'s' * (more != 1)}"] if more > 0 else lines
 
@@ -101,17 +116,21 @@ def _evidence(evidence: Sequence[EvidenceLine]) -> list[str]:
 def _metrics(snapshot: Snapshot) -> list[str]:
     if not snapshot.metrics:
         return []
-    shown = sorted(snapshot.metrics.values(), key=lambda metric: metric.band is None)[:_SHOWN_METRICS]
+    banded = [metric for metric in snapshot.metrics.values() if metric.band is not None]
+    shown = (banded or list(snapshot.metrics.values()))[:_SHOWN_METRICS]
     rows = [("", "count", "mean", "p50", "p95", "max", "band"), *(_metric_row(metric) for metric in shown)]
     lines = _indented(layout.table(rows, frozenset({0, 6}), (24, 8, 8, 8, 8, 8, 15)))
-    more = len(snapshot.metrics) - len(shown)
-    return ["Metrics", *lines, *([f"  … {more} more (--json lists all)"] if more > 0 else [])]
+    rest = [metric.name for metric in snapshot.metrics.values() if metric not in shown]
+    more = f", … {len(rest) - _SHOWN_NAMES} more" if len(rest) > _SHOWN_NAMES else ""
+    named = ", ".join(layout.one_line(name, 40) for name in rest[:_SHOWN_NAMES])
+    return ["Metrics", *lines, *(layout.wrap(f"also: {named}{more} (see --json)", "    ", "  ") if rest else [])]
 
 
 def _metric_row(metric: MetricStats) -> tuple[str, ...]:
-    summary = metric.summary
-    figures = (amount(value, metric.unit) for value in (summary.mean, summary.p50, summary.p95, summary.max))
-    return (metric.name, str(summary.count), *figures, _band(metric))
+    summary, unit = metric.summary, metric.unit
+    figures = (figure(value, unit) for value in (summary.mean, summary.p50, summary.p95, summary.max))
+    name = metric.name if unit in ("ms", "s", "%", "") else f"{metric.name} [{unit}]"
+    return (name, f"{summary.count:,}", *figures, _band(metric))
 
 
 def _band(metric: MetricStats) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from os.path import commonprefix
 
 from perfmon.snapshot import Finding, MetricStats, RunInfo, Snapshot, SourceInfo, Verdict
 from perfmon.units import format_bytes, format_seconds, format_value
@@ -25,6 +26,22 @@ def percent(share: float) -> str:
 def amount(value: float | None, unit: str) -> str:
     """A metric's value for people, `–` where there is none."""
     return "–" if value is None or not math.isfinite(value) else format_value(value, unit)
+
+
+def figure(value: float | None, unit: str) -> str:
+    """A value for a narrow column: units longer than `ms`, `s` and `%` are left to the column's name."""
+    if unit in ("ms", "s", "%") or value is None or not math.isfinite(value):
+        return amount(value, unit)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def common_folder(names: Sequence[str]) -> str:
+    """What all paths begin with, with its closing slash; "" for a single relative one or for none."""
+    folders = [name[: name.rfind("/") + 1] for name in names]
+    if len(folders) < 2 and not any(name.startswith("/") for name in names):
+        return ""
+    shared = commonprefix(folders)
+    return shared[: shared.rfind("/") + 1]
 
 
 def fields_text(fields: Mapping[str, float | str]) -> str:
@@ -100,18 +117,22 @@ def limits_text(metric: MetricStats) -> tuple[str, str, str]:
     )
 
 
-def loss_notes(sources: Iterable[SourceInfo]) -> list[str]:
-    """What was lost or odd, one line a source and note."""
-    return [f"{one_line(source.spec, 200)}: {one_line(note)}" for source in sources for note in source.notes]
+def loss_notes(sources: Iterable[SourceInfo], folder: str = "") -> list[str]:
+    """What was lost or odd, one line a source and note; names are told without `folder`."""
+    return [
+        f"{one_line(source.spec.removeprefix(folder), 200)}: {one_line(note)}"
+        for source in sources
+        for note in source.notes
+    ]
 
 
-def clock_notes(snapshot: Snapshot) -> list[str]:
+def clock_notes(snapshot: Snapshot, folder: str = "") -> list[str]:
     """How the clocks of servers lie to their clients', and what the byte budget dropped."""
     notes = []
     for offset in snapshot.clock_offsets:
         told = f"clock {offset.offset_s:+.3f} s against the client's, ± {format_seconds(offset.uncertainty_s)}"
         wrong = "; its bounds contradict each other, a clock stepped" if offset.contradictory else ""
-        notes.append(f"{one_line(offset.source, 200)}: {told} ({offset.traces} traces){wrong}")
+        notes.append(f"{one_line(offset.source.removeprefix(folder), 200)}: {told} ({offset.traces} traces){wrong}")
     if snapshot.skew_detected and not any(offset.contradictory for offset in snapshot.clock_offsets):
         notes.append("the clocks of the logs contradict each other: times across logs are uncertain")
     notes.extend(

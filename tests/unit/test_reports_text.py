@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import snapshots
 from rich.cells import cell_len
@@ -53,7 +55,24 @@ def test_many_findings_and_metrics_are_cut_with_a_word() -> None:
     )
     out = text.render(many)
     assert "… 28 more" in out
-    assert "… 70 more" in out
+    assert "also: m30, m31" in out
+    assert "… 46 more" in out
+
+
+def test_long_units_stand_in_the_name_and_short_ones_in_the_cells() -> None:
+    metrics = {"gen_tps": snapshots.metric("gen_tps", (1743.2,), "tokens/s"), "w": snapshots.metric("w", (12.0,), "ms")}
+    out = text.render(snapshots.snapshot(metrics=metrics))
+    assert "gen_tps [tokens/s]      1  1,743" in out
+    assert "w                       1  12 ms" in out
+
+
+def test_the_folder_of_all_logs_is_said_once() -> None:
+    base = snapshots.snapshot()
+    logs = tuple(replace(base.run.sources[0], spec=f"/runs/a/{name}") for name in ("orchestrator.log", "b/trainer.log"))
+    proof = (replace(base.findings[0].evidence[0], source="/runs/a/orchestrator.log"),)
+    out = text.render(replace(base, run=replace(base.run, sources=logs), findings=(snapshots.finding(evidence=proof),)))
+    assert "  in /runs/a/\n" in out
+    assert "      orchestrator.log:812  " in out
 
 
 def test_formats_says_what_was_chosen() -> None:
