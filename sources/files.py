@@ -1,0 +1,193 @@
+"""The logs that SPECs name."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import glob
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfmon.errors import InputError
+from perfmon.text import plain
+
+from .bundles import listing
+from .kinds import HEAD, bundle_in, compression_in, compression_of, is_bundle, is_log_name
+from .spec import Kind, Spec, parse_spec, shown
+from .tree import walk_tree
+
+STDIN = Path("-")
+"""Path of the log that standard input is; those of files are absolute."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One log."""
+
+    name: str
+    """For display: relative to the working directory where it lies below it."""
+    path: Path
+    """Absolute path of the file or archive; STDIN for standard input."""
+    member: str | None = None
+    """Name within the archive; display text, never a path."""
+    compression: str | None = None
+    """gz, bz2, xz or zst, as name or first bytes promise."""
+
+
+def discover(specs: Sequence[str]) -> list[LogFile]:
+    """The logs that `specs` name, sorted by name; a file that is reached twice is there once, under its own name.
+
+    Raises UsageError or InputError, one line each, for the first SPEC that is wrong, before anything is read.
+    """
+    parsed = [parse_spec(text) for text in specs]
+    return distinct([log for spec in parsed for log in logs_of(spec)])
+
+
+def logs_of(spec: Spec) -> list[LogFile]:
+    """The logs of one SPEC. Raises InputError when there are none."""
+    if spec.kind is Kind.STDIN:
+        return [LogFile("stdin", STDIN)]
+    if spec.kind is Kind.DIRECTORY:
+        return _in_directory(spec)
+    if spec.kind is Kind.GLOB:
+        return _in_glob(spec)
+    return _file(spec)
+
+
+def log_file(path: Path) -> LogFile:
+    """The log at a path, as its name promises."""
+    return LogFile(display_name(path), Path(os.path.abspath(path)), None, compression_of(path.name))
+
+
+def display_name(path: Path) -> str:
+    """A path relative to the working directory where it lies below it, fit for display."""
+    whole = os.path.abspath(path)
+    here = os.path.join(os.getcwd(), "")
+    return plain(whole.removeprefix(here))
+
+
+def distinct(logs: Sequence[LogFile]) -> list[LogFile]:
+    """`logs` sorted by name, each file and member once: under the name without symlinks where it has several."""
+    kept: dict[tuple[object, ...], LogFile] = {}
+    for log in sorted(logs, key=lambda log: (log.name, log.member or "")):
+        key = (*_identity(log.path), log.member)
+        other = kept.get(key)
+        if other is None or (_is_linked(other.path) and not _is_linked(log.path)):
+            kept[key] = log
+    return sorted(kept.values(), key=lambda log: (log.name, log.member or ""))
+
+
+def globbed(pattern: str) -> list[Path]:
+    """The logs that a pattern matches now, those below directories that it matches included."""
+    paths: list[Path] = []
+    bare = not os.path.basename(pattern).strip("*")
+    for match in sorted(glob.iglob(pattern, recursive=True)):
+        path = Path(match)
+        if os.path.isdir(path):
+            paths += walk_tree(path).logs if os.access(path, os.R_OK | os.X_OK) else []
+        elif os.path.isfile(path) and (not bare or is_log_name(path.name)):
+            paths.append(path)
+    return paths
+
+
+def _in_directory(spec: Spec) -> list[LogFile]:
+    root = Path(spec.path)
+    try:
+        tree = walk_tree(root)
+    except OSError as error:
+        raise InputError(_unreadable(spec, error)) from None
+    # A closed directory stands for the logs it may hold: reading it tells that they are lost.
+    logs = [log_file(path) for path in tree.logs + tree.closed]
+    if logs:
+        return logs
+    seen = f"; {tree.others} other files are there, name one to read it" if tree.others else ""
+    raise InputError(f"{shown(spec.text)}: no logs below this directory (*.log, *.out, *.err, *.txt, *.jsonl …){seen}")
+
+
+def _in_glob(spec: Spec) -> list[LogFile]:
+    paths = globbed(spec.path)
+    if not paths:
+        raise InputError(f"{shown(spec.text)}: no log matches; {shown(str(_nearest(Path(spec.path))))} is there")
+    logs, errors = [], []
+    for path in paths:
+        try:
+            logs += _in_bundle(Spec(str(path), Kind.BUNDLE, str(path))) if is_bundle(path.name) else [log_file(path)]
+        except InputError as error:
+            errors.append(error)
+    if not logs:
+        raise errors[0]
+    return logs
+
+
+def _file(spec: Spec) -> list[LogFile]:
+    path = Path(spec.path)
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISFIFO(mode):
+            return [LogFile(display_name(path), Path(os.path.abspath(path)))]
+        if not stat.S_ISREG(mode):
+            raise InputError(f"{shown(spec.text)}: a device or socket, no log: name a file, or - for stdin")
+        with path.open("rb") as file:
+            head = file.read(HEAD)
+    except OSError as error:
+        raise InputError(_unreadable(spec, error)) from None
+    if head and (is_bundle(path.name) or bundle_in(head)):
+        return _in_bundle(spec)
+    return [LogFile(display_name(path), Path(os.path.abspath(path)), None, compression_in(head))]
+
+
+def _in_bundle(spec: Spec) -> list[LogFile]:
+    path = Path(os.path.abspath(spec.path))
+    try:
+        found = listing(path)
+    except OSError as error:
+        raise InputError(_unreadable(spec, error)) from None
+    if not found.logs and found.damage:
+        raise InputError(f"{shown(spec.text)}: a broken archive ({found.damage}): nothing in it can be read")
+    if not found.logs:
+        raise InputError(f"{shown(spec.text)}: no logs in this archive (*.log, *.out, *.err, *.txt, *.jsonl …)")
+    name = display_name(path)
+    return [LogFile(f"{name}:{plain(member)}", path, member, compression_of(member)) for member in found.logs]
+
+
+def _unreadable(spec: Spec, error: OSError) -> str:
+    """One line that says why a path cannot be read, and the mend."""
+    path = Path(spec.path)
+    if isinstance(error, PermissionError):
+        return f"{shown(spec.text)}: permission denied: make it readable, or run as its owner"
+    if error.errno == errno.ENOENT and path.is_symlink():
+        return f"{shown(spec.text)}: a link to {shown(os.readlink(path))}, which does not exist"
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return f"{shown(spec.text)}: no such file; {_nearby(path)}"
+    return f"{shown(spec.text)}: cannot be read: {error.strerror}"
+
+
+def _nearby(path: Path) -> str:
+    """The nearest name that exists."""
+    parent = _nearest(path)
+    wanted = path.parts[len(parent.parts)] if len(path.parts) > len(parent.parts) else path.name
+    try:
+        close = difflib.get_close_matches(wanted, os.listdir(parent), 1, 0.6)
+    except OSError:
+        close = []
+    return f"did you mean {shown(str(parent / close[0]))}?" if close else f"{shown(str(parent))} is there"
+
+
+def _nearest(path: Path) -> Path:
+    """The nearest parent that exists."""
+    return next((parent for parent in path.parents if os.path.isdir(parent)), Path("/"))
+
+
+def _identity(path: Path) -> tuple[object, ...]:
+    try:
+        state = path.stat()
+    except OSError:
+        return (str(path),)
+    return state.st_dev, state.st_ino
+
+
+def _is_linked(path: Path) -> bool:
+    return os.path.realpath(path) != str(path)

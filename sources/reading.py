@@ -1,0 +1,155 @@
+"""Reads logs that are complete: plain, compressed, members of archives, standard input."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, groupby
+from pathlib import Path
+from typing import BinaryIO
+
+from .blocks import Block, Cutter, Notice
+from .bundles import listing, pulled, walk
+from .files import STDIN, LogFile
+from .inflate import BrokenError, inflate
+from .kinds import HEAD, bundle_in, compression_in, is_binary, utf16_in
+
+_Item = Block | Notice
+_Pieces = Iterator[bytes]
+
+
+def read_blocks(log: LogFile, size: int = 1 << 22, *, counted: bool = True) -> Iterator[_Item]:
+    """All lines of one log in blocks of about `size` bytes, and notices of what is lost, capped or decoded.
+
+    Never raises for what a file holds: a damaged or unreadable one ends with a "lost" notice, a binary one gives only
+    that. Offsets are those of the decompressed text. Without `counted`, `Block.line` is 0 and reading is faster.
+    """
+    if log.member is not None:
+        for name, contents in _members(log):
+            if name == log.member:
+                yield from _blocks(log, contents, size, counted)
+                yield from _bundle_damage(log)
+                return
+        yield Notice(f"{log.name}: no longer in its archive", "lost")
+        return
+    yield from _blocks(log, _file_pieces(log.path, size), size, counted)
+
+
+def read_logs(logs: Sequence[LogFile], size: int = 1 << 22, *, counted: bool = True) -> Iterator[tuple[LogFile, _Item]]:
+    """The blocks of many logs, one log after the other; an archive is decompressed once for all of its members.
+
+    Logs come in the order of `logs`, members of an archive in its own order.
+    """
+    for path, group in groupby(logs, key=lambda log: log.path if log.member is not None else None):
+        if path is None:
+            yield from ((log, item) for log in group for item in read_blocks(log, size, counted=counted))
+        else:
+            yield from _bundle_blocks({str(log.member): log for log in group}, size, counted)
+
+
+def _bundle_blocks(wanted: dict[str, LogFile], size: int, counted: bool) -> Iterator[tuple[LogFile, _Item]]:
+    last = max(wanted.values(), key=lambda log: str(log.member))
+    left = dict(wanted)
+    for name, contents in _members(last):
+        if name in left:
+            log = left.pop(name)
+            yield from ((log, item) for item in _blocks(log, contents, size, counted))
+    for log in left.values():
+        yield log, Notice(f"{log.name}: no longer in its archive", "lost")
+    yield from ((last, item) for item in _bundle_damage(last))
+
+
+def _members(log: LogFile) -> Iterator[tuple[str, _Pieces]]:
+    """The members of a log's archive, up to where it is damaged."""
+    try:
+        yield from walk(log.path)
+    except (BrokenError, OSError):
+        return
+
+
+def _bundle_damage(log: LogFile) -> Iterator[Notice]:
+    """Tells once, after the last log of a damaged archive, that more may have been in it."""
+    try:
+        found = listing(log.path)
+    except OSError:
+        return
+    if found.damage and log.member == found.logs[-1]:
+        archive = log.name.removesuffix(str(log.member)).rstrip(":")
+        yield Notice(f"{archive}: {found.damage}: what else it held is lost", "lost")
+
+
+def _blocks(log: LogFile, pieces: _Pieces, size: int, counted: bool) -> Iterator[_Item]:
+    cutter = Cutter(counted=counted)
+    damage = ""
+    try:
+        for item in _texts(pieces, size):
+            if isinstance(item, Notice):
+                yield replace(item, text=f"{log.name}: {item.text}")
+                continue
+            yield from _named(log, cutter.feed(item))
+    except BrokenError as error:
+        damage = str(error)
+    except OSError as error:
+        damage = f"cannot be read ({error.strerror})"
+    yield from _named(log, cutter.finish())
+    if damage:
+        yield Notice(f"{log.name}: {damage} after {cutter.offset} bytes, the rest is lost", "lost")
+
+
+def _named(log: LogFile, items: list[_Item]) -> Iterator[_Item]:
+    for item in items:
+        yield item if isinstance(item, Block) else replace(item, text=f"{log.name}: {item.text}")
+
+
+def _texts(pieces: _Pieces, size: int) -> Iterator[bytes | Notice]:
+    """The text in a file's bytes: decompressed, decoded; a notice alone when it is none."""
+    first = next(pieces, b"")
+    kind = compression_in(first[:HEAD])
+    pieces = chain((first,), pieces)
+    if kind:
+        pieces = inflate(kind, pulled(pieces))
+    pieces = _gathered(pieces, size)
+    first = next(pieces, b"")
+    head = first.lstrip(b"\0")[:HEAD]
+    codec = utf16_in(head)
+    if codec is None and (is_binary(head) or bundle_in(first)):
+        yield Notice("binary, no log: not read", "lost")
+        return
+    pieces = chain((first,), pieces)
+    if codec:
+        yield Notice("UTF-16: read as UTF-8, offsets count its bytes", "decoded")
+        pieces = (text.encode() for text in codecs.iterdecode(pieces, codec, "replace"))
+    yield from pieces
+
+
+def _gathered(pieces: _Pieces, size: int) -> _Pieces:
+    """Pieces of at least `size` bytes, but the last; all that came before damage comes out before it is raised."""
+    parts: list[bytes] = []
+    held = 0
+    try:
+        for piece in pieces:
+            if not parts and len(piece) >= size:
+                yield piece
+                continue
+            parts.append(piece)
+            held += len(piece)
+            if held >= size:
+                yield b"".join(parts)
+                parts, held = [], 0
+    except (BrokenError, OSError):
+        if parts:
+            yield b"".join(parts)
+        raise
+    if parts:
+        yield b"".join(parts)
+
+
+def _file_pieces(path: Path, size: int) -> _Pieces:
+    with _opened(path) as file:
+        while data := file.read(size):
+            yield data
+
+
+def _opened(path: Path) -> BinaryIO:
+    return open(0, "rb", closefd=False) if path == STDIN else path.open("rb")

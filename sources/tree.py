@@ -1,0 +1,99 @@
+"""Which files below a directory are logs."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .kinds import HEAD, is_json_lines, is_log_name
+
+_DEPTH = 24
+_SKIPPED = re.compile(
+    r"\.|__pycache__$|node_modules$|(checkpoint|ckpt)s?([._-]|\d|$)|global_step|weights?$|site-packages$", re.IGNORECASE
+)
+"""Directories without logs of their own: hidden ones, checkpoints, installed code."""
+
+
+@dataclass(slots=True)
+class Tree:
+    """What a walk through a directory found."""
+
+    logs: list[Path] = field(default_factory=list)
+    folders: list[Path] = field(default_factory=list)
+    """Every directory that was read, the root first."""
+    closed: list[Path] = field(default_factory=list)
+    """Directories that may not be read."""
+    others: int = 0
+    """Files that are no logs."""
+
+
+def walk_tree(root: Path) -> Tree:
+    """The logs below a directory, through symlinks too; each directory once, under its own name where it has one.
+
+    Raises OSError when `root` itself cannot be read. What vanishes meanwhile is left out.
+    """
+    tree = Tree()
+    # A link to a directory above the root would read half the machine, and the root again within it.
+    seen = {_identity(parent) for parent in Path(os.path.realpath(root)).parents}
+    own: list[tuple[Path, int]] = [(root, 0)]
+    linked: list[tuple[Path, int]] = []
+    while own or linked:
+        folder, depth = own.pop() if own else linked.pop()
+        identity = _identity(folder)
+        if identity in seen:
+            continue
+        seen.add(identity)
+        for entry in _entries(folder, tree):
+            kind = _kind(entry)
+            if kind == "folder" and depth < _DEPTH and not _SKIPPED.match(entry.name):
+                (linked if entry.is_symlink() else own).append((Path(entry.path), depth + 1))
+            elif kind == "file":
+                _sort_in(entry, tree)
+    return tree
+
+
+def _entries(folder: Path, tree: Tree) -> list[os.DirEntry[str]]:
+    """The entries of a directory; none of a directory below the root that cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            found = list(entries)
+    except OSError as error:
+        if not tree.folders:
+            raise
+        if isinstance(error, PermissionError):
+            tree.closed.append(folder)
+        return []
+    tree.folders.append(folder)
+    return found
+
+
+def _sort_in(entry: os.DirEntry[str], tree: Tree) -> None:
+    if is_log_name(entry.name) or (entry.name.lower().endswith(".json") and _has_json_lines(entry.path)):
+        tree.logs.append(Path(entry.path))
+    else:
+        tree.others += 1
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    try:
+        return "folder" if entry.is_dir() else "file" if entry.is_file() else ""
+    except OSError:
+        return ""
+
+
+def _has_json_lines(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return is_json_lines(file.read(HEAD))
+    except OSError:
+        return False
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino
