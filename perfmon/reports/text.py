@@ -12,6 +12,7 @@ from .wording import (
     HELD,
     clock_notes,
     common_folder,
+    fields_text,
     figure,
     finding_line,
     loss_notes,
@@ -85,9 +86,7 @@ def _findings(snapshot: Snapshot, folder: str) -> list[str]:
 
 
 def _finding(finding: Finding, verdict: Verdict | None, folder: str) -> list[str]:
-    identity = " ".join(
-        f"{layout.one_line(key, 40)}={layout.one_line(value, 200)}" for key, value in finding.identity.items()
-    )
+    identity = fields_text(finding.identity)
     lines = layout.wrap(f"{finding.signature} {identity}", "    ", f"  {finding.severity.value}  ")
     if verdict is None or verdict.sentence != finding.sentence:
         lines += layout.wrap(finding.sentence, "    ")

@@ -40,11 +40,11 @@ def common_folder(names: Sequence[str]) -> str:
     folders = [name[: name.rfind("/") + 1] for name in names]
     if len(folders) < 2 and not any(name.startswith("/") for name in names):
         return ""
-    shared = commonprefix(folders)
+    shared = commonprefix(folders)  # noqa: RUF071 (cut back to a slash below; names may mix "/" and none)
     return shared[: shared.rfind("/") + 1]
 
 
-def fields_text(fields: Mapping[str, float | str]) -> str:
+def fields_text(fields: Mapping[str, float | str] | Mapping[str, str]) -> str:
     """`name=value name=value`, numbers short."""
     return " ".join(
         f"{one_line(name, 40)}={value:.10g}"
