@@ -1,4 +1,4 @@
-"""PNG plots of an analysis: metrics over time with their bands, the timeline in lanes, the ledger as one bar.
+"""PNG plots of an analysis: the metrics that have bands over time, the timeline in lanes, the ledger as one bar.
 
 Figures are drawn without pyplot, so nothing global changes in a program that embeds this.
 """
@@ -73,7 +73,7 @@ def _label(text: str, limit: int = 60) -> str:
 
 def _metrics_figure(snapshot: Snapshot) -> Figure | None:
     drawn = [metric for metric in snapshot.metrics.values() if metric.series]
-    drawn = sorted(drawn, key=lambda metric: metric.band is None)[:_SHOWN_METRICS]
+    drawn = ([metric for metric in drawn if metric.band is not None] or drawn)[:_SHOWN_METRICS]
     if not drawn:
         return None
     figure = _figure(0.6 + 1.5 * len(drawn))
@@ -144,6 +144,7 @@ def _ledger_figure(snapshot: Snapshot) -> Figure | None:
     axes.set_yticks([])
     axes.set_xlim(0, 100 * max(left, 1e-9))
     axes.set_xlabel("% of the observed time")
-    for text in axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.45), ncols=4, frameon=False).get_texts():
+    handles, labels = axes.get_legend_handles_labels()
+    for text in figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False).get_texts():
         text.set_parse_math(False)
     return figure
