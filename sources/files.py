@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 import errno
-import glob
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,9 +15,10 @@ from perfmon.errors import InputError
 from perfmon.text import plain
 
 from .bundles import listing
-from .kinds import HEAD, bundle_in, compression_in, compression_of, is_bundle, is_log_name
+from .globs import matches
+from .kinds import HEAD, bundle_in, compression_in, compression_of, is_bundle
 from .spec import Kind, Spec, parse_spec, shown
-from .tree import walk_tree
+from .tree import holds_logs, is_log, walk_tree
 
 STDIN = Path("-")
 """Path of the log that standard input is; those of files are absolute."""
@@ -84,11 +85,11 @@ def globbed(pattern: str) -> list[Path]:
     """The logs that a pattern matches now, those below directories that it matches included."""
     paths: list[Path] = []
     bare = not os.path.basename(pattern).strip("*")
-    for match in sorted(glob.iglob(pattern, recursive=True)):
-        path = Path(match)
+    for path in matches(pattern):
         if os.path.isdir(path):
-            paths += walk_tree(path).logs if os.access(path, os.R_OK | os.X_OK) else []
-        elif os.path.isfile(path) and (not bare or is_log_name(path.name)):
+            with suppress(OSError):
+                paths += walk_tree(path).logs if holds_logs(path.name) else []
+        elif os.path.isfile(path) and (not bare or is_log(str(path))):
             paths.append(path)
     return paths
 

@@ -147,7 +147,7 @@ def _gathered(pieces: _Pieces, size: int) -> _Pieces:
 
 def _file_pieces(path: Path, size: int) -> _Pieces:
     with _opened(path) as file:
-        while data := file.read(size):
+        while data := file.read(max(size, HEAD)):
             yield data
 
 

@@ -47,11 +47,21 @@ def walk_tree(root: Path) -> Tree:
         seen.add(identity)
         for entry in _entries(folder, tree):
             kind = _kind(entry)
-            if kind == "folder" and depth < _DEPTH and not _SKIPPED.match(entry.name):
+            if kind == "folder" and depth < _DEPTH and holds_logs(entry.name):
                 (linked if entry.is_symlink() else own).append((Path(entry.path), depth + 1))
             elif kind == "file":
                 _sort_in(entry, tree)
     return tree
+
+
+def is_log(path: str) -> bool:
+    """Whether a file is a log by its name; a `.json` file when each of its lines is an object."""
+    return is_log_name(os.path.basename(path)) or (path.lower().endswith(".json") and _has_json_lines(path))
+
+
+def holds_logs(name: str) -> bool:
+    """Whether a directory of this name is looked into."""
+    return not _SKIPPED.match(name)
 
 
 def _entries(folder: Path, tree: Tree) -> list[os.DirEntry[str]]:
@@ -70,7 +80,7 @@ def _entries(folder: Path, tree: Tree) -> list[os.DirEntry[str]]:
 
 
 def _sort_in(entry: os.DirEntry[str], tree: Tree) -> None:
-    if is_log_name(entry.name) or (entry.name.lower().endswith(".json") and _has_json_lines(entry.path)):
+    if is_log(entry.path):
         tree.logs.append(Path(entry.path))
     else:
         tree.others += 1
