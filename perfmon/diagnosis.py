@@ -12,7 +12,7 @@ from .ledger import PRODUCTIVE, UNKNOWN, Claim, Shares, share_out, union, withou
 from .model import Ref, Severity, TimeBase
 from .rules.bands import DEFAULT_ASYNC_LEVEL, Bands
 from .rules.conditions.base import Level
-from .rules.engine import Found, Occurrence, find
+from .rules.engine import Found, find
 from .rules.schema import Signature
 from .rules.sentences import fill
 from .rules.view import UPDATE, View, usual_gap
@@ -125,7 +125,7 @@ def _root(found: Sequence[Found], at: int) -> int:
 
 def _shares(found: Sequence[Found], view: View) -> Shares:
     claims = [
-        Claim(_root(found, at), found[_root(found, at)].rank, start, end)
+        Claim(at, finding.rank, start, end)
         for at, finding in enumerate(found)
         for start, end in finding.claims
     ]
@@ -159,6 +159,7 @@ def _worded(at: int, finding: Found, found: Sequence[Found], shares: Shares, vie
     wall = max(view.window[1] - start, 1e-9)
     lost = shares.lost.get(at, 0.0)
     cause = finding.explained_by
+    conditions = _conditions(finding, view)
     return Finding(
         signature=signature.id,
         title=signature.title,
@@ -173,8 +174,8 @@ def _worded(at: int, finding: Found, found: Sequence[Found], shares: Shares, vie
         sentence=_sentence(finding, lost, view, found[cause] if cause is not None else None),
         advice=signature.advice,
         evidence=_evidence(finding, view),
-        confidence=finding.confidence,
-        conditions=_conditions(finding),
+        confidence=sum(condition.held is True for condition in conditions) / len(conditions),
+        conditions=conditions,
         confused_with=signature.confused_with,
         explained_by=found[cause].signature.id if cause is not None else None,
         unseen=tuple(say for missing, say in signature.unseen if _missing(missing, view)),
@@ -204,17 +205,14 @@ def _sentence(finding: Found, lost: float, view: View, cause: Found | None) -> s
     return f"{text} ({cause.signature.title.lower()} explains it)" if cause is not None else text
 
 
-def _best(finding: Found) -> Occurrence:
-    return max(finding.occurrences, key=lambda o: (sum(x.level > Level.NO for x in o.outcomes), o.level))
-
-
-def _conditions(finding: Found) -> tuple[ConditionState, ...]:
+def _conditions(finding: Found, view: View) -> tuple[ConditionState, ...]:
+    best, levels = finding.best(view)
     return tuple(
         ConditionState(
-            f"{condition.explain()}: {outcome.text}",
-            None if outcome.level == Level.UNKNOWN else outcome.level > Level.NO,
+            f"{condition.explain()}: {evidence_text(condition.describe(best.item, view))}",
+            None if level == Level.UNKNOWN else level > Level.NO,
         )
-        for condition, outcome in zip(finding.signature.conditions, _best(finding).outcomes, strict=True)
+        for condition, level in zip(finding.signature.conditions, levels, strict=True)
     )
 
 
@@ -241,16 +239,30 @@ def _verdict(
     lost: dict[str, float] = {}
     for at, seconds in shares.lost.items():
         lost[found[at].signature.id] = lost.get(found[at].signature.id, 0.0) + seconds
-    costly = [at for at, finding in enumerate(found) if finding.signature.kind == "bottleneck" and at in shares.lost]
+    costly = _roots(found, shares)
     if costly and wall > 0:
-        at = max(costly, key=lambda at: (lost[found[at].signature.id], shares.lost[at], -found[at].rank))
-        if lost[found[at].signature.id] >= VERDICT_SHARE * wall:
-            return _told(at, found, findings, lost[found[at].signature.id], view)
+        at, cost = max(costly.items(), key=lambda item: (item[1], -found[item[0]].rank, -item[0]))
+        if cost >= VERDICT_SHARE * wall:
+            return _told(at, found, findings, lost.get(found[at].signature.id, 0.0), view)
     for kind in ("fault", "quality"):
         named = [at for at, finding in enumerate(found) if finding.signature.kind == kind and _often(finding)]
         if named:
             return _told(min(named, key=lambda at: found[at].rank), found, findings, 0.0, view)
     return None
+
+
+def _roots(found: Sequence[Found], shares: Shares) -> dict[int, float]:
+    """Seconds lost to each root cause, with what it explains: a symptom is never the verdict where its cause is known.
+
+    All findings of a signature count as one; its costliest stands for them.
+    """
+    groups: dict[str, dict[int, float]] = {}
+    for at, finding in enumerate(found):
+        if finding.signature.kind == "bottleneck" and at in shares.lost:
+            root = _root(found, at)
+            costs = groups.setdefault(found[root].signature.id, {})
+            costs[root] = costs.get(root, 0.0) + shares.lost[at]
+    return {max(costs, key=lambda at: (costs[at], -at)): sum(costs.values()) for costs in groups.values()}
 
 
 def _often(finding: Found) -> bool:

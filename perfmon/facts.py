@@ -81,13 +81,19 @@ def _evidence(item: Item, view: View) -> tuple[EvidenceLine, ...]:
     )
 
 
-def _row(kind: str, item: Item, view: View, overlaps: tuple[str, ...]) -> TimelineRow:
+def _row(kind: str, item: Item, view: View, evidence: bool = False) -> TimelineRow:
     start = view.window[0]
     fields = {**item.values, **item.fields}
     if item.span is not None and kind == UPDATE:
         fields["op"] = getattr(item.span, "op", "")
     return TimelineRow(
-        item.start - start, item.end - start, kind, item.key, fields, overlaps, _evidence(item, view)
+        item.start - start,
+        item.end - start,
+        kind,
+        item.key,
+        fields,
+        _overlaps(kind, item, view),
+        _evidence(item, view) if evidence else (),
     )
 
 
@@ -104,13 +110,13 @@ def timeline_rows(view: View) -> tuple[TimelineRow, ...]:
     """Updates, batches, checkpoints and waits by start; of very many, the last ones."""
     items = [(kind, item) for kind in _TIMELINE for item in view.spans(kind)[-_ROWS:]]
     items.sort(key=lambda pair: (pair[1].start, pair[1].end, pair[0]))
-    return tuple(_row(kind, item, view, _overlaps(kind, item, view)) for kind, item in items[-_ROWS:])
+    return tuple(_row(kind, item, view) for kind, item in items[-_ROWS:])
 
 
 def slowest_rows(view: View) -> tuple[TimelineRow, ...]:
     """The ten slowest weight updates."""
     items = sorted(view.spans(UPDATE), key=lambda item: (item.start - item.end, item.start))[:10]
-    return tuple(_row(UPDATE, item, view, _overlaps(UPDATE, item, view)) for item in items)
+    return tuple(_row(UPDATE, item, view, evidence=True) for item in items)
 
 
 def source_infos(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,6 +131,23 @@ class Session:
 def analyze(options: Options, progress: Progress | None = None) -> Snapshot:
     """Reads complete logs and diagnoses them; one clear InputError or UsageError when a SPEC is wrong."""
     logs = discover(options.specs)
+    with _collector_paused():
+        return _analyze(logs, options, progress)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """What is read is kept and has no cycles: looking for them again and again takes longer than all the rest."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _analyze(logs: Sequence[LogFile], options: Options, progress: Progress | None) -> Snapshot:
     session = Session(options.config)
     try:
         _Reader(session, logs, options.jobs or _cores(), progress).read()

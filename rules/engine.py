@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from perfmon.ledger import Window, union
 from perfmon.model import Severity
 
-from .conditions.base import Level, Outcome
+from .conditions.base import Level
 from .conditions.baseline import Baseline, undisturbed_median
 from .schema import Lost, Signature
 from .subjects import items_of
 from .view import Item, View
 
 _UNSURE_RANK = 10.0
+_LOOKED_AT = 20
 
 
 @dataclass(slots=True)
@@ -27,7 +28,6 @@ class Occurrence:
 
     item: Item
     level: Level
-    outcomes: list[Outcome]
     unsure: bool
     """A required condition could not be observed."""
 
@@ -50,13 +50,11 @@ class Found:
     explained_by: int | None = None
     """Index of the finding that explains this one."""
 
-    @property
-    def confidence(self) -> float:
-        """Share of the conditions that hold, in the occurrence where most do."""
-        return max(
-            sum(outcome.level > Level.NO for outcome in occurrence.outcomes) / len(occurrence.outcomes)
-            for occurrence in self.occurrences
-        )
+    def best(self, view: View) -> tuple[Occurrence, list[Level]]:
+        """The occurrence in which most conditions hold, and how far each does; of many, a few worst are looked at."""
+        worst = sorted(self.occurrences, key=lambda o: (-o.level, o.unsure, o.item.start - o.item.end, o.item.start))
+        judged = [(o, [c.judge(o.item, view) for c in self.signature.conditions]) for o in worst[:_LOOKED_AT]]
+        return max(judged, key=lambda pair: sum(level > Level.NO for level in pair[1]))
 
     established: bool = True
     """Some finding of this signature has all its required conditions observed."""
@@ -105,20 +103,18 @@ def _judge(signature: Signature, view: View) -> list[Found]:
 
 
 def _occurrence(signature: Signature, item: Item, view: View) -> Occurrence | None:
-    outcomes: list[Outcome] = []
     level, unsure = Level.CRITICAL, False
     for condition in signature.conditions:
-        outcome = condition.judge(item, view)
-        outcomes.append(outcome)
         if not condition.required:
             continue
-        if outcome.level == Level.NO or (outcome.level == Level.UNKNOWN and not condition.optional):
+        held = condition.judge(item, view)
+        if held == Level.NO or (held == Level.UNKNOWN and not condition.optional):
             return None
-        if outcome.level == Level.UNKNOWN:
+        if held == Level.UNKNOWN:
             unsure = True
         else:
-            level = min(level, outcome.level)
-    return Occurrence(item, level, outcomes, unsure)
+            level = min(level, held)
+    return Occurrence(item, level, unsure)
 
 
 def _identity(signature: Signature, item: Item, view: View) -> tuple[tuple[str, str], ...]:

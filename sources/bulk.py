@@ -5,6 +5,7 @@ Scanning a block depends on its bytes alone (`perfmon.sources.scan`), so ranges 
 
 from __future__ import annotations
 
+import gc
 import marshal
 import multiprocessing
 import os
@@ -69,6 +70,7 @@ def _context() -> BaseContext:
 
 def _start(packs: Sequence[Pack]) -> None:
     global _scanner  # noqa: PLW0603 - a worker process has one scanner
+    gc.disable()  # records have no cycles, and looking for them costs more than scanning
     if _scanner is None:
         _scanner = Scanner(packs)
 
@@ -89,10 +91,8 @@ def _scan_range(path: str, start: int, end: int) -> bytes:
             chunk = file.read(_READ)
             at += len(chunk)
             data = rest + chunk if rest else chunk
-            if at >= end:
-                stop = data.find(b"\n", max(0, end - 1 - position)) + 1
-            else:
-                stop = data.rfind(b"\n") + 1
+            stop = data.find(b"\n", end - 1 - position) + 1 if at >= end else 0
+            stop = stop or data.rfind(b"\n") + 1
             if not chunk:
                 stop = len(data)
             if not stop:
@@ -102,14 +102,17 @@ def _scan_range(path: str, start: int, end: int) -> bytes:
                 continue
             rest, data = data[stop:], data[:stop]
             if not data:
-                break
+                break  # the end of the file
             scanned = scanner.scan(data, position, line)
             blocks.append((scanned.records, scanned.lines, len(data), scanned.tail, scanned.problems))
             position += len(data)
             line += scanned.lines
-            if at >= end and position >= end:
-                break
     return marshal.dumps(blocks)
+
+
+def _piece(block: tuple[list[Record], int, int, Stamp | None, list[tuple[int, str]]], base: int) -> Piece:
+    records, lines, size, tail, problems = block
+    return Piece(records, lines, size, tail, problems, base)
 
 
 def _line_start(descriptor: int, start: int) -> int:
@@ -155,10 +158,8 @@ class BulkScanner:
             futures.extend(self._submit(path, start, size) for start in islice(starts, 1))
             begin = base
             for block in marshal.loads(blocks):  # noqa: S302 - written by our own worker a moment ago
-                records, lines, size, tail, problems = block
-                piece = Piece(records, lines, size, tail, problems, begin)
+                yield (piece := _piece(block, begin))
                 base += piece.lines
-                yield piece
 
     def _submit(self, path: Path, start: int, size: int) -> Future[bytes]:
         return self._pool.submit(_scan_range, str(path), start, min(size, start + RANGE))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .absence import Missed
 from .aggregate import Aggregate
 from .alternatives import AnyOf
-from .base import Condition, Outcome
+from .base import Condition, Level
 from .baseline import Baseline
 from .coincides import Coincides
 from .ratio import Ratio
@@ -21,4 +21,4 @@ REGISTRY: dict[str, type[Condition]] = {
     "any": AnyOf,
 }
 
-__all__ = ["REGISTRY", "Condition", "Outcome"]
+__all__ = ["REGISTRY", "Condition", "Level"]

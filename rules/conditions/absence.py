@@ -9,7 +9,7 @@ from perfmon.datafile import Table
 from perfmon.stats import median
 from perfmon.units import format_seconds
 
-from .base import Condition, Level, Outcome
+from .base import Condition, Level
 
 if TYPE_CHECKING:
     from ..view import Item, View
@@ -44,8 +44,15 @@ class Missed(Condition):
             raise table.wrong("what", f"expected one of {', '.join(_WHAT)}")
         return cls(what, table.number("factor", 3.0), table.number("least_s", 0.0), int(table.number("least", 1)))
 
-    def judge(self, item: Item, view: View) -> Outcome:
+    def judge(self, item: Item, view: View) -> Level:
         """By `what`."""
+        return self._met(item, view)[0]
+
+    def describe(self, item: Item, view: View) -> str:
+        """What happened meanwhile."""
+        return self._met(item, view)[1]
+
+    def _met(self, item: Item, view: View) -> tuple[Level, str]:
         judges = {
             "step": self._no_step,
             "usual": self._longer_than_usual,
@@ -56,46 +63,46 @@ class Missed(Condition):
         }
         return judges[self.what](item, view)
 
-    def _no_step(self, item: Item, view: View) -> Outcome:
+    def _no_step(self, item: Item, view: View) -> tuple[Level, str]:
         intervals: list[float] = []
         for track in view.steps.values():
             first, stop = track.between(item.start + 1e-9, item.end - 1e-9)
             if stop > first:
-                return Outcome(Level.NO, "steps go on")
+                return Level.NO, "steps go on"
             times = sorted(set(track.times))
             intervals += [b - a for a, b in zip(times, times[1:], strict=False)]
         if len(intervals) < 2:
-            return Outcome(Level.UNKNOWN, "no steps told")
+            return Level.UNKNOWN, "no steps told"
         usual = median(intervals)
         length = item.end - item.start
         level = Level.CRITICAL if length > self.factor * usual else Level.NO
-        return Outcome(level, f"no step for {format_seconds(length)}, the usual step takes {format_seconds(usual)}")
+        return level, f"no step for {format_seconds(length)}, the usual step takes {format_seconds(usual)}"
 
-    def _longer_than_usual(self, item: Item, view: View) -> Outcome:
+    def _longer_than_usual(self, item: Item, view: View) -> tuple[Level, str]:
         length, usual = item.end - item.start, item.values.get("usual_s", 0.0)
         level = Level.CRITICAL if length > max(self.factor * usual, self.least_s) else Level.NO
-        return Outcome(level, f"nothing for {format_seconds(length)}, usual {format_seconds(usual)}")
+        return level, f"nothing for {format_seconds(length)}, usual {format_seconds(usual)}"
 
-    def _going_on(self, item: Item, view: View) -> Outcome:
+    def _going_on(self, item: Item, view: View) -> tuple[Level, str]:
         writes = [s for s in view.spans("checkpoint-write") if item.start <= s.end <= item.end]
         steps = 0
         for track in view.steps.values():
             first, stop = track.between(item.start, item.end)
             steps = max(steps, len(set(track.values[first:stop])))
         if view.overlapping("weight-sync", item.start, item.end):
-            return Outcome(Level.NO, "weights were synchronised meanwhile")
+            return Level.NO, "weights were synchronised meanwhile"
         level = Level.CRITICAL if max(len(writes), steps) >= self.least else Level.NO
-        return Outcome(level, f"{len(writes)} checkpoints written and {steps} steps meanwhile")
+        return level, f"{len(writes)} checkpoints written and {steps} steps meanwhile"
 
-    def _uncovered(self, item: Item, view: View) -> Outcome:
+    def _uncovered(self, item: Item, view: View) -> tuple[Level, str]:
         covered = 0.0
         for kind in view.span_kinds:
             for span in view.overlapping(kind, item.start, item.end):
                 covered = max(covered, min(span.end, item.end) - max(span.start, item.start))
         share = covered / max(item.end - item.start, 1e-9)
-        return Outcome(Level.NO if share > 0.5 else Level.CRITICAL, f"reported work covers {share:.0%} of it")
+        return Level.NO if share > 0.5 else Level.CRITICAL, f"reported work covers {share:.0%} of it"
 
-    def _others_print(self, item: Item, view: View) -> Outcome:
+    def _others_print(self, item: Item, view: View) -> tuple[Level, str]:
         others = [s for s in view.store.sources if s.index != item.source and s.last is not None]
         for state in others:
             shift = view.shifts.get(state.index, 0.0)
@@ -105,13 +112,13 @@ class Missed(Condition):
             )
             heard = max(0.0, min(end, item.end) - max(start, item.start)) - quiet
             if heard > 0.5 * (item.end - item.start):
-                return Outcome(Level.CRITICAL, f"{state.spec} goes on")
-        return Outcome(Level.NO, "no other log goes on")
+                return Level.CRITICAL, f"{state.spec} goes on"
+        return Level.NO, "no other log goes on"
 
-    def _busy_log(self, item: Item, view: View) -> Outcome:
+    def _busy_log(self, item: Item, view: View) -> tuple[Level, str]:
         state = view.store.sources[item.source]
         level = Level.CRITICAL if state.lines >= self.least and not state.idle_silence else Level.NO
-        return Outcome(level, f"{state.lines} lines before")
+        return level, f"{state.lines} lines before"
 
     def explain(self) -> str:
         """In words."""

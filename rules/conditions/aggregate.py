@@ -11,7 +11,7 @@ from perfmon.datafile import Table
 from perfmon.stats import percentile, slope, summarise
 from perfmon.units import format_value, metric_unit
 
-from .base import Condition, Level, Limits, Outcome
+from .base import Condition, Level, Limits
 
 if TYPE_CHECKING:
     from ..view import Item, Track, View
@@ -89,28 +89,33 @@ class Aggregate(Condition):
         mine = [at for at in range(start, stop) if not group or track.group(at) in ("", group)]
         return [track.times[at] for at in mine], [track.values[at] for at in mine]
 
-    def judge(self, item: Item, view: View) -> Outcome:
-        """Unknown with fewer than `least` samples; a mark that never came counts as none."""
-        marks = self.of == "mark"
-        track = view.marks.get(self.metric) if marks else view.track(self.metric)
-        times, values = self._window(track, item.end, item.group) if track is not None else ([], [])
-        if marks:
-            return self._count(values, view)
+    def _result(self, item: Item, view: View) -> float | None:
+        """The statistic; None with fewer than `least` samples. A mark that never came counts as none."""
+        if self.of == "mark":
+            return self._count(item, view)
+        times, values = self._window(view.track(self.metric), item.end, item.group)
         if len(values) < self.least:
-            return Outcome(Level.UNKNOWN, f"{self.metric} not told")
+            return None
         if self.stat == "share_above":
-            result = 100.0 * sum(value > self.limit for value in values) / len(values)
-        elif self.stat == "share_below":
-            result = 100.0 * sum(value < self.limit for value in values) / len(values)
-        else:
-            result = _STATS[self.stat](times, values)
-        return Outcome(self.limits.level(self.metric, result, view), f"{self._name()} {self._shown(result)}")
+            return 100.0 * sum(value > self.limit for value in values) / len(values)
+        if self.stat == "share_below":
+            return 100.0 * sum(value < self.limit for value in values) / len(values)
+        return _STATS[self.stat](times, values)
 
-    def _count(self, values: Sequence[float], view: View) -> Outcome:
-        total = sum(values)
-        if self.stat == "rate" and self.window_s:
-            total = total / self.window_s * 60.0
-        return Outcome(self.limits.level(self.metric, total, view), f"{self._name()} {total:g}")
+    def _count(self, item: Item, view: View) -> float:
+        track = view.marks.get(self.metric)
+        total = sum(self._window(track, item.end, item.group)[1]) if track is not None else 0.0
+        return total / self.window_s * 60.0 if self.stat == "rate" and self.window_s else total
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown without enough samples."""
+        result = self._result(item, view)
+        return Level.UNKNOWN if result is None else self.limits.level(self.metric, result, view)
+
+    def describe(self, item: Item, view: View) -> str:
+        """The statistic."""
+        result = self._result(item, view)
+        return f"{self.metric} not told" if result is None else f"{self._name()} {self._shown(result)}"
 
     def _name(self) -> str:
         over = f"{self.window_s:g} s" if self.window_s else f"{self.window_n} samples"
@@ -120,7 +125,8 @@ class Aggregate(Condition):
     def _shown(self, value: float) -> str:
         if self.stat.startswith("share"):
             return f"{value:.0f} %"
-        return f"{value:g}" if self.stat in ("count", "growth") else format_value(value, metric_unit(self.metric))
+        plain = self.of == "mark" or self.stat in ("count", "growth")
+        return f"{value:g}" if plain else format_value(value, metric_unit(self.metric))
 
     def explain(self) -> str:
         """In words."""

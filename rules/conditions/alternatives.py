@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from perfmon.datafile import Table
 
-from .base import Condition, Level, Outcome
+from .base import Condition, Level
 
 if TYPE_CHECKING:
     from ..view import Item, View
@@ -33,13 +33,19 @@ class AnyOf(Condition):
             raise table.wrong("of", "missing, expected conditions")
         return cls(conditions)
 
-    def judge(self, item: Item, view: View) -> Outcome:
+    def judge(self, item: Item, view: View) -> Level:
         """Unknown only when all are."""
-        outcomes = [condition.judge(item, view) for condition in self.of]
-        best = max(outcomes, key=lambda outcome: outcome.level)
-        if best.level == Level.NO:
-            return Outcome(Level.NO, "; ".join(o.text for o in outcomes if o.level == Level.NO))
+        best = Level.UNKNOWN
+        for condition in self.of:
+            best = max(best, condition.judge(item, view))
+            if best is Level.CRITICAL:
+                break
         return best
+
+    def describe(self, item: Item, view: View) -> str:
+        """The values of the first that holds most."""
+        best = max(self.of, key=lambda condition: condition.judge(item, view))
+        return best.describe(item, view)
 
     def explain(self) -> str:
         """In words."""

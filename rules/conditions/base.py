@@ -22,14 +22,6 @@ class Level(IntEnum):
     CRITICAL = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """Whether a condition holds for an item, in words with the values that were met."""
-
-    level: Level
-    text: str
-
-
 class Condition(ABC):
     """One condition of a signature; `required` ones must hold, the others only raise the confidence."""
 
@@ -46,8 +38,12 @@ class Condition(ABC):
         """From its TOML table; raises DataFileError."""
 
     @abstractmethod
-    def judge(self, item: Item, view: View) -> Outcome:
-        """Whether it holds for `item`."""
+    def judge(self, item: Item, view: View) -> Level:
+        """How far it holds for `item`; UNKNOWN when the run does not tell."""
+
+    @abstractmethod
+    def describe(self, item: Item, view: View) -> str:
+        """The values that were met, in words."""
 
     @abstractmethod
     def explain(self) -> str:

@@ -9,7 +9,7 @@ from perfmon.datafile import Table
 from perfmon.stats import median
 from perfmon.units import format_seconds
 
-from .base import Condition, Level, Outcome
+from .base import Condition, Level
 
 if TYPE_CHECKING:
     from ..view import Item, View
@@ -50,14 +50,20 @@ class Baseline(Condition):
         """From its table."""
         return cls(table.text("span"), table.text("apart_from", ""), table.number("factor", 3.0))
 
-    def judge(self, item: Item, view: View) -> Outcome:
+    def judge(self, item: Item, view: View) -> Level:
         """Unknown without undisturbed peers."""
         usual = undisturbed_median(view, self.span, self.apart_from)
         if usual is None or usual <= 0:
-            return Outcome(Level.UNKNOWN, f"no undisturbed {self.span} to compare with")
+            return Level.UNKNOWN
+        return Level.CRITICAL if item.end - item.start > self.factor * usual else Level.NO
+
+    def describe(self, item: Item, view: View) -> str:
+        """The length and how it compares."""
+        usual = undisturbed_median(view, self.span, self.apart_from)
+        if usual is None or usual <= 0:
+            return f"no undisturbed {self.span} to compare with"
         length = item.end - item.start
-        level = Level.CRITICAL if length > self.factor * usual else Level.NO
-        return Outcome(level, f"{format_seconds(length)}, {length / usual:.1f}x the undisturbed median")
+        return f"{format_seconds(length)}, {length / usual:.1f}x the undisturbed median"
 
     def explain(self) -> str:
         """In words."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from perfmon.datafile import Table
 from perfmon.units import format_value, metric_unit
 
-from .base import Condition, Level, Limits, Outcome
+from .base import Condition, Level, Limits
 
 if TYPE_CHECKING:
     from ..view import Item, View
@@ -35,11 +35,10 @@ class Coincides(Condition):
             table.text("span"), metric, Limits.read(table) if metric else None, table.number("least_share", 0.0)
         )
 
-    def judge(self, item: Item, view: View) -> Outcome:
-        """Unknown when the run has no such spans at all."""
+    def _best(self, item: Item, view: View) -> tuple[Level, str]:
         if self.span not in view.span_kinds:
-            return Outcome(Level.UNKNOWN, f"no {self.span} told")
-        best, text = Level.NO, f"overlaps no such {self.span}"
+            return Level.UNKNOWN, f"no {self.span} told"
+        best, text = Level.NO, f"no such {self.span}"
         length = max(item.end - item.start, 1e-9)
         for other in view.overlapping(self.span, item.start, item.end):
             shared = min(item.end, other.end) - max(item.start, other.start)
@@ -51,8 +50,16 @@ class Coincides(Condition):
                 level = Level.NO if value is None else self.limits.level(self.metric, value, view)
             if level > best:
                 what = "" if value is None else f" with {self.metric} {format_value(value, metric_unit(self.metric))}"
-                best, text = level, f"overlaps {self.span} {other.key}".rstrip() + what
-        return Outcome(best, text)
+                best, text = level, f"{self.span} {other.key}".rstrip() + what
+        return best, text
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown when the run has no such spans at all."""
+        return self._best(item, view)[0]
+
+    def describe(self, item: Item, view: View) -> str:
+        """The span that it overlaps."""
+        return self._best(item, view)[1]
 
     def explain(self) -> str:
         """In words."""

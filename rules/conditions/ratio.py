@@ -1,4 +1,4 @@
-"""One metric as a multiple of another, summed over the same recent samples."""
+"""One metric as a multiple of another, over the same recent samples."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from perfmon.datafile import Table
 
-from .base import Condition, Level, Limits, Outcome
+from .base import Condition, Level, Limits
 
 if TYPE_CHECKING:
     from ..view import Item, Track, View
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ratio(Condition):
-    """sum of the last `window_n` samples of `metric` / sum of the last `window_n` of `over`."""
+    """Mean of the last `window_n` samples of `metric` / mean of the last `window_n` of `over`."""
 
     type: ClassVar[str] = "ratio"
     keys: ClassVar[tuple[str, ...]] = ("metric", "over", "window_n", "window_s", *Limits.KEYS)
@@ -42,7 +42,7 @@ class Ratio(Condition):
             limits,
         )
 
-    def _sum(self, track: Track, end: float, group: str) -> float | None:
+    def _mean(self, track: Track, end: float, group: str) -> float | None:
         stop = bisect_right(track.times, end)
         start = max(0, stop - self.window_n)
         values = [
@@ -52,14 +52,20 @@ class Ratio(Condition):
         ]
         return sum(values) / len(values) if values else None
 
-    def judge(self, item: Item, view: View) -> Outcome:
+    def _ratio(self, item: Item, view: View) -> float | None:
+        part = self._mean(view.track(self.metric), item.end, item.group)
+        whole = self._mean(view.track(self.over), item.end, item.group)
+        return None if part is None or whole is None or whole <= 0 else part / whole
+
+    def judge(self, item: Item, view: View) -> Level:
         """Unknown when one of the two has no recent sample or the divisor is not positive."""
-        part = self._sum(view.track(self.metric), item.end, item.group)
-        whole = self._sum(view.track(self.over), item.end, item.group)
-        if part is None or whole is None or whole <= 0:
-            return Outcome(Level.UNKNOWN, f"{self.metric} / {self.over} not told")
-        ratio = part / whole
-        return Outcome(self.limits.level(self.metric, ratio, view), f"{self.metric} / {self.over} {ratio:.2f}")
+        ratio = self._ratio(item, view)
+        return Level.UNKNOWN if ratio is None else self.limits.level(self.metric, ratio, view)
+
+    def describe(self, item: Item, view: View) -> str:
+        """The ratio."""
+        ratio = self._ratio(item, view)
+        return f"{self.metric} / {self.over} " + ("not told" if ratio is None else f"{ratio:.2f}")
 
     def explain(self) -> str:
         """In words."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from perfmon.datafile import Table
 from perfmon.units import format_value, metric_unit
 
-from .base import Condition, Level, Limits, Outcome
+from .base import Condition, Level, Limits
 
 if TYPE_CHECKING:
     from ..view import Item, View
@@ -43,13 +43,15 @@ class Threshold(Condition):
             return None
         return track.values[at]
 
-    def judge(self, item: Item, view: View) -> Outcome:
+    def judge(self, item: Item, view: View) -> Level:
         """Unknown when there is no value."""
         value = self.value(item, view)
-        if value is None:
-            return Outcome(Level.UNKNOWN, f"{self.metric} not told")
-        level = self.limits.level(self.metric, value, view)
-        return Outcome(level, f"{self.metric} {format_value(value, metric_unit(self.metric))}")
+        return Level.UNKNOWN if value is None else self.limits.level(self.metric, value, view)
+
+    def describe(self, item: Item, view: View) -> str:
+        """The value."""
+        value = self.value(item, view)
+        return f"{self.metric} " + ("not told" if value is None else format_value(value, metric_unit(self.metric)))
 
     def explain(self) -> str:
         """In words."""
