@@ -19,13 +19,16 @@ HEADERS = HeaderReader(PACKS)
 BAR = "Generating rollouts:  50%|█████     | 64/128 [00:00<00:00, 344.21it/s]"
 BAR_FRAMES = " 10%|█         | 1/10 [00:01<00:09]\r 20%|██        | 2/10 [00:02<00:08]\r"
 
-SAMPLES = [
-    pytest.param(pattern, sample, id=f"{pattern.name}-{number}")
+CASES = [
+    (pattern, sample, f"{pattern.name}-{number}")
     for pack in PACKS
     for pattern in pack.patterns
     for number, sample in enumerate(pattern.samples)
 ]
-ONE_LINE = [case for case in SAMPLES if "\n" not in case.values[1].text.strip("\n")]
+SAMPLES = [pytest.param(pattern, sample, id=name) for pattern, sample, name in CASES]
+ONE_LINE = [
+    pytest.param(pattern, sample, id=name) for pattern, sample, name in CASES if "\n" not in sample.text.strip("\n")
+]
 PATTERNS = [pytest.param(pattern, id=pattern.name) for pack in PACKS for pattern in pack.patterns]
 REJECTS = [
     pytest.param(pattern, text, id=f"{pattern.name}-{number}")
@@ -152,7 +155,11 @@ AT_STATS = (1, (305 + 19) * 86400 + 9 * 3600 + 12 * 60 + 22.0)
         (f"{BAR_FRAMES}{BAR}{RL_LINE}\r", "prime-rl/orchestrator-step", AT_STEP),
         (f"3: [trainer0]:{RL_LINE}", "prime-rl/orchestrator-step", AT_STEP),
         (f"orchestrator-1  | 12: {RL_LINE}", "prime-rl/orchestrator-step", AT_STEP),
-        (f"(TaskRunner pid=7, ip=10.0.0.1) {RL_LINE} [repeated 21x across cluster]", "prime-rl/orchestrator-step", AT_STEP),
+        (
+            f"(TaskRunner pid=7, ip=10.0.0.1) {RL_LINE} [repeated 21x across cluster]",
+            "prime-rl/orchestrator-step",
+            AT_STEP,
+        ),
         (f"\x1b[36m(RolloutActor pid=7)\x1b[0m {RL_LINE}", "prime-rl/orchestrator-step", AT_STEP),
         (
             f"\x1b[2m09:21:32\x1b[0m \x1b[32m\x1b[1mSUCCESS\x1b[0m \x1b[32m\x1b[1m\x1b[22m{RL_STEP}\x1b[0m",
@@ -174,9 +181,9 @@ def test_a_record_is_found_and_dated_behind_what_launchers_print(
 
 
 JSON_MODE = [
-    case
-    for case in ONE_LINE
-    if case.values[0].pack in {"prime-rl", "vllm"} and not case.values[1].text.startswith(("{", "\x1b", BAR[:9]))
+    pytest.param(pattern, sample, id=name)
+    for pattern, sample, name in CASES
+    if pattern.pack in {"prime-rl", "vllm"} and not sample.text.startswith(("{", "\x1b", BAR[:9]))
 ]
 
 
