@@ -27,6 +27,7 @@ def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("slow.log").write_text(SLOW)
     Path("healthy.log").write_text(HEALTHY)
+    Path("timed.log").write_text("2026-08-21 10:00:00 " + SLOW.replace("\n[", "\n2026-08-21 10:00:06 ["))
 
 
 def test_the_summary_goes_to_stdout(capsys: Output) -> None:
@@ -88,7 +89,8 @@ def test_a_users_format_joins_the_built_in_ones(capsys: Output) -> None:
     ("argv", "named"),
     [
         (["gone.log"], "gone.log"),
-        (["slow.log", "--since", "yesterday-ish"], "yesterday-ish"),
+        (["timed.log", "--since", "yesterday-ish"], "yesterday-ish"),
+        (["slow.log", "--since", "10m"], "--since"),
         (["slow.log", "--bands", "gone.toml"], "gone.toml"),
         (["slow.log", "-o", "slow.log"], "slow.log"),
         (["ftp://host/x"], "ftp://host/x"),
