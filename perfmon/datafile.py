@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -37,7 +38,7 @@ class Table:
     def number(self, name: str, default: float) -> float:
         """A finite number."""
         value = self.data.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise self.wrong(name, "expected a number")
         return float(value)
 
@@ -90,6 +91,6 @@ def read_toml(path: Path) -> Table:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise DataFileError(str(path), "file", f"cannot be read ({error})") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise DataFileError(str(path), "file", f"not valid TOML ({error})") from None
     return Table(str(path), "", data)

@@ -21,6 +21,7 @@ _SUFFIXES = (
 TO_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h|d)(?![a-z])")
+_LONGEST_DURATION = 64
 _CLOCK = re.compile(r"(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)$")
 
 
@@ -45,6 +46,8 @@ def parse_duration(text: str) -> float:
     Raises ValueError when the text is none of these.
     """
     text = text.strip()
+    if len(text) > _LONGEST_DURATION:
+        raise ValueError("too long for a duration")
     parts = _DURATION.findall(text)
     if parts and not _DURATION.sub("", text).strip():
         return sum(float(number) * TO_SECONDS[unit] for number, unit in parts)

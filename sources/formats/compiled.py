@@ -236,7 +236,7 @@ class CompiledPattern:
         value = values.get(self.pattern.mono)
         try:
             seconds = float(value) if value is not None else None
-        except ValueError:
+        except (ValueError, TypeError, OverflowError):
             return None
         return seconds if seconds is not None and 0 <= seconds < 1e10 else None
 

@@ -17,17 +17,30 @@ BUILTIN = Path(__file__).parent
 _KINDS = ("metric", "leg", "span", "open", "close", "step", "mark")
 _EMIT_KEYS = frozenset(
     (*_KINDS, "field", "unit", "scale", "over", "minus", "skip_zero", "group", "duration", "lead", "key", "as", "keep")
-    + ("when", "component")
-)
+) | {"when", "component"}
+_PACK_KEYS = ("schema", "id", "title", "component", "rank", "idle_silence", "generic", "names", "hints", "healthy")
 _UNITS = ("", "us", "ms", "s", "m", "h", "ratio", "%", "duration")
 
 
-def _compiled(table: Table, name: str, regex: str) -> str:
+def _compiled(table: Table, name: str, regex: str) -> re.Pattern[str]:
     try:
-        re.compile(regex)
-    except re.error as error:
+        return re.compile(regex)
+    except (re.error, OverflowError, RecursionError) as error:
         raise table.wrong(name, f"not a valid regular expression ({error})") from None
-    return regex
+
+
+def _check_fields(table: Table, emits: Iterable[Emit], groups: Iterable[str]) -> None:
+    """Raises for an emit that reads a group which the regex does not have: it would give nothing, silently."""
+    known = frozenset(groups)
+    for index, emit in enumerate(emits):
+        read = {*emit.field, *emit.over, *emit.minus, *emit.duration, *emit.lead, *emit.key, *emit.keep, emit.group}
+        if emit.when is not None:
+            read.add(emit.when[0])
+        if emit.kind == "leg":
+            read.add(emit.name)
+        for name in sorted(read - known - {""}):
+            expected = f"expected a group of the regex: {', '.join(sorted(known))}"
+            raise table.wrong(f"emit[{index}]", f"reads {name!r}, {expected}")
 
 
 def _emit(table: Table) -> Emit:
@@ -55,7 +68,7 @@ def _emit(table: Table) -> Emit:
             raise table.wrong("when", "expected [field, text]")
         when = (pair[0], pair[1])
     return Emit(
-        kind=kind,
+        kind=kind,  # type: ignore[arg-type]  # one of _KINDS by construction
         name=name,
         field=fields,
         unit=unit,
@@ -87,16 +100,20 @@ def _pattern(pack: str, table: Table) -> Pattern:
     for needle in needles:
         if len(needle.encode()) < 3:
             raise table.wrong("needles", f"{needle!r} is too short to find lines quickly, expected 3 bytes or more")
-    regex = _compiled(table, "regex", table.text("regex", "(?P<body>.*)" if style != "regex" else None))
+    regex = table.text("regex", "(?P<body>.*)" if style != "regex" else None)
+    compiled = _compiled(table, "regex", regex)
     if style != "regex" and "(?P<body>" not in regex:
         raise table.wrong("regex", f"style {style!r} reads a group named body, expected (?P<body>...)")
+    emits = tuple(_emit(item) for item in table.tables("emit"))
+    if style == "regex":
+        _check_fields(table, emits, compiled.groupindex)
     return Pattern(
         pack=pack,
         id=table.text("id"),
         needles=needles,
         regex=regex,
-        style=style,  # type: ignore[arg-type]  # checked against STYLES
-        emit=tuple(_emit(item) for item in table.tables("emit")),
+        style=style,
+        emit=emits,
         samples=tuple(_sample(item) for item in table.tables("sample")),
         rejects=table.texts("rejects"),
         clock=table.texts("clock"),
@@ -110,19 +127,17 @@ def _header(table: Table) -> Header:
     if regex.count("{time}") != 1:
         raise table.wrong("regex", "expected {time} exactly once")
     try:
-        _compiled(table, "regex", regex.replace("{time}", time_regex(time)))
+        time_text = time_regex(time)
     except ValueError as error:
         raise table.wrong("time", str(error)) from None
+    _compiled(table, "regex", f"(?:{regex.replace('{time}', time_text)})")
     return Header(table.text("id"), regex, time, table.texts("samples"))
 
 
 def load_pack(path: Path) -> Pack:
     """The pack in one TOML file; DataFileError names file, key and what was expected."""
     table = read_toml(path)
-    table.only(
-        ("schema", "id", "title", "component", "rank", "idle_silence", "generic", "names", "hints", "header")
-        + ("pattern", "healthy")
-    )
+    table.only((*_PACK_KEYS, "header", "pattern"))
     if table.data.get("schema") != 1:
         raise table.wrong("schema", "expected 1")
     pack = table.text("id")

@@ -1,4 +1,4 @@
-"""Prefixes that launchers put before a record; they may be stacked: `[trainer0]:`, `3: `, `(Actor pid=1) `, `svc  | `."""
+"""Prefixes that launchers put before a record; they may stack: `[trainer0]:`, `3: `, `(Actor pid=1) `, `svc  | `."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 Style = Literal["regex", "kv", "commas", "json", "pydict", "dashes", "pipes"]
 """How the `body` group of a pattern is read: `regex` not at all (named groups are the fields), `kv` a=1 b=2,
-`commas` a: 1, b: 2 (`=` too), `json` one object, `pydict` a Python dict repr, `dashes` a:1 - b:2, `pipes` a 1 | b: 2."""
+`commas` a: 1, b: 2 (`=` too), `json` one object, `pydict` a dict repr, `dashes` a:1 - b:2, `pipes` a 1 | b: 2."""
 
 STYLES: tuple[Style, ...] = ("regex", "kv", "commas", "json", "pydict", "dashes", "pipes")
 
@@ -25,7 +25,7 @@ class Emit:
     name: str
     """Metric, span kind, component of the step, or mark; for a leg the field that names the leg."""
     field: tuple[str, ...] = ()
-    """Where the value stands; the first of these that the line has. For a step the step number, for a mark the count."""
+    """Where the value stands; the first of these that the line has. For a step its number, for a mark the count."""
     unit: str = ""
     """Unit of the field as printed: us, ms, s, m, h, ratio, %, `duration` (1m 13s), or "" when it is the metric's."""
     scale: float = 1.0
@@ -41,7 +41,7 @@ class Emit:
     lead: tuple[str, ...] = ()
     """Field with the time from the span's start to the line; the duration itself when empty."""
     key: tuple[str, ...] = ()
-    """Fields that pair an `open` with its `close` and name a span, joined by `/`; for a leg the field with the trace."""
+    """Fields that pair an `open` with its `close` and name a span, joined by `/`; for a leg the trace's field."""
     metric: str = ""
     """Metric that the paired duration of an open/close, or the duration of a span, is a sample of."""
     keep: tuple[str, ...] = ()

@@ -29,7 +29,7 @@ _DIRECTIVES = {
     "b": "|".join(MONTHS),
     "s": r"\d{9,10}(?:\.\d+)?",
 }
-_DAYS_BEFORE = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)
+_DAYS_BEFORE = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335, 366)
 
 
 @cache
@@ -92,11 +92,11 @@ def stamp_parser(time: str) -> Callable[[str], Stamp | None]:
         seconds = float(hour * 3600 + minute * 60 + second)
         if "f" in at and part[at["f"]]:
             seconds += float("0." + part[at["f"]][1:])
-        month = MONTHS[part[at["b"]]] if "b" in at else int(part[at["m"]]) if "m" in at else 0
-        if not month:
+        month = MONTHS[part[at["b"]]] if "b" in at else int(part[at["m"]]) if "m" in at else None
+        if month is None:
             return (DAYTIME, seconds)
         day = int(part[at["d"]]) if "d" in at else 1
-        if not 1 <= month <= 12 or not 1 <= day <= 31:
+        if not 1 <= month <= 12 or not 1 <= day <= _DAYS_BEFORE[month] - _DAYS_BEFORE[month - 1]:
             return None
         if "Y" not in at:
             return (YEARLESS, (_DAYS_BEFORE[month - 1] + day - 1) * 86400.0 + seconds)

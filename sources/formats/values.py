@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from ast import literal_eval
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -89,7 +90,9 @@ def read_pydict(body: str) -> Values:
     """A Python dict as `print` shows it, with `np.float64(...)` and `nan` inside."""
     text = _NAN.sub("None", _NUMPY.sub(r"\1", body.strip()))
     try:
-        value = literal_eval(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the compiler warns of odd escapes in other people's strings
+            value = literal_eval(text)
         return _flat(value) if isinstance(value, dict) else {}
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return {}
@@ -118,4 +121,4 @@ def to_number(value: Any, unit: str) -> float:
     try:
         return float(value)
     except ValueError:
-        return parse_number(value.split()[0] if value else value)
+        return parse_number((value.split() or [""])[0])

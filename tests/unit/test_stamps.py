@@ -1,0 +1,115 @@
+"""Stamps say as much as the line does, and nothing when the numbers are no time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfmon.model import DAYTIME, EPOCH, LOCAL, YEARLESS
+from perfmon.sources.formats.compiled import HeaderReader
+from perfmon.sources.formats.loader import load_packs
+from perfmon.sources.formats.stamps import iso_stamp, stamp_parser, time_regex
+
+AT = datetime(2026, 8, 21, 10, 0, 3, tzinfo=UTC).timestamp()
+HEADERS = HeaderReader(load_packs())
+
+
+@pytest.mark.parametrize(
+    ("time", "text", "stamp"),
+    [
+        ("%Y-%m-%d %H:%M:%S%f%z", "2026-08-21 10:00:03", (LOCAL, AT)),
+        ("%Y-%m-%d %H:%M:%S%f%z", "2026-08-21 10:00:03,5", (LOCAL, AT + 0.5)),
+        ("%Y-%m-%dT%H:%M:%S%f%z", "2026-08-21T10:00:03.125Z", (EPOCH, AT + 0.125)),
+        ("%Y-%m-%dT%H:%M:%S%f%z", "2026-08-21T12:00:03+02:00", (EPOCH, AT)),
+        ("%Y-%m-%dT%H:%M:%S%f%z", "2026-08-21T04:30:03-0530", (EPOCH, AT)),
+        ("%d/%b/%Y:%H:%M:%S %z", "21/Aug/2026:10:00:03 +0000", (EPOCH, AT)),
+        ("%b %d %H:%M:%S %Y", "Aug 21 10:00:03 2026", (LOCAL, AT)),
+        ("%b %d %H:%M:%S", "Mar  1 00:00:01", (YEARLESS, 60 * 86400 + 1.0)),
+        ("%m-%d %H:%M:%S", "02-29 00:00:00", (YEARLESS, 59 * 86400.0)),
+        ("%m-%d %H:%M:%S", "12-31 23:59:59", (YEARLESS, 366 * 86400 - 1.0)),
+        ("%H:%M:%S%f", "10:00:03.25", (DAYTIME, 36003.25)),
+        ("%H:%M:%S", "9:05:00", (DAYTIME, 32700.0)),
+        ("%s", "1787306403.5", (EPOCH, AT + 0.5)),
+    ],
+)
+def test_a_stamp_tells_what_the_line_tells(time: str, text: str, stamp: tuple[int, float]) -> None:
+    assert stamp_parser(time)(text) == stamp
+
+
+@pytest.mark.parametrize(
+    ("time", "text"),
+    [
+        ("%H:%M:%S", "99:99:99"),
+        ("%H:%M:%S", "24:00:00"),
+        ("%H:%M:%S", "ten past"),
+        ("%m-%d %H:%M:%S", "13-01 00:00:00"),
+        ("%m-%d %H:%M:%S", "00-10 00:00:00"),
+        ("%m-%d %H:%M:%S", "02-30 00:00:00"),
+        ("%m-%d %H:%M:%S", "04-31 00:00:00"),
+        ("%Y-%m-%d %H:%M:%S", "2026-02-29 00:00:00"),
+        ("%Y-%m-%d %H:%M:%S", "0000-01-01 00:00:00"),
+    ],
+)
+def test_impossible_times_are_no_stamps(time: str, text: str) -> None:
+    assert stamp_parser(time)(text) is None
+
+
+@pytest.mark.parametrize(("time", "wrong"), [("%H:%M", "expected at least"), ("%H:%M:%S %p", "unknown directive %p")])
+def test_a_format_that_cannot_work_is_refused(time: str, wrong: str) -> None:
+    with pytest.raises(ValueError, match=wrong):
+        time_regex(time)
+
+
+@given(st.datetimes(datetime(1970, 1, 2), datetime(2200, 1, 1)), st.integers(-14 * 4, 14 * 4))
+def test_written_times_come_back(moment: datetime, quarters: int) -> None:
+    zone = timezone(timedelta(minutes=15 * quarters))
+    aware = moment.replace(tzinfo=zone)
+    text = aware.isoformat(sep=" ", timespec="microseconds")
+    kind, seconds = stamp_parser("%Y-%m-%d %H:%M:%S%f%z")(text) or (-1, 0.0)
+    assert kind == EPOCH
+    assert seconds == pytest.approx(aware.timestamp(), abs=1e-5)
+    assert iso_stamp(aware.isoformat()) == (EPOCH, aware.timestamp())
+    local = stamp_parser("%Y-%m-%d %H:%M:%S%f%z")(moment.isoformat(sep=" "))
+    assert local is not None
+    assert local[0] == LOCAL
+    assert local[1] == pytest.approx(moment.replace(tzinfo=UTC).timestamp(), abs=1e-5)
+
+
+@given(st.text(st.sampled_from("0123456789-:. TZ+,/AugMar"), max_size=40))
+def test_any_text_is_a_stamp_or_none(text: str) -> None:
+    for time in ("%Y-%m-%d %H:%M:%S%f%z", "%b %d %H:%M:%S", "%H:%M:%S%f", "%s"):
+        stamp = stamp_parser(time)(text)
+        assert stamp is None or stamp[1] == stamp[1]
+    stamp = iso_stamp(text)
+    assert stamp is None or stamp[0] in (EPOCH, LOCAL)
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01T00:00:00", "10:00:03", "1787306403"])
+def test_what_is_no_iso_time_is_none(text: str) -> None:
+    assert iso_stamp(text) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "stamp"),
+    [
+        ("[rank0]:2026-08-21 10:00:03 | INFO | x", (LOCAL, AT)),
+        ("3: [trainer0]:[2026-08-21 10:00:03,000] [INFO] x", (LOCAL, AT)),
+        ("(Actor pid=7, ip=10.0.0.1) 2026-08-21 10:00:03,000 - INFO - x", (LOCAL, AT)),
+        ("trainer-1  | 2026-08-21T10:00:03Z x", (EPOCH, AT)),
+        ("WARNING 2026-08-21 10:00:03 x", (LOCAL, AT)),
+        ("Fri Aug 21 10:00:03 2026 x", (LOCAL, AT)),
+        ("Aug 21 10:00:03 node7 sshd[81]: x", (YEARLESS, 233 * 86400 + 36003.0)),
+        ("E0821 10:00:03.000000 77 a.cc:1] x", (YEARLESS, 233 * 86400 + 36003.0)),
+        ("[10:00:03] x", (DAYTIME, 36003.0)),
+        ("1787306403.000 x", (EPOCH, AT)),
+        ("took 10:00:03 to finish", None),
+        ("10:00:03 remaining", None),
+        ("step 2026 of 1787306403", None),
+        ("", None),
+    ],
+)
+def test_any_log_gets_its_times(line: str, stamp: tuple[int, float] | None) -> None:
+    assert HEADERS.read(line) == stamp
