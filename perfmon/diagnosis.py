@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from perfmon.rules.bands import DEFAULT_ASYNC_LEVEL, Bands
+from perfmon.rules.conditions.base import Level
+from perfmon.rules.engine import Found, find
+from perfmon.rules.schema import Signature
+from perfmon.rules.sentences import fill
+from perfmon.rules.view import UPDATE, View, usual_gap
+
 from . import __version__
 from .alignment import Alignment, align
 from .facts import metric_stats, slowest_rows, source_infos, timeline_rows, unseen_signals
 from .ledger import PRODUCTIVE, UNKNOWN, Claim, Shares, share_out, union, without
 from .model import Ref, Severity, TimeBase
-from .rules.bands import DEFAULT_ASYNC_LEVEL, Bands
-from .rules.conditions.base import Level
-from .rules.engine import Found, find
-from .rules.schema import Signature
-from .rules.sentences import fill
-from .rules.view import UPDATE, View, usual_gap
 from .snapshot import (
     ClockOffset,
     ConditionState,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from perfmon.rules.view import UPDATE, Item, Track, View
+
 from .alignment import Alignment
-from .rules.view import UPDATE, Item, Track, View
 from .snapshot import EvidenceLine, MetricStats, SourceInfo, TimelineRow
 from .stats import summarise
 from .store import SourceState, Store

@@ -9,22 +9,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from perfmon.rules.bands import load_bands
+from perfmon.rules.loader import load_signatures
+from perfmon.sources.blocks import Block, Notice
+from perfmon.sources.bulk import BulkScanner, OddLineError, splittable
+from perfmon.sources.files import STDIN, LogFile, discover
+from perfmon.sources.formats.loader import load_packs
+from perfmon.sources.reading import read_logs
+from perfmon.sources.scan import Scanner
+from perfmon.sources.timeline import SourceClock
+
 from .alignment import align
 from .config import Config
 from .diagnosis import Knowledge, diagnose
 from .errors import UsageError
 from .model import Record, TimeBase
 from .moments import moment
-from .rules.bands import load_bands
-from .rules.loader import load_signatures
 from .snapshot import Snapshot
-from .sources.blocks import Block, Notice
-from .sources.bulk import BulkScanner, OddLineError, splittable
-from .sources.files import STDIN, LogFile, discover
-from .sources.formats.loader import load_packs
-from .sources.reading import read_logs
-from .sources.scan import Scanner
-from .sources.timeline import SourceClock
 from .store import SourceState, Store
 from .traces import Assembler
 
