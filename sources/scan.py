@@ -8,15 +8,16 @@ any order; dates and clocks that need the lines before are inferred afterwards (
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-import ahocorasick_rs
 
 from perfmon.model import DAYTIME, Observation, Record, Stamp
 from perfmon.text import ESCAPES
 
-from .formats.compiled import CompiledPattern, HeaderReader, compile_patterns, needle_index
+from .formats.compiled import CompiledPattern, compile_patterns, needle_index
+from .formats.headers import HeaderReader
+from .needles import NeedleSearch
 from .formats.schema import Pack
 from .formats.stamps import iso_stamp
 
@@ -24,6 +25,7 @@ QUIET_S = 10.0
 """Stretches without a timed line are told from this length on."""
 _MAX_TEXT = 65536
 _ENVELOPES = (("message", "timestamp"), ("log", "time"), ("msg", "ts"), ("message", "time"), ("event", "timestamp"))
+_COLOURS = re.compile(rb"\x1b\[[\d;]*m")
 QUIET = -1
 """Pattern index of a record that only says when its line was printed: the ends of blocks and of quiet stretches."""
 
@@ -49,9 +51,8 @@ class Scanner:
         self.packs = tuple(packs)
         self.patterns: list[CompiledPattern] = compile_patterns(self.packs)
         self._generic = frozenset(pack.id for pack in self.packs if pack.generic)
-        needles, self._asked = needle_index(self.patterns)
-        kind = ahocorasick_rs.MatchKind.LeftmostFirst
-        self._needles = ahocorasick_rs.BytesAhoCorasick(needles, matchkind=kind) if needles else None
+        needles, self.asked = needle_index(self.patterns)
+        self.needles = NeedleSearch(needles)
         self._headers = HeaderReader(self.packs)
 
     def pattern_name(self, index: int) -> str:
@@ -84,15 +85,14 @@ class _Block:
 
     def scan(self) -> Scanned:
         data, scanner = self.data, self.scanner
-        hits = scanner._needles.find_matches_as_indexes(data) if scanner._needles is not None else []
-        asked, patterns = scanner._asked, scanner.patterns
+        asked, patterns = scanner.asked, scanner.patterns
         begin = end = 0
         matched = True
         text = ""
         stamp: Stamp | None = None
-        tried: tuple[int, ...] = ()
+        tried: set[int] = set()
         rfind, find, count = data.rfind, data.find, data.count
-        for needle, at, to in hits:
+        for at, to, needle in scanner.needles.find(data):
             if at >= end:
                 begin = rfind(b"\n", end, at) + 1 or end
                 end = find(b"\n", to)
@@ -103,14 +103,15 @@ class _Block:
                 self.line += count(b"\n", self.counted, begin)
                 self.counted = begin
                 text, stamp = self._record(begin, end, at)
-                matched, tried = False, ()
-            elif matched:
+                matched = False
+                tried.clear()
+            elif matched or needle in tried:
                 continue
+            tried.add(needle)
             for index in asked[needle]:
-                if index not in tried and self._match(patterns[index], text, stamp, begin, end):
+                if self._match(patterns[index], text, stamp, begin, end):
                     matched = True
                     break
-            tried += asked[needle]
         return self._finish()
 
     def _between_returns(self, begin: int, end: int, at: int, to: int) -> tuple[int, int]:
@@ -125,6 +126,8 @@ class _Block:
             begin = max(begin, at - _MAX_TEXT // 2)
             end = min(end, begin + _MAX_TEXT)
         raw = self.data[begin:end]
+        if b"\x1b" in raw:
+            raw = _COLOURS.sub(b"", raw)
         text = raw.decode("utf-8", "replace")
         if "\x1b" in text:
             text = ESCAPES.sub("", text)
@@ -151,7 +154,7 @@ class _Block:
             stamp = compiled.clock(values) or stamp
         if stamp is None:
             stamp = self._inherited(begin)
-        else:
+        elif stamp is not self.known:
             self.known = stamp
             self.anchors.append((begin, stamp))
         self.known_until = end

@@ -19,7 +19,7 @@ _NUMPY = re.compile(r"\b(?:np|numpy)\.\w+\(([^()]*)\)")
 _NAN = re.compile(r"(?<![\w'\"])(?:nan|-?inf)(?![\w'\"])")
 _NUMBER = re.compile(r"[-+]?(?:\.?\d|nan|inf)")
 
-Values = Mapping[str, Any]
+Values = dict[str, Any]
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

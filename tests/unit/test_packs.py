@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from perfmon.model import CLOSE, MARK, OPEN, SAMPLE, SPAN, STEP, Record
-from perfmon.sources.formats.compiled import HeaderReader
+from perfmon.sources.formats.headers import HeaderReader
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.schema import Header, Pack, Pattern, Sample
 from perfmon.sources.scan import Scanned, Scanner

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfmon.model import DAYTIME, EPOCH, LOCAL, YEARLESS
-from perfmon.sources.formats.compiled import HeaderReader
+from perfmon.sources.formats.headers import HeaderReader
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.stamps import iso_stamp, stamp_parser, time_regex
 

@@ -1,0 +1,237 @@
+"""Turns the fields of a recognised line into observations, one maker a rule.
+
+Makers run for every recognised line of every log, so each is put together once, for exactly what its rule needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from perfmon.model import CLOSE, LEG, LEGS, MARK, OPEN, SAMPLE, SPAN, STEP, Fields, Observation
+from perfmon.units import convert, metric_unit
+
+from .schema import Emit
+from .values import Values, to_number
+
+Maker = Callable[[Values], Observation | None]
+
+_LEGS = frozenset(LEGS)
+_LIMITS = {"ms": (0.0, 1e10), "s": (0.0, 1e7), "%": (-1e-9, 1e4)}
+_ANY = (-1e15, 1e15)
+_KEEP_TEXT = 200
+
+
+class AbsurdValueError(ValueError):
+    """A value that no clock or counter shows: nan, infinite, negative duration, 1e300."""
+
+
+def checked(name: str, value: float, unit: str) -> float:
+    """`value` when it can be meant, else AbsurdValueError naming it."""
+    low, high = _LIMITS.get(unit, _ANY)
+    if not low <= value <= high:
+        raise AbsurdValueError(f"{name}={value:g}")
+    return max(value, 0.0) if unit == "%" else value
+
+
+def maker(emit: Emit) -> Maker:
+    """The maker of one rule. It raises AbsurdValueError, or ValueError when a field holds no number."""
+    made = _MAKERS[emit.kind](emit)
+    if emit.when is None:
+        return made
+    field, wanted = emit.when
+    return lambda values: made(values) if str(values.get(field)) == wanted else None
+
+
+def _first(values: Values, names: tuple[str, ...]) -> Any:
+    for name in names:
+        value = values.get(name)
+        if value is not None:
+            return value
+    return None
+
+
+def _seconds(emit: Emit, values: Values, names: tuple[str, ...]) -> float | None:
+    value = _first(values, names)
+    if value is None:
+        return None
+    unit = emit.unit or "s"
+    seconds = convert(to_number(value, unit), "s" if unit == "duration" else unit, "s")
+    return checked(names[0], seconds * emit.scale, "s")
+
+
+def _keyed(emit: Emit) -> Callable[[Values], str]:
+    """The key's fields that the line has, joined by `/`."""
+    if not emit.key:
+        return lambda _: ""
+    if len(emit.key) == 1:
+        only = emit.key[0]
+
+        def one(values: Values) -> str:
+            value = values.get(only)
+            return "" if value is None else str(value)[:_KEEP_TEXT]
+
+        return one
+    return lambda values: "/".join(str(values[n]) for n in emit.key if values.get(n) is not None)[:_KEEP_TEXT]
+
+
+def _kept(emit: Emit, values: Values) -> Fields:
+    kept: Fields = {}
+    for name in emit.keep:
+        value = values.get(name)
+        if value is not None:
+            kept[name] = float(value) if isinstance(value, int | float) else str(value)[:_KEEP_TEXT]
+    return kept
+
+
+def _metric(emit: Emit) -> Maker:
+    plain = len(emit.field) == 1 and not (emit.minus or emit.over or emit.skip_zero or emit.group)
+    return _plain_metric(emit) if plain and emit.unit != "duration" else _any_metric(emit)
+
+
+def _plain_metric(emit: Emit) -> Maker:
+    """A field that only changes its unit: nearly all samples are of this kind."""
+    name, field, unit = emit.name, emit.field[0], metric_unit(emit.name)
+    factor = convert(emit.scale, emit.unit, unit)
+    low, high = _LIMITS.get(unit, _ANY)
+
+    def make(values: Values) -> Observation | None:
+        value = values.get(field)
+        if value is None:
+            return None
+        if value.__class__ is str:
+            try:
+                number = float(value) * factor
+            except ValueError:
+                number = to_number(value, "") * factor
+        else:
+            number = to_number(value, "") * factor
+        if low <= number <= high:
+            return (SAMPLE, name, number if number > 0.0 or unit != "%" else 0.0, "")
+        raise AbsurdValueError(f"{field}={number:g}")
+
+    return make
+
+
+def _any_metric(emit: Emit) -> Maker:
+    unit = metric_unit(emit.name)
+    source = "s" if emit.unit == "duration" else emit.unit
+
+    def make(values: Values) -> Observation | None:
+        value = _first(values, emit.field)
+        if value is None:
+            return None
+        number = to_number(value, emit.unit)
+        if emit.minus:
+            parts = [to_number(values[name], emit.unit) for name in emit.minus if values.get(name) is not None]
+            number = max(0.0, number - sum(parts))
+        if emit.skip_zero and not number:
+            return None
+        if emit.over:
+            whole = _first(values, emit.over)
+            divisor = 0.0 if whole is None else to_number(whole, emit.unit)
+            if divisor <= 0:
+                return None
+            number = 100.0 * number / divisor
+        else:
+            number = convert(number * emit.scale, source, unit)
+        group = values.get(emit.group) if emit.group else None
+        return (SAMPLE, emit.name, checked(emit.field[0], number, unit), "" if group is None else str(group)[:_KEEP_TEXT])
+
+    return make
+
+
+def _leg(emit: Emit) -> Maker:
+    leg_field, key = emit.name, emit.key
+    durations = tuple(name for name in emit.keep if name.endswith("_ms"))
+    texts = tuple(name for name in emit.keep if not name.endswith("_ms"))
+
+    def make(values: Values) -> Observation | None:
+        leg = values.get(leg_field)
+        trace = _first(values, key)
+        if leg not in _LEGS or trace is None:
+            return None
+        fields: Fields = {}
+        for name in durations:
+            value = values.get(name)
+            if value is not None:
+                fields[name] = checked(name, to_number(value, "ms"), "ms")
+        for name in texts:
+            value = values.get(name)
+            if value is not None:
+                fields[name] = str(value)[:_KEEP_TEXT]
+        return (LEG, str(trace)[:_KEEP_TEXT], leg, fields)
+
+    return make
+
+
+def _span(emit: Emit) -> Maker:
+    key = _keyed(emit)
+
+    def make(values: Values) -> Observation | None:
+        duration = _seconds(emit, values, emit.duration)
+        if duration is None:
+            return None
+        if emit.minus:
+            duration = max(0.0, duration - sum(_seconds(emit, values, (name,)) or 0.0 for name in emit.minus))
+        if emit.skip_zero and not duration:
+            return None
+        lead = _seconds(emit, values, emit.lead) if emit.lead else None
+        return (SPAN, emit.name, duration, duration if lead is None else max(lead, duration), key(values), _kept(emit, values))
+
+    return make
+
+
+def _open(emit: Emit) -> Maker:
+    key = _keyed(emit)
+    return lambda values: (OPEN, emit.name, key(values), _kept(emit, values))
+
+
+def _close(emit: Emit) -> Maker:
+    key = _keyed(emit)
+
+    def make(values: Values) -> Observation | None:
+        fields = _kept(emit, values)
+        if emit.duration:
+            duration = _seconds(emit, values, emit.duration)
+            if duration is not None:
+                fields["duration_s"] = duration
+        if emit.metric:
+            fields["metric"] = emit.metric
+        return (CLOSE, emit.name, key(values), fields)
+
+    return make
+
+
+def _step(emit: Emit) -> Maker:
+    def make(values: Values) -> Observation | None:
+        value = _first(values, emit.field)
+        if value is None:
+            return None
+        duration = _seconds(emit, values, emit.duration) if emit.duration else None
+        return (STEP, emit.name, int(checked("step", to_number(value, ""), "")), duration)
+
+    return make
+
+
+def _mark(emit: Emit) -> Maker:
+    def make(values: Values) -> Observation | None:
+        value = _first(values, emit.field) if emit.field else 1.0
+        if value is None:
+            return None
+        count = checked(emit.name, to_number(value, ""), "")
+        group = values.get(emit.group) if emit.group else None
+        return (MARK, emit.name, count, "" if group is None else str(group)[:_KEEP_TEXT]) if count else None
+
+    return make
+
+
+_MAKERS: dict[str, Callable[[Emit], Maker]] = {
+    "metric": _metric,
+    "leg": _leg,
+    "span": _span,
+    "open": _open,
+    "close": _close,
+    "step": _step,
+    "mark": _mark,
+}

@@ -1,0 +1,65 @@
+"""Finds the stamp at the head of a record, whatever prefixes stand before it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from perfmon.model import Stamp
+
+from .prefixes import PREFIXES
+from .schema import Pack
+from .stamps import stamp_parser, time_regex
+
+_GLUED_WITHIN = 400
+
+
+class HeaderReader:
+    """Reads stamps with the header grammars of some packs, all of them joined into one regex."""
+
+    def __init__(self, packs: Iterable[Pack]) -> None:
+        alternatives: list[str] = []
+        self._parsers: list[Callable[[str], Stamp | None]] = []
+        seen: set[tuple[str, str]] = set()
+        for pack in packs:
+            for header in pack.headers:
+                if (header.regex, header.time) in seen:
+                    continue
+                seen.add((header.regex, header.time))
+                index = len(self._parsers)
+                body = re.sub(r"\(\?P<\w+>", "(?:", header.regex)
+                body = body.replace("{time}", f"(?P<t{index}>{time_regex(header.time)})")
+                alternatives.append(f"{body}(?P<h{index}>)")
+                self._parsers.append(stamp_parser(header.time))
+        joined = "|".join(alternatives) if alternatives else "(?!)"
+        self._at_start = re.compile(f"(?:{PREFIXES})*(?:{joined})")
+        self._glued = re.compile(rf"(?<=\])(?:{joined})")
+        self._last_prefix = "\n"
+        self._last: Stamp | None = None
+
+    def read(self, text: str) -> Stamp | None:
+        """The stamp of a record, None when it has none; neighbours that share their head share the stamp object."""
+        if text.startswith(self._last_prefix):
+            return self._last
+        match = self._at_start.match(text)
+        if match is None:
+            return self._read_glued(text) if "]" in text else None
+        stamp = self._parse(match)
+        end = match.end()
+        if stamp is not None and end < len(text) and text[end - 1 : end + 1].isascii():
+            self._last_prefix, self._last = text[: end + 1], stamp
+        return stamp
+
+    def _read_glued(self, text: str) -> Stamp | None:
+        """The stamp of a record that a progress bar left no newline before: the last one after a `]`."""
+        match = None
+        for match in self._glued.finditer(text, 0, _GLUED_WITHIN):  # noqa: B007 - the last one is wanted
+            pass
+        return None if match is None else self._parse(match)
+
+    def _parse(self, match: re.Match[str]) -> Stamp | None:
+        which = match.lastgroup
+        if which is None:
+            return None
+        index = int(which[1:])
+        return self._parsers[index](match[f"t{index}"])
