@@ -103,7 +103,8 @@ def test_a_binary_file_gives_a_notice_and_no_blocks(tmp_path: Path, data: bytes)
 @pytest.mark.parametrize(
     "data",
     [b"", b"hello\0world\n", b"\0" * 40_000 + b"after a hole\n", b"crashed\n" + b"\0" * 4096,
-     b"\x1b[31mred\x1b[0m\r\n" * 9, "中文日志\n".encode("gbk") * 50, b"BZh is how it begins\n", b"\xff\xfe invalid\n", b"\r 10%\r 20%\r"],
+     b"\x1b[31mred\x1b[0m\r\n" * 9, "中文日志\n".encode("gbk") * 50, b"BZh is how it begins\n", b"\xff\xfe invalid\n",
+     b"\r 10%\r 20%\r"],
 )  # fmt: skip
 def test_odd_text_is_text(tmp_path: Path, data: bytes) -> None:
     assert read(saved(tmp_path / "a.log", data)) == (data, [])

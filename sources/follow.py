@@ -1,0 +1,204 @@
+"""Follows logs while they grow: everything that SPECs name, and what appears there later."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .blocks import Block, Notice
+from .files import STDIN, LogFile, distinct, globbed, log_file, logs_of
+from .known import Known
+from .pipes import PipeTail
+from .reading import read_blocks
+from .rotation import is_part_of
+from .spec import Kind, Spec, parse_spec
+from .tail import Tail
+from .tree import walk_tree
+from .watching import Waker
+
+_RESCAN_S = 2.0
+Item = tuple[LogFile, Block | Notice]
+
+
+async def follow(
+    specs: str | Sequence[str],
+    *,
+    history: bool = True,
+    poll_s: float = 0.25,
+    polling: bool | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> AsyncIterator[Item]:
+    """The blocks of all logs that `specs` name, as they grow, until cancelled or closed; to the end where all are
+    pipes or read once.
+
+    Each log begins with what is there already (`history`), or with the line that is unfinished now. Logs are followed
+    by name. A "rotated" or "truncated" notice says that line numbers and offsets of a log begin anew after it. Lines
+    of one log come in order, none is lost that was still there to be read, none comes twice; compressed files and
+    archives are read once, at the start. `polling` True uses no inotify, None only where the file system serves it.
+
+    Raises UsageError for a wrong SPEC, InputError for an archive that cannot be read, both before the first item.
+    """
+    follower = Follower([specs] if isinstance(specs, str) else specs, history, poll_s, polling, clock)
+    try:
+        async for item in follower.items():
+            yield item
+    finally:
+        await follower.close()
+
+
+@dataclass(slots=True)
+class _Listing:
+    """What SPECs name at this moment."""
+
+    logs: list[LogFile] = field(default_factory=list)
+    folders: set[str] = field(default_factory=set)
+    """Folders in which something may appear or change."""
+
+
+class Follower:
+    """All logs of some SPECs; see `follow`."""
+
+    def __init__(
+        self, specs: Sequence[str], history: bool, poll_s: float, polling: bool | None, clock: Callable[[], float]
+    ) -> None:
+        self._specs = [parse_spec(text) for text in specs]
+        self._history = history
+        self._clock = clock
+        self._waker = Waker(poll_s, polling=polling)
+        self._poll_s = poll_s
+        self._known = Known(clock)
+        self._tails: dict[Path, Tail] = {}
+        self._pipes: list[PipeTail] = []
+        self._passed: set[Path] = set()
+        """Compressed files, which are not followed."""
+        self._next_scan = 0.0
+
+    async def items(self) -> AsyncIterator[Item]:
+        """Everything, in rounds: who has something new gets a turn, then all wait."""
+        once = await asyncio.to_thread(self._sort_specs)
+        async for item in self._round(first=True):
+            yield item
+        for log in once if self._history else ():
+            async for item in _read_once(log):
+                yield item
+        while self._specs or any(not pipe.ended for pipe in self._pipes):
+            if not any(tail.more for tail in self._everyone()):
+                await self._waker.wait()
+            async for item in self._round():
+                yield item
+
+    async def close(self) -> None:
+        """Lets go of everything."""
+        await self._waker.close()
+        for pipe in self._pipes:
+            pipe.close()
+        self._known.close()
+
+    def _everyone(self) -> list[Tail | PipeTail]:
+        return [*self._tails.values(), *self._pipes]
+
+    def _sort_specs(self) -> list[LogFile]:
+        """Takes pipes and what is read once out of the SPECs; the latter are returned."""
+        once: list[LogFile] = []
+        left: list[Spec] = []
+        for spec in self._specs:
+            if spec.kind is Kind.STDIN or _is_pipe(spec.path):
+                log = LogFile("stdin", STDIN) if spec.kind is Kind.STDIN else log_file(Path(spec.path))
+                self._pipes.append(PipeTail(log, self._waker.wake))
+            elif spec.kind in (Kind.COMPRESSED, Kind.BUNDLE):
+                once += logs_of(spec)
+            else:
+                left.append(spec)
+                once += [log for log in _listed([spec]).logs if log.compression]
+        self._specs = left
+        return distinct(once)
+
+    async def _round(self, *, first: bool = False) -> AsyncIterator[Item]:
+        if self._specs and (first or self._waker.listing_changed or self._clock() >= self._next_scan):
+            for item in await self._scan(first):
+                yield item
+        tails = self._everyone()
+        ready = await asyncio.to_thread(lambda: [one for one in tails if one.more or one.look()])
+        for tail in ready:
+            async for item in tail.advance():
+                yield item
+
+    async def _scan(self, first: bool) -> list[Item]:
+        """Looks for logs that appeared."""
+        self._waker.listing_changed = False
+        began = self._clock()
+        listing = await asyncio.to_thread(_listed, self._specs)
+        took = self._clock() - began
+        self._next_scan = began + max(self._poll_s if self._waker.polling else _RESCAN_S, 10 * took)
+        await self._waker.watch(listing.folders)
+        notices: list[Item] = []
+        for log in listing.logs:
+            if log.path not in self._tails and log.path not in self._passed:
+                notices += self._admit(log, first)
+        return notices
+
+    def _admit(self, log: LogFile, first: bool) -> list[Item]:
+        """Follows a log from now on."""
+        path = log.path
+        if log.compression:
+            self._passed.add(path)
+            if first or any(is_part_of(path, other) for other in self._tails):
+                return []
+            return [(log, Notice(f"{log.name}: appeared, but compressed files are read at the start only", "appeared"))]
+        self._tails[path] = Tail(log, self._known, self._clock, history=self._history or not first, new=not first)
+        return []
+
+
+def _listed(specs: Sequence[Spec]) -> _Listing:
+    """The logs that `specs` name now, and where more may appear (blocking)."""
+    listing = _Listing()
+    for spec in specs:
+        path = Path(spec.path)
+        _watch_name(path, listing.folders)
+        if spec.kind is Kind.GLOB:
+            paths = globbed(spec.path)
+        elif path.is_dir():
+            paths = _below(path, listing.folders)
+        else:
+            paths = [path]
+        for log in paths:
+            _watch_name(log, listing.folders)
+        listing.logs += [log_file(log) for log in paths]
+    return _Listing(distinct(listing.logs), listing.folders)
+
+
+def _below(root: Path, folders: set[str]) -> list[Path]:
+    try:
+        tree = walk_tree(root)
+    except OSError:
+        return []
+    folders.update(os.path.realpath(folder) for folder in tree.folders)
+    return tree.logs
+
+
+def _watch_name(path: Path, folders: set[str]) -> None:
+    """Adds the folders in which the file of this name, or the link that leads to it, can change."""
+    whole = Path(os.path.abspath(path))
+    near = next((parent for parent in whole.parents if os.path.isdir(parent)), Path("/"))
+    folders.add(os.path.realpath(near))
+    if whole.is_symlink():
+        folders.add(os.path.dirname(os.path.realpath(whole)))
+
+
+def _is_pipe(path: str) -> bool:
+    try:
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    except OSError:
+        return False
+
+
+async def _read_once(log: LogFile) -> AsyncIterator[Item]:
+    """A compressed log, read in a thread."""
+    blocks = read_blocks(log, 1 << 20)
+    while (item := await asyncio.to_thread(next, blocks, None)) is not None:
+        yield log, item

@@ -1,0 +1,144 @@
+"""One file being read while it grows: where reading stands, and whether it is still the same text."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from aiofiles.threadpool import wrap
+
+from .blocks import Block, Cutter, Notice
+
+CHUNK = 1 << 20
+_HEAD = 256
+_TAIL = 64
+
+Identity = tuple[int, int]
+"""Device and inode: what stays when a file is renamed."""
+
+
+def identity_of(state: os.stat_result) -> Identity:
+    """Device and inode of a file."""
+    return state.st_dev, state.st_ino
+
+
+@dataclass(frozen=True, slots=True)
+class Print:
+    """The first bytes of a text and those before a position in it: tells the text again, in a copy of it, too."""
+
+    head: bytes
+    tail: bytes
+    position: int
+
+    def fits(self, fd: int) -> bool:
+        """Whether the open file begins with this text up to its position."""
+        at = self.position - len(self.tail)
+        return os.pread(fd, len(self.head), 0) == self.head and os.pread(fd, len(self.tail), at) == self.tail
+
+    def may_fit(self, fd: int) -> bool | None:
+        """`fits`, of a file that is still being written; None while it is too short to say."""
+        size = os.fstat(fd).st_size
+        if size >= self.position:
+            return self.fits(fd)
+        return None if self.head.startswith(os.pread(fd, len(self.head), 0)) else False
+
+
+EMPTY = Print(b"", b"", 0)
+
+
+class Stream:
+    """A file that is open under whatever name it has; its blocks go on where they ended when it is opened again."""
+
+    def __init__(self, path: Path) -> None:
+        """Opens `path`; raises OSError."""
+        self._file: BinaryIO | None = open(path, "rb", buffering=0)  # noqa: SIM115  held open across renames
+        self.path = path
+        """The name under which it is followed."""
+        self.identity = identity_of(os.fstat(self._file.fileno()))
+        self.owner: object | None = None
+        """Who follows it; None when it may be taken over."""
+        self.ignored = False
+        """Its contents are no log text: read over."""
+        self.restart()
+
+    def restart(self) -> None:
+        """Reading begins anew: the file holds another text."""
+        self.print = EMPTY
+        self.cutter = Cutter(frames=True)
+        self._seen = (-1, -1)
+
+    def reopen(self, path: Path) -> bool:
+        """Opens the file again after `close`; False when `path` is another file by now, or holds another text."""
+        file = open(path, "rb", buffering=0)  # noqa: SIM115
+        if identity_of(os.fstat(file.fileno())) != self.identity or not self.print.fits(file.fileno()):
+            file.close()
+            return False
+        self._file = file
+        return True
+
+    def close(self) -> None:
+        """Lets go of the file; what was read stays known."""
+        self.owner = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    @property
+    def fd(self) -> int:
+        """Descriptor of the open file."""
+        assert self._file is not None  # noqa: S101
+        return self._file.fileno()
+
+    def changed_at_ns(self) -> int:
+        """When the file was last written to."""
+        return os.fstat(self.fd).st_mtime_ns
+
+    def quiet(self) -> bool:
+        """Whether the file has neither grown nor been written to since all of it was read."""
+        state = os.fstat(self.fd)
+        return (state.st_size, state.st_mtime_ns) == self._seen
+
+    def skip_history(self) -> None:
+        """Goes on to the last line that is there, counting the lines before it."""
+        at, lines, position = 0, 0, 0
+        while data := os.pread(self.fd, CHUNK, position):
+            lines += data.count(b"\n")
+            end = data.rfind(b"\n") + 1
+            at = position + end if end else at
+            position += len(data)
+        self.cutter = Cutter(offset=at, line=lines + 1, frames=True)
+        size = min(_TAIL, at)
+        self.print = Print(os.pread(self.fd, min(_HEAD, at), 0), os.pread(self.fd, size, at - size), at)
+
+    async def read(self) -> tuple[bytes, bool]:
+        """(the next bytes, whether the text has been replaced after them: truncated or rewritten)."""
+        assert self._file is not None  # noqa: S101
+        before = await asyncio.to_thread(os.fstat, self.fd)
+        file = wrap(self._file)
+        await file.seek(self.print.position)
+        data: bytes = await file.read(CHUNK)
+        return await asyncio.to_thread(self._checked, data, before)
+
+    def _checked(self, data: bytes, before: os.stat_result) -> tuple[bytes, bool]:
+        """Tells by looking after reading whether the text was replaced before, during or since."""
+        position = self.print.position
+        same = os.fstat(self.fd).st_size >= position + len(data) and self.print.fits(self.fd)
+        if not same and data and os.pread(self.fd, len(data), position) == data:
+            return b"", True  # these bytes are of the new text, which is read from its start
+        self._advance(data)
+        if len(data) < CHUNK:
+            self._seen = (before.st_size, before.st_mtime_ns)
+        return data, not same
+
+    def _advance(self, data: bytes) -> None:
+        old = self.print
+        if data:
+            head = old.head if len(old.head) == _HEAD else (old.head + data[:_HEAD])[:_HEAD]
+            self.print = Print(head, (old.tail + data[-_TAIL:])[-_TAIL:], old.position + len(data))
+
+    def cut(self, data: bytes) -> list[Block | Notice]:
+        """The blocks that `data` completes."""
+        return self.cutter.feed(data)

@@ -1,0 +1,97 @@
+"""Wakes a follower when something changed: by inotify where the kernel tells, by the clock elsewhere.
+
+Being woken only says "look": what changed is found by looking, so a lost event costs time, never a line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+
+_BACKSTOP_S = 1.0
+_MOST_FOLDERS = 2048
+_REMOTE = re.compile(r"nfs|cifs|smb|fuse|lustre|gpfs|beegfs|ceph|9p|afs|gluster|weka|virtiofs|panfs|orangefs")
+
+
+class Waker:
+    """Waits for changes below some folders."""
+
+    def __init__(self, poll_s: float, *, polling: bool | None = None) -> None:
+        """`polling` True never uses inotify; None decides by the file systems that the folders lie on."""
+        self.polling = bool(polling)
+        self.listing_changed = False
+        """Names appeared or vanished since this was last set to False."""
+        self._poll_s = poll_s
+        self._forced = polling
+        self._folders: frozenset[str] = frozenset()
+        self._event = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def wake(self) -> None:
+        """Ends the current or next wait."""
+        self._event.set()
+
+    async def wait(self) -> None:
+        """Returns when something may have changed; at the latest after the polling interval."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._poll_s if self.polling else max(self._poll_s, _BACKSTOP_S)):
+                await self._event.wait()
+        self._event.clear()
+
+    async def watch(self, folders: Collection[str]) -> None:
+        """Watches these folders from now on, not those below them."""
+        wanted = frozenset(folders)
+        if self._forced or wanted == self._folders:
+            return
+        self._folders = wanted
+        await self.close()
+        remote = self._forced is None and await asyncio.to_thread(_any_remote, wanted)
+        self.polling = not wanted or len(wanted) > _MOST_FOLDERS or remote
+        if not self.polling:
+            self._task = asyncio.create_task(self._watch(sorted(wanted)))
+
+    async def close(self) -> None:
+        """Stops watching."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _watch(self, folders: list[str]) -> None:
+        from watchfiles import Change, awatch
+
+        try:
+            async for changes in awatch(
+                *folders, watch_filter=None, debounce=50, step=10, recursive=False, ignore_permission_denied=True
+            ):
+                self.listing_changed = self.listing_changed or any(kind is not Change.modified for kind, _ in changes)
+                self._event.set()
+        except (OSError, RuntimeError):
+            # No watches left, or a folder has just vanished: the clock takes over until the folders change.
+            self.polling = True
+            self._event.set()
+
+
+def _any_remote(folders: Collection[str]) -> bool:
+    """Whether a folder lies on a file system that other machines write to: inotify would not tell."""
+    mounts = _mounts()
+    return any(_REMOTE.match(_type_of(folder, mounts)) for folder in folders)
+
+
+def _type_of(folder: str, mounts: list[tuple[str, str]]) -> str:
+    over = [(len(point), kind) for point, kind in mounts if Path(folder).is_relative_to(point)]
+    return max(over, default=(0, ""))[1]
+
+
+def _mounts() -> list[tuple[str, str]]:
+    """(mount point, file system type) of all mounts; none where the kernel does not say."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    split = [line.partition(" - ") for line in lines]
+    return [(before.split()[4].replace("\\040", " "), after.split()[0]) for before, _, after in split if after]

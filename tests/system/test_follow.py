@@ -1,0 +1,383 @@
+"""Logs that grow, rotate, shrink, vanish and move: every line that was written arrives, once, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from perfmon.errors import UsageError
+from perfmon.sources.blocks import Block, Notice
+from perfmon.sources.follow import follow
+
+PATIENCE_S = 10.0
+
+
+class Reader:
+    """Collects what `follow` gives."""
+
+    def __init__(self) -> None:
+        self.items: list[tuple[str, Block | Notice]] = []
+        self.arrived = asyncio.Event()
+
+    def lines(self, name: str | None = None) -> list[str]:
+        blocks = [item for log, item in self.items if isinstance(item, Block) and name in (None, log)]
+        return b"".join(block.data for block in blocks).decode().splitlines()
+
+    def told(self) -> list[str]:
+        return [item.kind for _, item in self.items if isinstance(item, Notice)]
+
+    async def until(self, met: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not met():
+                await self.arrived.wait()
+                self.arrived.clear()
+
+    async def has(self, lines: list[str]) -> None:
+        """Waits for as many lines, and a moment for lines too many."""
+        with suppress(TimeoutError):
+            await self.until(lambda: len(self.lines()) >= len(lines))
+        assert self.lines() == lines
+        await asyncio.sleep(0.12)
+        assert self.lines() == lines
+
+
+@asynccontextmanager
+async def following(*specs: str | Path, polling: bool = False, history: bool = True) -> AsyncIterator[Reader]:
+    reader = Reader()
+    items = follow([str(spec) for spec in specs], history=history, poll_s=0.05, polling=polling)
+
+    async def collect() -> None:
+        async for log, item in items:
+            reader.items.append((log.name, item))
+            reader.arrived.set()
+
+    task = asyncio.create_task(collect())
+    try:
+        yield reader
+    finally:
+        if task.done():
+            task.result()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await items.aclose()  # type: ignore[attr-defined]
+
+
+class Writer:
+    """Writes numbered lines and knows them all."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lines: list[str] = []
+
+    def write(self, count: int = 50, to: Path | None = None) -> None:
+        new = [f"line {len(self.lines) + number} of {self.path.name}" for number in range(count)]
+        self.lines += new
+        with (to or self.path).open("a") as file:
+            file.write("".join(f"{line}\n" for line in new))
+
+
+@pytest.fixture(params=[False, True], ids=["inotify", "polling"])
+def polling(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Writer:
+    writer = Writer(tmp_path / "a.log")
+    writer.write()
+    return writer
+
+
+async def test_a_log_grows(log: Writer, polling: bool) -> None:
+    async with following(log.path, polling=polling) as reader:
+        await reader.has(log.lines)
+        for _ in range(5):
+            log.write()
+            await reader.has(log.lines)
+    blocks = [item for _, item in reader.items if isinstance(item, Block)]
+    text = log.path.read_bytes()
+    for block in blocks:
+        assert text[block.offset :].startswith(block.data)
+        assert block.line == text.count(b"\n", 0, block.offset) + 1
+
+
+async def test_an_unfinished_line_waits_for_its_end(log: Writer, polling: bool) -> None:
+    async with following(log.path, polling=polling) as reader:
+        await reader.has(log.lines)
+        with log.path.open("ab", buffering=0) as file:
+            file.write(b"half a ")
+            await asyncio.sleep(0.15)
+            assert reader.lines() == log.lines
+            file.write(b"line\n")
+        await reader.has([*log.lines, "half a line"])
+
+
+async def test_frames_of_a_progress_bar_arrive_before_their_line_ends(log: Writer) -> None:
+    async with following(log.path) as reader:
+        with log.path.open("ab", buffering=0) as file:
+            file.write(b" 10%\r 20%\r 30%")
+        await reader.has([*log.lines, " 10%", " 20%"])
+
+
+async def test_renamed_the_rest_of_the_old_file_comes_before_the_new_one(log: Writer, polling: bool) -> None:
+    async with following(log.path, polling=polling) as reader:
+        await reader.has(log.lines)
+        for turn in range(3):
+            log.write(7)
+            old = log.path.with_name(f"a.log.{turn}")
+            os.rename(log.path, old)
+            log.write(3, to=old)
+            log.write()
+            await reader.has(log.lines)
+    assert reader.told().count("rotated") == 3
+
+
+async def test_line_numbers_begin_anew_after_a_rotation(log: Writer) -> None:
+    async with following(log.path) as reader:
+        await reader.has(log.lines)
+        os.rename(log.path, log.path.with_name("a.log.1"))
+        log.write()
+        await reader.has(log.lines)
+    last = reader.items[-1][1]
+    assert isinstance(last, Block)
+    assert (last.offset, last.line) == (0, 1)
+
+
+async def test_a_writer_that_keeps_the_renamed_file_open_loses_nothing(log: Writer, polling: bool) -> None:
+    async with following(log.path, polling=polling) as reader:
+        await reader.has(log.lines)
+        with log.path.open("a", buffering=1) as file:
+            os.rename(log.path, log.path.with_name("a.log.1"))
+            log.path.touch()
+            await asyncio.sleep(0.2)
+            file.write("late one\n")
+        await reader.has([*log.lines, "late one"])
+        with log.path.with_name("a.log.1").open("a") as file:
+            Writer(log.path).write(1)
+            await reader.has([*log.lines, "late one", "line 0 of a.log"])
+            file.write("even later\n")
+        await reader.has([*log.lines, "late one", "line 0 of a.log", "even later"])
+
+
+async def test_rotated_twice_between_two_looks(log: Writer) -> None:
+    async with following(log.path) as reader:
+        await reader.has(log.lines)
+        os.rename(log.path, log.path.with_name("a.log.1"))
+        log.write()
+        os.rename(log.path.with_name("a.log.1"), log.path.with_name("a.log.2"))
+        os.rename(log.path, log.path.with_name("a.log.1"))
+        log.write()
+        await reader.has(log.lines)
+
+
+async def test_copied_and_truncated(log: Writer, polling: bool) -> None:
+    async with following(log.path, polling=polling) as reader:
+        await reader.has(log.lines)
+        for turn in range(3):
+            log.write(9)
+            shutil.copyfile(log.path, log.path.with_name(f"a.log.{turn}"))
+            os.truncate(log.path, 0)
+            log.write(5)
+            await reader.has(log.lines)
+    assert reader.told().count("truncated") == 3
+
+
+async def test_rewritten_in_place_to_a_greater_size(log: Writer, polling: bool) -> None:
+    async with following(log.path, polling=polling) as reader:
+        await reader.has(log.lines)
+        os.truncate(log.path, 0)
+        log.write(500)
+        await reader.has(log.lines)
+    assert "truncated" in reader.told()
+
+
+async def test_truncated_under_a_writer_that_keeps_its_place(log: Writer) -> None:
+    with log.path.open("r+b", buffering=0) as file:
+        file.seek(0, os.SEEK_END)
+        async with following(log.path) as reader:
+            await reader.has(log.lines)
+            os.truncate(log.path, 0)
+            file.write(b"after the hole\n")
+            await reader.until(lambda: len(reader.lines()) > len(log.lines))
+            assert reader.lines()[-1].lstrip("\0") == "after the hole"
+
+
+async def test_deleted_and_created_again(log: Writer, polling: bool) -> None:
+    async with following(log.path, polling=polling) as reader:
+        await reader.has(log.lines)
+        for _ in range(3):
+            log.write(5)
+            log.path.unlink()
+            await reader.has(log.lines)
+            log.write()
+            await reader.has(log.lines)
+    assert reader.told().count("rotated") == 3
+
+
+async def test_a_link_is_pointed_elsewhere(tmp_path: Path, polling: bool) -> None:
+    first, second = Writer(tmp_path / "one"), Writer(tmp_path / "two")
+    link = tmp_path / "latest.log"
+    first.write()
+    link.symlink_to(first.path)
+    async with following(link, polling=polling) as reader:
+        await reader.has(first.lines)
+        second.write()
+        os.symlink(second.path, tmp_path / "new")
+        os.replace(tmp_path / "new", link)
+        await reader.has(first.lines + second.lines)
+        second.write()
+        await reader.has(first.lines + second.lines)
+
+
+async def test_a_linked_directory_is_pointed_elsewhere(tmp_path: Path, polling: bool) -> None:
+    for attempt in ("attempt_1", "attempt_2"):
+        (tmp_path / attempt).mkdir()
+    first, second = Writer(tmp_path / "attempt_1/train.log"), Writer(tmp_path / "attempt_2/train.log")
+    other = Writer(tmp_path / "attempt_2/other.log")
+    first.write()
+    (tmp_path / "latest").symlink_to("attempt_1")
+    async with following(tmp_path / "latest", polling=polling) as reader:
+        await reader.has(first.lines)
+        second.write()
+        (tmp_path / "new").symlink_to("attempt_2")
+        os.replace(tmp_path / "new", tmp_path / "latest")
+        await reader.has(first.lines + second.lines)
+        other.write()
+        await reader.has(first.lines + second.lines + other.lines)
+
+
+async def test_files_that_appear_later(tmp_path: Path, polling: bool) -> None:
+    (tmp_path / "logs").mkdir()
+    named, below, matched = (Writer(tmp_path / name) for name in ("named.log", "logs/deep/er/b.log", "x1.err"))
+    async with following(named.path, tmp_path / "logs", tmp_path / "x*.err", polling=polling) as reader:
+        await asyncio.sleep(0.1)
+        named.write()
+        await reader.has(named.lines)
+        below.path.parent.mkdir(parents=True)
+        below.write()
+        await reader.has(named.lines + below.lines)
+        matched.write()
+        await reader.has(named.lines + below.lines + matched.lines)
+    assert reader.told().count("appeared") == 3
+
+
+async def test_in_a_followed_directory_rotation_is_not_read_twice(tmp_path: Path, polling: bool) -> None:
+    log = Writer(tmp_path / "a.log")
+    log.write()
+    async with following(tmp_path, polling=polling) as reader:
+        await reader.has(log.lines)
+        for turn in range(3):
+            for older in range(turn, 0, -1):
+                os.rename(tmp_path / f"a.log.{older}", tmp_path / f"a.log.{older + 1}")
+            if turn % 2:
+                os.rename(log.path, tmp_path / "a.log.1")
+            else:
+                shutil.copyfile(log.path, tmp_path / "a.log.1")
+                os.truncate(log.path, 0)
+            log.write(20 + turn)
+            await reader.has(log.lines)
+        subprocess.run(["gzip", "-k", tmp_path / "a.log.1"], check=True)
+        log.write()
+        await reader.has(log.lines)
+
+
+async def test_without_history_only_new_lines_come_with_their_true_numbers(log: Writer) -> None:
+    with log.path.open("a") as file:
+        file.write("unfin")
+    async with following(log.path, history=False) as reader:
+        await asyncio.sleep(0.2)
+        with log.path.open("a") as file:
+            file.write("ished\nnew\n")
+        await reader.has(["unfinished", "new"])
+    first = reader.items[0][1]
+    assert isinstance(first, Block)
+    assert first.line == 51
+
+
+async def test_a_huge_line_is_capped_while_it_is_written(log: Writer) -> None:
+    async with following(log.path) as reader:
+        with log.path.open("ab") as file:
+            for _ in range(100):
+                file.write(b"x" * 100_000)
+            file.write(b"\nafter\n")
+        await reader.until(lambda: reader.lines()[-1:] == ["after"])
+    assert reader.told() == ["capped"]
+    assert len(reader.lines()[-2]) == 1 << 20
+
+
+async def test_compressed_logs_are_read_at_the_start(tmp_path: Path, log: Writer) -> None:
+    subprocess.run(["gzip", log.path], check=True)
+    async with following(tmp_path) as reader:
+        await reader.has(log.lines)
+
+
+async def test_a_named_pipe_is_followed_to_its_end(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    async with following(tmp_path / "pipe") as reader:
+        await asyncio.sleep(0.1)
+        with (tmp_path / "pipe").open("w") as file:
+            file.write("one\ntwo")
+        await reader.has(["one", "two"])
+
+
+@pytest.mark.parametrize("redirected", [False, True])
+def test_standard_input_is_followed_to_its_end(tmp_path: Path, log: Writer, redirected: bool) -> None:
+    program = (
+        "import asyncio, sys\nfrom perfmon.sources.follow import follow\n"
+        "async def main():\n"
+        "    async for _, item in follow('-'): sys.stdout.buffer.write(item.data)\n"
+        "asyncio.run(main())"
+    )
+    command = [sys.executable, "-c", program]
+    with log.path.open("rb") as file:
+        if redirected:
+            done = subprocess.run(command, stdin=file, stdout=subprocess.PIPE, check=True, timeout=PATIENCE_S)
+        else:
+            done = subprocess.run(command, input=file.read(), stdout=subprocess.PIPE, check=True, timeout=PATIENCE_S)
+    assert done.stdout == log.path.read_bytes()
+
+
+async def test_many_writers_rotations_and_truncations_at_once(tmp_path: Path, polling: bool) -> None:
+    logs = [Writer(tmp_path / f"rank{rank}.log") for rank in range(6)]
+    for log in logs:
+        log.write(40)
+    async with following(tmp_path / "*.log", polling=polling) as reader:
+        await reader.until(lambda: len(reader.lines()) == 240)
+        for turn in range(30):
+            for rank, log in enumerate(logs):
+                log.write(40)
+                if (turn + rank) % 7 == 3:
+                    os.rename(log.path, log.path.with_suffix(f".log.{turn}"))
+            await asyncio.sleep(0.01)
+        expected = sum(len(log.lines) for log in logs)
+        await reader.until(lambda: len(reader.lines()) >= expected)
+        await asyncio.sleep(0.2)
+    assert sorted(reader.lines()) == sorted(line for log in logs for line in log.lines)
+    for log in logs:
+        mine = [line for line in reader.lines() if line.endswith(f"of {log.path.name}")]
+        assert mine == log.lines
+
+
+async def test_a_wrong_spec_fails_before_anything_starts(log: Writer) -> None:
+    with pytest.raises(UsageError):
+        async with following(log.path, "ssh://host/x") as reader:
+            await asyncio.sleep(0.05)
+            assert reader.items == []
+
+
+async def test_cancelling_leaves_no_thread_and_no_file_open(log: Writer) -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    for delay in (0.0, 0.001, 0.01, 0.1):
+        async with following(log.path, log.path.parent):
+            await asyncio.sleep(delay)
+    await asyncio.sleep(0.3)
+    left = {os.path.realpath(f"/proc/self/fd/{fd}") for fd in set(os.listdir("/proc/self/fd")) - before}
+    assert str(log.path) not in left
