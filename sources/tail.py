@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 
+from perfmon.text import plain
+
 from .blocks import Block, Notice, NoticeKind
 from .files import LogFile
 from .kinds import HEAD, compression_in, is_binary
@@ -34,8 +36,9 @@ class Tail:
         self._clock = clock
         self._skip = not history
         self._new = new
-        self._since = clock()
         self._gone_at: float | None = None
+        self._left_ns: int | None = None
+        """When the file that last bore the name was written to last."""
         self._told = ""
         self._late: list[tuple[Stream, float]] = []
 
@@ -55,7 +58,7 @@ class Tail:
         # Looked at before the old file is read to its end: who writes to the new one has left the old one by then.
         state = await asyncio.to_thread(_state, self.log.path)
         if self.stream is None:
-            for item in await self._open(state):
+            async for item in self._open(state):
                 yield item
         if self.stream is None:
             return
@@ -72,28 +75,36 @@ class Tail:
         else:
             self._gone_at = None
 
-    async def _open(self, state: os.stat_result | None) -> list[Item]:
+    async def _open(self, state: os.stat_result | None) -> AsyncIterator[Item]:
         """Opens the file that bears the name now, unless it is read under another one."""
         path = self.log.path
         if state is None:
             self._new, self._skip = self._new or not self._told, False
-            return self._tell("gone", "not there yet: waiting for it")
+            for item in self._tell("gone", "not there yet: waiting for it"):
+                yield item
+            return
         try:
             known = await asyncio.to_thread(self._known.is_known, path)
-            self.stream = await asyncio.to_thread(self._known.claim, path, self)
-            if self.stream is None:
-                return []
-            if self._skip:
-                await asyncio.to_thread(self.stream.skip_history)
+            stream = await asyncio.to_thread(self._known.claim, path, self)
+            if stream is not None and self._skip:
+                await asyncio.to_thread(stream.skip_history)
         except FileNotFoundError:
-            return []
+            return
         except OSError as error:
-            return self._tell("lost", f"cannot be read ({error.strerror}): waiting until it can")
-        new, self._new, self._skip, self._gone_at, self._told = self._new, False, False, None, ""
-        return self._tell("appeared", "appeared: reading it", again=True) if new and not known else []
+            for item in self._tell("lost", f"cannot be read ({error.strerror}): waiting until it can"):
+                yield item
+            return
+        if stream is None:
+            return
+        new, self._new, self._skip, self._told = self._new, False, False, ""
+        for item in self._tell("appeared", "appeared: reading it", again=True) if new and not known else []:
+            yield item
+        async for item in self._begin(stream):
+            yield item
 
     async def _read(self, stream: Stream) -> AsyncIterator[Item]:
         """The next few chunks; at the end of the text `more` is False."""
+        self.more = False
         for _ in range(_TURN):
             begins = not stream.print.position
             data, replaced = await stream.read()
@@ -133,35 +144,51 @@ class Tail:
         if self._clock() - self._gone_at < LINGER_S:
             return []
         items = [self._item(block) for block in self.stream.cutter.finish()]
+        self._left_ns = self.stream.changed_at_ns()
         self._known.release(self.stream)
         self.stream, self._new = None, True
         return items
 
     async def _switch(self, old: Stream) -> AsyncIterator[Item]:
-        """Another file bears the name: the end of the old one, those that came between, then the new one."""
+        """Another file bears the name: the end of the old one first."""
+        changed_ns = await asyncio.to_thread(old.changed_at_ns)
+        try:
+            # Held open before older parts are looked for: whatever is renamed from now on is one or the other.
+            new = await asyncio.to_thread(self._known.claim, self.log.path, self)
+        except OSError:
+            return
         for block in old.cutter.finish():
             yield self._item(block)
-        changed = await asyncio.to_thread(old.changed_at_ns)
-        for part in await asyncio.to_thread(lambda: list(parts_since(self.log.path, changed, self._known.identities))):
-            async for item in self._read_missed(part):
-                yield item
-        for item in self._tell("rotated", "rotated: reading the new file", again=True):
-            yield item
         self._late.append((old, self._clock() + LINGER_S))
-        self.stream, self.more, self._gone_at = None, True, None
+        self.stream, self._gone_at, self._left_ns = None, None, changed_ns
+        if new is not None:
+            async for item in self._begin(new):
+                yield item
+
+    async def _begin(self, new: Stream) -> AsyncIterator[Item]:
+        """Reads `new` from now on; before it, what came and went since the last file."""
+        left_ns, self._left_ns = self._left_ns, None
+        if left_ns is not None:
+            known = self._known.identities
+            for part in await asyncio.to_thread(lambda: list(parts_since(self.log.path, left_ns, known))):
+                async for item in self._read_missed(part):
+                    yield item
+            for item in self._tell("rotated", "rotated: reading the new file", again=True):
+                yield item
+        self.stream, self._gone_at, self.more = new, None, True
 
     async def _read_missed(self, part: Path) -> AsyncIterator[Item]:
         """A log that was rotated away before it was ever looked at."""
         try:
-            if _state(self.log.path) == _state(part) or (stream := self._known.claim(part, self)) is None:
-                return
+            stream = await asyncio.to_thread(self._known.claim, part, self)
         except OSError:
             return
-        for item in self._tell("rotated", f"rotated twice: reading {part.name} first", again=True):
+        if stream is None:
+            return
+        for item in self._tell("rotated", f"rotated more than once: reading {plain(part.name)} first", again=True):
             yield item
         self.more = True
         while self.more:
-            self.more = False
             async for item in self._read(stream):
                 yield item
         for block in stream.cutter.finish():
