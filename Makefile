@@ -36,7 +36,7 @@ dist: $(READY)
 	$(BIN)/python -m build
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
 	  $(BIN)/python -m venv "$$folder" && "$$folder/bin/pip" install --quiet dist/*.whl && cd "$$folder" && \
-	  bin/perfmon --version && bin/perfmon rules list >/dev/null && echo "the wheel works"
+	  bin/perfmon --version && bin/perfmon rules list | grep -q frontend-queue && echo "the wheel works"
 
 clean:
 	rm -rf .venv build dist perfmon_tui.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
