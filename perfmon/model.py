@@ -60,7 +60,8 @@ Stamp = tuple[int, float]
 SAMPLE = 0
 """(SAMPLE, metric: str, value: float in the metric's unit, group: str)."""
 LEG = 1
-"""(LEG, trace: str, leg: str, fields: dict[str, float | str]): one of the five lines of a weight update."""
+"""As read from a line: (LEG, trace: str, leg: str, fields: dict[str, float | str]). In a record: (LEG, trace, joined)
+with the `Joined` of all legs of that trace that one block holds."""
 SPAN = 2
 """(SPAN, kind: str, duration_s: float, lead_s: float, key: str, fields): began lead_s before the line's time."""
 OPEN = 3
@@ -76,9 +77,27 @@ Observation = tuple[Any, ...]
 
 Fields = dict[str, float | str]
 
+Joined = list[Any]
+"""Legs of one weight update, by the J_ positions below; None for what no line told."""
+J_LEGS = 0
+"""Bit i is set when LEGS[i] was seen."""
+J_TIMES = 1
+"""Positions J_TIMES + i: monotonic seconds of LEGS[i]."""
+J_WALL, J_RPC, J_QUEUE, J_SERVER_RPC = 6, 7, 8, 9
+"""Milliseconds as the client told them, and the RPC as the server did."""
+J_OP, J_URL, J_PATH, J_SERVER_PATH = 10, 11, 12, 13
+J_SEND_STAMP, J_DONE_STAMP, J_SERVER_STAMP, J_SERVER_LAST_STAMP = 14, 15, 16, 17
+J_LINES = 18
+"""[(line, offset, text), ...]"""
+J_SIZE = 19
+
+HEAD, TAIL, SILENCE = -1, -2, -3
+"""Pattern indices of records that only say when a line was printed: the first dated line of a block, its last one, and
+the line that ends a silence, whose single observation is the (stamp, monotonic seconds) before it."""
+
 Record = tuple[int, int, int, Stamp | None, float | None, list[Observation], str]
-"""One recognised line: (pattern index, line number from 1, byte offset, stamp or None when the line has no clock of
-its own, monotonic `t=` seconds or None, observations, text without escape sequences)."""
+"""One recognised line: (pattern index, line number from 1, byte offset, stamp of the line or of the last dated one before
+it, monotonic `t=` seconds likewise, observations, text without escape sequences)."""
 
 LEGS = ("client.send", "server.recv", "rpc.start", "rpc.done", "client.done")
 """The legs of a weight update in the order in which they happen."""

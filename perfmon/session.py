@@ -9,21 +9,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfmon.rules.bands import load_bands
+from perfmon.rules.bands import Bands, load_bands
 from perfmon.rules.loader import load_signatures
 from perfmon.sources.blocks import Block, Notice
 from perfmon.sources.bulk import BulkScanner, OddLineError, splittable
 from perfmon.sources.files import STDIN, LogFile, discover
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.reading import read_logs
-from perfmon.sources.scan import Scanner
+from perfmon.sources.scan import Scanned, Scanner
 from perfmon.sources.timeline import SourceClock
 
 from .alignment import align
 from .config import Config
 from .diagnosis import Knowledge, diagnose
 from .errors import UsageError
-from .model import Record, TimeBase
+from .model import J_QUEUE, J_RPC, Joined, TimeBase
 from .moments import moment
 from .snapshot import Snapshot
 from .store import SourceState, Store
@@ -46,13 +46,27 @@ class Options:
     config: Config = Config()
 
 
+def calm_updates(bands: Bands) -> Callable[[Joined], bool]:
+    """Whether a weight update is good in every respect that its client tells: its lines are no evidence."""
+    queue, rpc = bands.get("queue_ms"), bands.get("rpc_ms")
+    if queue is None or rpc is None:
+        return lambda _: False
+    queue_good, rpc_good = queue.good, rpc.good
+
+    def calm(joined: Joined) -> bool:
+        queue_ms, rpc_ms = joined[J_QUEUE], joined[J_RPC]
+        return queue_ms is not None and rpc_ms is not None and queue_ms < queue_good and rpc_ms < rpc_good
+
+    return calm
+
+
 class Session:
     """A run under observation: feed it blocks of logs, ask it for snapshots."""
 
     def __init__(self, config: Config, scanner: Scanner | None = None) -> None:
         self.config = config
-        self.scanner = scanner or Scanner(load_packs(config.format_dirs))
         bands = load_bands(config.band_files)
+        self.scanner = scanner or Scanner(load_packs(config.format_dirs), calm_updates(bands))
         self.store = Store(config.memory_mb * _MB, bands.remarkable())
         self._bands = bands
         self._knowledge: Knowledge | None = None
@@ -78,25 +92,18 @@ class Session:
     def feed(self, state: SourceState, block: Block) -> None:
         """The next lines of a log."""
         scanned = self.scanner.scan(block.data, block.offset, max(block.line, 1))
-        self.take(state, scanned.records, scanned.lines, scanned.size, scanned.problems)
+        self.take(state, scanned)
 
-    def take(
-        self,
-        state: SourceState,
-        records: list[Record],
-        lines: int,
-        size: int,
-        problems: Sequence[tuple[int, str]],
-        line_base: int = 0,
-    ) -> None:
-        """The records of the next lines of a log; `line_base` is added to their line numbers."""
-        state.bytes += size
-        state.lines += lines
-        for line, problem in problems:
+    def take(self, state: SourceState, scanned: Scanned, line_base: int = 0) -> None:
+        """What the next lines of a log hold; `line_base` is added to their line numbers."""
+        state.bytes += scanned.size
+        state.lines += scanned.lines
+        state.patterns.update(scanned.recognised)
+        for line, problem in scanned.problems:
             state.skipped += 1
             if state.skipped <= _TOLD_PROBLEMS:
                 state.note(f"line {line + line_base}: {problem} cannot be meant: left out")
-        self._assembler.ingest(state, self._clocks[state.index], records, line_base)
+        self._assembler.ingest(state, self._clocks[state.index], scanned.records, line_base)
 
     def notice(self, state: SourceState, notice: Notice) -> None:
         """Something that was lost or odd in a log."""
@@ -207,8 +214,8 @@ class _Reader:
 
     def _read_bulk(self, bulk: BulkScanner, path: Path, state: SourceState) -> None:
         for piece in bulk.scan(path):
-            self._session.take(state, piece.records, piece.lines, piece.size, piece.problems, piece.line_base)
-            self._advance(piece.size)
+            self._session.take(state, piece.scanned, piece.line_base)
+            self._advance(piece.scanned.size)
 
     def _take(self, state: SourceState, item: Block | Notice) -> None:
         if isinstance(item, Notice):

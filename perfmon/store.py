@@ -94,22 +94,26 @@ class SourceState:
     """All its events come from the generic pack."""
     mtime: float | None = None
     ended: bool = False
+    clocked: bool = False
+    """Some line of it has a clock."""
+    tail: float | None = None
+    """Time of the last dated line, on the log's own axis."""
     last_line: tuple[int, str] = (0, "")
-    """Number and text of the last line that was looked at."""
+    """Its number and text."""
 
     @property
     def clockless(self) -> bool:
         """No line of it has a clock."""
-        return self.kind is None and not self.monotonic
+        return not self.clocked
 
     def note(self, text: str) -> None:
         """Remembers something odd, the first few of its kind."""
         if len(self.notes) < _MAX_NOTES and text not in self.notes:
             self.notes.append(text)
 
-    def quiet(self, start: float, end: float) -> None:
-        """A stretch without a dated line, after the line looked at last."""
-        self.gaps.append(Gap(start, end, *self.last_line))
+    def quiet(self, start: float, end: float, line: tuple[int, str]) -> None:
+        """A stretch without a dated line, after `line` (number, text)."""
+        self.gaps.append(Gap(start, end, *line))
         if len(self.gaps) > _MAX_GAPS:
             self.gaps = sorted(sorted(self.gaps, key=lambda gap: gap.start - gap.end)[: _MAX_GAPS // 2], key=_start)
 

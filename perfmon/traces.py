@@ -12,31 +12,38 @@ from typing import Protocol
 
 from .model import (
     CLOSE,
+    HEAD,
+    J_DONE_STAMP,
+    J_LEGS,
+    J_LINES,
+    J_QUEUE,
+    J_SEND_STAMP,
+    J_SERVER_LAST_STAMP,
+    J_SERVER_STAMP,
+    J_TIMES,
+    J_WALL,
     LEG,
     LEGS,
     MARK,
     OPEN,
     SAMPLE,
+    SILENCE,
     SPAN,
     STEP,
     Fields,
+    Joined,
     Observation,
     Record,
     Ref,
     Span,
+    Stamp,
     Update,
 )
 from .store import SourceState, Store
 
-_BIT = {leg: 1 << at for at, leg in enumerate(LEGS)}
-_TIME_FIELD = {
-    "client.send": "send_t",
-    "server.recv": "recv_t",
-    "rpc.start": "rpc_start_t",
-    "rpc.done": "rpc_done_t",
-    "client.done": "done_t",
-}
-_CLIENT_LEGS = _BIT["client.send"] | _BIT["client.done"]
+_SEND, _DONE = 1 << LEGS.index("client.send"), 1 << LEGS.index("client.done")
+_CLIENT_LEGS = _SEND | _DONE
+_SERVER_LEGS = 0b11111 & ~_CLIENT_LEGS
 _OPERATIONS = ("update_weights", "reload_weights")
 _OPEN_LIMIT = 10_000
 _TRACE_LIMIT = 100_000
@@ -50,16 +57,17 @@ class Clock(Protocol):
     rebased: float | None
     stepped_back: int
 
-    @property
-    def mono_to_wall(self) -> float | None:
-        """Seconds to add to a `t=` to get the log's axis."""
+    mono_to_wall: float | None
 
     @property
     def monotonic(self) -> bool:
         """The axis is a monotonic clock."""
 
-    def resolve(self, stamp: tuple[int, float] | None, mono: float | None) -> float | None:
+    def resolve(self, stamp: Stamp | None, mono: float | None) -> float | None:
         """Seconds on the log's axis, None before any clock was seen."""
+
+    def at(self, stamp: Stamp | None, mono: float | None) -> float | None:
+        """The same for a line that stands before the last one."""
 
 
 class Assembler:
@@ -71,8 +79,7 @@ class Assembler:
         self._reused: dict[str, list[Update]] = {}
         self._open: dict[tuple[int, str, str], Span] = {}
         self._seq = 0
-        self._handlers: dict[int, Callable[[SourceState, float, Ref, float | None, Observation, str], None]] = {
-            LEG: self._leg,
+        self._handlers: dict[int, Callable[[SourceState, float, Ref, Observation, str], None]] = {
             SPAN: self._span,
             OPEN: self._opened,
             CLOSE: self._closed,
@@ -82,38 +89,59 @@ class Assembler:
 
     def ingest(self, state: SourceState, clock: Clock, records: Sequence[Record], line_base: int = 0) -> None:
         """Adds the records of one block, which follow those of the blocks before it; `line_base` is added to lines."""
-        sample, handlers, patterns, source = self.store.sample, self._handlers, state.patterns, state.index
-        before = state.last_line
+        sample, handlers, source = self.store.sample, self._handlers, state.index
         for pattern, line, offset, stamp, mono, observations, text in records:
-            line += line_base  # noqa: PLW2901 - numbers of a range count from its first line
+            if observations and observations[0][0] == LEG:
+                self._legs(state, clock, observations[0][1], observations[0][2], line_base)
+                continue
             time = clock.resolve(stamp, mono)
             if clock.rebased is not None:
                 self._rebase(state, clock)
-            if time is None:
-                time = state.pseudo
-            elif state.last is None:
-                state.first = state.last = time
-            elif time > state.last:
-                if time - state.last >= QUIET_FROM_S:
-                    state.last_line = before
-                    state.quiet(state.last, time)
-                state.last = time
-            before = line, text
+            time = state.pseudo if time is None else self._seen(state, time)
+            line += line_base  # noqa: PLW2901 - numbers of a range count from its first line
             if pattern < 0:
+                self._heard(state, clock, pattern, time, (line, text), observations)
                 continue
-            patterns[pattern] += 1
             for observation in observations:
                 if observation[0] == SAMPLE:
                     sample(observation[1], observation[3], time, observation[2], source, line, offset, text)
                 else:
-                    handlers[observation[0]](state, time, Ref(source, line, offset), mono, observation, text)
-        state.last_line = before
+                    handlers[observation[0]](state, time, Ref(source, line, offset), observation, text)
         state.kind, state.monotonic = clock.kind, clock.monotonic
         state.mono_to_wall, state.stepped_back = clock.mono_to_wall, clock.stepped_back
         self.store.version += 1
         self.store.settle()
         if len(self._open) > _OPEN_LIMIT:
             self._open = dict(list(self._open.items())[-_OPEN_LIMIT // 2 :])
+
+    def _seen(self, state: SourceState, time: float) -> float:
+        """Widens what is observed of a log; its first clock also dates what was told before in order only."""
+        if state.last is None:
+            state.first = state.last = time
+            state.clocked = True
+            if state.pseudo:
+                self.store.shift(state.index, time - state.pseudo)
+                state.first = time - state.pseudo
+        elif time > state.last:
+            state.last = time
+        elif state.first is not None and time < state.first:
+            state.first = time
+        return time
+
+    @staticmethod
+    def _heard(
+        state: SourceState, clock: Clock, kind: int, time: float, line: tuple[int, str], told: Sequence[Observation]
+    ) -> None:
+        """A line that only says when it was printed: the first or last dated one of a block, or the end of a silence."""
+        if kind == SILENCE:
+            before = clock.at(*told[0])
+            if before is not None and time - before >= QUIET_FROM_S:
+                state.quiet(before, time, line)
+        elif kind == HEAD:
+            if state.tail is not None and time - state.tail >= QUIET_FROM_S:
+                state.quiet(state.tail, time, state.last_line)
+        else:
+            state.tail, state.last_line = time, line
 
     def _rebase(self, state: SourceState, clock: Clock) -> None:
         seconds = clock.rebased or 0.0
@@ -128,34 +156,45 @@ class Assembler:
         return self._seq
 
     # --- weight updates ---------------------------------------------------------------------------------------
-    def _leg(self, state: SourceState, time: float, ref: Ref, mono: float | None, told: Observation, text: str) -> None:
-        _, trace, leg, fields = told
-        bit = _BIT[leg]
+    def _legs(self, state: SourceState, clock: Clock, trace: str, joined: Joined, line_base: int) -> None:
+        """Adds the legs of one trace that one block holds; of a leg that is told twice the first one counts."""
+        update = self._use_of(trace, joined, state)
+        fresh = joined[J_LEGS] & ~update.legs
+        if not fresh:
+            return
+        if fresh & _CLIENT_LEGS and update.client is None:
+            update.client = update.source = state.index
+            if update.server is not None and update.server != state.index:
+                update.start = update.end = None
+        if fresh & _SERVER_LEGS and update.server is None:
+            update.server = state.index
+        update.legs |= fresh
+        self._durations(update, joined, fresh)
+        self._place(update, state, clock, joined, fresh)
+        source = state.index
+        update.refs += [(Ref(source, line + line_base, offset), text) for line, offset, text in joined[J_LINES]]
+        if update.legs & _DONE and not self._notable(update):
+            update.refs = [(update.refs[-1][0], "")]
+
+    def _use_of(self, trace: str, joined: Joined, state: SourceState) -> Update:
+        """The update that legs belong to; other values of a leg that it has already mean that its id is used again."""
         update = self._updates.get(trace)
         if update is None:
-            update = self._new_update(trace, state)
-        elif trace in self._reused and not bit & _CLIENT_LEGS:
-            update = next((use for use in self._reused[trace] if not use.legs & bit), update)
-        if update.legs & bit:
-            if not self._again(update, leg, mono, fields):
-                return
+            return self._new_update(trace, state)
+        common = joined[J_LEGS] & update.legs
+        if not common:
+            return update
+        if not joined[J_LEGS] & _CLIENT_LEGS:
+            uses = self._reused.get(trace, [update])
+            return next((use for use in uses if not use.legs & joined[J_LEGS]), update)
+        again = (common & _SEND and joined[J_TIMES] != update.send_t) or (
+            common & _DONE and (joined[J_WALL], joined[J_QUEUE]) != (update.wall_ms, update.queue_ms)
+        )
+        if again:
             self._reused.setdefault(trace, [update])
             update = self._new_update(trace, state)
             self._reused[trace].append(update)
-        update.legs |= bit
-        setattr(update, _TIME_FIELD[leg], mono)
-        if bit & _CLIENT_LEGS:
-            if update.client is None:
-                update.client = update.source = state.index
-                if update.server is not None and update.server != state.index:
-                    update.start = update.end = None
-        elif update.server is None:
-            update.server = state.index
-        self._place(update, state, leg, time, fields)
-        if not (update.legs & _BIT["client.done"]) or self._notable(update):
-            update.refs.append((ref, text))
-        elif leg == "client.done":
-            update.refs = [(ref, "")]
+        return update
 
     def _new_update(self, trace: str, state: SourceState) -> Update:
         update = Update(kind="weight-update", key=trace, seq=self._next(), source=state.index)
@@ -168,46 +207,59 @@ class Assembler:
         return update
 
     @staticmethod
-    def _again(update: Update, leg: str, mono: float | None, fields: Fields) -> bool:
-        """A leg that was seen already belongs to a second use of the trace id, not to a line printed twice."""
-        if leg == "client.send":
-            return mono != update.send_t
-        if leg == "client.done":
-            return fields.get("wall_ms") != update.wall_ms or fields.get("queue_ms") != update.queue_ms
-        return False
-
-    def _place(self, update: Update, state: SourceState, leg: str, time: float, fields: Fields) -> None:
-        """Takes over what a leg says and puts the update on its client's axis (on the server's while it is alone)."""
-        for name in ("wall_ms", "rpc_ms", "queue_ms"):
-            value = fields.get(name)
-            if isinstance(value, float) and (leg == "client.done" or getattr(update, name) is None):
-                setattr(update, name, value)
-        operation = fields.get("op") or str(fields.get("path", "")).rpartition("/")[2]
-        if operation in _OPERATIONS:
-            update.op = str(operation)
-        if "url" in fields:
-            update.fields["url"] = fields["url"]
-        if leg == "client.send" and "path" in fields:
-            update.fields["path"] = fields["path"]
+    def _durations(update: Update, joined: Joined, fresh: int) -> None:
+        """Takes over what the legs say; what the client says of itself goes before what the server says."""
+        _, send, recv, rpc_start, rpc_done, done, wall, rpc, queue, server_rpc, op, url, path, server_path = joined[:14]
+        if fresh & _SEND:
+            update.send_t = send
+        if fresh & _SERVER_LEGS:
+            update.recv_t = recv if recv is not None else update.recv_t
+            update.rpc_start_t = rpc_start if rpc_start is not None else update.rpc_start_t
+            update.rpc_done_t = rpc_done if rpc_done is not None else update.rpc_done_t
+            if update.rpc_ms is None:
+                update.rpc_ms = server_rpc
+        if fresh & _DONE:
+            update.done_t, update.wall_ms, update.queue_ms = done, wall, queue
+            update.rpc_ms = rpc if rpc is not None else update.rpc_ms
+        for name in (op, server_path, path):
+            if name is not None and (operation := name.rpartition("/")[2]) in _OPERATIONS:
+                update.op = operation
+        if url is not None:
+            update.fields["url"] = url
+        if path is not None:
+            update.fields["path"] = path
         if update.rpc_ms is None and update.rpc_done_t is not None and update.rpc_start_t is not None:
             update.rpc_ms = max(0.0, (update.rpc_done_t - update.rpc_start_t) * 1000.0)
         if update.queue_ms is None and update.wall_ms is not None and update.rpc_ms is not None:
             update.queue_ms = max(0.0, update.wall_ms - update.rpc_ms)
+
+    def _place(self, update: Update, state: SourceState, clock: Clock, joined: Joined, fresh: int) -> None:
+        """Puts an update on its client's axis, on the server's while it is alone there."""
         wall_s = None if update.wall_ms is None else update.wall_ms / 1000.0
-        if leg == "client.send":
-            update.start = time
-            update.end = None if wall_s is None else time + wall_s
-        elif leg == "client.done":
-            if update.start is None or not update.legs & _BIT["client.send"]:
-                update.start = time if wall_s is None else time - (0.0 if state.clockless else wall_s)
-            update.end = time if wall_s is None else update.start + wall_s
-        elif update.client is None:
-            update.start = time if update.start is None else min(update.start, time)
-            update.end = time if update.end is None else max(update.end, time)
+        if fresh & _SERVER_LEGS:
+            first = self._leg_time(state, clock, joined[J_SERVER_STAMP], _known(joined[2:5]))
+            last = self._leg_time(state, clock, joined[J_SERVER_LAST_STAMP], _known(joined[4:1:-1]))
+            if update.client is None:
+                update.start = first if update.start is None else min(update.start, first)
+                update.end = last if update.end is None else max(update.end, last)
+        if fresh & _SEND:
+            update.start = self._leg_time(state, clock, joined[J_SEND_STAMP], joined[J_TIMES])
+            update.end = None if wall_s is None else update.start + wall_s
+        if fresh & _DONE:
+            done = self._leg_time(state, clock, joined[J_DONE_STAMP], joined[J_TIMES + 4])
+            if update.start is None or not update.legs & _SEND:
+                update.start = done if wall_s is None or state.clockless else done - wall_s
+            update.end = done if wall_s is None else update.start + wall_s
         if update.start is not None and update.end is not None:
             update.duration_s = update.end - update.start
             if state.clockless:
                 state.pseudo = max(state.pseudo, update.end)
+
+    def _leg_time(self, state: SourceState, clock: Clock, stamp: Stamp | None, mono: float | None) -> float:
+        time = clock.at(stamp, mono)
+        if clock.rebased is not None:
+            self._rebase(state, clock)
+        return state.pseudo if time is None else self._seen(state, time)
 
     def _notable(self, update: Update) -> bool:
         remarkable = self.store.remarkable
@@ -220,7 +272,7 @@ class Assembler:
         )
 
     # --- other spans ------------------------------------------------------------------------------------------
-    def _span(self, state: SourceState, time: float, ref: Ref, _mono: float | None, told: Observation, text: str) -> None:
+    def _span(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
         _, kind, duration, lead, key, fields = told
         start = time if state.clockless else time - lead
         self._add(Span(kind, key, self._next(), state.index, start, start + duration, duration, fields, [(ref, text)]))
@@ -232,13 +284,13 @@ class Assembler:
             span.refs = [(ref, "") for ref, _ in span.refs]
         self.store.span(span)
 
-    def _opened(self, state: SourceState, time: float, ref: Ref, _mono: float | None, told: Observation, text: str) -> None:
+    def _opened(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
         _, kind, key, fields = told
         slot = (state.index, kind, key)
         if slot not in self._open:
             self._open[slot] = Span(kind, key, self._next(), state.index, time, None, None, fields, [(ref, text)])
 
-    def _closed(self, state: SourceState, time: float, ref: Ref, _mono: float | None, told: Observation, text: str) -> None:
+    def _closed(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
         _, kind, key, fields = told
         span = self._open.pop((state.index, kind, key), None) or self._open.pop((state.index, kind, ""), None)
         if span is None and not key:
@@ -272,14 +324,18 @@ class Assembler:
         span.key = span.key or key
         span.fields = {**span.fields, **fields}
 
-    def _step(self, state: SourceState, time: float, ref: Ref, _mono: float | None, told: Observation, text: str) -> None:
+    def _step(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
         self.store.step(told[1], time, told[2], ref.source, ref.line, ref.offset, text)
         if told[1]:
             state.components.add(told[1])
 
-    def _mark(self, _state: SourceState, time: float, ref: Ref, _mono: float | None, told: Observation, text: str) -> None:
+    def _mark(self, _state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
         self.store.mark(told[1], told[3], time, told[2], ref.source, ref.line, ref.offset, text)
 
     def open_spans(self) -> list[Span]:
         """What has begun and has not ended: the caller decides whether it still goes on."""
         return list(self._open.values())
+
+
+def _known(times: Sequence[float | None]) -> float | None:
+    return next((time for time in times if time is not None), None)

@@ -18,12 +18,10 @@ from itertools import islice
 from multiprocessing.context import BaseContext
 from pathlib import Path
 
-from perfmon.model import Record, Stamp
-
 from .blocks import MAX_LINE
 from .formats.schema import Pack
 from .kinds import HEAD, bundle_in, compression_in, is_binary, utf16_in
-from .scan import Scanner
+from .scan import Scanned, Scanner
 
 RANGE = 1 << 25
 """Bytes a task: small enough for a progress bar and for little memory, large enough to cost nothing."""
@@ -38,11 +36,7 @@ _scanner: Scanner | None = None
 class Piece:
     """What a block of one range holds; line numbers count from the range's first line, which is 0."""
 
-    records: list[Record]
-    lines: int
-    size: int
-    tail: Stamp | None
-    problems: list[tuple[int, str]]
+    scanned: Scanned
     line_base: int
     """What to add to the line numbers."""
 
@@ -76,7 +70,7 @@ def _start(packs: Sequence[Pack]) -> None:
 
 
 def _scan_range(path: str, start: int, end: int) -> bytes:
-    """Marshalled (records, lines, size, tail, problems) of the lines that begin in start..end, block by block."""
+    """Marshalled (records, lines, size, recognised, problems) of the lines that begin in start..end, block by block."""
     scanner = _scanner
     if scanner is None:
         raise RuntimeError("worker was not started")
@@ -104,15 +98,10 @@ def _scan_range(path: str, start: int, end: int) -> bytes:
             if not data:
                 break  # the end of the file
             scanned = scanner.scan(data, position, line)
-            blocks.append((scanned.records, scanned.lines, len(data), scanned.tail, scanned.problems))
+            blocks.append((scanned.records, scanned.lines, len(data), scanned.recognised, scanned.problems))
             position += len(data)
             line += scanned.lines
     return marshal.dumps(blocks)
-
-
-def _piece(block: tuple[list[Record], int, int, Stamp | None, list[tuple[int, str]]], base: int) -> Piece:
-    records, lines, size, tail, problems = block
-    return Piece(records, lines, size, tail, problems, base)
 
 
 def _line_start(descriptor: int, start: int) -> int:
@@ -158,8 +147,9 @@ class BulkScanner:
             futures.extend(self._submit(path, start, size) for start in islice(starts, 1))
             begin = base
             for block in marshal.loads(blocks):  # noqa: S302 - written by our own worker a moment ago
-                yield (piece := _piece(block, begin))
-                base += piece.lines
+                scanned = Scanned(*block)
+                base += scanned.lines
+                yield Piece(scanned, begin)
 
     def _submit(self, path: Path, start: int, size: int) -> Future[bytes]:
         return self._pool.submit(_scan_range, str(path), start, min(size, start + RANGE))

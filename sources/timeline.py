@@ -11,7 +11,6 @@ from perfmon.model import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
 _DAY = 86400.0
 _LEAP_YEAR = 366 * _DAY
 _LEAP_DAY = 59 * _DAY
-_COARSE_S = 1.0
 _STEPPED_S = 60.0
 
 
@@ -26,95 +25,97 @@ class SourceClock:
         """Seconds to add to times given out before the first stamp, once it came (they were monotonic)."""
         self.stepped_back = 0
         """How often the clock of the lines went back by more than a minute."""
+        self.mono_to_wall: float | None = None
+        """Seconds to add to a `t=` to get this log's axis, where both were seen.
+
+        A header's clock has seconds and is never later than the moment it was printed, so the largest difference seen
+        is the nearest to the true one.
+        """
         self._added = 0.0
         self._wall: float | None = None
         self._stamp: Stamp | None = None
-        self._mono_to_wall: float | None = None
 
     def resolve(self, stamp: Stamp | None, mono: float | None) -> float | None:
         """Seconds on this log's axis; a line without any clock has the time of the line before it."""
-        if stamp is not None and stamp != self._stamp:
-            self._read(stamp)
-        wall = self._wall
-        if mono is not None:
-            time = self._finer(wall, mono)
-        elif wall is None or (stamp is None and self.last is not None):
+        if stamp is not None:
+            if stamp != self._stamp:
+                self._read(stamp)
+            self.last = self._wall
+        elif mono is not None:
+            if self._wall is None:
+                self.last = mono
+            elif self.mono_to_wall is not None:
+                self.last = mono + self.mono_to_wall
+        return self.last
+
+    def at(self, stamp: Stamp | None, mono: float | None) -> float | None:
+        """The same for a line that may stand before the last one: nothing is remembered but how the clocks lie."""
+        if stamp is None or self._wall is None:
+            return self.resolve(stamp, mono)
+        kind, seconds = stamp
+        wall = self._placed(kind, seconds)
+        if wall is None:
             return self.last
-        else:
-            time = wall
-        last = self.last
-        if last is not None and last > time >= last - _COARSE_S:
-            return last
-        self.last = time
-        return time
+        if mono is not None:
+            self._pair(wall - mono)
+        return wall
+
+    def _pair(self, offset: float) -> None:
+        known = self.mono_to_wall
+        if known is None or offset > known or offset < known - _STEPPED_S:
+            self.mono_to_wall = offset
 
     def _read(self, stamp: Stamp) -> None:
         kind, seconds = stamp
         if self.kind is None:
             self.kind = kind
-            if self._wall is None and self.last is not None:
+            if self.last is not None:
                 self.rebased = seconds - self.last
                 self.last = None
-        elif kind != self.kind:
-            converted = self._converted(kind, seconds)
-            if converted is None:
+            wall: float | None = seconds
+        else:
+            wall = self._placed(kind, seconds)
+            if wall is None:
                 return
-            seconds = converted
+            wall = self._advanced(wall)
         self._stamp = stamp
-        wall = self._unrolled(seconds) if self.kind in (DAYTIME, YEARLESS) and kind == self.kind else seconds
-        if self._wall is not None and wall < self._wall - _STEPPED_S:
+        if self._wall is not None and wall is not None and wall < self._wall - _STEPPED_S:
             self.stepped_back += 1
         self._wall = wall
 
-    def _converted(self, kind: int, seconds: float) -> float | None:
-        """A stamp of another kind than the log's first, on the log's axis; None when it cannot be placed."""
+    def _placed(self, kind: int, seconds: float) -> float | None:
+        """A stamp on the log's axis, near the last one; None when it cannot be placed."""
+        near = self._wall if self._wall is not None else 0.0
+        if kind == self.kind:
+            if kind not in (DAYTIME, YEARLESS):
+                return seconds
+            period = _DAY if kind == DAYTIME else _LEAP_YEAR
+            time = seconds + self._added
+            if time < near - period / 2:
+                return time + period
+            return time - period if time > near + period / 2 and self._added >= period else time
         if self.kind in (EPOCH, LOCAL) and kind in (EPOCH, LOCAL):
             return seconds
-        if self._wall is None:
-            return None
         if kind == DAYTIME:
-            day = self._wall - self._wall % _DAY
-            return min((day + shift + seconds for shift in (-_DAY, 0.0, _DAY)), key=lambda t: abs(t - (self._wall or 0)))
+            day = near - near % _DAY
+            return min((day + shift + seconds for shift in (-_DAY, 0.0, _DAY)), key=lambda time: abs(time - near))
         return None
 
-    def _unrolled(self, seconds: float) -> float:
-        """Adds the midnights, or the New Years, that passed since the first line."""
+    def _advanced(self, wall: float) -> float:
+        """Remembers the midnights, or New Years, that passed; a year without a 29 February skips it."""
+        if self.kind not in (DAYTIME, YEARLESS) or self._wall is None:
+            return wall
         period = _DAY if self.kind == DAYTIME else _LEAP_YEAR
-        time = seconds + self._added
-        if self._wall is None:
-            return time
-        if time < self._wall - period / 2:
-            self._added += period
-            time += period
-        elif time > self._wall + period / 2 and self._added >= period:
-            return time - period
-        if self.kind == YEARLESS and self._skipped_leap_day(time):
+        if self.kind == YEARLESS and self._skipped_leap_day(wall):
             self._added -= _DAY
-            time -= _DAY
-        return time
+            wall -= _DAY
+        if wall >= self._added + period:
+            self._added += period
+        return wall
 
     def _skipped_leap_day(self, time: float) -> bool:
-        before = (self._wall or 0.0) % _LEAP_YEAR
-        return before < _LEAP_DAY and time % _LEAP_YEAR >= _LEAP_DAY + _DAY
-
-    def _finer(self, wall: float | None, mono: float) -> float:
-        """The time of a line with `t=`: header clocks have seconds, `t=` microseconds.
-
-        A header is never later than the moment it was printed, so the largest difference seen so far is the nearest
-        to the true one.
-        """
-        if wall is None:
-            return mono
-        offset = wall - mono
-        known = self._mono_to_wall
-        if known is None or offset > known or offset < known - _STEPPED_S:
-            self._mono_to_wall = known = offset
-        return mono + known
-
-    @property
-    def mono_to_wall(self) -> float | None:
-        """Seconds to add to a `t=` to get this log's axis, where both were seen."""
-        return self._mono_to_wall
+        before = ((self._wall or 0.0) - self._added) % _LEAP_YEAR
+        return before < _LEAP_DAY and (time - self._added) % _LEAP_YEAR >= _LEAP_DAY + _DAY
 
     @property
     def monotonic(self) -> bool:

@@ -40,7 +40,7 @@ def test_trace_lines_of_every_scenario_are_recognised(tmp_path: Path, scenario: 
         data = path.read_bytes()
         scanned = scanner.scan(data)
         told = sum(data.count(tag) for tag in (b"[weights][", b"[ckpt]", b"[gen]", b"[rollout]"))
-        assert sum(record[0] >= 0 for record in scanned.records) == told
+        assert sum(scanned.recognised.values()) == told
         assert not scanned.problems
 
 
