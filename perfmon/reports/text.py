@@ -21,6 +21,7 @@ from .wording import (
     verdict_line,
 )
 
+_LEAST_SHARE = 0.0005
 _SHOWN_EVIDENCE = 3
 _SHOWN_FINDINGS = 12
 _SHOWN_METRICS = 30
@@ -38,8 +39,8 @@ def render(snapshot: Snapshot) -> str:
         _ledger(snapshot),
         _findings(snapshot, folder),
         _metrics(snapshot),
-        _list("Not observed", snapshot.unseen),
         _list("Read with care", [*loss_notes(snapshot.run.sources, folder), *clock_notes(snapshot, folder)]),
+        _list("Not observed", snapshot.unseen if any(source.events for source in snapshot.run.sources) else ()),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
@@ -59,7 +60,7 @@ def _chain(verdict: Verdict) -> list[str]:
 
 
 def _ledger(snapshot: Snapshot) -> list[str]:
-    shown = [entry for entry in snapshot.ledger if entry.share > 0 or entry.lost_s > 0]
+    shown = [entry for entry in snapshot.ledger if entry.share >= _LEAST_SHARE]
     if not shown:
         return []
     longest = max(entry.share for entry in shown)
@@ -88,7 +89,7 @@ def _findings(snapshot: Snapshot, folder: str) -> list[str]:
 def _finding(finding: Finding, verdict: Verdict | None, folder: str) -> list[str]:
     identity = fields_text(finding.identity)
     lines = layout.wrap(f"{finding.signature} {identity}", "    ", f"  {finding.severity.value}  ")
-    if verdict is None or verdict.sentence != finding.sentence:
+    if verdict is None or finding.sentence.rstrip(".") not in verdict.sentence:
         lines += layout.wrap(finding.sentence, "    ")
     lines += layout.wrap(finding_line(finding), "    ")
     if finding.explained_by:

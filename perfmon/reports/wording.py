@@ -120,7 +120,7 @@ def limits_text(metric: MetricStats) -> tuple[str, str, str]:
 def loss_notes(sources: Iterable[SourceInfo], folder: str = "") -> list[str]:
     """What was lost or odd, one line a source and note; names are told without `folder`."""
     return [
-        f"{one_line(source.spec.removeprefix(folder), 200)}: {one_line(note)}"
+        f"{one_line(source.spec.removeprefix(folder), 200)}: {one_line(note.removeprefix(f'{source.spec}: '))}"
         for source in sources
         for note in source.notes
     ]
