@@ -176,7 +176,8 @@ def _example(examples: Iterable[Example]) -> str:
     firing = next((example for example in examples if example.fires), None)
     if firing is None:
         return ""
-    lines = firing.log.strip().splitlines()
+    many = len(firing.logs) > 1
+    lines = [line for name, log in firing.logs.items() for line in ([f"# {name}"] * many + log.strip().splitlines())]
     shown = lines if len(lines) <= _EXAMPLE_LINES else [*lines[: _EXAMPLE_LINES - 1], "…"]
     return f"For example ({cell(firing.name)}):\n\n{block(shown)}"
 

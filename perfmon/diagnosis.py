@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 from perfmon.rules.bands import DEFAULT_ASYNC_LEVEL, Bands
 from perfmon.rules.conditions.base import Level
-from perfmon.rules.engine import Found, find
+from perfmon.rules.engine import find
+from perfmon.rules.found import Found, Occurrence, share_critical
 from perfmon.rules.schema import Signature
 from perfmon.rules.sentences import fill
-from perfmon.rules.view import UPDATE, View, usual_gap
+from perfmon.rules.silence import usual_gap
+from perfmon.rules.view import UPDATE, View
+from perfmon.rules.wording import counted, format_share
 
 from . import __version__
 from .alignment import Alignment, align
@@ -27,7 +30,7 @@ from .snapshot import (
     Snapshot,
     Verdict,
 )
-from .stats import percentile
+from .stats import median
 from .store import Store
 from .text import evidence_text
 from .units import format_seconds
@@ -36,6 +39,8 @@ VERDICT_SHARE = 0.02
 QUALITY_SHARE = 0.20
 _DARK_S = 60.0
 _EVIDENCE = 8
+_RISE = 1.0
+"""Steps of staleness between the last two thirds of a run that are no accident."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +108,22 @@ def _view(
 
 
 def _async_level(view: View, knowledge: Knowledge) -> float:
-    """The configured level, else the usual ceiling of the staleness that the run shows, but not below the default."""
+    """The configured level, else the level that the run keeps to, but not below the default.
+
+    A run at its barrier keeps returning to the same staleness. One whose last third is staler than the third before is
+    still rising: it has not met its level, and what it began with says more.
+    """
     if knowledge.async_level is not None:
         return knowledge.async_level
-    values = sorted(view.track("staleness").values)
+    values = list(view.track("staleness").values)
     if not values:
         return DEFAULT_ASYNC_LEVEL
-    return max(DEFAULT_ASYNC_LEVEL, float(int(percentile(values, 0.5))))
+    third = len(values) // 3
+    usual = median(values)
+    if third:
+        begin, middle, end = (median(part) for part in (values[:third], values[third:-third], values[-third:]))
+        usual = begin if end > middle + _RISE else max(usual, min(middle, end))
+    return max(DEFAULT_ASYNC_LEVEL, float(int(usual)))
 
 
 # --- lost time ------------------------------------------------------------------------------------------------
@@ -196,13 +210,14 @@ def _sentence(finding: Found, lost: float, view: View, cause: Found | None) -> s
         "count": str(len(items)),
         "total": str(finding.total),
         "lost": format_seconds(lost),
-        "share": f"{lost / wall:.0%}",
+        "share": format_share(lost / wall),
         "window": format_seconds(wall),
         "level": f"{view.bands.table['staleness'].good:.0f}" if "staleness" in view.bands.table else "",
         "longest": format_seconds(max(item.end - item.start for item in items)),
+        "times": counted(len(items), "time") if len(items) > 1 else "",
         **finding.identity,
     }
-    text = fill(finding.signature.sentence, {key: evidence_text(value) for key, value in known.items()}, items, view)
+    text = fill(finding.sentence, {key: evidence_text(value) for key, value in known.items()}, items, view)
     return f"{text} ({cause.signature.title.lower()} explains it)" if cause is not None else text
 
 
@@ -211,24 +226,34 @@ def _conditions(finding: Found, view: View) -> tuple[ConditionState, ...]:
     return tuple(
         ConditionState(
             f"{condition.explain()}: {evidence_text(condition.describe(best.item, view))}",
-            None if level == Level.UNKNOWN else level > Level.NO,
+            None if level is Level.UNKNOWN else level.holds,
         )
         for condition, level in zip(finding.signature.conditions, levels, strict=True)
     )
 
 
 def _evidence(finding: Found, view: View) -> tuple[EvidenceLine, ...]:
-    """Lines of the worst, the first and the last occurrence, each once, in the order of the logs."""
+    """Lines of the worst, the first and the last occurrence, then of others; those that carry the figures first."""
     trigger = next(iter(finding.occurrences[0].item.values), "")
-    ordered = sorted(finding.occurrences, key=lambda o: (-o.level, -o.item.values.get(trigger, 0.0)))
-    lines: dict[Ref, str] = {}
-    for occurrence in [*ordered[:1], finding.occurrences[0], finding.occurrences[-1], *ordered[1:]]:
+
+    def badness(occurrence: Occurrence) -> tuple[float, ...]:
+        item = occurrence.item
+        return (-occurrence.level, -item.values.get(trigger, 0.0), item.start - item.end, item.start)
+
+    ordered = sorted(finding.occurrences, key=badness)
+    chosen = list({id(o): o for o in (ordered[0], finding.occurrences[0], finding.occurrences[-1])}.values())
+    chosen += [o for o in ordered[1 : _EVIDENCE + 1] if all(o is not other for other in chosen)]
+    lines: dict[Ref, tuple[bool, int, str]] = {}
+    for place, occurrence in enumerate(chosen):
+        figures = [f"{name.partition('.')[0]}=" for name in occurrence.item.values]
         for ref, text in occurrence.item.refs:
-            if text and len(lines) < _EVIDENCE:
-                lines.setdefault(ref, text)
+            if text:
+                telling = any(figure in text for figure in figures)
+                lines.setdefault(ref, (not telling and place > 0, 2 * place + (not telling), text))
+    best = sorted(lines.items(), key=lambda line: (line[1][:2], line[0]))[:_EVIDENCE]
     return tuple(
         EvidenceLine(view.store.sources[ref.source].spec, ref.line, evidence_text(text))
-        for ref, text in sorted(lines.items())
+        for ref, (_, _, text) in best
     )
 
 
@@ -246,7 +271,7 @@ def _verdict(
         if cost >= VERDICT_SHARE * wall:
             return _told(at, found, findings, lost.get(found[at].signature.id, 0.0), view)
     for kind in ("fault", "quality"):
-        named = [at for at, finding in enumerate(found) if finding.signature.kind == kind and _often(finding)]
+        named = [at for at, f in enumerate(found) if f.signature.kind == kind and f.explained_by is None and _often(f)]
         if named:
             return _told(min(named, key=lambda at: found[at].rank), found, findings, 0.0, view)
     return None
@@ -267,22 +292,24 @@ def _roots(found: Sequence[Found], shares: Shares) -> dict[int, float]:
 
 
 def _often(finding: Found) -> bool:
+    if not finding.counts:
+        return False
     if finding.signature.kind == "fault":
-        return finding.severity != Severity.INFO
-    critical = sum(occurrence.level == Level.CRITICAL for occurrence in finding.occurrences)
-    return critical >= QUALITY_SHARE * max(finding.total, 1)
+        return finding.severity is not Severity.INFO
+    return share_critical(finding.occurrences, finding.total) >= QUALITY_SHARE
 
 
 def _told(at: int, found: Sequence[Found], findings: Sequence[Finding], lost: float, view: View) -> Verdict:
     finding = findings[at]
     wall = max(view.window[1] - view.window[0], 1e-9)
-    cost = f"; {lost / wall:.0%} of the {format_seconds(wall)} observed lost" if lost > 0 else ""
-    advice = finding.advice[0].rstrip(".")
+    cost = f"; {format_share(lost / wall)} of the observed {format_seconds(wall)} lost" if lost > 0 else ""
+    advice = finding.advice[0]
+    advice += "" if advice.endswith((".", "?", "!")) else "."
     return Verdict(
         signature=finding.signature,
         title=finding.title,
         severity=finding.severity,
-        sentence=f"{finding.title}: {finding.sentence.rstrip('.')}{cost}. {advice}.",
+        sentence=f"{finding.title}: {finding.sentence.rstrip('.')}{cost}. {advice}",
         lost_s=lost,
         lost_share=lost / wall,
         confidence=finding.confidence,
@@ -291,8 +318,8 @@ def _told(at: int, found: Sequence[Found], findings: Sequence[Finding], lost: fl
 
 
 def _chain(at: int, found: Sequence[Found]) -> tuple[str, ...]:
-    """Symptoms that this finding explains, then itself: "the trainer waits <- inference is slow <- KV cache full"."""
-    symptoms = [finding for finding in found if finding.explained_by == at]
+    """What this finding explains, directly or through others, then itself: from the symptom to the cause."""
+    symptoms = [finding for i, finding in enumerate(found) if i != at and finding.counts and _root(found, i) == at]
     symptoms.sort(key=lambda finding: -finding.rank)
     ids = list(dict.fromkeys([*(finding.signature.id for finding in symptoms), found[at].signature.id]))
     return tuple(ids) if len(ids) > 1 else ()
@@ -302,29 +329,30 @@ def _nothing_found(view: View, findings: Sequence[Finding]) -> str:
     seen = _seen(view)
     if not seen:
         return "No bottleneck found: nothing that perfmon knows was observed"
-    minor = f"; {len(findings)} smaller finding{'s' if len(findings) > 1 else ''}" if findings else ""
+    minor = f"; {counted(len(findings), 'smaller finding')}" if findings else ""
     return f"No bottleneck found: {', '.join(seen)} observed{minor}"
 
 
 def _seen(view: View) -> list[str]:
     seen = []
     names: Mapping[str, str] = {
-        UPDATE: "weight updates",
-        "checkpoint-write": "checkpoint writes",
-        "checkpoint-wait": "checkpoint waits",
-        "generation-batch": "generation batches",
-        "batch-wait": "waits for a batch",
-        "policy-wait": "waits for a policy",
-        "weight-sync": "weight broadcasts",
-        "train-step": "training steps",
+        UPDATE: "weight update",
+        "checkpoint-write": "checkpoint write",
+        "checkpoint-wait": "checkpoint wait",
+        "generation-batch": "generation batch|generation batches",
+        "batch-wait": "wait for a batch|waits for a batch",
+        "policy-wait": "wait for a policy|waits for a policy",
+        "weight-sync": "weight broadcast",
+        "train-step": "training step",
     }
     for kind, name in names.items():
         count = len(view.spans(kind))
         if count:
-            seen.append(f"{count} {name}")
+            seen.append(counted(count, *name.split("|")))
     metrics: Mapping[str, str] = {"trunc_pct": "truncation", "staleness": "staleness", "kv_usage": "KV cache usage"}
-    seen += [f"{len(view.track(metric))} samples of {name}" for metric, name in metrics.items() if view.track(metric)]
+    seen += [f"{counted(len(view.track(m)), 'sample')} of {name}" for m, name in metrics.items() if view.track(m)]
     if not seen:
         steps = sum(len(track) for track in view.steps.values())
-        seen = [f"{steps} steps"] if steps else [f"{len(t)} samples of {m}" for m, t in sorted(view.metrics.items())[:4]]
+        samples = [f"{counted(len(track), 'sample')} of {m}" for m, track in sorted(view.metrics.items())[:4]]
+        seen = [counted(steps, "step")] if steps else samples
     return seen

@@ -32,7 +32,7 @@ def metric_unit(metric: str) -> str:
     ('ms', 'steps')
     """
     base = metric.split("{", 1)[0].split(".", 1)[0]
-    if base == "staleness":
+    if base in ("staleness", "off_policy"):
         return "steps"
     for suffix, unit in _SUFFIXES:
         if base.endswith(suffix):

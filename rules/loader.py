@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from perfmon.datafile import Table, read_toml
 from perfmon.errors import DataFileError
@@ -15,6 +17,8 @@ from .conditions import REGISTRY, Condition
 from .schema import KINDS, Cause, Example, Lost, Signature, Subject
 
 BUILTIN = Path(__file__).parent / "signatures"
+ONLY_LOG = "example.log"
+_FILE_NAME = re.compile(r"\w[\w.-]{0,80}", re.ASCII)
 _SUBJECTS = ("span", "metric", "mark", "quiet", "absence")
 _KEYS = (
     "schema", "id", "title", "kind", "rank", "severity", "meaning", "sentence", "advice", "confused_with", "on",
@@ -39,11 +43,14 @@ def read_condition(table: Table) -> Condition:
 def _subjects(table: Table) -> tuple[Subject, ...]:
     subjects = []
     for entry in table.tables("on"):
-        entry.only(_SUBJECTS)
+        entry.only((*_SUBJECTS, "also", "sentence", "critical_count"))
         kinds = [kind for kind in _SUBJECTS if kind in entry.data]
         if len(kinds) != 1:
             raise DataFileError(entry.file, entry.key, f"expected exactly one of {', '.join(_SUBJECTS)}")
-        subjects.append(Subject(kinds[0], entry.text(kinds[0])))  # type: ignore[arg-type]  # one of _SUBJECTS
+        count = _count(entry, "critical_count", (1, 1)) if "critical_count" in entry.data else None
+        name, sentence = entry.text(kinds[0]), entry.text("sentence", "")
+        kind: Any = kinds[0]
+        subjects.append(Subject(kind, name, entry.flag("also"), sentence, count))
     if not subjects:
         raise table.wrong("on", "missing, expected what the signature looks at ([[on]])")
     return tuple(subjects)
@@ -90,11 +97,22 @@ def _count(table: Table, name: str, default: tuple[int, int]) -> tuple[int, int]
 def _examples(table: Table) -> tuple[Example, ...]:
     examples = []
     for entry in table.tables("example"):
-        entry.only(("name", "log", "fires", "verdict"))
-        examples.append(
-            Example(entry.text("name"), entry.text("log"), entry.flag("fires"), entry.flag("verdict"))
-        )
+        entry.only(("name", "log", "logs", "fires", "verdict"))
+        logs = _logs(entry)
+        examples.append(Example(entry.text("name"), logs, entry.flag("fires"), entry.flag("verdict")))
     return tuple(examples)
+
+
+def _logs(entry: Table) -> dict[str, str]:
+    if ("log" in entry.data) == ("logs" in entry.data):
+        raise entry.wrong("log", "expected either log (a text) or logs (file names with their texts)")
+    if "log" in entry.data:
+        return {ONLY_LOG: entry.text("log")}
+    logs = entry.table("logs", entry.data["logs"])
+    for name in logs.data:
+        if not _FILE_NAME.fullmatch(name):
+            raise logs.wrong(name, "expected a plain file name")
+    return {name: logs.text(name) for name in logs.data}
 
 
 def load_signature(path: Path) -> Signature:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,8 +11,8 @@ from perfmon.model import Severity
 from .conditions.base import Condition
 
 Kind = Literal["bottleneck", "fault", "quality", "note"]
-"""bottleneck: costs time; fault: something does not happen; quality: spoils the result, not the speed; note: told, never
-the verdict."""
+"""bottleneck: costs time; fault: something does not happen; quality: spoils the result, not the speed; note: told,
+never the verdict."""
 
 KINDS: tuple[Kind, ...] = ("bottleneck", "fault", "quality", "note")
 
@@ -23,6 +24,12 @@ class Subject:
     kind: Literal["span", "metric", "mark", "quiet", "absence"]
     name: str
     """Span kind, metric or mark; for quiet `all` (every log) or `one`; for absence the span kind that is missing."""
+    also: bool = False
+    """Looked at too when an earlier subject has data but gives no finding."""
+    sentence: str = ""
+    """Its own sentence; empty: the signature's."""
+    critical_count: tuple[int, int] | None = None
+    """Its own m of n."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +63,8 @@ class Example:
     """A log that must, or must not, give the signature."""
 
     name: str
-    log: str
+    logs: Mapping[str, str]
+    """Text by file name; one that gives just `log` has it under the name `example.log`."""
     fires: bool
     verdict: bool
     """It must also be the verdict."""
@@ -79,7 +87,7 @@ class Signature:
     advice: tuple[str, ...]
     confused_with: tuple[str, ...]
     subjects: tuple[Subject, ...]
-    """The first of these that the run has data for."""
+    """The first of these that the run has data for, and those that say `also`."""
     conditions: tuple[Condition, ...]
     identity: tuple[str, ...]
     """Fields that tell findings of this signature apart."""
@@ -88,10 +96,11 @@ class Signature:
     for_count: tuple[int, int]
     """m of the last n occurrences, for occurrences in the warning band."""
     critical_count: tuple[int, int]
-    """The same for the critical band."""
+    """The same for the critical band: (1, 1) fires at once."""
     for_s: float
     """How long occurrences must go on before the finding fires."""
     keep_firing_for_s: float
+    """Occurrences that are further apart belong to different episodes; so long after the last one it is resolved."""
     skip_first: int
     """Items at the start of each log that are not judged: first fill, model load."""
     unseen: tuple[tuple[str, str], ...]

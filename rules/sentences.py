@@ -1,24 +1,30 @@
 """Fills a signature's sentence with the figures of a finding.
 
-`{count}` `{total}` `{lost}` `{share}` `{window}` `{key}`, fields of the identity by name, and `{metric.stat}` with stat
-mean, p50, p95, max, min, first, last, or peak (the maximum where it stands out from the median), over the occurrences'
-own values, else over the metric's samples meanwhile.
+`{count}` `{total}` `{lost}` `{share}` `{window}` `{longest}` `{level}`, `{times}` (`3 times`, nothing for a single
+one), fields of the identity by name, and `{metric.stat}` with stat mean, p50, p95, max, min, first, last, sum, or peak
+(the maximum where it stands out from the median), over the occurrences' own values, else over the metric's or the
+mark's samples meanwhile. `{total:step}` is the number with its noun, `{total:batch|batches}` with its own plural.
 `[...]` is left out when something in it is not known.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from perfmon.stats import percentile
 from perfmon.units import format_value, metric_unit
 
-from .view import Item, View
+from .view import Item, Track, View
+from .wording import counted
 
-_STATS = ("mean", "p50", "p95", "max", "min", "first", "last", "peak")
-_SLOT = re.compile(r"\{([\w.-]+)\}")
+STATS = ("mean", "p50", "p95", "max", "min", "first", "last", "sum", "peak")
+KNOWN = ("count", "total", "lost", "share", "window", "longest", "level", "times")
+"""Slots that every finding fills, but for `times` and `level`."""
+OPTIONAL_KNOWN = ("times", "level")
+_SLOT = re.compile(r"\{([\w.-]+)(?::([^{}|]+)(?:\|([^{}|]+))?)?\}")
 _OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
+_UNTOLD = "an amount that no line tells"
 
 
 def _stat(values: Sequence[float], stat: str) -> float | None:
@@ -33,17 +39,28 @@ def _stat(values: Sequence[float], stat: str) -> float | None:
         "min": ordered[0],
         "first": values[0],
         "last": values[-1],
+        "sum": sum(values),
     }[stat]
+
+
+def _own(item: Item, metric: str) -> float | None:
+    """The item's value of a metric, or of one of its kinds (`rpc_ms.reload_weights` is an `rpc_ms`)."""
+    found = item.values.get(metric)
+    if found is not None:
+        return found
+    return next((value for name, value in item.values.items() if name.startswith(f"{metric}.")), None)
 
 
 def _figure(slot: str, items: Sequence[Item], view: View) -> str | None:
     metric, _, stat = slot.rpartition(".")
-    if stat not in _STATS:
+    if stat not in STATS or not items:
         return None
-    values = [item.values[metric] for item in items if metric in item.values]
+    values = [value for value in (_own(item, metric) for item in items) if value is not None]
     if not values:
-        track = view.track(metric)
-        first, stop = track.between(items[0].start, max(item.end for item in items)) if items else (0, 0)
+        track: Track | None = view.track(metric) or view.marks.get(metric)
+        if track is None:
+            return None
+        first, stop = track.between(items[0].start, max(item.end for item in items))
         values = list(track.values[first:stop])
     result = _stat(values, stat) if values else None
     return None if result is None else format_value(result, metric_unit(metric))
@@ -52,19 +69,32 @@ def _figure(slot: str, items: Sequence[Item], view: View) -> str | None:
 def fill(template: str, known: Mapping[str, str], items: Sequence[Item], view: View) -> str:
     """The sentence with its figures."""
 
-    def resolve(text: str) -> str | None:
-        missing = False
+    def value(match: re.Match[str]) -> str | None:
+        found = known.get(match[1]) or _figure(match[1], items, view)
+        if found is None or not match[2]:
+            return found
+        return counted(int(found), match[2], match[3] or "") if found.isdecimal() else f"{found} {match[2]}"
 
-        def slot(match: re.Match[str]) -> str:
-            nonlocal missing
-            value = known.get(match[1]) or _figure(match[1], items, view)
-            if value is None:
-                missing = True
-                return "?"
-            return value
+    def optional(match: re.Match[str]) -> str:
+        if any(value(slot) is None for slot in _SLOT.finditer(match[1])):
+            return ""
+        return _SLOT.sub(lambda slot: value(slot) or "", match[1])
 
-        filled = _SLOT.sub(slot, text)
-        return None if missing else filled
+    def outside(text: str) -> str:
+        return _SLOT.sub(lambda slot: value(slot) or _UNTOLD, text)
 
-    text = _OPTIONAL.sub(lambda match: resolve(match[1]) or "", template)
-    return _SLOT.sub(lambda match: known.get(match[1]) or _figure(match[1], items, view) or "an unknown time", text)
+    # Part by part: what was filled in is log text and may hold braces of its own.
+    done, at = [], 0
+    for match in _OPTIONAL.finditer(template):
+        done += [outside(template[at : match.start()]), optional(match)]
+        at = match.end()
+    return "".join([*done, outside(template[at:])])
+
+
+def slots(template: str) -> Iterator[tuple[str, bool]]:
+    """The slots of a template, and whether each must be filled (it stands outside of `[...]`)."""
+    for match in _SLOT.finditer(_OPTIONAL.sub("", template)):
+        yield match[1], True
+    for part in _OPTIONAL.finditer(template):
+        for match in _SLOT.finditer(part[1]):
+            yield match[1], False

@@ -2,35 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from perfmon.model import Ref
+from perfmon.stats import median
 
 from .bands import Bands
 from .conditions.base import Condition
 from .conditions.threshold import Threshold
 from .schema import Signature, Subject
-from .view import Item, Quiet, Track, View
+from .silence import Quiet
+from .view import UPDATE, Item, Track, View
+
+UPDATED = "weights-updated"
+"""The mark of lines that say that the server has new weights, without the durations of trace lines."""
+POLICY = "policy"
+"""The component whose steps are the policies that rollouts come from."""
+_SAME_UPDATE_S = 5.0
+_SEEN_POLICIES = 2
+"""One that was there before, and one that came with the last update."""
+
+Event = tuple[float, list[tuple[Ref, str]]]
+"""When it began, and the lines that say so."""
 
 
-def items_of(signature: Signature, view: View) -> tuple[list[Item], int]:
-    """Items that can hold the first condition, and how many there were in all; of the first subject with data."""
-    for subject in signature.subjects:
-        items, total = _items(subject, signature, view)
-        if total:
-            return items, total
-    return [], 0
+@dataclass(slots=True)
+class Stream:
+    """Items that follow one another: updates of one server, samples of one log and group."""
+
+    count: int = 0
+    first: float = 0.0
+    last: float = 0.0
+
+    def add(self, time: float) -> int:
+        """Counts an item; returns its place."""
+        if not self.count:
+            self.first = time
+        self.last = time
+        self.count += 1
+        return self.count - 1
+
+    @property
+    def interval(self) -> float:
+        """Mean seconds between items; 0 for a single one."""
+        return (self.last - self.first) / (self.count - 1) if self.count > 1 else 0.0
 
 
-def _items(subject: Subject, signature: Signature, view: View) -> tuple[list[Item], int]:
+@dataclass(slots=True)
+class Judged:
+    """What a signature looks at in a run."""
+
+    items: list[Item] = field(default_factory=list)
+    """Those that can hold the first condition."""
+    total: int = 0
+    """How many there were in all."""
+    streams: dict[object, Stream] = field(default_factory=dict)
+
+    def stream(self, key: object) -> Stream:
+        """The stream of this key."""
+        found = self.streams.get(key)
+        if found is None:
+            found = self.streams[key] = Stream()
+        return found
+
+
+def items_of(subject: Subject, signature: Signature, view: View) -> Judged:
+    """All items of one subject."""
     if subject.kind == "span":
         return _span_items(subject.name, signature, view)
     if subject.kind in ("metric", "mark"):
         track = view.track(subject.name) if subject.kind == "metric" else view.marks.get(subject.name)
-        return ([], 0) if track is None else _sample_items(subject.name, track, signature, view)
+        return Judged() if track is None else _sample_items(subject.name, track, signature, view)
     if subject.kind == "quiet":
         quiet = view.quiet_run if subject.name == "all" else view.quiet_logs
-        return [_quiet_item(stretch) for stretch in quiet], len(quiet)
-    absent = _absences(subject.name, view)
-    return absent, len(absent)
+        return _numbered(_quiet_item(stretch) for stretch in quiet)
+    return _numbered(_absences(subject.name, view))
 
 
 def _possible(condition: Condition, bands: Bands) -> tuple[str, Callable[[float], bool]] | None:
@@ -39,7 +87,7 @@ def _possible(condition: Condition, bands: Bands) -> tuple[str, Callable[[float]
         return None
     limits, metric = condition.limits, condition.metric
     if limits.above is not None and not limits.band:
-        above = limits.above
+        above = limits.above if limits.clear is None else limits.clear
         return metric, lambda value: value > above
     band = bands.get(metric)
     if limits.band == "critical" and band is not None and band.higher_is_worse:
@@ -48,35 +96,57 @@ def _possible(condition: Condition, bands: Bands) -> tuple[str, Callable[[float]
     return None
 
 
-def _span_items(kind: str, signature: Signature, view: View) -> tuple[list[Item], int]:
+def _span_items(kind: str, signature: Signature, view: View) -> Judged:
     items = view.spans(kind)
-    total = len(items)
     quick = _possible(signature.conditions[0], view.bands)
-    if quick is not None and items and all(quick[0] in item.values for item in items[:1]):
-        metric, test = quick
-        total = sum(metric in item.values for item in items)
-        items = [item for item in items if metric in item.values and test(item.values[metric])]
-    return items, total
+    if quick is not None and not any(quick[0] in item.values for item in items):
+        quick = None
+    judged = Judged()
+    names = signature.identity
+    for item in items:
+        if quick is not None and quick[0] not in item.values:
+            continue
+        item.stream = tuple(str(item.fields.get(name, "")) for name in names) if names else ""
+        item.at = judged.stream(item.stream).add(item.end)
+        if quick is None or quick[1](item.values[quick[0]]):
+            judged.items.append(item)
+        judged.total += 1
+    return judged
 
 
-def _sample_items(name: str, track: Track, signature: Signature, view: View) -> tuple[list[Item], int]:
+def _sample_items(name: str, track: Track, signature: Signature, view: View) -> Judged:
     quick = _possible(signature.conditions[0], view.bands)
     test = quick[1] if quick is not None and quick[0] == name else None
-    seen: dict[tuple[int, str], int] = {}
-    items: list[Item] = []
-    for at, value in enumerate(track.values):
-        if signature.skip_first:
-            whose = (track.source(at), track.group(at))
-            seen[whose] = seen.get(whose, 0) + 1
-            if seen[whose] <= signature.skip_first:
-                continue
+    judged = Judged(total=len(track))
+    floors: dict[object, float] = {}
+    skip = signature.skip_first
+    times = track.times
+    for index, value in enumerate(track.values):
+        key = (track.source(index), track.group(index))
+        time = times[index]
+        at = judged.stream(key).add(time)
+        if at < skip:
+            floors[key] = time
+            continue
         if test is not None and not test(value):
             continue
-        time = track.times[at]
-        items.append(
-            Item(time, time, {name: value}, {}, (track.ref(at),), track.group(at), "", track.source(at))
-        )
-    return items, len(track)
+        judged.items.append(
+            Item(
+                time, time, {name: value}, {}, (track.ref(index),), key[1], "", key[0],
+                stream=key, at=at, floor=floors.get(key, float("-inf")),
+            )
+        )  # fmt: skip
+    return judged
+
+
+def _numbered(items: Iterable[Item]) -> Judged:
+    judged = Judged()
+    for item in items:
+        item.stream = item.source
+        item.at = judged.stream(item.stream).add(item.end)
+        judged.items.append(item)
+        judged.total += 1
+    return judged
 
 
 def _quiet_item(quiet: Quiet) -> Item:
@@ -86,24 +156,64 @@ def _quiet_item(quiet: Quiet) -> Item:
         {"usual_s": quiet.usual_s, "ended": float(quiet.ended), "duration_s": quiet.end - quiet.start},
         {},
         quiet.refs,
-        source=max(quiet.source, 0),
+        source=quiet.source,
     )
 
 
+# --- absence --------------------------------------------------------------------------------------------------
 def _absences(kind: str, view: View) -> list[Item]:
-    """Stretches between neighbouring spans of a kind, from the last one to the end, or the whole window."""
+    """Stretches between neighbouring spans of a kind, from the last one to the end, or the whole window.
+
+    For weight updates a log that only marks them counts too. None at all says something only of a run whose trace
+    lines would show them: one that tells of staleness.
+    """
     low, high = view.window
-    spans = view.spans(kind)
-    if not spans:
-        return [Item(low, high, {"usual_s": 0.0, "none": 1.0, "duration_s": high - low}, {}, ())] if high > low else []
-    starts = [span.start for span in spans]
-    between = sorted(b - a for a, b in zip(starts, starts[1:], strict=False))
+    events = _events(kind, view)
+    if not events:
+        whole = high > low and "staleness" in view.metrics and not _policy_advances(low, high, view)
+        return [Item(low, high, {"usual_s": 0.0, "none": 1.0, "duration_s": high - low}, {}, ())] if whole else []
+    starts = [start for start, _ in events]
+    between = [b - a for a, b in pairwise(starts)]
     if len(between) < 2:
         return []
-    usual = between[len(between) // 2]
-    edges = [*zip(starts, starts[1:], strict=False), (starts[-1], high)]
+    usual = median(between)
+    edges = [*zip(events, starts[1:], strict=False), (events[-1], min(high, _heard_until(events, view)))]
     return [
-        Item(a, b, {"usual_s": usual, "none": 0.0, "duration_s": b - a}, {}, spans[at].refs)
-        for at, (a, b) in enumerate(edges)
-        if b - a > usual
+        Item(start, end, {"usual_s": usual, "none": 0.0, "duration_s": end - start}, {}, refs)
+        for (start, refs), end in edges
+        if end - start > usual and not _policy_advances(start, end, view)
     ]
+
+
+def _policy_advances(start: float, end: float, view: View) -> bool:
+    """Rollouts come from newer and newer policies meanwhile: the updates happen, their lines are missing."""
+    track = view.steps.get(POLICY)
+    if track is None:
+        return False
+    first, stop = track.between(start, end)
+    return len(set(track.values[first:stop])) > _SEEN_POLICIES
+
+
+def _heard_until(events: Sequence[Event], view: View) -> float:
+    """The end of the logs that told of these events: what comes later they could not tell."""
+    tellers = {ref.source for _, refs in events for ref, _ in refs}
+    ends = [
+        (state.last or 0.0) + view.shifts.get(state.index, 0.0)
+        for state in view.store.sources
+        if state.index in tellers and state.last is not None
+    ]
+    return max(ends, default=float("inf"))
+
+
+def _events(kind: str, view: View) -> list[Event]:
+    """When spans of a kind began, with their lines; several servers' updates, or lines about one, count once."""
+    spans = [(span.start, span.end, list(span.refs)) for span in view.spans(kind)]
+    marks = view.marks.get(UPDATED) if kind == UPDATE else None
+    told = [(marks.times[at], marks.times[at], [marks.ref(at)]) for at in range(len(marks))] if marks else []
+    events: list[Event] = []
+    until = float("-inf")
+    for start, end, refs in sorted(spans + told, key=lambda event: event[0]):
+        if start > until + _SAME_UPDATE_S:
+            events.append((start, refs))
+        until = max(until, end)
+    return events

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from perfmon.model import Fields, Gap, Ref, Span, Update
-from perfmon.stats import median
-from perfmon.store import Series, SourceState, Store
+from perfmon.model import Fields, Ref, Span, Update
+from perfmon.store import Series, Store
 
 from .bands import Bands
+from .silence import Quiet, quiet_logs, quiet_run
 
 Window = tuple[float, float]
 UPDATE = "weight-update"
@@ -24,7 +24,7 @@ SPAN_METRICS = {
     "weight-sync": ("weight_sync_s", 1.0),
 }
 """The metric that the duration of a span is, and its units per second."""
-_UPDATE_METRICS = ("queue_ms", "rpc_ms", "rpc_ms.reload_weights", "wall_ms")
+UPDATE_METRICS = ("queue_ms", "rpc_ms", "rpc_ms.reload_weights", "wall_ms")
 
 
 @dataclass(slots=True)
@@ -40,6 +40,12 @@ class Item:
     key: str = ""
     source: int = 0
     span: Span | None = None
+    stream: object = ""
+    """What it is one of: neighbours in time are items of the same stream."""
+    at: int = 0
+    """Its place in the stream."""
+    floor: float = float("-inf")
+    """Time of the last item of its stream that is not judged: windows do not reach behind it."""
 
 
 @dataclass(slots=True)
@@ -60,23 +66,22 @@ class Track:
         """Index range of the samples in start..end, both included."""
         return bisect_left(self.times, start), bisect_right(self.times, end)
 
+    def recent(self, item: Item, window_n: int, window_s: float) -> list[int]:
+        """Samples of the item's group up to its end and above its floor: the last `window_n` of `window_s` seconds.
+
+        0 for either: without that limit.
+        """
+        stop = bisect_right(self.times, item.end)
+        start = bisect_right(self.times, item.floor, 0, stop)
+        if window_s:
+            start = bisect_right(self.times, item.end - window_s, start, stop)
+        if not item.group:
+            return list(range(max(start, stop - window_n) if window_n else start, stop))
+        mine = [at for at in range(start, stop) if self.group(at) in ("", item.group)]
+        return mine[-window_n:] if window_n else mine
+
 
 EMPTY = Track("", (), (), lambda _: (Ref(0, 0, 0), ""), lambda _: "", lambda _: 0)
-
-
-@dataclass(slots=True)
-class Quiet:
-    """A stretch in which a log, or all of them, printed nothing."""
-
-    start: float
-    end: float
-    source: int
-    usual_s: float
-    """The usual time between lines of that log (the largest of all logs for `all`)."""
-    ended: bool
-    """The log has no further line, others go on."""
-    refs: tuple[tuple[Ref, str], ...] = ()
-    """The last line before the silence, of each log."""
 
 
 @dataclass
@@ -93,8 +98,8 @@ class View:
     """Some log has a clock; else times are durations added up in order."""
 
     @cached_property
-    def window(self) -> Window:
-        """First and last observed moment."""
+    def whole(self) -> Window:
+        """First and last moment of the logs, whatever part of it is looked at."""
         starts: list[float] = []
         ends: list[float] = []
         for state in self.store.sources:
@@ -107,7 +112,12 @@ class View:
             ends += [max(span.end for span in spans)] if spans else []
         if not starts:
             return (0.0, 0.0)
-        low, high = min(starts), max(ends)
+        return (min(starts), max(ends))
+
+    @cached_property
+    def window(self) -> Window:
+        """First and last moment that is looked at."""
+        low, high = self.whole
         if self.clip is not None:
             low, high = max(low, self.clip[0]), min(high, self.clip[1])
         return (low, max(low, high))
@@ -175,6 +185,17 @@ class View:
         first = bisect_right(self._ends[kind], start, 0, stop)
         return [item for item in items[first:stop] if item.end > start]
 
+    def told_by(self, kind: str, ref: Ref) -> Item | None:
+        """The span of a kind that a line tells of."""
+        lines = self._told.get(kind)
+        if lines is None:
+            lines = self._told[kind] = {held: item for item in self.spans(kind) for held, _ in item.refs}
+        return lines.get(ref)
+
+    @cached_property
+    def _told(self) -> dict[str, dict[Ref, Item]]:
+        return {}
+
     # --- samples ----------------------------------------------------------------------------------------------
     @cached_property
     def metrics(self) -> dict[str, Track]:
@@ -183,7 +204,7 @@ class View:
         for (metric, _), series in self.store.series.items():
             grouped.setdefault(metric, []).append(series)
         tracks = {metric: self._track(metric, held) for metric, held in grouped.items()}
-        for metric in _UPDATE_METRICS:
+        for metric in UPDATE_METRICS:
             track = self._update_track(metric)
             if len(track):
                 tracks[metric] = track
@@ -248,53 +269,13 @@ class View:
     # --- silence ----------------------------------------------------------------------------------------------
     @cached_property
     def quiet_logs(self) -> list[Quiet]:
-        """Stretches without a line, log by log; the tail of a log that ends while others go on is one."""
-        high = self.window[1]
-        quiet: list[Quiet] = []
-        for state in self._dated:
-            shift, usual = self.shifts.get(state.index, 0.0), usual_gap(state)
-            quiet += [
-                Quiet(gap.start + shift, gap.end + shift, state.index, usual, False, (_line(state, gap),))
-                for gap in state.gaps
-            ]
-            last = (state.last or 0.0) + shift
-            if high - last >= 10.0:
-                line, text = state.last_line
-                quiet.append(Quiet(last, high, state.index, usual, True, ((Ref(state.index, line, 0), text),)))
-        return quiet
-
-    @property
-    def _dated(self) -> list[SourceState]:
-        return [s for s in self.store.sources if s.first is not None and s.last is not None]
+        """Stretches without a line, log by log."""
+        return quiet_logs(self)
 
     @cached_property
     def quiet_run(self) -> list[Quiet]:
-        """Stretches in which no log printed a line, inside the observed time."""
-        common: list[Window] | None = None
-        low, high = self.window
-        usual = 0.0
-        for state in self._dated:
-            shift = self.shifts.get(state.index, 0.0)
-            own = [(g.start + shift, g.end + shift) for g in state.gaps]
-            first, last = (state.first or 0.0) + shift, (state.last or 0.0) + shift
-            own += [(low, first)] if first > low else []
-            own += [(last, high)] if last < high else []
-            usual = max(usual, usual_gap(state))
-            common = own if common is None else intersection(common, own)
-        return [Quiet(start, end, -1, usual, False, self._lines_before(start, end)) for start, end in common or []]
-
-    def _lines_before(self, start: float, end: float) -> tuple[tuple[Ref, str], ...]:
-        lines = []
-        for state in self._dated:
-            shift = self.shifts.get(state.index, 0.0)
-            for gap in state.gaps:
-                if gap.start + shift <= start and gap.end + shift >= end:
-                    lines.append(_line(state, gap))
-        return tuple(lines)
-
-
-def _line(state: SourceState, gap: Gap) -> tuple[Ref, str]:
-    return (Ref(state.index, gap.line, 0), gap.text)
+        """Stretches in which no log printed a line."""
+        return quiet_run(self)
 
 
 def update_values(update: Update) -> dict[str, float]:
@@ -307,34 +288,6 @@ def update_values(update: Update) -> dict[str, float]:
     if update.wall_ms is not None:
         values["wall_ms"] = update.wall_ms
     return values
-
-
-def usual_gap(state: SourceState) -> float:
-    """Seconds that usually pass between two lines of a log: below 10 s it is not told apart.
-
-    A log that is silent for most of its time is a sparse one; then its silences are what is usual.
-    """
-    gaps = [gap.end - gap.start for gap in state.gaps]
-    observed = (state.last or 0.0) - (state.first or 0.0)
-    if len(gaps) >= 3 and sum(gaps) > 0.5 * observed:
-        return median(gaps)
-    return 10.0
-
-
-def intersection(left: Sequence[Window], right: Sequence[Window]) -> list[Window]:
-    """Where two ascending lists of intervals overlap."""
-    left, right = sorted(left), sorted(right)
-    common: list[Window] = []
-    i = j = 0
-    while i < len(left) and j < len(right):
-        start, end = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])
-        if start < end:
-            common.append((start, end))
-        if left[i][1] < right[j][1]:
-            i += 1
-        else:
-            j += 1
-    return common
 
 
 def _ascending(values: Sequence[float]) -> bool:

@@ -117,10 +117,12 @@ def _explain(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> int:
     from perfmon.rules.check import check_files
+    from perfmon.selftest import vocabulary
 
     config = load_config(args.config)
     users = [file for folder in config.signature_dirs for file in sorted(folder.glob("*.toml"))]
-    problems = check_files(args.files or [*_builtin(), *users, *config.band_files])
+    files = args.files or [*_builtin(), *users, *config.band_files]
+    problems = check_files(files, vocabulary(config.format_dirs))
     for problem in problems:
         print(problem)
     return ExitCode.FOUND if problems else ExitCode.DONE
@@ -135,9 +137,10 @@ def _builtin() -> list[Path]:
 
 def _test(args: argparse.Namespace) -> int:
     chosen = _known(args.id, _load(args)) if args.id else None
-    from perfmon.rules.selftest import run_examples
+    from perfmon.selftest import run_examples
 
-    results = run_examples(chosen)
+    config = load_config(args.config)
+    results = run_examples(chosen, config.signature_dirs, config.format_dirs)
     if args.json:
         keys = ("signature", "example", "ok", "text")
         print(json.dumps([{key: getattr(result, key) for key in keys} for result in results], indent=2))

@@ -53,11 +53,11 @@ SCENARIOS = {
     ),
     "slow-weight-load": Scenario("the engine loads weights slowly", batches=6, rpc_s=14.6),
     "slow-checkpoint-write": Scenario("checkpoints are written slowly", train_s=18.0, write_s=8.2),
-    "checkpoint-stall": Scenario("the orchestrator waits for checkpoints", batches=7, train_s=22.0, write_s=14.0),
+    "checkpoint-stall": Scenario("the orchestrator waits for checkpoints", batches=6, train_s=36.0),
     "rollout-truncation": Scenario("rollouts hit the length limit", trunc_pct=58.0),
     "stale-rollouts": Scenario("rollouts run ahead of the trainer", train_s=58.0, barrier=False),
     "generation-contention": Scenario(
-        "queued updates slow generation down", batches=7, inflight=128, queue_s=28.0, contended_s=45.0, train_s=37.0
+        "queued updates slow generation down", batches=7, inflight=128, queue_s=8.0, contended_s=45.0, train_s=37.0
     ),
     "kv-cache-pressure": Scenario(
         "the KV cache is full", batches=7, batch_s=6.8, inflight=220, train_s=36.0, kv_usage=97.0, waiting=92

@@ -103,9 +103,9 @@ class Simulation:
         newest = bisect_right(self._ready, now) - 1
         if newest <= self._policy:
             return now
-        first, self._policy = self._policy == 0, newest
         if now > self.seconds * self.scenario.updates_until:
             return now
+        first, self._policy = self._policy == 0, newest
         # The first update meets a front end that is not full yet.
         queue = self._about(0.02 if first else self.scenario.queue_s, 0.05)
         rpc = self._about(self.scenario.rpc_s, 0.04)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from perfmon.datafile import Table
 from perfmon.stats import median
 from perfmon.units import format_seconds
 
+from ..wording import counted, format_share
 from .base import Condition, Level
 
 if TYPE_CHECKING:
     from ..view import Item, View
 
+ALL_LOGS = -1
+_EDGE_S = 1e-3
+"""The lines before and after a silence are no part of it; times of day have no more digits than this."""
 _WHAT = ("step", "usual", "going-on", "spans", "lines", "busy-log")
 
 
@@ -66,11 +71,11 @@ class Missed(Condition):
     def _no_step(self, item: Item, view: View) -> tuple[Level, str]:
         intervals: list[float] = []
         for track in view.steps.values():
-            first, stop = track.between(item.start + 1e-9, item.end - 1e-9)
+            first, stop = track.between(item.start + _EDGE_S, item.end - _EDGE_S)
             if stop > first:
                 return Level.NO, "steps go on"
             times = sorted(set(track.times))
-            intervals += [b - a for a, b in zip(times, times[1:], strict=False)]
+            intervals += [b - a for a, b in pairwise(times)]
         if len(intervals) < 2:
             return Level.UNKNOWN, "no steps told"
         usual = median(intervals)
@@ -89,35 +94,37 @@ class Missed(Condition):
         for track in view.steps.values():
             first, stop = track.between(item.start, item.end)
             steps = max(steps, len(set(track.values[first:stop])))
-        if view.overlapping("weight-sync", item.start, item.end):
-            return Level.NO, "weights were synchronised meanwhile"
         level = Level.CRITICAL if max(len(writes), steps) >= self.least else Level.NO
-        return level, f"{len(writes)} checkpoints written and {steps} steps meanwhile"
+        return level, f"{counted(len(writes), 'checkpoint')} written and {counted(steps, 'step')} meanwhile"
 
     def _uncovered(self, item: Item, view: View) -> tuple[Level, str]:
+        """By one span: work of the log itself, or of any log where all are silent."""
         covered = 0.0
         for kind in view.span_kinds:
             for span in view.overlapping(kind, item.start, item.end):
-                covered = max(covered, min(span.end, item.end) - max(span.start, item.start))
+                if item.source in (span.source, ALL_LOGS):
+                    covered = max(covered, min(span.end, item.end) - max(span.start, item.start))
         share = covered / max(item.end - item.start, 1e-9)
-        return Level.NO if share > 0.5 else Level.CRITICAL, f"reported work covers {share:.0%} of it"
+        return Level.NO if share > 0.5 else Level.CRITICAL, f"reported work covers {format_share(share)} of it"
 
     def _others_print(self, item: Item, view: View) -> tuple[Level, str]:
-        others = [s for s in view.store.sources if s.index != item.source and s.last is not None]
-        for state in others:
+        """Another log covers most of it, without a silence half as long."""
+        length = item.end - item.start
+        for state in view.store.sources:
+            if state.index == item.source or state.first is None or state.last is None:
+                continue
             shift = view.shifts.get(state.index, 0.0)
-            start, end = (state.first or 0.0) + shift, (state.last or 0.0) + shift
-            quiet = sum(
-                max(0.0, min(gap.end + shift, item.end) - max(gap.start + shift, item.start)) for gap in state.gaps
-            )
-            heard = max(0.0, min(end, item.end) - max(start, item.start)) - quiet
-            if heard > 0.5 * (item.end - item.start):
+            covered = min(state.last + shift, item.end) - max(state.first + shift, item.start)
+            silences = (min(g.end + shift, item.end) - max(g.start + shift, item.start) for g in state.gaps)
+            if covered > 0.5 * length and max(silences, default=0.0) < 0.5 * length:
                 return Level.CRITICAL, f"{state.spec} goes on"
         return Level.NO, "no other log goes on"
 
     def _busy_log(self, item: Item, view: View) -> tuple[Level, str]:
         state = view.store.sources[item.source]
-        level = Level.CRITICAL if state.lines >= self.least and not state.idle_silence else Level.NO
+        if state.idle_silence:
+            return Level.NO, "it is silent when idle"
+        level = Level.CRITICAL if state.lines >= self.least else Level.NO
         return level, f"{state.lines} lines before"
 
     def explain(self) -> str:

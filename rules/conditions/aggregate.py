@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -38,8 +37,9 @@ _PER_MINUTE = ("rate", "slope")
 class Aggregate(Condition):
     """`stat` of the samples in the last `window_s` seconds or the last `window_n` samples.
 
-    `rate` and `slope` are per minute; `share_above` and `share_below` (of `limit`) are percentages; `growth` is the last
-    value over the first. `of = "mark"` counts marks instead of reading a metric.
+    `rate` and `slope` are per minute; `share_above` and `share_below` (of `limit`) are percentages; `growth` is the
+    last value over the first. `of = "mark"` counts marks instead of reading a metric. The window does not reach behind
+    samples that the signature skips.
     """
 
     type: ClassVar[str] = "aggregate"
@@ -80,20 +80,15 @@ class Aggregate(Condition):
             limits=Limits.read(table),
         )
 
-    def _window(self, track: Track, end: float, group: str) -> tuple[list[float], list[float]]:
-        stop = bisect_right(track.times, end)
-        if self.window_n:
-            start = max(0, stop - self.window_n)
-        else:
-            start = bisect_right(track.times, end - self.window_s, 0, stop)
-        mine = [at for at in range(start, stop) if not group or track.group(at) in ("", group)]
+    def _window(self, track: Track, item: Item) -> tuple[list[float], list[float]]:
+        mine = track.recent(item, self.window_n, self.window_s)
         return [track.times[at] for at in mine], [track.values[at] for at in mine]
 
     def _result(self, item: Item, view: View) -> float | None:
         """The statistic; None with fewer than `least` samples. A mark that never came counts as none."""
         if self.of == "mark":
             return self._count(item, view)
-        times, values = self._window(view.track(self.metric), item.end, item.group)
+        times, values = self._window(view.track(self.metric), item)
         if len(values) < self.least:
             return None
         if self.stat == "share_above":
@@ -104,7 +99,7 @@ class Aggregate(Condition):
 
     def _count(self, item: Item, view: View) -> float:
         track = view.marks.get(self.metric)
-        total = sum(self._window(track, item.end, item.group)[1]) if track is not None else 0.0
+        total = sum(self._window(track, item)[1]) if track is not None else 0.0
         return total / self.window_s * 60.0 if self.stat == "rate" and self.window_s else total
 
     def judge(self, item: Item, view: View) -> Level:

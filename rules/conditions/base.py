@@ -18,8 +18,19 @@ class Level(IntEnum):
 
     UNKNOWN = -1
     NO = 0
-    WARNING = 1
-    CRITICAL = 2
+    CLEARING = 1
+    """Back within the limit, not yet beyond the clear limit: what fires goes on firing, nothing new begins."""
+    WARNING = 2
+    CRITICAL = 3
+
+    @property
+    def holds(self) -> bool:
+        """It is beyond its limit."""
+        return self >= Level.WARNING
+
+
+BAND_LEVELS = (Level.NO, Level.WARNING, Level.CRITICAL)
+"""By what a band says: good, warning, critical."""
 
 
 class Condition(ABC):
@@ -55,6 +66,7 @@ _BAND_WORDS = {
     "good": "good",
     "not-critical": "not critical",
     "reached": "at or beyond its good limit",
+    "at-limit": "at its good limit or in its warning band",
 }
 
 
@@ -64,11 +76,13 @@ class Limits:
 
     band: str = ""
     """`critical`: beyond the critical limit (beyond the good one is a warning); `not-critical`, `good`: within;
-    `reached`: at the good limit or beyond."""
+    `reached`: at the good limit or beyond; `at-limit`: there, but not critical."""
     above: float | None = None
     below: float | None = None
+    clear: float | None = None
+    """Where it is over again: less strict than `above` or `below`, so that a value about the limit does not flap."""
 
-    KEYS: ClassVar[tuple[str, ...]] = ("band", "above", "below")
+    KEYS: ClassVar[tuple[str, ...]] = ("band", "above", "below", "clear")
 
     @classmethod
     def read(cls, table: Table) -> Limits:
@@ -80,27 +94,48 @@ class Limits:
         below = table.number("below", 0.0) if "below" in table.data else None
         if not band and above is None and below is None:
             raise table.wrong("above", "missing, expected one of band, above, below")
-        return cls(band, above, below)
+        return cls(band, above, below, cls._clear(table, above, below))
+
+    @staticmethod
+    def _clear(table: Table, above: float | None, below: float | None) -> float | None:
+        if "clear" not in table.data:
+            return None
+        clear = table.number("clear", 0.0)
+        if (above is None) == (below is None):
+            raise table.wrong("clear", "expected beside exactly one of above and below")
+        if (above is not None and clear > above) or (below is not None and clear < below):
+            raise table.wrong("clear", "expected a limit that is less strict than above or below")
+        return clear
 
     def level(self, metric: str, value: float, view: View) -> Level:
         """How far `value` is where the limits want it."""
+        bounded = self._bounded(value)
+        if bounded is Level.NO or not self.band:
+            return bounded
+        return min(bounded, self._banded(metric, value, view))
+
+    def _bounded(self, value: float) -> Level:
         if self.above is not None and not value > self.above:
-            return Level.NO
+            return Level.CLEARING if self.clear is not None and value > self.clear else Level.NO
         if self.below is not None and not value < self.below:
-            return Level.NO
-        if not self.band:
-            return Level.CRITICAL
+            return Level.CLEARING if self.clear is not None and value < self.clear else Level.NO
+        return Level.CRITICAL
+
+    def _banded(self, metric: str, value: float, view: View) -> Level:
         band = view.bands.get(metric)
         if band is None:
             return Level.UNKNOWN
-        held = band.level(value)
+        held = BAND_LEVELS[band.level(value)]
+        reached = held is not Level.NO or value == band.good
+        wanted = {
+            "reached": reached,
+            "at-limit": reached and held is not Level.CRITICAL,
+            "good": held is Level.NO,
+            "not-critical": held is not Level.CRITICAL,
+        }
         if self.band == "critical":
-            return Level(held)
-        if self.band == "reached":
-            return Level.CRITICAL if held > 0 or value == band.good else Level.NO
-        if self.band == "good":
-            return Level.CRITICAL if held == 0 else Level.NO
-        return Level.CRITICAL if held < 2 else Level.NO
+            return held
+        return Level.CRITICAL if wanted[self.band] else Level.NO
 
     def words(self, metric: str) -> str:
         """`> 1000`, `below its critical band`."""
@@ -109,6 +144,8 @@ class Limits:
             said.append(f"> {self.above:g}")
         if self.below is not None:
             said.append(f"< {self.below:g}")
+        if self.clear is not None:
+            said[-1] += f" (over again at {self.clear:g})"
         if self.band:
             said.append(_BAND_WORDS[self.band])
         return f"{metric} {' and '.join(said)}"

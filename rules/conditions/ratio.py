@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -16,7 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ratio(Condition):
-    """Mean of the last `window_n` samples of `metric` / mean of the last `window_n` of `over`."""
+    """Mean of the last `window_n` samples of `metric` / mean of the last `window_n` of `over`.
+
+    Neither window reaches behind samples that the signature skips.
+    """
 
     type: ClassVar[str] = "ratio"
     keys: ClassVar[tuple[str, ...]] = ("metric", "over", "window_n", "window_s", *Limits.KEYS)
@@ -34,6 +36,8 @@ class Ratio(Condition):
         limits = Limits.read(table)
         if limits.band:
             raise table.wrong("band", "a ratio has no band, expected above or below")
+        if table.number("window_n", 3) < 1:
+            raise table.wrong("window_n", "expected 1 or more")
         return cls(
             table.text("metric"),
             table.text("over"),
@@ -42,19 +46,13 @@ class Ratio(Condition):
             limits,
         )
 
-    def _mean(self, track: Track, end: float, group: str) -> float | None:
-        stop = bisect_right(track.times, end)
-        start = max(0, stop - self.window_n)
-        values = [
-            track.values[at]
-            for at in range(start, stop)
-            if track.times[at] >= end - self.window_s and (not group or track.group(at) in ("", group))
-        ]
+    def _mean(self, track: Track, item: Item) -> float | None:
+        values = [track.values[at] for at in track.recent(item, self.window_n, self.window_s)]
         return sum(values) / len(values) if values else None
 
     def _ratio(self, item: Item, view: View) -> float | None:
-        part = self._mean(view.track(self.metric), item.end, item.group)
-        whole = self._mean(view.track(self.over), item.end, item.group)
+        part = self._mean(view.track(self.metric), item)
+        whole = self._mean(view.track(self.over), item)
         return None if part is None or whole is None or whole <= 0 else part / whole
 
     def judge(self, item: Item, view: View) -> Level:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Threshold(Condition):
-    """`metric` of the item itself when it has one, else its latest sample not older than `within_s` (0: only its own)."""
+    """`metric` of the item itself, else its latest sample that is not older than `within_s` (0: only its own)."""
 
     type: ClassVar[str] = "threshold"
     keys: ClassVar[tuple[str, ...]] = ("metric", "within_s", *Limits.KEYS)

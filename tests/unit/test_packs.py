@@ -204,7 +204,7 @@ def test_a_multi_environment_step_counts_once() -> None:
 def test_an_absurd_value_costs_only_itself() -> None:
     scanned = scan(RL_LINE.replace("Reward 0.4812", "Reward nan"))
     assert scanned.problems == [(1, "Reward=nan")]
-    assert metrics(scanned, "prime-rl/orchestrator-step")["staleness"] == 2
+    assert metrics(scanned, "prime-rl/orchestrator-step")["off_policy"] == 2
 
 
 def test_needles_stay_few_and_distinctive() -> None:

@@ -1,0 +1,57 @@
+"""Which finding explains which: by the causes that signatures name, on the same key or over the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perfmon.ledger import Window, length, union, without
+
+from .claims import extent
+from .found import Found
+from .view import View
+
+_LEAST_SHARE = 0.5
+_POINT_S = 1e-6
+
+
+def explain(found: Sequence[Found], view: View) -> None:
+    """Links each finding to the first of its signature's causes that explains it; pending ones explain nothing."""
+    held = [_held(finding, view) for finding in found]
+    for at, finding in enumerate(found):
+        if finding.counts:
+            finding.explained_by = _cause(at, found, held)
+
+
+def _cause(at: int, found: Sequence[Found], held: Sequence[list[Window]]) -> int | None:
+    finding = found[at]
+    for cause in finding.signature.causes:
+        for other_at, other in enumerate(found):
+            if other.signature.id != cause.signature or not other.counts or other.rank >= finding.rank:
+                continue
+            same = _same_keys(finding, other) if cause.match == "key" else _same_time(finding, held[at], held[other_at])
+            if same:
+                return other_at
+    return None
+
+
+def _held(finding: Found, view: View) -> list[Window]:
+    """The time that a finding's occurrences take, whether it is lost or not."""
+    return union([*finding.claims, *(extent(occurrence.item, view) for occurrence in finding.occurrences)])
+
+
+def _same_keys(finding: Found, other: Found) -> bool:
+    """At least half of the occurrences share their key (a step) with one of the other's."""
+    keys = {occurrence.item.key for occurrence in other.occurrences} - {""}
+    hits = sum(occurrence.item.key in keys for occurrence in finding.occurrences)
+    return hits > 0 and hits >= _LEAST_SHARE * len(finding.occurrences)
+
+
+def _same_time(finding: Found, own: list[Window], others: list[Window]) -> bool:
+    """At least half of what the finding costs (where it costs nothing: of its time) lies within the other's time."""
+    mine = finding.claims or own
+    total = length(mine)
+    if total > 0:
+        return total - length(without(mine, others)) >= _LEAST_SHARE * total
+    ends = [occurrence.item.end for occurrence in finding.occurrences]
+    hits = sum(any(start - _POINT_S <= end <= stop + _POINT_S for start, stop in others) for end in ends)
+    return hits > 0 and hits >= _LEAST_SHARE * len(ends)

@@ -1,0 +1,251 @@
+"""Finds mistakes in signature and band files that their loaders cannot see: lints, one small class each."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+from perfmon.datafile import read_toml
+from perfmon.errors import DataFileError
+
+from .bands import Bands, load_bands
+from .conditions.aggregate import Aggregate
+from .conditions.base import Limits
+from .conditions.ratio import Ratio
+from .conditions.threshold import Threshold
+from .loader import load_signature, load_signatures
+from .schema import Signature
+from .sentences import KNOWN, OPTIONAL_KNOWN, STATS
+from .vocabulary import (
+    Vocabulary,
+    condition_metrics,
+    condition_spans,
+    every_condition,
+    own_values,
+    sentence_slots,
+)
+
+_PERCENT = ("_pct", "_share", "_usage", "_fill", "_busy")
+_CALCULATED = frozenset({"usual_s", "ended", "none", "duration_s", "wall_ms"})
+"""Values of silences, absences and spans that no line tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a signature may speak of."""
+
+    ids: frozenset[str]
+    bands: Bands
+    words: Vocabulary | None
+    """None: names are not checked."""
+
+    def metric(self, name: str) -> bool:
+        """There is such a metric."""
+        return self.words is None or name in self.words.metrics or name in self.bands.table or name in _CALCULATED
+
+    def word(self, name: str) -> bool:
+        """There is such a metric, span or mark."""
+        return self.words is None or self.metric(name) or name in self.words.every
+
+
+class Lint(ABC):
+    """One kind of mistake."""
+
+    @abstractmethod
+    def check(self, signature: Signature, known: Known) -> Iterator[tuple[str, str]]:
+        """(key, what is wrong and what was expected) of each."""
+
+
+class NoExample(Lint):
+    """Nobody can tell whether it works."""
+
+    def check(self, signature: Signature, known: Known) -> Iterator[tuple[str, str]]:
+        """Both kinds must be there."""
+        fires = {example.fires for example in signature.examples}
+        if True not in fires:
+            yield "example", "no positive example, expected one with fires = true"
+        if False not in fires:
+            yield "example", "no negative example, expected one with fires = false"
+        for at, example in enumerate(signature.examples):
+            if example.verdict and not example.fires:
+                yield f"example[{at}].verdict", "the verdict must fire, expected fires = true"
+
+
+class UnknownNames(Lint):
+    """A metric, span or mark that no format tells of: the condition would never hold."""
+
+    def check(self, signature: Signature, known: Known) -> Iterator[tuple[str, str]]:
+        """In subjects, conditions, requirements and lost time."""
+        for at, subject in enumerate(signature.subjects):
+            if subject.kind in ("quiet",):
+                if subject.name not in ("all", "one"):
+                    yield f"on[{at}].quiet", f"{subject.name}: expected all or one"
+            elif not known.word(subject.name):
+                yield f"on[{at}].{subject.kind}", f"{subject.name}: no format tells of it"
+        for at, condition in enumerate(signature.conditions):
+            for part in every_condition([condition]):
+                names = [name for name in condition_metrics(part) if not known.word(name)]
+                names += [name for name in condition_spans(part) if not known.word(name)]
+                if isinstance(part, Aggregate) and part.of == "mark" and not known.word(part.metric):
+                    names.append(part.metric)
+                yield from ((f"condition[{at}]", f"{name}: no format tells of it") for name in names)
+        yield from (("requires", f"{n}: no format tells of it") for n in signature.requires if not known.word(n))
+        missing = [name for name, _ in signature.unseen if name != "server" and not known.word(name)]
+        yield from (("unseen", f"{name}: no format tells of it") for name in missing)
+
+
+class UnknownLost(Lint):
+    """Lost time that cannot be worked out."""
+
+    def check(self, signature: Signature, known: Known) -> Iterator[tuple[str, str]]:
+        """Its metrics must be known, its limit must have a band."""
+        lost = signature.lost
+        if lost is None:
+            return
+        if lost.beyond and known.bands.get(lost.beyond) is None:
+            yield "lost.beyond", f"{lost.beyond}: has no band"
+        if lost.spans and not known.word(lost.spans):
+            yield "lost.spans", f"{lost.spans}: no format tells of it"
+        for name in (*((lost.share,) if lost.share else ()), *lost.fraction):
+            if not known.metric(name):
+                yield "lost", f"{name}: no format tells of it"
+        if not (lost.leg or lost.spans or lost.share or lost.fraction):
+            yield "lost", "says nothing, expected leg, spans, share or fraction"
+
+
+class UnknownBand(Lint):
+    """A condition on the band of a metric that has none: it stays unknown for ever."""
+
+    def check(self, signature: Signature, known: Known) -> Iterator[tuple[str, str]]:
+        """Of thresholds, aggregates and coincidences."""
+        for at, condition in enumerate(signature.conditions):
+            for part in every_condition([condition]):
+                limits = getattr(part, "limits", None)
+                if not isinstance(limits, Limits) or not limits.band:
+                    continue
+                for name in condition_metrics(part):
+                    if known.bands.get(name) is None:
+                        yield f"condition[{at}].band", f"{name}: has no band, expected above or below"
+
+
+class UnknownSignatures(Lint):
+    """A cause, or something it is confused with, that is no signature."""
+
+    _ID: ClassVar[re.Pattern[str]] = re.compile(r"([a-z0-9]+(?:-[a-z0-9]+)*)(?::|$)")
+
+    def check(self, signature: Signature, known: Known) -> Iterator[tuple[str, str]]:
+        """`confused_with` begins with an id, or has blanks before its colon."""
+        for at, cause in enumerate(signature.causes):
+            if cause.signature not in known.ids:
+                yield f"cause[{at}].signature", f"{cause.signature}: no such signature"
+            elif cause.signature == signature.id:
+                yield f"cause[{at}].signature", "nothing explains itself, expected another signature"
+        for at, said in enumerate(signature.confused_with):
+            named = self._ID.match(said)
+            if named and named[1] not in known.ids:
+                yield f"confused_with[{at}]", f"{named[1]}: no such signature"
+
+
+class Sentences(Lint):
+    """A slot that stays empty."""
+
+    def check(self, signature: Signature, known: Known) -> Iterator[tuple[str, str]]:
+        """A figure outside of `[...]` must be one that every occurrence has."""
+        own = [own_values(subject) for subject in signature.subjects]
+        for key, slot, required in sentence_slots(signature):
+            if slot in signature.identity or slot in KNOWN:
+                if required and ((slot in OPTIONAL_KNOWN and slot != "level") or slot in signature.identity):
+                    yield key, f"{{{slot}}} may be empty, expected it in [...]"
+                continue
+            metric, _, stat = slot.rpartition(".")
+            if stat not in STATS or not known.word(metric):
+                yield key, f"{{{slot}}} can never be filled, expected METRIC.STAT (stat: {', '.join(STATS)})"
+            elif required and not self._sure(key, metric, own):
+                yield key, f"{{{slot}}} may be empty, expected it in [...]"
+
+    @staticmethod
+    def _sure(key: str, metric: str, own: Sequence[tuple[str, ...]]) -> bool:
+        at = re.match(r"on\[(\d+)\]", key)
+        return metric in own[int(at[1])] if at else all(metric in values for values in own[:1])
+
+
+class Unreachable(Lint):
+    """A condition that no value can meet."""
+
+    def check(self, signature: Signature, known: Known) -> Iterator[tuple[str, str]]:
+        """By its limits, its window, or because no item carries the value."""
+        own = {name for subject in signature.subjects for name in own_values(subject)}
+        for at, condition in enumerate(signature.conditions):
+            for part in every_condition([condition]):
+                for text in self._faults(part, own):
+                    yield f"condition[{at}]", f"can never hold: {text}"
+        if all(not condition.required for condition in signature.conditions):
+            yield "condition", "none is required, expected at least one that must hold"
+        if signature.skip_first and not any(s.kind in ("metric", "mark") for s in signature.subjects):
+            yield "skip_first", "skips samples, but it looks at none"
+
+    def _faults(self, part: object, own: set[str]) -> Iterator[str]:
+        limits = getattr(part, "limits", None)
+        if isinstance(limits, Limits):
+            if limits.above is not None and limits.below is not None and limits.above >= limits.below:
+                yield "above is not smaller than below"
+            yield from self._percent(part, limits)
+        if isinstance(part, Threshold) and part.within_s <= 0 and part.metric not in own:
+            yield f"nothing it looks at carries {part.metric}, expected within_s above 0"
+        if isinstance(part, Aggregate) and part.window_n and part.least > part.window_n:
+            yield "least is more than window_n"
+
+    @staticmethod
+    def _percent(part: object, limits: Limits) -> Iterator[str]:
+        share = isinstance(part, Aggregate) and part.stat.startswith("share")
+        plain = isinstance(part, Threshold) or (
+            isinstance(part, Aggregate) and part.stat in ("mean", "p50", "p95", "max", "min")
+        )
+        metric = getattr(part, "metric", "").partition(".")[0]
+        if isinstance(part, Ratio) or not (share or (plain and metric.endswith(_PERCENT))):
+            return
+        if (limits.above is not None and limits.above >= 100) or (limits.below is not None and limits.below <= 0):
+            yield "a percentage lies between 0 and 100"
+
+
+LINTS: tuple[Lint, ...] = (
+    NoExample(), UnknownNames(), UnknownLost(), UnknownBand(), UnknownSignatures(), Sentences(), Unreachable(),
+)  # fmt: skip
+
+
+def check_files(paths: Iterable[Path], words: Vocabulary | None = None) -> list[str]:
+    """One line for each mistake in these signature and band files, naming file and key.
+
+    Bands and signatures may speak of one another, and of the built-in ones. Without `words` (what the formats can
+    tell of) the names of metrics, spans and marks are not checked.
+    """
+    problems: list[str] = []
+    signatures: list[Signature] = []
+    band_files: list[Path] = []
+    for path in paths:
+        try:
+            if _holds_bands(path):
+                load_bands([path])
+                band_files.append(path)
+            else:
+                signatures.append(load_signature(path))
+        except DataFileError as error:
+            problems.append(str(error))
+    ids = frozenset(s.id for s in (*signatures, *load_signatures()))
+    known = Known(ids, load_bands(band_files), words)
+    return problems + [line for signature in signatures for line in _linted(signature, known)]
+
+
+def _holds_bands(path: Path) -> bool:
+    data = read_toml(path).data
+    return "band" in data and "condition" not in data
+
+
+def _linted(signature: Signature, known: Known) -> list[str]:
+    known = replace(known, ids=known.ids | {signature.id})
+    found = (f"{signature.file}: {key}: {text}" for lint in LINTS for key, text in lint.check(signature, known))
+    return list(dict.fromkeys(found))

@@ -1,0 +1,103 @@
+"""Which seconds a finding says it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from perfmon.ledger import Window, union
+
+from .conditions.baseline import Baseline, undisturbed_median
+from .found import Found
+from .schema import Lost, Signature
+from .view import Item, Track, View
+
+_EDGE_S = 1e-6
+
+
+def claims(found: Found, view: View) -> list[Window]:
+    """Ascending windows on the run's axis, none overlapping another."""
+    lost = found.signature.lost
+    if lost is None or not found.counts:
+        return []
+    items = [occurrence.item for occurrence in found.occurrences]
+    if lost.spans and view.spans(lost.spans):
+        return union((span.start, span.end) for item in items for span in _told(lost.spans, item, view))
+    if lost.share or lost.fraction:
+        return union(_shared(lost, items, view))
+    limit = _limit(lost, found.signature, view)
+    return union(_leg(lost, item, limit, view) for item in items)
+
+
+def extent(item: Item, view: View) -> Window:
+    """The time that an item speaks of: its own, or for a sample that since the sample before it."""
+    if item.end > item.start or not item.values:
+        return (item.start, item.end)
+    return (_before(view.track(next(iter(item.values))), item, view), item.end)
+
+
+def _told(kind: str, item: Item, view: View) -> list[Item]:
+    """The spans that the item's own lines tell of, else those that share its time."""
+    own = [span for span in (view.told_by(kind, ref) for ref, _ in item.refs) if span is not None]
+    return own or view.overlapping(kind, item.start - _EDGE_S, item.end + _EDGE_S)
+
+
+def _limit(lost: Lost, signature: Signature, view: View) -> float:
+    """Seconds of an occurrence that are not lost."""
+    if lost.baseline:
+        for condition in signature.conditions:
+            for part in getattr(condition, "of", (condition,)):
+                if isinstance(part, Baseline):
+                    usual = undisturbed_median(view, part.span, part.apart_from)
+                    if usual is not None:
+                        return usual
+    return _good_s(lost.beyond, view)
+
+
+def _good_s(metric: str, view: View) -> float:
+    band = view.bands.get(metric)
+    if band is None:
+        return 0.0
+    return band.good / 1000.0 if metric.partition(".")[0].endswith("_ms") else band.good
+
+
+def _leg(lost: Lost, item: Item, limit: float, view: View) -> Window:
+    queue_s = item.values.get("queue_ms", 0.0) / 1000.0
+    if lost.leg == "queue":
+        return (item.start + limit, item.start + queue_s)
+    if lost.leg == "rpc":
+        metric = next((name for name in item.values if name.startswith("rpc_ms")), "rpc_ms")
+        rpc_s = item.values.get(metric, 0.0) / 1000.0
+        return (item.start + queue_s + _good_s(metric, view), item.start + queue_s + rpc_s)
+    return (item.start + limit, item.end)
+
+
+def _shared(lost: Lost, items: Iterable[Item], view: View) -> list[Window]:
+    """Of the time before each sample, the part that was lost, laid at its end."""
+    windows: list[Window] = []
+    for item in items:
+        start, part = _before(view.track(next(iter(item.values))), item, view), _part(lost, item, view)
+        if part > 0 and item.end > start:
+            windows.append((item.end - part * (item.end - start), item.end))
+    return windows
+
+
+def _before(track: Track, item: Item, view: View) -> float:
+    """When the sample before this one was taken, of the same log and group; the window's start when there is none."""
+    at = track.between(item.end, item.end)[0] - 1
+    while at >= 0 and (track.source(at), track.group(at)) != (item.source, item.group):
+        at -= 1
+    return max(track.times[at] if at >= 0 else view.window[0], item.floor)
+
+
+def _part(lost: Lost, item: Item, view: View) -> float:
+    def value(metric: str) -> float:
+        own = item.values.get(metric)
+        if own is not None:
+            return own
+        near = view.track(metric).recent(item, 1, 0.0)
+        return view.track(metric).values[near[0]] if near else 0.0
+
+    if lost.share:
+        return min(1.0, value(lost.share) / 100.0)
+    whole = sum(value(metric) for metric in lost.fraction)
+    return value(lost.fraction[0]) / whole if whole > 0 else 0.0

@@ -1,0 +1,105 @@
+"""A signature in words, for a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from perfmon.units import format_value, metric_unit
+
+from .bands import Band, Bands, load_bands
+from .conditions import Condition
+from .schema import Signature, Subject
+from .vocabulary import metrics_of
+from .wording import counted
+
+_WIDTH = 88
+_SUBJECTS = {
+    "span": "each {name}",
+    "metric": "each sample of {name}",
+    "mark": "each mark {name}",
+    "quiet": "each silence of {name}",
+    "absence": "each stretch without a {name}",
+}
+_QUIET = {"all": "all logs", "one": "one log"}
+
+
+def explain(signature: Signature, bands: Bands | None = None) -> str:
+    """What it means, when it fires, what it is confused with, the mend, precedence, bands and examples.
+
+    `bands` are the limits to show; the built-in ones when left out.
+    """
+    bands = bands or load_bands()
+    head = f"{signature.title} ({signature.id})"
+    parts = [
+        f"{head}\n{'=' * len(head)}",
+        _wrapped(signature.meaning),
+        _section("Looks at", (_subject(subject) for subject in signature.subjects)),
+        _section("Fires when", _fires(signature)),
+        _section("Mend", signature.advice),
+        _section("Easily confused with", signature.confused_with),
+        _section("Explained by", (f"{c.signature} (by {_MATCH[c.match]})" for c in signature.causes)),
+        _section("Precedence", _precedence(signature)),
+        _section("Bands", (_band(band) for band in _used(signature, bands))),
+        _section("Would be surer with", (say for _, say in signature.unseen)),
+        _section("Examples", (_example(e.name, e.fires, e.verdict) for e in signature.examples)),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+_MATCH = {"key": "the same step", "time": "the same time"}
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    return textwrap.fill(text, _WIDTH, initial_indent=indent, subsequent_indent=" " * len(indent))
+
+
+def _section(title: str, lines: Iterable[str]) -> str:
+    told = [_wrapped(line, "  - ") for line in lines]
+    return "\n".join([title, *told]) if told else ""
+
+
+def _subject(subject: Subject) -> str:
+    said = _SUBJECTS[subject.kind].format(name=_QUIET.get(subject.name, subject.name))
+    return f"{said}, too" if subject.also else said
+
+
+def _fires(signature: Signature) -> Iterator[str]:
+    for condition in signature.conditions:
+        yield f"{condition.explain()}{_standing(condition)}"
+    (least, of), (worst, worst_of) = signature.critical_count, signature.for_count
+    critical = "once" if least == 1 else f"{least} of {of} times"
+    yield f"critical {critical}, or at least a warning {worst} of {worst_of} times"
+    if signature.for_s:
+        yield f"for at least {format_value(signature.for_s, 's')}"
+    if signature.skip_first:
+        yield f"the first {counted(signature.skip_first, 'sample')} of each log left out"
+
+
+def _standing(condition: Condition) -> str:
+    if not condition.required:
+        return " (raises the confidence)"
+    return " (where that is told)" if condition.optional else ""
+
+
+def _precedence(signature: Signature) -> Iterator[str]:
+    yield f"rank {signature.rank}: of several for the same second the smallest rank has it"
+    yield f"{signature.kind}, at most {signature.severity}"
+    yield f"resolved {format_value(signature.keep_firing_for_s, 's')} after it was last seen"
+
+
+def _used(signature: Signature, bands: Bands) -> list[Band]:
+    names = dict.fromkeys(metrics_of(signature))
+    return [band for band in map(bands.get, names) if band is not None]
+
+
+def _band(band: Band) -> str:
+    unit = metric_unit(band.metric)
+    above = f"{band.relative_to} + " if band.relative_to else ""
+    good, critical = format_value(band.good, unit), format_value(band.critical, unit)
+    signs = ("<" if not band.good_is_inclusive else "≤", ">") if band.higher_is_worse else (">", "<")
+    return f"{band.metric}: good {signs[0]} {above}{good}, critical {signs[1]} {above}{critical} ({band.origin})"
+
+
+def _example(name: str, fires: bool, verdict: bool) -> str:
+    return f"{name}: {'fires, and is the verdict' if verdict else 'fires' if fires else 'does not fire'}"

@@ -1,0 +1,116 @@
+"""A finding's life: from occurrences of one identity to whether, since when and until when it fires.
+
+Occurrences that are not further apart than the hold time make an episode. An episode fires when it has enough of them
+(m of n neighbouring items: `critical_count` of critical ones, `for_count` of any) and lasts for `for_s`:
+
+    pending    conditions hold now, but not yet often or long enough
+    firing     they do, and the last item of their stream is such an occurrence, or one that is not clear yet
+    resolving  the last item is clear again, and the hold time after the last occurrence is not over
+    resolved   it is over
+
+The hold time is `keep_firing_for_s`, or two usual intervals between items where these are rarer: a finding never
+flaps faster than the window in which it can be seen. A value between the limit and the clear limit (of a band: between
+critical and good) carries on an episode that fires and begins none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .conditions.base import Level
+from .found import FIRING, PENDING, RESOLVED, RESOLVING, Occurrence
+from .schema import Signature
+from .subjects import Stream
+
+Count = tuple[int, int]
+
+
+@dataclass(slots=True)
+class Life:
+    """What became of the occurrences of one identity."""
+
+    state: str
+    occurrences: list[Occurrence]
+    """Those of the episodes that fired; of a pending one those so far."""
+    critical: bool
+
+
+def live(
+    occurrences: Sequence[Occurrence],
+    streams: Mapping[object, Stream],
+    signature: Signature,
+    critical_count: Count,
+    now: float,
+) -> Life | None:
+    """The life of one identity's occurrences (in time order, CLEARING ones among them); None when nothing is left."""
+    hold = _hold(occurrences, streams, signature)
+    episodes = _episodes(occurrences, hold)
+    enough = _enough(occurrences, signature.for_count, critical_count)
+    fired = [episode for episode in episodes if _fires(episode, enough, signature.for_s)]
+    if not fired:
+        return _pending(episodes, streams, now, hold)
+    kept = [o for episode in fired for o in episode if o.level.holds]
+    critical = any(o.level is Level.CRITICAL and id(o) in enough for o in kept)
+    last = fired[-1][-1]
+    over = now - last.item.end > hold
+    state = RESOLVED if over else RESOLVING if _later(last, streams) else FIRING
+    return Life(state, kept, critical)
+
+
+def _hold(occurrences: Sequence[Occurrence], streams: Mapping[object, Stream], signature: Signature) -> float:
+    intervals = (streams[key].interval for key in {o.item.stream for o in occurrences})
+    return max(signature.keep_firing_for_s, 2 * max(intervals, default=0.0))
+
+
+def _episodes(occurrences: Sequence[Occurrence], hold: float) -> list[list[Occurrence]]:
+    episodes: list[list[Occurrence]] = []
+    until = float("-inf")
+    for occurrence in occurrences:
+        if not episodes or occurrence.item.start - until > hold:
+            episodes.append([])
+        episodes[-1].append(occurrence)
+        until = max(until, occurrence.item.end)
+    return episodes
+
+
+def _enough(occurrences: Sequence[Occurrence], of_any: Count, of_critical: Count) -> set[int]:
+    """Occurrences (by id) that come m of n times in their stream, all of them or the critical ones."""
+    by_stream: dict[object, list[Occurrence]] = {}
+    for occurrence in occurrences:
+        if occurrence.level.holds:
+            by_stream.setdefault(occurrence.item.stream, []).append(occurrence)
+    enough: set[int] = set()
+    for mine in by_stream.values():
+        enough |= _clustered(mine, max(of_any, of_critical))
+        enough |= _clustered([o for o in mine if o.level is Level.CRITICAL], of_critical)
+    return enough
+
+
+def _clustered(mine: Sequence[Occurrence], count: Count) -> set[int]:
+    least, of = count
+    places = [occurrence.item.at for occurrence in mine]
+    found: set[int] = set()
+    for at in range(len(mine) - least + 1):
+        if places[at + least - 1] - places[at] < of:
+            found.update(id(o) for o in mine[at : at + least])
+    return found
+
+
+def _fires(episode: Sequence[Occurrence], enough: set[int], for_s: float) -> bool:
+    mine = [o for o in episode if id(o) in enough]
+    return bool(mine) and max(o.item.end for o in mine) - mine[0].item.start >= for_s
+
+
+def _later(last: Occurrence, streams: Mapping[object, Stream]) -> bool:
+    """Its stream went on, without an occurrence."""
+    return streams[last.item.stream].count > last.item.at + 1
+
+
+def _pending(
+    episodes: Sequence[Sequence[Occurrence]], streams: Mapping[object, Stream], now: float, hold: float
+) -> Life | None:
+    latest = [o for o in episodes[-1] if o.level.holds] if episodes else []
+    if not latest or _later(latest[-1], streams) or now - latest[-1].item.end > hold:
+        return None
+    return Life(PENDING, latest, False)

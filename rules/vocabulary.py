@@ -1,0 +1,88 @@
+"""The names that signatures speak of, and those that there are: metrics, spans, marks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from .conditions import Condition
+from .conditions.aggregate import Aggregate
+from .conditions.alternatives import AnyOf
+from .conditions.baseline import Baseline
+from .conditions.coincides import Coincides
+from .conditions.ratio import Ratio
+from .conditions.threshold import Threshold
+from .schema import Signature, Subject
+from .sentences import slots
+from .view import SPAN_METRICS, UPDATE, UPDATE_METRICS
+
+_QUIET_VALUES = ("usual_s", "ended", "duration_s")
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """What the format packs can tell of."""
+
+    metrics: frozenset[str]
+    spans: frozenset[str]
+    marks: frozenset[str]
+
+    @property
+    def every(self) -> frozenset[str]:
+        """All names."""
+        return self.metrics | self.spans | self.marks
+
+
+def every_condition(conditions: Iterable[Condition]) -> Iterator[Condition]:
+    """The conditions, those inside of others after them."""
+    for condition in conditions:
+        yield condition
+        if isinstance(condition, AnyOf):
+            yield from every_condition(condition.of)
+
+
+def condition_metrics(condition: Condition) -> list[str]:
+    """Metrics (marks of an aggregate are none) that a condition looks at."""
+    if isinstance(condition, Threshold):
+        return [condition.metric]
+    if isinstance(condition, Ratio):
+        return [condition.metric, condition.over]
+    if isinstance(condition, Aggregate):
+        return [condition.metric] if condition.of == "metric" else []
+    if isinstance(condition, Coincides):
+        return [condition.metric] if condition.metric else []
+    return []
+
+
+def condition_spans(condition: Condition) -> list[str]:
+    """Span kinds that a condition looks at."""
+    if isinstance(condition, Coincides):
+        return [condition.span]
+    if isinstance(condition, Baseline):
+        return [condition.span, *([condition.apart_from] if condition.apart_from else [])]
+    return []
+
+
+def metrics_of(signature: Signature) -> list[str]:
+    """Metrics that decide: of subjects, conditions and lost time."""
+    names = [name for subject in signature.subjects for name in own_values(subject)]
+    names += [name for c in every_condition(signature.conditions) for name in condition_metrics(c)]
+    return [*names, signature.lost.beyond] if signature.lost and signature.lost.beyond else names
+
+
+def own_values(subject: Subject) -> tuple[str, ...]:
+    """The values that an item of a subject carries itself."""
+    if subject.kind in ("quiet", "absence"):
+        return _QUIET_VALUES
+    if subject.kind != "span":
+        return (subject.name,)
+    return UPDATE_METRICS if subject.name == UPDATE else (SPAN_METRICS.get(subject.name, ("duration_s", 1.0))[0],)
+
+
+def sentence_slots(signature: Signature) -> Iterator[tuple[str, str, bool]]:
+    """(key, slot, must be filled) of all its sentences."""
+    for name, required in slots(signature.sentence):
+        yield "sentence", name, required
+    for at, subject in enumerate(signature.subjects):
+        for name, required in slots(subject.sentence):
+            yield f"on[{at}].sentence", name, required
