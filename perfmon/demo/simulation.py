@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
+from collections import Counter
 
 from .journal import ORCHESTRATOR, TRAINER, Journal, clock, spell_duration
 from .scenarios import Scenario
@@ -20,6 +21,9 @@ _GROUP = 64
 _STATS_S = 10.0
 _POLL_S = 0.02
 _HALF_S = 0.5
+_FILLING_STEPS = 2
+"""The trainer's wait for the first batches is nobody's fault."""
+_GOOD_QUEUE_S, _GOOD_RPC_S, _GOOD_WRITE_S, _GOOD_WAIT_S = 0.1, 2.0, 1.0, 0.5
 
 
 class Simulation:
@@ -38,6 +42,8 @@ class Simulation:
         self._batches: list[tuple[float, float]] = []
         """Begin and end of every generation batch."""
         self._told = 0.0
+        self.lost_s: Counter[str] = Counter()
+        """What the run lost beyond what is good, in seconds, by the signature that should say so: the truth."""
 
     def run(self) -> None:
         """Simulates whole steps while they fit into the run's time."""
@@ -90,7 +96,9 @@ class Simulation:
         if self.scenario.traced_waits:
             self._say(now, f"[ckpt] wait.start target_step={needed}")
             self._say(ready, f"[ckpt] wait.done target_step={needed} wait_ms={1000 * (ready - now):.1f}")
+            self.lost_s["checkpoint-stall"] += max(0.0, ready - now - _GOOD_WAIT_S)
         elif ready - now > 1:
+            self.lost_s["trainer-bound"] += ready - now
             told = "Pausing dispatcher to prevent orchestrator from racing from trainer. Waiting for new policy..."
             paused = f"Orchestrator paused: waiting for trainer to broadcast checkpoint {needed}."
             self._say(now, told)
@@ -115,6 +123,8 @@ class Simulation:
         """The five lines of a weight update; returns when it was done."""
         trace = f"[weights][{self._random.getrandbits(24):06x}]"
         received, done = sent + queue - 0.0003, sent + queue + rpc
+        self.lost_s["frontend-queue"] += max(0.0, queue - _GOOD_QUEUE_S)
+        self.lost_s["slow-weight-load"] += max(0.0, rpc - _GOOD_RPC_S)
         started, finished = received + 0.0001, received + 0.0001 + rpc
         path = f"/models/run/step_{newest}"
         self._say(sent, f"{trace} client.send url=http://10.0.0.5:8000 path={path} {clock(sent)}")
@@ -154,6 +164,8 @@ class Simulation:
         inflight = self.scenario.inflight
         self._say(now, f"[gen] batch.start inflight={inflight} target_batch={_GROUP}")
         end = now + duration
+        if duration > 2 * self.scenario.batch_s:
+            self.lost_s["generation-contention"] += duration - self.scenario.batch_s
         grown = inflight + (self._random.randrange(4, 13) if duration > 4 * self.scenario.batch_s else 0)
         self._say(end, f"[gen] batch.done completions={_GROUP} dur_ms={1000 * duration:.1f} inflight={grown}")
         self._batches.append((now, end))
@@ -176,6 +188,9 @@ class Simulation:
         handed = trained + self._about(scenario.broadcast_s + scenario.broadcast_growth_s * step)
         written = handed + self._about(scenario.write_s)
         self._ready.append(written)
+        self.lost_s["inference-bound"] += begin - before if step >= _FILLING_STEPS else 0.0
+        self.lost_s["weight-sync-bound"] += handed - trained
+        self.lost_s["slow-checkpoint-write"] += max(0.0, written - handed - _GOOD_WRITE_S)
         self._free = end = written + 0.05
         self._tell_trainer(begin, f"Waited for batch to arrive for {begin - before:.2f} seconds", "train.py::412")
         self._tell_trainer(begin + 0.02, "Loaded batch in 0.02 seconds", "train.py::418")
@@ -225,7 +240,10 @@ class Simulation:
     # --- the end of a stalled run -------------------------------------------------------------------------------
     def _stall(self) -> None:
         """Nothing after the stall but the watchdogs' last words."""
-        self.journal.cut(self.seconds * self.scenario.stalls_at)
+        stopped = self.seconds * self.scenario.stalls_at
+        self.journal.cut(stopped)
+        self.lost_s.clear()
+        self.lost_s["stall"] = self.seconds - stopped
         watchdog = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4711, OpType=ALLREDUCE)"
         self.journal.say(TRAINER, self.seconds, "ERROR", watchdog)
         self._say(self.seconds, "httpx.ReadTimeout while waiting for http://10.0.0.5:8000", "ERROR")
