@@ -2,7 +2,8 @@
 
 Logs without dates are laid over those with dates, by whole days, then by quarter hours (time zones). A log that has
 only monotonic `t=` values is tied to another one by the weight updates that both saw. Every complete update bounds a
-server's clock against its client's from both sides: what is received was sent before, what was answered was done before.
+server's clock against its client's from both sides: nothing is received before it is sent, or done before it is
+answered.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ def bounds(update: Update) -> tuple[float, float] | None:
     """Lowest and highest offset of the server's clock that this update allows; None when legs are missing."""
     if update.send_t is None or update.recv_t is None or update.rpc_done_t is None or update.wall_ms is None:
         return None
-    done = update.done_t if update.done_t is not None else update.send_t + update.wall_ms / 1000.0
-    return update.rpc_done_t - done, update.recv_t - update.send_t
+    # `client.done` has no `t=` of its own, or that of a line before it: its `wall_ms` says when it was done.
+    return update.rpc_done_t - update.send_t - update.wall_ms / 1000.0, update.recv_t - update.send_t
 
 
 def _offset(source: int, client: int, pairs: Sequence[tuple[float, float]]) -> Offset:
@@ -96,7 +97,7 @@ def align(store: Store) -> Alignment:
 
 
 def _lay_dated(dated: list[SourceState], shifts: dict[int, float], notes: dict[int, str]) -> None:
-    dated = sorted(dated, key=lambda state: (_ORDER.index(state.kind if state.kind is not None else EPOCH), state.index))
+    dated = sorted(dated, key=lambda s: (_ORDER.index(s.kind if s.kind is not None else EPOCH), s.index))
     best = dated[0].kind
     low = min(state.first or 0.0 for state in dated if state.kind == best)
     high = max(state.last or 0.0 for state in dated if state.kind == best)
@@ -141,7 +142,7 @@ def _tie(
     to_wall: bool,
     notes: dict[int, str],
 ) -> float:
-    """Seconds from a monotonic axis to the run's: through the updates it shares with another log, or that log's clock."""
+    """Seconds from a monotonic axis to the run's: through updates shared with another log, or that log's clock."""
     for offset in offsets:
         if offset.source == state.index and offset.client != state.index:
             client = store.sources[offset.client]
@@ -155,7 +156,8 @@ def _tie(
         if other.mono_to_wall is not None:
             notes[state.index] = f"its monotonic clock is taken to be the one of {other.spec}"
             return other.mono_to_wall + shifts.get(other.index, 0.0)
-    starts = [(s.first or 0.0) + shifts.get(s.index, 0.0) for s in store.sources if s.kind is not None and s.first is not None]
+    dated = [s for s in store.sources if s.kind is not None and s.first is not None]
+    starts = [(s.first or 0.0) + shifts.get(s.index, 0.0) for s in dated]
     notes[state.index] = "its monotonic clock is tied to no other log: taken to begin with the first one"
     return min(starts, default=0.0) - (state.first or 0.0)
 

@@ -181,8 +181,8 @@ def _worded(at: int, finding: Found, found: Sequence[Found], shares: Shares, vie
         severity=finding.severity,
         state=finding.state,
         identity=finding.identity,
-        first_s=finding.first - start,
-        last_s=finding.last - start,
+        first_s=_within(finding.first, view),
+        last_s=_within(finding.last, view),
         count=len(finding.occurrences),
         lost_s=lost,
         lost_share=lost / wall,
@@ -195,6 +195,12 @@ def _worded(at: int, finding: Found, found: Sequence[Found], shares: Shares, vie
         explained_by=found[cause].signature.id if cause is not None else None,
         unseen=tuple(say for missing, say in signature.unseen if _missing(missing, view)),
     )
+
+
+def _within(time: float, view: View) -> float:
+    """Seconds since the window's start; what began before it, or goes on after it, is told as if cut there."""
+    start, end = view.window
+    return min(max(time, start), end) - start
 
 
 def _missing(name: str, view: View) -> bool:

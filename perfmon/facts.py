@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfmon.rules.view import UPDATE, Item, Track, View
+from perfmon.rules.wording import counted
 
 from .alignment import Alignment
 from .snapshot import EvidenceLine, MetricStats, SourceInfo, TimelineRow
@@ -16,7 +17,9 @@ from .units import metric_unit
 _POINTS = 2000
 _ROWS = 5000
 _OVERLAPS = 3
-_TIMELINE = (UPDATE, "generation-batch", "checkpoint-write", "checkpoint-wait", "policy-wait", "batch-wait", "weight-sync")
+_TIMELINE = (
+    UPDATE, "generation-batch", "checkpoint-write", "checkpoint-wait", "policy-wait", "batch-wait", "weight-sync",
+)  # fmt: skip
 _LEVELS = ("good", "warning", "critical")
 
 _SIGNALS = (
@@ -78,18 +81,20 @@ def _thinned(track: Track, start: float) -> tuple[tuple[float, float], ...]:
 
 def _evidence(item: Item, view: View) -> tuple[EvidenceLine, ...]:
     return tuple(
-        EvidenceLine(view.store.sources[ref.source].spec, ref.line, evidence_text(text)) for ref, text in item.refs if text
+        EvidenceLine(view.store.sources[ref.source].spec, ref.line, evidence_text(text))
+        for ref, text in item.refs
+        if text
     )
 
 
 def _row(kind: str, item: Item, view: View, evidence: bool = False) -> TimelineRow:
-    start = view.window[0]
+    start, end = view.window
     fields = {**item.values, **item.fields}
     if item.span is not None and kind == UPDATE:
         fields["op"] = getattr(item.span, "op", "")
     return TimelineRow(
-        item.start - start,
-        item.end - start,
+        max(item.start, start) - start,
+        min(max(item.end, start), end) - start,
         kind,
         item.key,
         fields,
@@ -136,7 +141,7 @@ def _info(state: SourceState, view: View, alignment: Alignment, names: Sequence[
     if state.index in alignment.notes:
         notes.append(alignment.notes[state.index])
     if state.stepped_back:
-        notes.append(f"its clock went back {state.stepped_back} times by more than a minute")
+        notes.append(f"its clock went back {counted(state.stepped_back, 'time')} by more than a minute")
     return SourceInfo(
         spec=state.spec,
         format="+".join(packs) or "unknown",

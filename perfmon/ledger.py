@@ -71,7 +71,7 @@ def without(intervals: Sequence[Window], cut: Sequence[Window]) -> list[Window]:
 
 
 def share_out(window: Window, claims: Iterable[Claim], dark: Sequence[Window]) -> Shares:
-    """Gives each moment of `window` to the claim with the smallest rank; `dark` moments that nobody claims are unknown."""
+    """Gives each moment to the claim with the smallest rank; `dark` moments that nobody claims are unknown."""
     low, high = window
     starts = sorted(
         (

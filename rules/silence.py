@@ -65,7 +65,7 @@ def quiet_logs(view: View) -> list[Quiet]:
     What is usual for a stretch is told by the log's other stretches.
     """
     quiet = [stretch for state in _telling(view) for stretch in (*_inner(state, view), *_tail(state, view))]
-    return _clipped(quiet, view)
+    return _seen(quiet, view)
 
 
 def _inner(state: SourceState, view: View) -> list[Quiet]:
@@ -107,7 +107,7 @@ def quiet_run(view: View) -> list[Quiet]:
     begun, over = _under_way(view), _over(telling, view)
     usual = max(usual_gap(state) for state in telling)
     stretches = [(start, end) for start, end in common or [] if begun <= start < over]
-    return _clipped([Quiet(a, b, -1, usual, False, _lines_before(telling, view, a, b)) for a, b in stretches], view)
+    return _seen([Quiet(a, b, -1, usual, False, _lines_before(telling, view, a, b)) for a, b in stretches], view)
 
 
 def _dated(view: View) -> list[SourceState]:
@@ -120,15 +120,16 @@ def _telling(view: View) -> list[SourceState]:
 
 
 def _undated_end(state: SourceState, view: View) -> bool:
-    """Lines without a clock follow the last dated one."""
+    """Lines without a clock, which tell something, follow the last dated one."""
+    dated = state.last_line[0]
     lines: set[int] = set()
     for series in view.store.all_series():
         at = len(series) - 1
-        while at >= 0 and series.sources[at] == state.index and series.times[at] == state.last:
+        while at >= 0 and series.sources[at] == state.index and series.lines[at] > dated:
             lines.add(series.lines[at])
             at -= 1
             if len(lines) >= _UNDATED_LINES:
-                return max(lines) - min(lines) >= _UNDATED_LINES
+                return True
     return False
 
 
@@ -144,13 +145,17 @@ def _silent(state: SourceState, view: View) -> list[Window]:
 
 def _under_way(view: View) -> float:
     """When the run made its first step; minus infinity where no log tells of steps."""
-    firsts = [track.times[0] for track in view.steps.values() if len(track)]
+    firsts = [
+        time + view.shifts.get(source, 0.0)
+        for series in view.store.steps.values()
+        for time, source in zip(series.times[:1], series.sources[:1], strict=True)
+    ]
     return min(firsts, default=float("-inf"))
 
 
 def _over(telling: Sequence[SourceState], view: View) -> float:
     """When the last log that matters printed its last line."""
-    with_steps = {track.source(0) for track in view.steps.values() if len(track)}
+    with_steps = {source for series in view.store.steps.values() for source in set(series.sources)}
     ends = {state.index: (state.last or 0.0) + view.shifts.get(state.index, 0.0) for state in telling}
     mattering = [ends[index] for index in with_steps if index in ends]
     busy = [ends[state.index] for state in telling if state.lines >= _BUSY_LINES]
@@ -170,12 +175,10 @@ def _line(state: SourceState, gap: Gap) -> tuple[Ref, str]:
     return (Ref(state.index, gap.line, 0), gap.text)
 
 
-def _clipped(quiet: list[Quiet], view: View) -> list[Quiet]:
-    """The parts inside the window that is looked at."""
+def _seen(quiet: list[Quiet], view: View) -> list[Quiet]:
+    """Those that reach into the window that is looked at, in their full length: by that they are judged."""
     low, high = view.window
-    for stretch in quiet:
-        stretch.start, stretch.end = max(stretch.start, low), min(stretch.end, high)
-    return [stretch for stretch in quiet if stretch.end > stretch.start]
+    return [stretch for stretch in quiet if min(stretch.end, high) > max(stretch.start, low)]
 
 
 def intersection(left: Sequence[Window], right: Sequence[Window]) -> list[Window]:

@@ -125,7 +125,7 @@ def _sample_items(name: str, track: Track, signature: Signature, view: View) -> 
         key = (track.source(index), track.group(index))
         time = times[index]
         at = judged.stream(key).add(time)
-        if at < skip:
+        if at + track.earlier.get(key, 0) < skip:
             floors[key] = time
             continue
         if test is not None and not test(value):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -58,6 +59,8 @@ class Track:
     ref: Callable[[int], tuple[Ref, str]]
     group: Callable[[int], str]
     source: Callable[[int], int]
+    earlier: Mapping[object, int] = field(default_factory=dict)
+    """Samples of each (log, group) that lie before what is looked at."""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -239,11 +242,15 @@ class View:
                 lambda _: only.group,
                 lambda at: only.sources[at],
             )
+        low, high = self.clip or (float("-inf"), float("inf"))
+        earlier: Counter[object] = Counter()
         for series in held:
             for at, time in enumerate(series.times):
                 moved = time + self.shifts.get(series.sources[at], 0.0)
-                if self.clip is None or self.clip[0] <= moved <= self.clip[1]:
+                if low <= moved <= high:
                     rows.append((moved, at, series))
+                elif moved < low:
+                    earlier[series.sources[at], series.group] += 1
         rows.sort(key=lambda row: (row[0], row[2].sources[row[1]], row[2].offsets[row[1]], row[2].group))
         return Track(
             metric,
@@ -252,6 +259,7 @@ class View:
             lambda i: (rows[i][2].ref(rows[i][1]), rows[i][2].texts.get(rows[i][2].offsets[rows[i][1]], "")),
             lambda i: rows[i][2].group,
             lambda i: rows[i][2].sources[rows[i][1]],
+            earlier,
         )
 
     def _update_track(self, metric: str) -> Track:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
-from collections import Counter
+from collections import defaultdict
 
 from .journal import ORCHESTRATOR, TRAINER, Journal, clock, spell_duration
 from .scenarios import Scenario
@@ -42,7 +42,7 @@ class Simulation:
         self._batches: list[tuple[float, float]] = []
         """Begin and end of every generation batch."""
         self._told = 0.0
-        self.lost_s: Counter[str] = Counter()
+        self.lost_s: defaultdict[str, float] = defaultdict(float)
         """What the run lost beyond what is good, in seconds, by the signature that should say so: the truth."""
 
     def run(self) -> None:

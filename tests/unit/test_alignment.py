@@ -1,0 +1,149 @@
+"""Clocks of several logs: dates, midnights, New Year, time zones, and monotonic clocks bounded by shared updates."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfmon.alignment import bounds
+from perfmon.model import TimeBase, Update
+from perfmon.selftest import diagnose_texts
+from perfmon.snapshot import ClockOffset, Snapshot
+
+QUEUE_S, RPC_S = 0.5, 1.0
+
+
+def update(at: int, sent: float, offset: float, *, queue: float = QUEUE_S, answer: float = 0.001) -> tuple[str, str]:
+    """The client's and the server's lines of an update, the server's clock `offset` ahead."""
+    received = sent + queue
+    done = received + RPC_S + answer
+    client = (
+        f"[weights][u{at}] client.send url=http://i:8000 path=/m/step_{at} t={sent:.6f}\n"
+        f"[weights][u{at}] client.done wall_ms={1000 * (done - sent):.1f} rpc_ms={1000 * RPC_S:.1f} "
+        f"queue_ms={1000 * (done - sent - RPC_S):.1f}\n"
+    )
+    times = [received + offset, received + offset, received + RPC_S + offset]
+    server = (
+        f"[weights][u{at}] server.recv path=/update_weights t={times[0]:.6f}\n"
+        f"[weights][u{at}] rpc.start op=update_weights t={times[1]:.6f}\n"
+        f"[weights][u{at}] rpc.done op=update_weights t={times[2]:.6f} rpc_ms={1000 * RPC_S:.1f}\n"
+    )
+    return client, server
+
+
+def run(*updates: tuple[str, str]) -> Snapshot:
+    """The diagnosis of a client's and a server's log."""
+    client, server = ("".join(lines) for lines in zip(*updates, strict=True))
+    return diagnose_texts({"orchestrator.log": client, "inference.log": server})
+
+
+def offset_of(snapshot: Snapshot) -> ClockOffset:
+    """The single offset."""
+    [offset] = snapshot.clock_offsets
+    return offset
+
+
+def test_an_update_bounds_the_offset_from_both_sides() -> None:
+    told = Update("weight-update", "a", 0, 0, send_t=10.0, recv_t=15.2, rpc_done_t=16.2, wall_ms=1300.0)
+    assert bounds(told) == pytest.approx((4.9, 5.2))
+    told.recv_t = None
+    assert bounds(told) is None
+
+
+@pytest.mark.parametrize("offset", [-5000.0, -3.0, 0.0, 7.25, 86400.0])
+def test_the_bounds_of_all_updates_are_intersected(offset: float) -> None:
+    loose = update(0, 10100.0, offset, queue=0.9, answer=0.9)
+    tight = update(1, 10200.0, offset, queue=0.02, answer=0.9)
+    tight_too = update(2, 10300.0, offset, queue=0.9, answer=0.01)
+    found = offset_of(run(loose, tight, tight_too))
+    assert found.offset_s == pytest.approx(offset, abs=0.02)
+    assert found.uncertainty_s == pytest.approx(0.015, abs=0.002)
+    assert (found.traces, found.contradictory, found.source) == (3, False, "inference.log")
+
+
+def test_a_clock_that_stepped_contradicts_itself() -> None:
+    snapshot = run(update(0, 100.0, 5.0), update(1, 200.0, 5.0), update(2, 300.0, 90.0))
+    assert offset_of(snapshot).contradictory
+    assert snapshot.skew_detected
+    assert offset_of(snapshot).offset_s == pytest.approx(5.0, abs=0.5)
+
+
+def test_a_missing_server_log_gives_no_offset() -> None:
+    snapshot = diagnose_texts({"orchestrator.log": update(0, 100.0, 0.0)[0]})
+    assert (snapshot.clock_offsets, snapshot.traces_partial) == ((), 1)
+    assert any("server side" in text for text in snapshot.unseen)
+
+
+def test_a_server_log_with_only_monotonic_times_is_laid_on_the_clients_axis() -> None:
+    lines = [update(at, 100.0 + 60 * at, 4000.0, queue=0.01) for at in range(4)]
+    client = ""
+    for at, (told, _) in enumerate(lines):
+        send, done = told.splitlines()
+        client += f"2026-03-02 10:{at:02d}:00.000 INFO {send}\n2026-03-02 10:{at:02d}:01.011 INFO {done}\n"
+    server = "".join(told for _, told in lines)
+    snapshot = diagnose_texts({"orchestrator.log": client, "inference.log": server})
+    first, second = snapshot.run.sources
+    assert snapshot.run.time_base is TimeBase.WALL
+    assert second.first_s == pytest.approx(first.first_s, abs=0.1)
+    assert snapshot.run.wall_s == pytest.approx(181.0, abs=0.2)
+
+
+def spans(snapshot: Snapshot) -> list[tuple[float, float]]:
+    """First and last second of each log."""
+    return [(source.first_s or 0.0, source.last_s or 0.0) for source in snapshot.run.sources]
+
+
+def log(*stamps: str, text: str = "[ckpt] write.done step=1 write_ms=1.0") -> str:
+    """One line at each stamp."""
+    return "\n".join(f"{stamp} {text}" for stamp in stamps)
+
+
+@pytest.mark.parametrize(
+    ("logs", "wanted"),
+    [
+        pytest.param(
+            [log("2026-03-02 10:00:00", "2026-03-02 10:10:00"), log("10:01:00    INFO", "10:05:00    INFO")],
+            [(0, 600), (60, 300)],
+            id="a time of day beside a date",
+        ),
+        pytest.param(
+            [log("2026-03-02 23:50:00", "2026-03-03 00:10:00"), log("23:55:00    INFO", "00:05:00    INFO")],
+            [(0, 1200), (300, 900)],
+            id="over midnight",
+        ),
+        pytest.param(
+            [
+                log("2026-12-31 23:50:00", "2027-01-01 00:10:00"),
+                log("INFO 12-31 23:55:00 [x.py:1]", "INFO 01-01 00:05:00 [x.py:1]"),
+            ],
+            [(0, 1200), (300, 900)],
+            id="over New Year",
+        ),
+        pytest.param(
+            [log("23:50:00    INFO", "00:10:00    INFO"), log("23:55:00    INFO", "00:05:00    INFO")],
+            [(0, 1200), (300, 900)],
+            id="two times of day over midnight",
+        ),
+        pytest.param(
+            [
+                log("2026-03-02T10:00:00.000+00:00", "2026-03-02T10:10:00.000+00:00"),
+                log("2026-03-02T12:01:00.000+02:00", "2026-03-02T12:05:00.000+02:00"),
+            ],
+            [(0, 600), (60, 300)],
+            id="two zones that are told",
+        ),
+    ],
+)  # fmt: skip
+def test_logs_are_laid_over_each_other(logs: list[str], wanted: list[tuple[float, float]]) -> None:
+    snapshot = diagnose_texts({f"{at}.log": text for at, text in enumerate(logs)})
+    assert spans(snapshot) == [pytest.approx(pair, abs=0.01) for pair in wanted]
+
+
+def test_logs_that_share_no_time_are_noted() -> None:
+    logs = {"a": log("2026-03-02 10:00:00", "2026-03-02 10:10:00"), "b": log("18:00:07    INFO", "18:05:07    INFO")}
+    snapshot = diagnose_texts(logs)
+    assert 0 <= snapshot.run.wall_s < 86400
+    assert snapshot.run.time_base is TimeBase.WALL
+
+
+def test_without_any_clock_there_is_no_time_base() -> None:
+    assert diagnose_texts({"a": "[ckpt] write.done step=1 write_ms=1.0"}).run.time_base is TimeBase.NONE
