@@ -163,9 +163,7 @@ def _tie(
 
 
 def _lay_clockless(store: Store, shifts: dict[int, float]) -> None:
-    starts = [
-        state.first + shifts.get(state.index, 0.0) for state in store.sources if state.first is not None
-    ]
+    starts = [state.first + shifts.get(state.index, 0.0) for state in store.sources if state.first is not None]
     for state in store.sources:
         if state.clockless and starts:
             shifts[state.index] = min(starts)

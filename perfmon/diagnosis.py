@@ -94,9 +94,7 @@ def diagnose(
     )
 
 
-def _view(
-    store: Store, knowledge: Knowledge, alignment: Alignment, clip: tuple[float | None, float | None]
-) -> View:
+def _view(store: Store, knowledge: Knowledge, alignment: Alignment, clip: tuple[float | None, float | None]) -> View:
     window = None
     if clip != (None, None):
         low, high = clip
@@ -139,11 +137,7 @@ def _root(found: Sequence[Found], at: int) -> int:
 
 
 def _shares(found: Sequence[Found], view: View) -> Shares:
-    claims = [
-        Claim(at, finding.rank, start, end)
-        for at, finding in enumerate(found)
-        for start, end in finding.claims
-    ]
+    claims = [Claim(at, finding.rank, start, end) for at, finding in enumerate(found) for start, end in finding.claims]
     return share_out(view.window, claims, _dark(view))
 
 
@@ -258,15 +252,12 @@ def _evidence(finding: Found, view: View) -> tuple[EvidenceLine, ...]:
                 lines.setdefault(ref, (not telling and place > 0, 2 * place + (not telling), text))
     best = sorted(lines.items(), key=lambda line: (line[1][:2], line[0]))[:_EVIDENCE]
     return tuple(
-        EvidenceLine(view.store.sources[ref.source].spec, ref.line, evidence_text(text))
-        for ref, (_, _, text) in best
+        EvidenceLine(view.store.sources[ref.source].spec, ref.line, evidence_text(text)) for ref, (_, _, text) in best
     )
 
 
 # --- verdict --------------------------------------------------------------------------------------------------
-def _verdict(
-    found: Sequence[Found], findings: Sequence[Finding], shares: Shares, view: View
-) -> Verdict | None:
+def _verdict(found: Sequence[Found], findings: Sequence[Finding], shares: Shares, view: View) -> Verdict | None:
     wall = view.window[1] - view.window[0]
     lost: dict[str, float] = {}
     for at, seconds in shares.lost.items():

@@ -130,9 +130,7 @@ def load_signature(path: Path) -> Signature:
     conditions = tuple(read_condition(entry) for entry in table.tables("condition"))
     if not conditions:
         raise table.wrong("condition", "missing, expected at least one [[condition]]")
-    unseen = tuple(
-        (entry.text("missing"), entry.text("say")) for entry in table.tables("unseen")
-    )
+    unseen = tuple((entry.text("missing"), entry.text("say")) for entry in table.tables("unseen"))
     return Signature(
         id=table.text("id"),
         title=table.text("title"),

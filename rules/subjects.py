@@ -10,6 +10,7 @@ from perfmon.model import Ref
 from perfmon.stats import median
 
 from .bands import Bands
+from .conditions.alternatives import AnyOf
 from .conditions.base import Condition
 from .conditions.threshold import Threshold
 from .schema import Signature, Subject
@@ -81,42 +82,74 @@ def items_of(subject: Subject, signature: Signature, view: View) -> Judged:
     return _numbered(_absences(subject.name, view))
 
 
-def _possible(condition: Condition, bands: Bands) -> tuple[str, Callable[[float], bool]] | None:
-    """The metric of a leading threshold and a quick test that a value must pass: most values never do."""
-    if not isinstance(condition, Threshold) or not condition.required:
+Test = Callable[[float], bool]
+
+
+def _possible(condition: Condition, bands: Bands) -> dict[str, Test] | None:
+    """By metric a quick test that some value must pass for the condition to hold: most items never do."""
+    if isinstance(condition, Threshold):
+        test = _test(condition, bands)
+        return None if test is None else {condition.metric: test}
+    if not isinstance(condition, AnyOf):
         return None
-    limits, metric = condition.limits, condition.metric
+    tests: dict[str, Test] = {}
+    for part in condition.of:
+        test = _test(part, bands) if isinstance(part, Threshold) and part.within_s <= 0 else None
+        if test is None or not isinstance(part, Threshold) or part.metric in tests:
+            return None
+        tests[part.metric] = test
+    return tests
+
+
+def _test(condition: Threshold, bands: Bands) -> Test | None:
+    limits = condition.limits
     if limits.above is not None and not limits.band:
         above = limits.above if limits.clear is None else limits.clear
-        return metric, lambda value: value > above
-    band = bands.get(metric)
+        return lambda value: value > above
+    band = bands.get(condition.metric)
     if limits.band == "critical" and band is not None and band.higher_is_worse:
         good = band.good
-        return metric, lambda value: value >= good
+        return lambda value: value >= good
     return None
+
+
+def _quick(signature: Signature, view: View) -> dict[str, Test] | None:
+    first = signature.conditions[0]
+    return _possible(first, view.bands) if first.required else None
 
 
 def _span_items(kind: str, signature: Signature, view: View) -> Judged:
     items = view.spans(kind)
-    quick = _possible(signature.conditions[0], view.bands)
-    if quick is not None and not any(quick[0] in item.values for item in items):
-        quick = None
+    quick = _quick(signature, view)
+    tests = list(quick.items()) if quick else []
+    if tests and not any(metric in item.values for item in items for metric, _ in tests):
+        tests = []
     judged = Judged()
-    names = signature.identity
+    names, found, streams = signature.identity, judged.items, judged.streams
     for item in items:
-        if quick is not None and quick[0] not in item.values:
+        values = item.values
+        passed = not tests
+        told = not tests
+        for metric, test in tests:
+            value = values.get(metric)
+            if value is not None:
+                told = True
+                passed = passed or test(value)
+        if not told:
             continue
-        item.stream = tuple(str(item.fields.get(name, "")) for name in names) if names else ""
-        item.at = judged.stream(item.stream).add(item.end)
-        if quick is None or quick[1](item.values[quick[0]]):
-            judged.items.append(item)
+        key = "/".join([str(item.fields.get(name, "")) for name in names]) if names else ""
+        item.stream = key
+        stream = streams.get(key)
+        item.at = (judged.stream(key) if stream is None else stream).add(item.end)
         judged.total += 1
+        if passed:
+            found.append(item)
     return judged
 
 
 def _sample_items(name: str, track: Track, signature: Signature, view: View) -> Judged:
-    quick = _possible(signature.conditions[0], view.bands)
-    test = quick[1] if quick is not None and quick[0] == name else None
+    quick = _quick(signature, view) or {}
+    test = quick.get(name)
     judged = Judged(total=len(track))
     floors: dict[object, float] = {}
     skip = signature.skip_first

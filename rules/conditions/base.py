@@ -126,6 +126,8 @@ class Limits:
         if band is None:
             return Level.UNKNOWN
         held = BAND_LEVELS[band.level(value)]
+        if self.band == "critical":
+            return held
         reached = held is not Level.NO or value == band.good
         wanted = {
             "reached": reached,
@@ -133,8 +135,6 @@ class Limits:
             "good": held is Level.NO,
             "not-critical": held is not Level.CRITICAL,
         }
-        if self.band == "critical":
-            return held
         return Level.CRITICAL if wanted[self.band] else Level.NO
 
     def words(self, metric: str) -> str:

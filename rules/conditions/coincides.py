@@ -31,9 +31,7 @@ class Coincides(Condition):
     def read(cls, table: Table) -> Self:
         """From its table."""
         metric = table.text("metric", "")
-        return cls(
-            table.text("span"), metric, Limits.read(table) if metric else None, table.number("least_share", 0.0)
-        )
+        return cls(table.text("span"), metric, Limits.read(table) if metric else None, table.number("least_share", 0.0))
 
     def _best(self, item: Item, view: View) -> tuple[Level, str]:
         if self.span not in view.span_kinds:
