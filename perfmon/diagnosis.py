@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfmon.rules.bands import DEFAULT_ASYNC_LEVEL, Bands
 from perfmon.rules.conditions.base import Level
 from perfmon.rules.engine import find
-from perfmon.rules.found import Found, Occurrence, share_critical
+from perfmon.rules.found import Found, share_critical
 from perfmon.rules.schema import Signature
 from perfmon.rules.sentences import fill
 from perfmon.rules.silence import usual_gap
-from perfmon.rules.view import UPDATE, View
+from perfmon.rules.view import View
 from perfmon.rules.wording import counted, format_share
 
 from . import __version__
 from .alignment import Alignment, align
-from .facts import metric_stats, slowest_rows, source_infos, timeline_rows, unseen_signals
+from .evidence import evidence_lines
+from .facts import metric_stats, nothing_found, slowest_rows, source_infos, timeline_rows, unseen_signals
 from .ledger import PRODUCTIVE, UNKNOWN, Claim, Shares, share_out, union, without
-from .model import Ref, Severity, TimeBase
+from .model import Severity, TimeBase
 from .snapshot import (
     ClockOffset,
     ConditionState,
-    EvidenceLine,
     Finding,
     LedgerEntry,
     RunInfo,
@@ -38,7 +38,6 @@ from .units import format_seconds
 VERDICT_SHARE = 0.02
 QUALITY_SHARE = 0.20
 _DARK_S = 60.0
-_EVIDENCE = 8
 _RISE = 1.0
 """Steps of staleness between the last two thirds of a run that are no accident."""
 
@@ -88,7 +87,7 @@ def diagnose(
         or any(state.stepped_back for state in store.sources),
         timeline=timeline_rows(view),
         slowest=slowest_rows(view),
-        summary=verdict.sentence if verdict is not None else _nothing_found(view, findings),
+        summary=verdict.sentence if verdict is not None else nothing_found(view, len(findings)),
         unseen=unseen,
         dropped=dict(store.dropped),
     )
@@ -182,7 +181,7 @@ def _worded(at: int, finding: Found, found: Sequence[Found], shares: Shares, vie
         lost_share=lost / wall,
         sentence=_sentence(finding, lost, view, found[cause] if cause is not None else None),
         advice=signature.advice,
-        evidence=_evidence(finding, view),
+        evidence=evidence_lines(finding, view),
         confidence=sum(condition.held is True for condition in conditions) / len(conditions),
         conditions=conditions,
         confused_with=signature.confused_with,
@@ -229,30 +228,6 @@ def _conditions(finding: Found, view: View) -> tuple[ConditionState, ...]:
             None if level is Level.UNKNOWN else level.holds,
         )
         for condition, level in zip(finding.signature.conditions, levels, strict=True)
-    )
-
-
-def _evidence(finding: Found, view: View) -> tuple[EvidenceLine, ...]:
-    """Lines of the worst, the first and the last occurrence, then of others; those that carry the figures first."""
-    trigger = next(iter(finding.occurrences[0].item.values), "")
-
-    def badness(occurrence: Occurrence) -> tuple[float, ...]:
-        item = occurrence.item
-        return (-occurrence.level, -item.values.get(trigger, 0.0), item.start - item.end, item.start)
-
-    ordered = sorted(finding.occurrences, key=badness)
-    chosen = list({id(o): o for o in (ordered[0], finding.occurrences[0], finding.occurrences[-1])}.values())
-    chosen += [o for o in ordered[1 : _EVIDENCE + 1] if all(o is not other for other in chosen)]
-    lines: dict[Ref, tuple[bool, int, str]] = {}
-    for place, occurrence in enumerate(chosen):
-        figures = [f"{name.partition('.')[0]}=" for name in occurrence.item.values]
-        for ref, text in occurrence.item.refs:
-            if text:
-                telling = any(figure in text for figure in figures)
-                lines.setdefault(ref, (not telling and place > 0, 2 * place + (not telling), text))
-    best = sorted(lines.items(), key=lambda line: (line[1][:2], line[0]))[:_EVIDENCE]
-    return tuple(
-        EvidenceLine(view.store.sources[ref.source].spec, ref.line, evidence_text(text)) for ref, (_, _, text) in best
     )
 
 
@@ -320,36 +295,3 @@ def _chain(at: int, found: Sequence[Found]) -> tuple[str, ...]:
     symptoms.sort(key=lambda finding: -finding.rank)
     ids = list(dict.fromkeys([*(finding.signature.id for finding in symptoms), found[at].signature.id]))
     return tuple(ids) if len(ids) > 1 else ()
-
-
-def _nothing_found(view: View, findings: Sequence[Finding]) -> str:
-    seen = _seen(view)
-    if not seen:
-        return "No bottleneck found: nothing that perfmon knows was observed"
-    minor = f"; {counted(len(findings), 'smaller finding')}" if findings else ""
-    return f"No bottleneck found: {', '.join(seen)} observed{minor}"
-
-
-def _seen(view: View) -> list[str]:
-    seen = []
-    names: Mapping[str, str] = {
-        UPDATE: "weight update",
-        "checkpoint-write": "checkpoint write",
-        "checkpoint-wait": "checkpoint wait",
-        "generation-batch": "generation batch|generation batches",
-        "batch-wait": "wait for a batch|waits for a batch",
-        "policy-wait": "wait for a policy|waits for a policy",
-        "weight-sync": "weight broadcast",
-        "train-step": "training step",
-    }
-    for kind, name in names.items():
-        count = len(view.spans(kind))
-        if count:
-            seen.append(counted(count, *name.split("|")))
-    metrics: Mapping[str, str] = {"trunc_pct": "truncation", "staleness": "staleness", "kv_usage": "KV cache usage"}
-    seen += [f"{counted(len(view.track(m)), 'sample')} of {name}" for m, name in metrics.items() if view.track(m)]
-    if not seen:
-        steps = sum(len(track) for track in view.steps.values())
-        samples = [f"{counted(len(track), 'sample')} of {m}" for m, track in sorted(view.metrics.items())[:4]]
-        seen = [counted(steps, "step")] if steps else samples
-    return seen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from perfmon.rules.view import UPDATE, Item, Track, View
 from perfmon.rules.wording import counted
@@ -172,3 +172,37 @@ def unseen_signals(view: View) -> tuple[str, ...]:
     if updates and not any(update.recv_t is not None for update in updates):
         missing.append("no inference log: the server side of weight updates is inferred")
     return tuple(missing)
+
+
+def nothing_found(view: View, minor_findings: int) -> str:
+    """The summary of a run without a verdict: what was observed."""
+    seen = _seen(view)
+    if not seen:
+        return "No bottleneck found: nothing that perfmon knows was observed"
+    minor = f"; {counted(minor_findings, 'smaller finding')}" if minor_findings else ""
+    return f"No bottleneck found: {', '.join(seen)} observed{minor}"
+
+
+def _seen(view: View) -> list[str]:
+    seen = []
+    names: Mapping[str, str] = {
+        UPDATE: "weight update",
+        "checkpoint-write": "checkpoint write",
+        "checkpoint-wait": "checkpoint wait",
+        "generation-batch": "generation batch|generation batches",
+        "batch-wait": "wait for a batch|waits for a batch",
+        "policy-wait": "wait for a policy|waits for a policy",
+        "weight-sync": "weight broadcast",
+        "train-step": "training step",
+    }
+    for kind, name in names.items():
+        count = len(view.spans(kind))
+        if count:
+            seen.append(counted(count, *name.split("|")))
+    metrics: Mapping[str, str] = {"trunc_pct": "truncation", "staleness": "staleness", "kv_usage": "KV cache usage"}
+    seen += [f"{counted(len(view.track(m)), 'sample')} of {name}" for m, name in metrics.items() if view.track(m)]
+    if not seen:
+        steps = sum(len(track) for track in view.steps.values())
+        samples = [f"{counted(len(track), 'sample')} of {m}" for m, track in sorted(view.metrics.items())[:4]]
+        seen = [counted(steps, "step")] if steps else samples
+    return seen

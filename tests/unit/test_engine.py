@@ -81,14 +81,12 @@ def test_evidence_begins_with_the_figures_of_the_worst_and_keeps_first_and_last(
     texts = Simulation(SCENARIOS["frontend-queue"], 0, 600)
     texts.run()
     finding = only(diagnose_texts(texts.journal.texts()))
-    worst, second = finding.evidence[:2]
-    waits = [float(line.text.split("queue_ms=")[1]) for line in finding.evidence if "queue_ms=" in line.text]
+    shown = [line.text for line in finding.evidence]
+    waits = [float(text.split("queue_ms=")[1]) for text in shown if "queue_ms=" in text]
     assert waits[0] == max(waits)
-    assert "client.done" in worst.text
-    assert worst != second
-    assert all("queue_ms=" in line.text for line in finding.evidence[:1])
+    assert ["client.done" in shown[0], "client.send" in shown[1], "client.done" in shown[2]] == [True] * 3
     assert len(waits) >= 3
-    assert len(finding.evidence) <= 8
+    assert len(shown) <= 8
 
 
 def test_a_single_one_is_told_in_the_singular() -> None:

@@ -1,0 +1,50 @@
+"""Picks the lines that prove a finding: few, the most telling ones first."""
+
+from __future__ import annotations
+
+from perfmon.rules.found import Found, Occurrence
+from perfmon.rules.view import Item, View
+
+from .model import Ref
+from .snapshot import EvidenceLine
+from .text import evidence_text
+
+_LINES = 8
+_WORST_FIRST = (0, 1, 4)
+_SHOWN_FIRST = (2, 3, 4)
+"""Of other occurrences than the worst: the lines with the figures, then the beginnings, then the rest."""
+
+
+def evidence_lines(finding: Found, view: View) -> tuple[EvidenceLine, ...]:
+    """Lines of the worst, the first and the last occurrence, then of others; those that carry the figures first."""
+    lines: dict[Ref, tuple[tuple[int, int, int], str]] = {}
+    for place, occurrence in enumerate(_chosen(finding)):
+        for role, (ref, text) in _by_role(occurrence.item):
+            order = (_SHOWN_FIRST[role] if place else _WORST_FIRST[role], place, role)
+            lines.setdefault(ref, (order, text))
+    best = sorted(lines.items(), key=lambda line: (line[1][0], line[0]))[:_LINES]
+    return tuple(
+        EvidenceLine(view.store.sources[ref.source].spec, ref.line, evidence_text(text)) for ref, (_, text) in best
+    )
+
+
+def _chosen(finding: Found) -> list[Occurrence]:
+    """The worst, the first and the last occurrence, then the next worst."""
+    trigger = next(iter(finding.occurrences[0].item.values), "")
+
+    def badness(occurrence: Occurrence) -> tuple[float, ...]:
+        item = occurrence.item
+        return (-occurrence.level, -item.values.get(trigger, 0.0), item.start - item.end, item.start)
+
+    ordered = sorted(finding.occurrences, key=badness)
+    chosen = [ordered[0], finding.occurrences[0], finding.occurrences[-1], *ordered[1 : _LINES + 1]]
+    return list({id(occurrence): occurrence for occurrence in chosen}.values())
+
+
+def _by_role(item: Item) -> list[tuple[int, tuple[Ref, str]]]:
+    """The lines of an item: 0 the one with most of its figures, 1 the one it begins with, 2 the others."""
+    names = [f"{name.partition('.')[0]}=" for name in item.values]
+    told = [line for line in item.refs if line[1]]
+    telling = max(told, key=lambda line: sum(name in line[1] for name in names), default=None)
+    roles = [(0 if line is telling else 1 if line is told[0] else 2, line) for line in told]
+    return sorted(roles, key=lambda role: role[0])
