@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ def test_line_by_line(logs: dict[str, bytes], expected: Any) -> None:
     assert _told(session.snapshot()) == expected
 
 
-_COMPRESSED = {
+_COMPRESSED: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,
     "bz2": bz2.compress,
     "xz": lzma.compress,
