@@ -27,7 +27,9 @@ RANGE = 1 << 25
 """Bytes a task: small enough for a progress bar and for little memory, large enough to cost nothing."""
 LEAST = 1 << 25
 """Smaller files are quicker to scan at once."""
-_READ = 1 << 21
+_READ = 1 << 20
+"""Bytes a block: it stays in the cache of a core while it is searched."""
+_LOOK = 1024
 
 _scanner: Scanner | None = None
 
@@ -76,27 +78,14 @@ def _scan_range(path: str, start: int, end: int) -> bytes:
         raise RuntimeError("worker was not started")
     blocks = []
     with open(path, "rb", buffering=0) as file:
-        position = _line_start(file.fileno(), start)
+        descriptor = file.fileno()
+        position = _line_start(descriptor, start)
         line = 0
-        rest = b""
-        file.seek(position)
-        at = position
         while position < end:
-            chunk = file.read(_READ)
-            at += len(chunk)
-            data = rest + chunk if rest else chunk
-            stop = data.find(b"\n", end - 1 - position) + 1 if at >= end else 0
-            stop = stop or data.rfind(b"\n") + 1
-            if not chunk:
-                stop = len(data)
-            if not stop:
-                if len(data) > MAX_LINE:
-                    raise OddLineError
-                rest = data
-                continue
-            rest, data = data[stop:], data[:stop]
+            stop = _line_start(descriptor, min(position + _READ, end))
+            data = os.pread(descriptor, stop - position, position)
             if not data:
-                break  # the end of the file
+                break  # the file was truncated meanwhile
             scanned = scanner.scan(data, position, line)
             blocks.append((scanned.records, scanned.lines, len(data), scanned.recognised, scanned.problems))
             position += len(data)
@@ -109,14 +98,16 @@ def _line_start(descriptor: int, start: int) -> int:
     if start == 0:
         return 0
     position = start - 1
+    size = _LOOK
     while True:
-        chunk = os.pread(descriptor, 1 << 16, position)
+        chunk = os.pread(descriptor, size, position)
         found = chunk.find(b"\n")
         if found >= 0:
             return position + found + 1
         if not chunk:
             return position
         position += len(chunk)
+        size = 1 << 16
         if position - start > MAX_LINE:
             raise OddLineError
 

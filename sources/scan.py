@@ -8,19 +8,23 @@ clocks that need the lines before are inferred afterwards (`perfmon.sources.time
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, repeat
 from operator import itemgetter
 
 from perfmon.model import HEAD, J_LINES, LEG, SILENCE, TAIL, Record, Stamp
 from perfmon.text import ESCAPES
 
+from .envelope import opened_envelope
 from .formats.compiled import CompiledPattern, compile_patterns, needle_index
 from .formats.headers import HeaderReader
 from .formats.schema import Pack
-from .envelope import opened_envelope
-from .joining import Calm, Joiner, Shapes
-from .needles import NeedleSearch
+from .heads import Heads
+from .joining import Calm, Leg, cells, join
+from .needles import Hit, NeedleSearch
+from .shapes import Cells, Shapes
 from .silence import QUIET_S, Dated, Lines
 
 _MAX_TEXT = 65536
@@ -52,10 +56,16 @@ class Scanner:
         needles, self.asked = needle_index(self.patterns)
         self.needles = NeedleSearch(needles)
         self.headers = HeaderReader(self.packs)
+        self.heads = Heads(self.headers)
         self.shapes = Shapes()
         self.legs = frozenset(
             at for at, compiled in enumerate(self.patterns) if any(e.kind == "leg" for e in compiled.pattern.emit)
         )
+        self.leg_pattern = min(self.legs, default=-1)
+        self.leg_needle = -1
+        if self.legs:
+            self.leg_needle = needles.index(self.patterns[self.leg_pattern].pattern.needles[0].encode())
+        """Number of the needle by which lines of known shapes are found."""
 
     def pattern_name(self, index: int) -> str:
         """`pack/pattern` of a record's pattern index."""
@@ -75,51 +85,43 @@ class _Block:
 
     def __init__(self, scanner: Scanner, data: bytes, offset: int, line: int) -> None:
         self.scanner, self.data, self.offset, self.line = scanner, data, offset, line
-        self.first_line = line
         self.records: list[Record] = []
         self.problems: list[tuple[int, str]] = []
         self.recognised: dict[int, int] = {}
-        self.joiner = Joiner(scanner.shapes, scanner.calm)
+        self.legs: list[Leg] = []
         self.lines = Lines(data, scanner.headers)
-        self.counted = 0
+        self.begins: list[int] = []
+        self.numbers: list[int] = []
         self.known: Stamp | None = None
         self.known_until = 0
         self.known_mono: float | None = None
         self.anchors: list[Dated] = []
-        self.head = b"\n"
-        self.head_stamp: Stamp | None = None
 
     def scan(self) -> Scanned:
         data, scanner = self.data, self.scanner
-        asked, patterns, legs = scanner.asked, scanner.patterns, scanner.legs
+        asked, patterns, first_line = scanner.asked, scanner.patterns, self.line
+        hits = scanner.needles.find(data)
+        self._locate(hits)
+        legs = self._read_legs(hits)
         returns = b"\r" in data
-        begin = end = 0
+        end = 0
         matched = True
         text = ""
         stamp: Stamp | None = None
         tried: set[int] = set()
-        rfind, find, count, startswith = data.rfind, data.find, data.count, data.startswith
-        for at, to, needle in scanner.needles.find(data):
+        for (at, to, needle), begin, number in zip(hits, self.begins, self.numbers, strict=True):
             if at >= end:
-                begin = rfind(b"\n", end, at) + 1 or end
-                self.line += count(b"\n", self.counted, begin)
-                self.counted = begin
-                first = asked[needle][0]
-                if first in legs and startswith(self.head, begin) and begin + len(self.head) == at:
-                    stop = self.joiner.read(data, at, first, self.head_stamp, self.line, self.offset + begin, begin)
-                    if stop >= 0:
-                        end = self.known_until = stop
-                        if self.head_stamp is not self.known and self.head_stamp is not None:
-                            self.known = self.head_stamp
-                            self.anchors.append((begin, self.head_stamp))
-                        matched = True
-                        self.recognised[first] = self.recognised.get(first, 0) + 1
-                        continue
-                end = find(b"\n", to)
+                if at in legs:
+                    end = self._took(legs[at])
+                    matched = True
+                    continue
+                self.line = first_line + number
+                begin = max(begin, end)  # noqa: PLW2901 - a frame of a progress bar ended in this line
+                end = data.find(b"\n", to)
                 if end < 0:
                     end = len(data)
                 if returns:
-                    begin, end = self._between_returns(begin, end, at, to)
+                    begin, end = self._between_returns(begin, end, at, to)  # noqa: PLW2901
                 text, stamp = self._record(begin, end, at)
                 matched = False
                 tried.clear()
@@ -130,7 +132,51 @@ class _Block:
                 if self._match(patterns[index], text, stamp, begin, end, at):
                     matched = True
                     break
+        self.line = first_line
         return self._finish()
+
+    def _locate(self, hits: Sequence[Hit]) -> None:
+        """Where the line of each hit begins, and how many lines of the block stand before it."""
+        data = self.data
+        self.begins = [at + 1 for at in map(data.rfind, repeat(b"\n"), repeat(0), [hit[0] for hit in hits])]
+        self.numbers = list(accumulate(map(data.count, repeat(b"\n"), [0, *self.begins], self.begins)))
+
+    def _read_legs(self, hits: Sequence[Hit]) -> dict[int, Leg]:
+        """Lines of known shapes, by the position of their needle."""
+        scanner, data = self.scanner, self.data
+        if not scanner.shapes:
+            return {}
+        wanted = scanner.leg_needle
+        found = [
+            (begin, hit[0], number)
+            for hit, begin, number in zip(hits, self.begins, self.numbers, strict=True)
+            if hit[2] == wanted
+        ]
+        stamps = scanner.heads.stamps(data, found)
+        found = [leg for leg, stamp in zip(found, stamps, strict=True) if stamp is not None]
+        ends = list(map(data.find, repeat(b"\n"), [at for _, at, _ in found]))
+        traces, told = scanner.shapes.read(
+            map(data.__getitem__, map(slice, [at for _, at, _ in found], [end + 1 for end in ends]))
+        )
+        pattern, line = scanner.leg_pattern, self.line
+        return {
+            at: (begin, end, line + number, stamp, trace, values, pattern)
+            for (begin, at, number), end, stamp, trace, values in zip(
+                found, ends, filter(None, stamps), traces, told, strict=True
+            )
+            if values is not None
+        }
+
+    def _took(self, leg: Leg) -> int:
+        """Counts a line of a known shape; returns its end."""
+        begin, end, _, stamp, _, _, index = leg
+        self.legs.append(leg)
+        self.known_until = end
+        if stamp is not self.known and stamp is not None:
+            self.known = stamp
+            self.anchors.append((begin, stamp))
+        self.recognised[index] = self.recognised.get(index, 0) + 1
+        return end
 
     def _between_returns(self, begin: int, end: int, at: int, to: int) -> tuple[int, int]:
         """Frames of a progress bar share a line: the frame around the hit."""
@@ -153,9 +199,7 @@ class _Block:
             text = text.replace("\x00", "")
         return text, self.scanner.headers.read(text)
 
-    def _match(
-        self, compiled: CompiledPattern, text: str, stamp: Stamp | None, begin: int, end: int, at: int
-    ) -> bool:
+    def _match(self, compiled: CompiledPattern, text: str, stamp: Stamp | None, begin: int, end: int, at: int) -> bool:
         """Reads the line with one pattern; False when it is not of this kind."""
         inner = text
         pattern = compiled.pattern
@@ -189,13 +233,12 @@ class _Block:
         self, index: int, observations: list[tuple[object, ...]], mono: float | None, stamp: Stamp | None,
         begin: int, end: int, at: int, own: Stamp | None,
     ) -> None:  # fmt: skip
-        """Hands a leg to the joiner, which learns its shape, and remembers the head that dates the next ones."""
-        raw = self.data[begin:end]
+        """Keeps a leg until the block's are joined, and learns the shape and the head of its line."""
         for _, trace, leg, fields in observations:
-            self.joiner.add(index, trace, leg, fields, mono, stamp, self.line, self.offset + begin, raw)  # type: ignore[arg-type]
-            self.scanner.shapes.learn(self.data[at:end], trace, leg)  # type: ignore[arg-type]  # LEG observations
-        if own is not None and stamp is own:
-            self.head, self.head_stamp = self.data[begin:at], stamp
+            told: Cells = cells(leg, fields, mono)  # type: ignore[arg-type]  # LEG observations
+            self.legs.append((begin, end, self.line, stamp, str(trace), told, index))
+            if own is not None and stamp is own:
+                self.scanner.shapes.learn(self.data[at:end], str(trace), str(leg))
 
     def _dated(self, begin: int, stamp: Stamp | None) -> Stamp | None:
         """The stamp of a line, or that of the last dated line before it; None when that stands in an earlier block."""
@@ -221,14 +264,14 @@ class _Block:
     def _finish(self) -> Scanned:
         data = self.data
         size = len(data)
-        lines = self.line - self.first_line + data.count(b"\n", self.counted)
+        lines = self.numbers[-1] + data.count(b"\n", self.begins[-1]) if self.begins else data.count(b"\n")
         if data and not data.endswith(b"\n"):
             lines += 1
-        tail = self.lines.before(self.known_until, size)
+        tail = self.lines.before(self.anchors[-1][0] if self.anchors else 0, size)
         if tail is not None:
             self.anchors.append(tail)
         self._tell_silences()
-        for index, trace, joined in self.joiner.finish():
+        for index, trace, joined in join(self.legs, data, self.offset, self.scanner.calm):
             line, offset, text = joined[J_LINES][-1]
             self.records.append((index, line, offset, None, None, [(LEG, trace, joined)], text))
         self.records.sort(key=_offset_of)
@@ -256,10 +299,11 @@ class _Block:
         )
 
     def _line_at(self, position: int) -> int:
-        """Line number of a position: counted from the nearer known one."""
-        if position >= self.counted:
-            return self.line + self.data.count(b"\n", self.counted, position)
-        return self.first_line + self.data.count(b"\n", 0, position)
+        """Line number of a position."""
+        known = bisect_right(self.begins, position) - 1
+        if known < 0:
+            return self.line + self.data.count(b"\n", 0, position)
+        return self.line + self.numbers[known] + self.data.count(b"\n", self.begins[known], position)
 
     def _line_text(self, position: int) -> str:
         end = self.data.find(b"\n", position)

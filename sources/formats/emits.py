@@ -136,7 +136,8 @@ def _any_metric(emit: Emit) -> Maker:
         else:
             number = convert(number * emit.scale, source, unit)
         group = values.get(emit.group) if emit.group else None
-        return (SAMPLE, emit.name, checked(emit.field[0], number, unit), "" if group is None else str(group)[:_KEEP_TEXT])
+        number = checked(emit.field[0], number, unit)
+        return (SAMPLE, emit.name, number, "" if group is None else str(group)[:_KEEP_TEXT])
 
     return make
 
@@ -177,7 +178,8 @@ def _span(emit: Emit) -> Maker:
         if emit.skip_zero and not duration:
             return None
         lead = _seconds(emit, values, emit.lead) if emit.lead else None
-        return (SPAN, emit.name, duration, duration if lead is None else max(lead, duration), key(values), _kept(emit, values))
+        lead = duration if lead is None else max(lead, duration)
+        return (SPAN, emit.name, duration, lead, key(values), _kept(emit, values))
 
     return make
 

@@ -50,6 +50,11 @@ class HeaderReader:
             self._last_prefix, self._last = text[: end + 1], stamp
         return stamp
 
+    def at_start(self, text: str) -> Stamp | None:
+        """The stamp that `text` begins with, whatever may follow."""
+        match = self._at_start.match(text)
+        return None if match is None else self._parse(match)
+
     def _read_glued(self, text: str) -> Stamp | None:
         """The stamp of a record that a progress bar left no newline before: the last one after a `]`."""
         match = None

@@ -1,0 +1,50 @@
+"""The heads of lines, from their begin to the needle that was found: equal heads mean equal stamps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import repeat
+
+from perfmon.model import Stamp
+from perfmon.text import ESCAPES
+
+from .formats.headers import HeaderReader
+
+_MOST = 4096
+_LONGEST = 400
+
+
+class Heads:
+    """The heads that were met, shared by all blocks of a scanner."""
+
+    def __init__(self, headers: HeaderReader) -> None:
+        self._headers = headers
+        self._known: dict[bytes, Stamp | None] = {}
+
+    def stamps(self, data: bytes, lines: Sequence[tuple[int, int, int]]) -> list[Stamp | None]:
+        """Stamps of lines, given as (begin, position of the needle, ...); None where only the whole line may tell.
+
+        Of several needles in one line all but the first get None.
+        """
+        begins, needles = [line[0] for line in lines], [line[1] for line in lines]
+        heads = list(map(data.__getitem__, map(slice, begins, needles)))
+        known = self._known
+        if len(known) > _MOST:
+            known.clear()
+        stamps = list(map(known.get, heads, repeat(_UNMET)))
+        return [
+            known.setdefault(head, self._read(head)) if stamp is _UNMET else stamp
+            for head, stamp in zip(heads, stamps, strict=True)
+        ]
+
+    def _read(self, head: bytes) -> Stamp | None:
+        if head in self._known:
+            return self._known[head]
+        if not head.isascii() or len(head) > _LONGEST or head[:1] == b"{" or b"\r" in head or b"\x00" in head:
+            return None
+        text = head.decode("ascii")
+        return self._headers.at_start(ESCAPES.sub("", text) if "\x1b" in text else text)
+
+
+_UNMET: Stamp = (-1, 0.0)
+"""Stands for a head that is met for the first time."""
