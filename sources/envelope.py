@@ -1,4 +1,4 @@
-"""Opens log records that are wrapped in JSON (JSON modes of prime-rl and vLLM, docker's json-file driver, structlog)."""
+"""Opens log records that are wrapped in JSON (JSON modes of prime-rl, vLLM; docker's json-file driver, structlog)."""
 
 from __future__ import annotations
 
