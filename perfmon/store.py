@@ -20,13 +20,14 @@ _SPAN_BYTES = 420
 _UPDATE_BYTES = 700
 _TEXT_BYTES = 60
 _MAX_GAPS = 4096
+_FIRST_TEXTS = 64
 _MAX_NOTES = 8
 
 
 class Series:
     """The samples of one metric and group, in the order in which they were read."""
 
-    __slots__ = ("group", "lines", "metric", "offsets", "sources", "texts", "times", "values")
+    __slots__ = ("group", "lines", "metric", "offsets", "peaks", "sources", "texts", "times", "values")
 
     def __init__(self, metric: str, group: str) -> None:
         self.metric, self.group = metric, group
@@ -37,8 +38,11 @@ class Series:
         self.sources = array("L")
         self.lines = array("Q")
         self.offsets = array("Q")
-        self.texts: dict[int, str] = {}
-        """Text of remarkable samples by line's offset: evidence."""
+        self.texts: dict[tuple[int, int], str] = {}
+        """Text of remarkable samples by source and line's offset: evidence."""
+        self.peaks: dict[int, tuple[int, float]] = {}
+        """Of each source how many samples there were and the largest value: what is kept of a log must not depend on
+        what other logs said meanwhile."""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -46,6 +50,10 @@ class Series:
     def ref(self, index: int) -> Ref:
         """Where sample `index` stands."""
         return Ref(self.sources[index], self.lines[index], self.offsets[index])
+
+    def text(self, index: int) -> str:
+        """The line of sample `index`, "" when it was not kept."""
+        return self.texts.get((self.sources[index], self.offsets[index]), "")
 
     def thin(self, larger_is_kept: bool = True) -> int:
         """Halves the older half; returns how many samples went."""
@@ -57,8 +65,8 @@ class Series:
         for name in ("times", "values", "sources", "lines", "offsets"):
             old: array[float] = getattr(self, name)
             setattr(self, name, array(old.typecode, [old[at] for at in keep]))
-        left = set(self.offsets)
-        self.texts = {offset: text for offset, text in self.texts.items() if offset in left}
+        left = set(zip(self.sources, self.offsets, strict=True))
+        self.texts = {place: text for place, text in self.texts.items() if place in left}
         return gone
 
 
@@ -154,7 +162,7 @@ class Store:
     def sample(
         self, metric: str, group: str, time: float, value: float, source: int, line: int, offset: int, text: str
     ) -> None:
-        """Adds a sample; its line's text is kept when the value is remarkable."""
+        """Adds a sample; its line is kept when the value is remarkable, the largest so far or one of the first."""
         series = self.series.get((metric, group))
         if series is None:
             series = self.series[metric, group] = Series(metric, group)
@@ -164,9 +172,12 @@ class Store:
         series.lines.append(line)
         series.offsets.append(offset)
         self._bytes += _SAMPLE_BYTES
-        if self.remarkable(metric, value):
-            series.texts[offset] = text
-            self._bytes += _TEXT_BYTES + len(text)
+        count, peak = series.peaks.get(source, (0, float("-inf")))
+        series.peaks[source] = (count + 1, max(peak, value))
+        if count >= _FIRST_TEXTS and value <= peak and not self.remarkable(metric, value):
+            return
+        series.texts[source, offset] = text
+        self._bytes += _TEXT_BYTES + len(text)
 
     def mark(
         self, name: str, group: str, time: float, count: float, source: int, line: int, offset: int, text: str
@@ -205,7 +216,7 @@ class Store:
         series.offsets.append(offset)
         self._bytes += _SAMPLE_BYTES
         if text and len(series.texts) < 4096:
-            series.texts[offset] = text
+            series.texts[source, offset] = text
             self._bytes += _TEXT_BYTES + len(text)
 
     def span(self, span: Span) -> None:

@@ -48,6 +48,7 @@ _OPERATIONS = ("update_weights", "reload_weights")
 _OPEN_LIMIT = 10_000
 _TRACE_LIMIT = 100_000
 QUIET_FROM_S = 10.0
+_COARSE_S = 2.0
 
 
 class Clock(Protocol):
@@ -249,6 +250,9 @@ class Assembler:
             done = self._leg_time(state, clock, joined[J_DONE_STAMP], joined[J_TIMES + 4])
             if update.start is None or not update.legs & _SEND:
                 update.start = done if wall_s is None or state.clockless else done - wall_s
+            elif wall_s is not None and _dated(joined) and done < update.start + wall_s - _COARSE_S:
+                # The line that ends an update is printed when it ends, whatever the first one says.
+                update.start = done - wall_s
             update.end = done if wall_s is None else update.start + wall_s
         if update.start is not None and update.end is not None:
             update.duration_s = update.end - update.start
@@ -339,3 +343,8 @@ class Assembler:
 
 def _known(times: Sequence[float | None]) -> float | None:
     return next((time for time in times if time is not None), None)
+
+
+def _dated(joined: Joined) -> bool:
+    """Both lines of the client have a stamp."""
+    return joined[J_SEND_STAMP] is not None and joined[J_DONE_STAMP] is not None

@@ -238,7 +238,7 @@ class View:
                 metric,
                 only.times,
                 only.values,
-                lambda at: (only.ref(at), only.texts.get(only.offsets[at], "")),
+                lambda at: (only.ref(at), only.text(at)),
                 lambda _: only.group,
                 lambda at: only.sources[at],
             )
@@ -256,7 +256,7 @@ class View:
             metric,
             [time for time, _, _ in rows],
             [series.values[at] for _, at, series in rows],
-            lambda i: (rows[i][2].ref(rows[i][1]), rows[i][2].texts.get(rows[i][2].offsets[rows[i][1]], "")),
+            lambda i: (rows[i][2].ref(rows[i][1]), rows[i][2].text(rows[i][1])),
             lambda i: rows[i][2].group,
             lambda i: rows[i][2].sources[rows[i][1]],
             earlier,
