@@ -54,6 +54,9 @@ class CompiledPattern:
 
     def observe(self, values: Values, problems: list[str]) -> list[Observation]:
         """What the fields say; values that cannot be meant go to `problems` and cost nothing else."""
+        mono = self.pattern.mono
+        if mono and values.get(mono) is not None and self.mono(values) is None:
+            problems.append(f"{mono}={str(values[mono])[:40]}")
         try:
             return [made for make in self._makers if (made := make(values)) is not None]
         except (ValueError, OverflowError, IndexError, TypeError):
@@ -65,8 +68,10 @@ class CompiledPattern:
             try:
                 made = make(values)
             except AbsurdValueError as error:
-                problems.append(str(error))
-                continue
+                field = str(error).partition("=")[0]
+                if not any(problem.partition("=")[0] == field for problem in problems):
+                    problems.append(str(error))
+                made = error.rest
             except (ValueError, OverflowError, IndexError, TypeError):
                 problems.append(f"{(emit.field or emit.duration or (emit.name,))[0]}: not a number")
                 continue

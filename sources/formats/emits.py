@@ -23,7 +23,14 @@ _KEEP_TEXT = 200
 
 
 class AbsurdValueError(ValueError):
-    """A value that no clock or counter shows: nan, infinite, negative duration, 1e300."""
+    """A value that no clock or counter shows: nan, infinite, negative duration, 1e300.
+
+    `rest` is the observation without that value, where it says something without it.
+    """
+
+    def __init__(self, text: str, rest: Observation | None = None) -> None:
+        super().__init__(text)
+        self.rest = rest
 
 
 def checked(name: str, value: float, unit: str) -> float:
@@ -153,15 +160,22 @@ def _leg(emit: Emit) -> Maker:
         if leg not in _LEGS or trace is None:
             return None
         fields: Fields = {}
+        absurd = ""
         for name in durations:
             value = values.get(name)
             if value is not None:
-                fields[name] = checked(name, to_number(value, "ms"), "ms")
+                try:
+                    fields[name] = checked(name, to_number(value, "ms"), "ms")
+                except ValueError:
+                    absurd = absurd or f"{name}={str(value)[:40]}"
         for name in texts:
             value = values.get(name)
             if value is not None:
                 fields[name] = str(value)[:_KEEP_TEXT]
-        return (LEG, str(trace)[:_KEEP_TEXT], leg, fields)
+        told = (LEG, str(trace)[:_KEEP_TEXT], leg, fields)
+        if absurd:
+            raise AbsurdValueError(absurd, told)
+        return told
 
     return make
 
