@@ -1,8 +1,8 @@
 """What was observed of a run, bounded by a byte budget.
 
 Samples are kept in arrays, spans as objects. When the budget is spent the oldest half of the largest series is thinned
-to every second sample (keeping the larger of each pair, so that peaks stay) and the oldest unremarkable spans go; how
-many is counted in `dropped`.
+to every second sample (keeping the larger of each pair, so that peaks stay) and of the oldest spans mostly the longest
+are kept; how many went is counted in `dropped`.
 """
 
 from __future__ import annotations
@@ -282,10 +282,10 @@ class Store:
 
 
 def _thin_spans(spans: deque[Span] | deque[Update]) -> int:
-    """Drops every second of the older half that is not among its longest tenth; returns how many."""
+    """Halves the older half: its longest two fifths stay, and every sixth of the others; returns how many went."""
     half = len(spans) // 2
     old = [spans.popleft() for _ in range(half)]
-    limit = sorted((span.duration_s or 0.0) for span in old)[int(half * 0.9)]
-    kept = [span for at, span in enumerate(old) if at % 2 == 0 or (span.duration_s or 0.0) > limit]
-    spans.extendleft(reversed(kept))  # type: ignore[arg-type]  # both deques hold what they held
+    by_length = sorted(range(half), key=lambda at: (-(old[at].duration_s or 0.0), at))
+    kept = sorted(by_length[: half * 2 // 5] + sorted(by_length[half * 2 // 5 :])[::6])
+    spans.extendleft(old[at] for at in reversed(kept))  # type: ignore[arg-type]  # both deques hold what they held
     return half - len(kept)
