@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from heapq import nsmallest
 
+from perfmon.rules.bands import Band
 from perfmon.rules.view import UPDATE, Item, Track, View
 from perfmon.rules.wording import counted
 
@@ -43,10 +46,7 @@ def _stats(name: str, track: Track, view: View, start: float) -> MetricStats:
     shares: dict[str, float] = {}
     worst: str | None = None
     if band is not None:
-        counts = [0, 0, 0]
-        level = band.level
-        for value in track.values:
-            counts[level(value)] += 1
+        counts = _counts(band, track.values)
         shares = {name: count / len(track) for name, count in zip(_LEVELS, counts, strict=True)}
         worst = next(name for name in reversed(_LEVELS) if shares[name] > 0)
     return MetricStats(
@@ -61,6 +61,14 @@ def _stats(name: str, track: Track, view: View, start: float) -> MetricStats:
         bands_from=band.origin if band is not None else "",
         series=_thinned(track, start),
     )
+
+
+def _counts(band: Band, values: Sequence[float]) -> list[int]:
+    """How many values are good, warnings and critical: of few distinct ones each is judged once."""
+    counts = [0, 0, 0]
+    for value, count in Counter(values).items():
+        counts[band.level(value)] += count
+    return counts
 
 
 def _thinned(track: Track, start: float) -> tuple[tuple[float, float], ...]:
@@ -121,7 +129,7 @@ def timeline_rows(view: View) -> tuple[TimelineRow, ...]:
 
 def slowest_rows(view: View) -> tuple[TimelineRow, ...]:
     """The ten slowest weight updates."""
-    items = sorted(view.spans(UPDATE), key=lambda item: (item.start - item.end, item.start))[:10]
+    items = nsmallest(10, view.spans(UPDATE), key=lambda item: (item.start - item.end, item.start))
     return tuple(_row(UPDATE, item, view, evidence=True) for item in items)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import mul
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,8 @@ def summarise(values: Sequence[float]) -> Summary:
     ordered = sorted(values)
     count = len(ordered)
     mean = math.fsum(ordered) / count
-    variance = sum((value - mean) ** 2 for value in ordered) / count
+    deviations = [value - mean for value in ordered]
+    variance = sum(map(mul, deviations, deviations)) / count
     return Summary(
         count=count,
         mean=mean,

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 
 from perfmon.model import Fields, Ref, Span, Update
 from perfmon.store import Series, Store
@@ -16,6 +17,8 @@ from .silence import Quiet, quiet_logs, quiet_run
 
 Window = tuple[float, float]
 UPDATE = "weight-update"
+_BY_START = attrgetter("start", "end", "key")
+_BY_END = attrgetter("end", "start")
 SPAN_METRICS = {
     "checkpoint-write": ("write_ms", 1000.0),
     "checkpoint-wait": ("wait_ms", 1000.0),
@@ -159,7 +162,7 @@ class View:
                 name, scale = SPAN_METRICS.get(span.kind, ("duration_s", 1.0))
                 values = {name: span.duration_s * scale}
             items.append(Item(start, end, values, span.fields, span.refs, "", span.key, span.source, span))
-        items.sort(key=lambda item: (item.start, item.end, item.key))
+        items.sort(key=_BY_START)
         return items
 
     @cached_property
@@ -262,9 +265,13 @@ class View:
             earlier,
         )
 
+    @cached_property
+    def _ended(self) -> list[Item]:
+        """Weight updates by their ends: that is when a line told their durations."""
+        return sorted(self.spans(UPDATE), key=_BY_END)
+
     def _update_track(self, metric: str) -> Track:
-        items = [item for item in self.spans(UPDATE) if metric in item.values]
-        items.sort(key=lambda item: (item.end, item.start))
+        items = [item for item in self._ended if metric in item.values]
         return Track(
             metric,
             [item.end for item in items],

@@ -90,6 +90,7 @@ def _scan_range(path: str, start: int, end: int) -> bytes:
             blocks.append((scanned.records, scanned.lines, len(data), scanned.recognised, scanned.problems))
             position += len(data)
             line += scanned.lines
+            del data, scanned  # the next block takes its place in memory, and in the cache
     return marshal.dumps(blocks)
 
 
