@@ -287,5 +287,5 @@ def _thin_spans(spans: deque[Span] | deque[Update]) -> int:
     old = [spans.popleft() for _ in range(half)]
     by_length = sorted(range(half), key=lambda at: (-(old[at].duration_s or 0.0), at))
     kept = sorted(by_length[: half * 2 // 5] + sorted(by_length[half * 2 // 5 :])[::6])
-    spans.extendleft(old[at] for at in reversed(kept))  # type: ignore[arg-type]  # both deques hold what they held
+    spans.extendleft([old[at] for at in reversed(kept)])  # type: ignore[arg-type]  # both deques hold what they held
     return half - len(kept)
