@@ -11,6 +11,7 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from .model import Gap, Ref, Span, Update
 
@@ -20,6 +21,7 @@ _SPAN_BYTES = 420
 _UPDATE_BYTES = 700
 _TEXT_BYTES = 60
 _MAX_GAPS = 4096
+_S = TypeVar("_S", bound=Span)
 _FIRST_TEXTS = 64
 _MAX_NOTES = 8
 
@@ -281,11 +283,11 @@ class Store:
         yield from self.steps.values()
 
 
-def _thin_spans(spans: deque[Span] | deque[Update]) -> int:
+def _thin_spans(spans: deque[_S]) -> int:
     """Halves the older half: its longest two fifths stay, and every sixth of the others; returns how many went."""
     half = len(spans) // 2
     old = [spans.popleft() for _ in range(half)]
     by_length = sorted(range(half), key=lambda at: (-(old[at].duration_s or 0.0), at))
     kept = sorted(by_length[: half * 2 // 5] + sorted(by_length[half * 2 // 5 :])[::6])
-    spans.extendleft([old[at] for at in reversed(kept)])  # type: ignore[arg-type]  # both deques hold what they held
+    spans.extendleft(old[at] for at in reversed(kept))
     return half - len(kept)
