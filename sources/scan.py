@@ -225,7 +225,8 @@ class _Block:
         self.known_until = end
         if index in self.scanner.legs:
             self._leg(index, observations, mono, stamp, begin, end, at, own)
-        else:
+            observations = [told for told in observations if told[0] != LEG]
+        if observations or index not in self.scanner.legs:
             self.records.append((index, self.line, self.offset + begin, stamp, mono, observations, text))
         return True
 
@@ -234,10 +235,11 @@ class _Block:
         begin: int, end: int, at: int, own: Stamp | None,
     ) -> None:  # fmt: skip
         """Keeps a leg until the block's are joined, and learns the shape and the head of its line."""
-        for _, trace, leg, fields in observations:
+        for _, trace, leg, fields in (told for told in observations if told[0] == LEG):
+            trace = trace or f"byte {self.offset + begin}"  # noqa: PLW2901 - the same line of a copied log has the same
             told: Cells = cells(leg, fields, mono)  # type: ignore[arg-type]  # LEG observations
             self.legs.append((begin, end, self.line, stamp, str(trace), told, index))
-            if own is not None and stamp is own:
+            if own is not None and stamp is own and index == self.scanner.leg_pattern:
                 self.scanner.shapes.learn(self.data[at:end], str(trace), str(leg))
 
     def _dated(self, begin: int, stamp: Stamp | None) -> Stamp | None:

@@ -151,12 +151,13 @@ def _any_metric(emit: Emit) -> Maker:
 
 def _leg(emit: Emit) -> Maker:
     leg_field, key = emit.name, emit.key
+    told_by_rule = emit.name if emit.name in _LEGS else None
     durations = tuple(name for name in emit.keep if name.endswith("_ms"))
     texts = tuple(name for name in emit.keep if not name.endswith("_ms"))
 
     def make(values: Values) -> Observation | None:
-        leg = values.get(leg_field)
-        trace = _first(values, key)
+        leg = told_by_rule or values.get(leg_field)
+        trace = _first(values, key) if key else ""
         if leg not in _LEGS or trace is None:
             return None
         fields: Fields = {}
@@ -172,12 +173,20 @@ def _leg(emit: Emit) -> Maker:
             value = values.get(name)
             if value is not None:
                 fields[name] = str(value)[:_KEEP_TEXT]
-        told = (LEG, str(trace)[:_KEEP_TEXT], leg, fields)
+        told = (LEG, str(trace)[:_KEEP_TEXT], leg, fields) if not told_by_rule or _is_update(fields) else None
         if absurd:
             raise AbsurdValueError(absurd, told)
         return told
 
     return make
+
+
+def _is_update(fields: Fields) -> bool:
+    """Whether two of an update's three durations are told; adds the wall time where the parts are."""
+    told = [fields[name] for name in ("queue_ms", "rpc_ms") if name in fields]
+    if len(told) == 2:
+        fields.setdefault("wall_ms", float(told[0]) + float(told[1]))
+    return bool(told) and "wall_ms" in fields
 
 
 def _span(emit: Emit) -> Maker:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from perfmon.datafile import Table, read_toml
 from perfmon.errors import DataFileError
+from perfmon.model import LEGS
 
 from .schema import STYLES, Emit, Header, Pack, Pattern, Sample
 from .stamps import time_regex
@@ -36,7 +37,7 @@ def _check_fields(table: Table, emits: Iterable[Emit], groups: Iterable[str]) ->
         read = {*emit.field, *emit.over, *emit.minus, *emit.duration, *emit.lead, *emit.key, *emit.keep, emit.group}
         if emit.when is not None:
             read.add(emit.when[0])
-        if emit.kind == "leg":
+        if emit.kind == "leg" and emit.name not in LEGS:
             read.add(emit.name)
         for name in sorted(read - known - {""}):
             expected = f"expected a group of the regex: {', '.join(sorted(known))}"

@@ -23,7 +23,8 @@ class Emit:
 
     kind: Literal["metric", "leg", "span", "open", "close", "step", "mark"]
     name: str
-    """Metric, span kind, component of the step, or mark; for a leg the field that names the leg."""
+    """Metric, span kind, component of the step, or mark; for a leg the field that names the leg, or the leg itself:
+    then the line counts only when it tells two of queue_ms, rpc_ms and wall_ms."""
     field: tuple[str, ...] = ()
     """Where the value stands; the first of these that the line has. For a step its number, for a mark the count."""
     unit: str = ""
@@ -41,7 +42,8 @@ class Emit:
     lead: tuple[str, ...] = ()
     """Field with the time from the span's start to the line; the duration itself when empty."""
     key: tuple[str, ...] = ()
-    """Fields that pair an `open` with its `close` and name a span, joined by `/`; for a leg the trace's field."""
+    """Fields that pair an `open` with its `close` and name a span, joined by `/`; for a leg the trace's field, none
+    when each line is an update of its own."""
     metric: str = ""
     """Metric that the paired duration of an open/close, or the duration of a span, is a sample of."""
     keep: tuple[str, ...] = ()
