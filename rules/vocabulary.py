@@ -10,6 +10,7 @@ from .conditions.aggregate import Aggregate
 from .conditions.alternatives import AnyOf
 from .conditions.baseline import Baseline
 from .conditions.coincides import Coincides
+from .conditions.outweighs import Outweighs
 from .conditions.ratio import Ratio
 from .conditions.threshold import Threshold
 from .schema import Signature, Subject
@@ -45,7 +46,7 @@ def condition_metrics(condition: Condition) -> list[str]:
     """Metrics (marks of an aggregate are none) that a condition looks at."""
     if isinstance(condition, Threshold):
         return [condition.metric]
-    if isinstance(condition, Ratio):
+    if isinstance(condition, (Outweighs, Ratio)):
         return [condition.metric, condition.over]
     if isinstance(condition, Aggregate):
         return [condition.metric] if condition.of == "metric" else []

@@ -8,6 +8,7 @@ from .alternatives import AnyOf
 from .base import Condition, Level
 from .baseline import Baseline
 from .coincides import Coincides
+from .outweighs import Outweighs
 from .ratio import Ratio
 from .threshold import Threshold
 
@@ -18,6 +19,7 @@ REGISTRY: dict[str, type[Condition]] = {
     "coincides": Coincides,
     "baseline": Baseline,
     "missed": Missed,
+    "outweighs": Outweighs,
     "any": AnyOf,
 }
 

@@ -260,3 +260,22 @@ def test_logs_without_clocks_add_up() -> None:
     snapshot = diagnose_texts({"a": queued, "b": writes})
     assert snapshot.run.wall_s == pytest.approx(124.0)
     assert sum(entry.lost_s for entry in snapshot.ledger) == pytest.approx(124.0)
+
+
+# --- weight updates that are slow in both parts ---------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("rpc_ms", "queue_ms", "signature", "confidence"),
+    [
+        (6000, 20000, "frontend-queue", 0.75),
+        (1000, 20000, "frontend-queue", 1.0),
+        (20000, 6000, "slow-weight-load", 2 / 3),
+        (15000, 150, "slow-weight-load", 2 / 3),
+        (15000, 50, "slow-weight-load", 1.0),
+    ],
+)
+def test_the_longer_part_of_an_update_is_named(rpc_ms: int, queue_ms: int, signature: str, confidence: float) -> None:
+    told = "{} [weights][u{}] client.done wall_ms={} rpc_ms={} queue_ms={}"
+    log = "\n".join(told.format(clock(60 * at), at, rpc_ms + queue_ms, rpc_ms, queue_ms) for at in range(5))
+    finding = only(diagnose_texts({"o.log": log}))
+    assert (finding.signature, finding.severity) == (signature, "critical")
+    assert finding.confidence == pytest.approx(confidence)
