@@ -19,6 +19,13 @@ Maker = Callable[[Values], Observation | None]
 _LEGS = frozenset(LEGS)
 _LIMITS = {"ms": (0.0, 1e10), "s": (0.0, 1e7), "%": (-1e-9, 1e4)}
 _ANY = (-1e15, 1e15)
+_COUNT = (0.0, 1e12)
+_PART = (-1e-9, 100.5)
+_LIMITS_BY_NAME = {
+    **dict.fromkeys(("staleness", "off_policy", "inflight", "running", "waiting", "completions"), _COUNT),
+    **dict.fromkeys(("trunc_pct", "error_pct", "cancelled_pct", "prefix_hit_pct"), _PART),
+    "kv_usage": (-1e-9, 150.0),  # engines that count reserved blocks print a little more than all
+}
 _KEEP_TEXT = 200
 
 
@@ -33,9 +40,14 @@ class AbsurdValueError(ValueError):
         self.rest = rest
 
 
-def checked(name: str, value: float, unit: str) -> float:
-    """`value` when it can be meant, else AbsurdValueError naming it."""
-    low, high = _LIMITS.get(unit, _ANY)
+def _limits(metric: str, unit: str) -> tuple[float, float]:
+    """Least and greatest value that a metric can have."""
+    return _LIMITS_BY_NAME.get(metric) or _LIMITS.get(unit, _ANY)
+
+
+def checked(name: str, value: float, unit: str, metric: str = "") -> float:
+    """`value` when it can be meant, of `metric` where it is one; else AbsurdValueError naming the field `name`."""
+    low, high = _limits(metric, unit)
     if not low <= value <= high:
         raise AbsurdValueError(f"{name}={value:g}")
     return max(value, 0.0) if unit == "%" else value
@@ -100,7 +112,7 @@ def _plain_metric(emit: Emit) -> Maker:
     """A field that only changes its unit: nearly all samples are of this kind."""
     name, field, unit = emit.name, emit.field[0], metric_unit(emit.name)
     factor = convert(emit.scale, emit.unit, unit)
-    low, high = _LIMITS.get(unit, _ANY)
+    low, high = _limits(name, unit)
 
     def make(values: Values) -> Observation | None:
         value = values.get(field)
@@ -143,7 +155,7 @@ def _any_metric(emit: Emit) -> Maker:
         else:
             number = convert(number * emit.scale, source, unit)
         group = values.get(emit.group) if emit.group else None
-        number = checked(emit.field[0], number, unit)
+        number = checked(emit.field[0], number, unit, emit.name)
         return (SAMPLE, emit.name, number, "" if group is None else str(group)[:_KEEP_TEXT])
 
     return make
