@@ -5,6 +5,7 @@ stdout carries data, stderr narration.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from .errors import ExitCode, PerfmonError, UsageError
 from .text import plain
 
 _DEBUG = "PERFMON_DEBUG"
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def _chosen(argv: Sequence[str]) -> str:
@@ -57,14 +59,28 @@ def _robust(stream: TextIO) -> None:
         stream.reconfigure(errors="backslashreplace")
 
 
-def _quiet_pipe() -> int:
-    """The reader went away (`perfmon … | head`): nothing more to say, at exit neither."""
+def _silence_stdout() -> None:
+    """What is still held back would fail again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _quiet_pipe() -> int:
+    """The reader went away (`perfmon … | head`): nothing more to say."""
+    _silence_stdout()
     return ExitCode.DONE
+
+
+def _no_room(error: OSError) -> int:
+    """Only what is written can meet these; files that perfmon writes have their own message."""
+    _silence_stdout()
+    _say(f"standard output cannot be written: {error.strerror} (send it elsewhere)")
+    return ExitCode.USAGE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; the result is what the shell is told (see `ExitCode`)."""
+    if sys.stdout is None:  # closed by the shell (`>&-`): files may still be written
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it lives as long as the program
     _robust(sys.stdout)
     _robust(sys.stderr)
     try:
@@ -81,5 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as leaving:  # argparse, after --help and --version
         return leaving.code if isinstance(leaving.code, int) else ExitCode.DONE
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            return _no_room(error)
         return _unexpected(error)
     return code

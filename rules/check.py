@@ -30,6 +30,7 @@ from .vocabulary import (
 )
 
 _PERCENT = ("_pct", "_share", "_usage", "_fill", "_busy")
+_OF_SIGNATURES = frozenset({"id", "title", "kind", "sentence", "on", "condition", "example"})
 _CALCULATED = frozenset({"usual_s", "ended", "none", "duration_s", "wall_ms"})
 """Values of silences, absences and spans that no line tells."""
 
@@ -241,8 +242,20 @@ def check_files(paths: Iterable[Path], words: Vocabulary | None = None) -> list[
 
 
 def _holds_bands(path: Path) -> bool:
-    data = read_toml(path).data
-    return "band" in data and "condition" not in data
+    """Whether a file is one of bands, not a signature, by its content; DataFileError when it is neither."""
+    root = read_toml(path)
+    data = root.data
+    if "pattern" in data or "header" in data:
+        raise DataFileError(root.file, "file", "a format pack; `perfmon analyze --formats DIR` checks those")
+    if data.keys() & _OF_SIGNATURES:
+        return False
+    if "band" in data:
+        return True
+    for name, value in data.items():
+        if isinstance(value, dict) and value.keys() & {"good", "critical"}:
+            raise DataFileError(root.file, name, f"expected [band.{name}] (limits of a metric)")
+    expected = "a signature (id, title, [[on]], [[condition]]) or bands ([band.METRIC] with good and critical)"
+    raise DataFileError(root.file, "file", f"of no known kind, expected {expected}")
 
 
 def _linted(signature: Signature, known: Known) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon.config import load_config
-from perfmon.errors import ExitCode, UsageError
+from perfmon.errors import ExitCode, InputError, UsageError
 
 from .arguments import completes_files
 
@@ -120,6 +120,9 @@ def _check(args: argparse.Namespace) -> int:
     from perfmon.selftest import vocabulary
 
     config = load_config(args.config)
+    for file in args.files:
+        if not file.is_file():
+            raise InputError(f"{file}: {'not a file' if file.exists() else 'no such file'} (name a *.toml file)")
     users = [file for folder in config.signature_dirs for file in sorted(folder.glob("*.toml"))]
     files = args.files or [*_builtin(), *users, *config.band_files]
     problems = check_files(files, vocabulary(config.format_dirs))

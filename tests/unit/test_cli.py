@@ -128,6 +128,21 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_full_disk_under_the_output_is_named_in_one_line() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*PERFMON, "rules", "list"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == ExitCode.USAGE
+    assert done.stderr == ("perfmon: standard output cannot be written: No space left on device (send it elsewhere)\n")
+
+
+def test_a_closed_output_is_no_fault() -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *PERFMON, "rules", "list"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def completion(shell: str) -> str:
     return subprocess.run([*PERFMON, "completion", shell], capture_output=True, text=True, check=True).stdout
 

@@ -91,3 +91,30 @@ def test_an_example_that_does_not_fire_fails(no_settings: Path, capsys: Output) 
     broken_copy(no_settings, "wait_ms=5432.1", "wait_ms=2.1")
     assert main(["rules", "test", "checkpoint-stall"]) == ExitCode.FOUND
     assert "FAILED  checkpoint-stall: 5.4 s wait" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[queue_ms]\ngood = 1\ncritical = 2\n", "queue_ms: expected [band.queue_ms]"),
+        (
+            "schema = 1\n[band.queue_ms]\ngood = 1\ncritcal = 2\n",
+            "band.queue_ms.critcal: unknown key, expected one of critical",
+        ),
+        ('[[pattern]]\nid = "x"\n', "file: a format pack; `perfmon analyze --formats DIR` checks those"),
+        ("memory_mb = 12\n", "file: of no known kind, expected a signature (id, title, "),
+        ('title = "x"\nkinds = 1\n', "kinds: unknown key, expected one of advice"),
+    ],
+)
+def test_a_file_is_checked_as_what_it_looks_like(text: str, said: str, tmp_path: Path, capsys: Output) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    assert main(["rules", "check", str(file)]) == ExitCode.FOUND
+    out = capsys.readouterr().out
+    assert out.startswith(f"{file}: {said}")
+    assert out.count("\n") == 1
+
+
+def test_a_file_that_is_not_there_is_wrong_usage(capsys: Output) -> None:
+    assert main(["rules", "check", "nope.toml"]) == ExitCode.USAGE
+    assert capsys.readouterr() == ("", "perfmon: nope.toml: no such file (name a *.toml file)\n")
