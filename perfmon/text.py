@@ -13,14 +13,26 @@ ESCAPES = re.compile(
 _CONTROLS = re.compile(
     r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
 )
-# `token: 128` counts tokens; a password of digits is still a password.
+_IS = r"['\"]?\s*[:=]\s*['\"]?"
+_VALUE = r"[^\s'\",;&]"
+# `token: 128` counts tokens, `per token=0.2534s` is a time, `eos_token=<|im_end|>` is public.
+_HARMLESS = r"(?![\d.,]+[a-z%]{0,3}(?:[\s'\",;&)\]}]|$)|<)"
 _SECRETS = re.compile(
-    r"(?i)((?:authorization|api[_-]?key|token)['\"]?\s*[:=]\s*['\"]?(?:(?:bearer|basic)\s+)?)"
-    r"(?!\d+(?:\.\d+)?\b)[^\s'\",;&]{6,}"
-    r"|((?:password|passwd|secret)['\"]?\s*[:=]\s*['\"]?)[^\s'\",;&]{3,}"
+    rf"(?i)((?:authorization|(?:api|access|auth|private|account)[_-]?key|token){_IS}(?:(?:bearer|basic|token)\s+)?)"
+    rf"{_HARMLESS}{_VALUE}{{6,}}"
+    rf"|((?:password|passwd|passphrase|secret|credential)[\w-]{{0,40}}{_IS}){_VALUE}{{3,}}"
+    rf"|(--[\w-]{{0,40}}(?:token|key|secret|password)\s+){_HARMLESS}(?!-){_VALUE}{{6,}}"
+    rf"|(\bbearer\s+)(?=[\w.~+/-]*\d)[\w.~+/-]{{12,}}=*"
+    rf"|([?&](?:[\w-]{{0,40}}signature|sig|key)=){_VALUE}{{6,}}"
+    rf"|(\b(?-i:[A-Z][A-Z0-9_]{{0,40}}_(?:KEY|PAT|PASS|PWD)){_IS}){_HARMLESS}{_VALUE}{{6,}}"
 )
-_KEYS = re.compile(r"\b(sk-|hf_|gh[opsu]_|github_pat_|glpat-|AKIA)[\w-]{16,}")
-_URL_LOGIN = re.compile(r"(?<!\w)(\w{1,32}://[^\s/:@]+:)[^\s/@]+@")
+_KEYS = re.compile(
+    r"\b(sk-|gh[oprsu]_|github_pat_|glpat-|xox[a-z]-|AIza)[\w-]{16,}"
+    r"|\b(hf_|npm_|AKIA|ASIA)[A-Za-z0-9]{16,}\b"
+    r"|\b(wandb_)(?=\w*\d)\w{16,}"
+    r"|\b(eyJ)[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"
+)
+_URL_LOGIN = re.compile(r"(?<!\w)(\w{1,32}://)(?:([^\s/:@]+:)[^\s/@]+|[^\s/:@]{16,})@")
 
 
 def plain(text: str, limit: int = 500) -> str:
@@ -33,8 +45,16 @@ def plain(text: str, limit: int = 500) -> str:
 
 def without_secrets(text: str) -> str:
     """`text` with what looks like a credential replaced: keys, tokens, passwords in URLs."""
-    text = _KEYS.sub(r"\1***", _SECRETS.sub(r"\1\2***", text))
-    return _URL_LOGIN.sub(r"\1***@", text)
+    return _URL_LOGIN.sub(_hidden_login, _KEYS.sub(_hidden, _SECRETS.sub(_hidden, text)))
+
+
+def _hidden(match: re.Match[str]) -> str:
+    """What stands before the credential stays: it says which one it was."""
+    return f"{match[match.lastindex or 0]}***"
+
+
+def _hidden_login(match: re.Match[str]) -> str:
+    return f"{match[1]}{match[2] or ''}***@"
 
 
 def evidence_text(text: str) -> str:
