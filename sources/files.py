@@ -29,7 +29,7 @@ class LogFile:
     """One log."""
 
     name: str
-    """For display: relative to the working directory where it lies below it."""
+    """For display: as the SPEC gives it, so relative ones stay so."""
     path: Path
     """Absolute path of the file or archive; STDIN for standard input."""
     member: str | None = None
@@ -64,16 +64,15 @@ def log_file(path: Path) -> LogFile:
 
 
 def display_name(path: Path) -> str:
-    """A path relative to the working directory where it lies below it, fit for display."""
-    whole = os.path.abspath(path)
-    here = os.path.join(os.getcwd(), "")
-    return plain(whole.removeprefix(here))
+    """A path as it was given, relative or absolute, fit for display."""
+    return plain(str(path))
 
 
 def distinct(logs: Sequence[LogFile]) -> list[LogFile]:
-    """`logs` sorted by name, each file and member once: under the name without symlinks where it has several."""
+    """`logs` sorted by name, each file and member once: under the name without symlinks where it has several, else
+    under a relative one."""
     kept: dict[tuple[object, ...], LogFile] = {}
-    for log in sorted(logs, key=lambda log: (log.name, log.member or "")):
+    for log in sorted(logs, key=lambda log: (log.name.startswith("/"), log.name, log.member or "")):
         key = (*_identity(log.path), log.member)
         other = kept.get(key)
         if other is None or (_is_linked(other.path) and not _is_linked(log.path)):
@@ -150,7 +149,7 @@ def _in_bundle(spec: Spec) -> list[LogFile]:
         raise InputError(f"{shown(spec.text)}: a broken archive ({found.damage}): nothing in it can be read")
     if not found.logs:
         raise InputError(f"{shown(spec.text)}: no logs in this archive (*.log, *.out, *.err, *.txt, *.jsonl …)")
-    name = display_name(path)
+    name = display_name(Path(spec.path))
     return [LogFile(f"{name}:{plain(member)}", path, member, compression_of(member)) for member in found.logs]
 
 

@@ -56,6 +56,20 @@ def test_a_glob_takes_what_it_matches(run: Path) -> None:
     assert names("logs/*") == LOGS
 
 
+def test_names_are_as_they_were_given(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = str(run / "logs/attempt_1/trainer.log")
+    assert names(whole) == [whole]
+    assert names(str(run / "logs")) == [str(run / name) for name in LOGS]
+    assert names(whole, "logs/attempt_1/trainer.log") == ["logs/attempt_1/trainer.log"]
+    monkeypatch.chdir(run / "logs/attempt_1")
+    assert names("../metrics.jsonl") == ["../metrics.jsonl"]
+    assert names("../*.jsonl") == ["../metrics.jsonl"]
+    assert names("../attempt_1/rank0") == ["../attempt_1/rank0/stderr.err"]
+    assert names("./trainer.log", ".") == ["old.log.1", "rank0/stderr.err", "trainer.log"]
+    subprocess.run(["tar", "-cf", "../x.tar", "trainer.log"], check=True)
+    assert names("../x.tar") == ["../x.tar:trainer.log"]
+
+
 def test_paths_are_absolute_and_compression_is_said(run: Path) -> None:
     assert discover(["logs/a.out.gz"])[0].path == run / "logs/a.out.gz"
     subprocess.run(["gzip", "logs/attempt_1/trainer.log"], check=True)
