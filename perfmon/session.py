@@ -151,6 +151,7 @@ def _collector_paused() -> Iterator[None]:
     try:
         yield
     finally:
+        gc.freeze()  # else the first collection afterwards looks through all of it
         if was:
             gc.enable()
 

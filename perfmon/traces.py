@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Protocol
 
 from .model import (
@@ -42,8 +43,9 @@ from .model import (
 from .store import SourceState, Store
 
 _SEND, _DONE = 1 << LEGS.index("client.send"), 1 << LEGS.index("client.done")
+_ALL = 0b11111
 _CLIENT_LEGS = _SEND | _DONE
-_SERVER_LEGS = 0b11111 & ~_CLIENT_LEGS
+_SERVER_LEGS = _ALL & ~_CLIENT_LEGS
 _OPERATIONS = ("update_weights", "reload_weights")
 _OPEN_LIMIT = 10_000
 _TRACE_LIMIT = 100_000
@@ -93,7 +95,11 @@ class Assembler:
         sample, handlers, source = self.store.sample, self._handlers, state.index
         for pattern, line, offset, stamp, mono, observations, text in records:
             if observations and observations[0][0] == LEG:
-                self._legs(state, clock, observations[0][1], observations[0][2], line_base)
+                _, trace, joined = observations[0]
+                if joined[J_LEGS] == _ALL and trace not in self._updates and state.clocked and _all_dated(joined):
+                    self._whole(state, clock, trace, joined, line_base)
+                else:
+                    self._legs(state, clock, trace, joined, line_base)
                 continue
             time = clock.resolve(stamp, mono)
             if clock.rebased is not None:
@@ -133,7 +139,7 @@ class Assembler:
     def _heard(
         state: SourceState, clock: Clock, kind: int, time: float, line: tuple[int, str], told: Sequence[Observation]
     ) -> None:
-        """A line that only says when it was printed: the first or last dated one of a block, or the end of a silence."""
+        """A line that only says when it was printed: first or last dated one of a block, or the end of a silence."""
         if kind == SILENCE:
             before = clock.at(*told[0])
             if before is not None and time - before >= QUIET_FROM_S:
@@ -157,6 +163,33 @@ class Assembler:
         return self._seq
 
     # --- weight updates ---------------------------------------------------------------------------------------
+    def _whole(self, state: SourceState, clock: Clock, trace: str, joined: Joined, line_base: int) -> None:
+        """Adds an update of a new trace with all its legs and their stamps: nearly all are such, so at one go."""
+        _, send, recv, rpc_start, rpc_done, done, wall, rpc, queue, server_rpc, op, url, path, server_path = joined[:14]
+        leg_time, source = self._leg_time, state.index
+        leg_time(state, clock, joined[J_SERVER_STAMP], _known((recv, rpc_start, rpc_done)))
+        leg_time(state, clock, joined[J_SERVER_LAST_STAMP], _known((rpc_done, rpc_start, recv)))
+        start = leg_time(state, clock, joined[J_SEND_STAMP], send)
+        end = leg_time(state, clock, joined[J_DONE_STAMP], done)
+        if wall is not None:
+            if end < start + wall / 1000.0 - _COARSE_S:
+                start = end - wall / 1000.0
+            end = start + wall / 1000.0
+        fields: Fields = {} if url is None else {"url": url}
+        if path is not None:
+            fields["path"] = path
+        refs = [(Ref(source, line + line_base, offset), text) for line, offset, text in joined[J_LINES]]
+        update = Update(
+            "weight-update", trace, self._next(), source, start, end, end - start, fields, refs,
+            _operation((op, server_path, path)) or "update_weights",
+            send, recv, rpc_start, rpc_done, done,
+            wall, server_rpc if rpc is None else rpc, queue, source, source, _ALL,
+        )  # fmt: skip
+        self._derive(update)
+        if refs[-1][1] and not self._notable(update):
+            update.refs = [(refs[-1][0], "")]
+        self._hold(trace, update)
+
     def _legs(self, state: SourceState, clock: Clock, trace: str, joined: Joined, line_base: int) -> None:
         """Adds the legs of one trace that one block holds; of a leg that is told twice the first one counts."""
         update = self._use_of(trace, joined, state)
@@ -199,16 +232,19 @@ class Assembler:
 
     def _new_update(self, trace: str, state: SourceState) -> Update:
         update = Update(kind="weight-update", key=trace, seq=self._next(), source=state.index)
+        self._hold(trace, update)
+        return update
+
+    def _hold(self, trace: str, update: Update) -> None:
+        """Keeps an update for the legs that may still come."""
         self._updates[trace] = update
         self.store.update(update)
         if len(self._updates) > _TRACE_LIMIT:
             for old in list(self._updates)[: _TRACE_LIMIT // 2]:
                 del self._updates[old]
                 self._reused.pop(old, None)
-        return update
 
-    @staticmethod
-    def _durations(update: Update, joined: Joined, fresh: int) -> None:
+    def _durations(self, update: Update, joined: Joined, fresh: int) -> None:
         """Takes over what the legs say; what the client says of itself goes before what the server says."""
         _, send, recv, rpc_start, rpc_done, done, wall, rpc, queue, server_rpc, op, url, path, server_path = joined[:14]
         if fresh & _SEND:
@@ -222,13 +258,16 @@ class Assembler:
         if fresh & _DONE:
             update.done_t, update.wall_ms, update.queue_ms = done, wall, queue
             update.rpc_ms = rpc if rpc is not None else update.rpc_ms
-        for name in (op, server_path, path):
-            if name is not None and (operation := name.rpartition("/")[2]) in _OPERATIONS:
-                update.op = operation
+        update.op = _operation((op, server_path, path)) or update.op
         if url is not None:
             update.fields["url"] = url
         if path is not None:
             update.fields["path"] = path
+        self._derive(update)
+
+    @staticmethod
+    def _derive(update: Update) -> None:
+        """Works out durations that no line told from those that lines told."""
         if update.rpc_ms is None and update.rpc_done_t is not None and update.rpc_start_t is not None:
             update.rpc_ms = max(0.0, (update.rpc_done_t - update.rpc_start_t) * 1000.0)
         if update.queue_ms is None and update.wall_ms is not None and update.rpc_ms is not None:
@@ -311,7 +350,9 @@ class Assembler:
             duration = max(0.0, time - (span.start or 0.0))
             if metric is not None:
                 scale = 1000.0 if str(metric).endswith("_ms") else 1.0
-                self.store.sample(str(metric), "", time, float(duration) * scale, ref.source, ref.line, ref.offset, text)
+                self.store.sample(
+                    str(metric), "", time, float(duration) * scale, ref.source, ref.line, ref.offset, text
+                )
         self._close(span, state, time, float(duration), key, fields)
         span.refs.append((ref, text))
         self._add(span)
@@ -348,3 +389,15 @@ def _known(times: Sequence[float | None]) -> float | None:
 def _dated(joined: Joined) -> bool:
     """Both lines of the client have a stamp."""
     return joined[J_SEND_STAMP] is not None and joined[J_DONE_STAMP] is not None
+
+
+def _all_dated(joined: Joined) -> bool:
+    """Every leg has a stamp."""
+    return None not in joined[J_SEND_STAMP : J_SERVER_LAST_STAMP + 1]
+
+
+@lru_cache(maxsize=1024)
+def _operation(names: tuple[str | None, ...]) -> str | None:
+    """What an update does, by the last of these names that tells."""
+    told = (name.rpartition("/")[2] for name in names if name is not None)
+    return next((operation for operation in reversed([*told]) if operation in _OPERATIONS), None)

@@ -21,12 +21,8 @@ class Heads:
         self._headers = headers
         self._known: dict[bytes, Stamp | None] = {}
 
-    def stamps(self, data: bytes, lines: Sequence[tuple[int, int, int]]) -> list[Stamp | None]:
-        """Stamps of lines, given as (begin, position of the needle, ...); None where only the whole line may tell.
-
-        Of several needles in one line all but the first get None.
-        """
-        begins, needles = [line[0] for line in lines], [line[1] for line in lines]
+    def stamps(self, data: bytes, begins: Sequence[int], needles: Sequence[int]) -> list[Stamp | None]:
+        """Stamps of the lines that begin and have their needles there; None where only the whole line may tell."""
         heads = list(map(data.__getitem__, map(slice, begins, needles)))
         known = self._known
         if len(known) > _MOST:

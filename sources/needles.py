@@ -16,19 +16,29 @@ Hit = tuple[int, int, int]
 
 
 class NeedleSearch:
-    """A fixed set of needles."""
+    """A fixed set of needles; the hits of `alone`, the number of one of them, are told apart from the others."""
 
-    def __init__(self, needles: Sequence[bytes]) -> None:
+    def __init__(self, needles: Sequence[bytes], alone: int = -1) -> None:
+        self._alone = alone
         self._groups = [
             (first, BytesAhoCorasick(needles[first : first + _GROUP], matchkind=MatchKind.LeftmostFirst))
             for first in range(0, len(needles), _GROUP)
         ]
 
-    def find(self, data: bytes) -> list[Hit]:
-        """All hits by position; of needles of one group that overlap only the first is told."""
+    def find(self, data: bytes) -> tuple[list[int], list[Hit]]:
+        """Positions of the needle that is told apart, and hits of all others; both by position.
+
+        Of needles of one group that overlap only the first is told.
+        """
+        alone: list[int] = []
         hits: list[Hit] = []
         for first, group in self._groups:
-            hits += [(begin, end, first + needle) for needle, begin, end in group.find_matches_as_indexes(data)]
+            found = group.find_matches_as_indexes(data)
+            if 0 <= self._alone - first < _GROUP:
+                number = self._alone - first
+                alone = [match[1] for match in found if match[0] == number]
+                found = [match for match in found if match[0] != number]
+            hits += [(begin, end, first + needle) for needle, begin, end in found]
         if len(self._groups) > 1:
             hits.sort()
-        return hits
+        return alone, hits

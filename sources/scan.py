@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, repeat
+from itertools import repeat
 from operator import itemgetter
 
 from perfmon.model import HEAD, J_LINES, LEG, SILENCE, TAIL, Record, Stamp
@@ -24,6 +24,7 @@ from .formats.schema import Pack
 from .heads import Heads
 from .joining import Calm, Leg, cells, join
 from .needles import Hit, NeedleSearch
+from .numbering import Numbering
 from .shapes import Cells, Shapes
 from .silence import QUIET_S, Dated, Lines
 
@@ -54,7 +55,6 @@ class Scanner:
         self.calm = calm
         self.patterns: list[CompiledPattern] = compile_patterns(self.packs)
         needles, self.asked = needle_index(self.patterns)
-        self.needles = NeedleSearch(needles)
         self.headers = HeaderReader(self.packs)
         self.heads = Heads(self.headers)
         self.shapes = Shapes()
@@ -62,10 +62,10 @@ class Scanner:
             at for at, compiled in enumerate(self.patterns) if any(e.kind == "leg" for e in compiled.pattern.emit)
         )
         self.leg_pattern = min(self.legs, default=-1)
-        self.leg_needle = -1
-        if self.legs:
-            self.leg_needle = needles.index(self.patterns[self.leg_pattern].pattern.needles[0].encode())
-        """Number of the needle by which lines of known shapes are found."""
+        self.needle = self.patterns[self.leg_pattern].pattern.needles[0].encode() if self.legs else b""
+        """The one by which lines of known shapes are found."""
+        self.leg_needle = needles.index(self.needle) if self.legs else -1
+        self.needles = NeedleSearch(needles, self.leg_needle)
 
     def pattern_name(self, index: int) -> str:
         """`pack/pattern` of a record's pattern index."""
@@ -90,8 +90,9 @@ class _Block:
         self.recognised: dict[int, int] = {}
         self.legs: list[Leg] = []
         self.lines = Lines(data, scanner.headers)
-        self.begins: list[int] = []
-        self.numbers: list[int] = []
+        self.numbering = Numbering(b"", ())
+        self.read: list[Leg] = []
+        self.read_begins: list[int] = []
         self.known: Stamp | None = None
         self.known_until = 0
         self.known_mono: float | None = None
@@ -100,22 +101,15 @@ class _Block:
     def scan(self) -> Scanned:
         data, scanner = self.data, self.scanner
         asked, patterns, first_line = scanner.asked, scanner.patterns, self.line
-        hits = scanner.needles.find(data)
-        self._locate(hits)
-        legs = self._read_legs(hits)
         returns = b"\r" in data
         end = 0
         matched = True
         text = ""
         stamp: Stamp | None = None
         tried: set[int] = set()
-        for (at, to, needle), begin, number in zip(hits, self.begins, self.numbers, strict=True):
+        for (at, to, needle), begin in self._hits():
             if at >= end:
-                if at in legs:
-                    end = self._took(legs[at])
-                    matched = True
-                    continue
-                self.line = first_line + number
+                self.line = first_line + self.numbering.before[begin]
                 begin = max(begin, end)  # noqa: PLW2901 - a frame of a progress bar ended in this line
                 end = data.find(b"\n", to)
                 if end < 0:
@@ -135,48 +129,67 @@ class _Block:
         self.line = first_line
         return self._finish()
 
-    def _locate(self, hits: Sequence[Hit]) -> None:
-        """Where the line of each hit begins, and how many lines of the block stand before it."""
-        data = self.data
-        self.begins = [at + 1 for at in map(data.rfind, repeat(b"\n"), repeat(0), [hit[0] for hit in hits])]
-        self.numbers = list(accumulate(map(data.count, repeat(b"\n"), [0, *self.begins], self.begins)))
+    def _hits(self) -> list[tuple[Hit, int]]:
+        """Hits with the begins of their lines, by position, after the lines of known shapes were read and left out."""
+        scanner = self.scanner
+        alone, hits = scanner.needles.find(self.data)
+        begins, leg_begins = self._begins([hit[0] for hit in hits]), self._begins(alone)
+        self.numbering = Numbering(self.data, {*begins, *leg_begins})
+        read = self._read_legs(alone, leg_begins)
+        hidden = [begin for hit, begin in zip(hits, begins, strict=True) if begin in read and hit[0] < read[begin][0]]
+        for begin in hidden:  # what stands first in a line is asked first
+            read.pop(begin, None)
+        self._took({begin: leg for begin, (_, leg) in read.items()})
+        left = [pair for pair in zip(hits, begins, strict=True) if pair[1] not in read]
+        if len(read) < len(alone):
+            size, number = len(scanner.needle), scanner.leg_needle
+            left += [
+                ((at, at + size, number), begin)
+                for at, begin in zip(alone, leg_begins, strict=True)
+                if begin not in read
+            ]
+            left.sort()
+        return left
 
-    def _read_legs(self, hits: Sequence[Hit]) -> dict[int, Leg]:
-        """Lines of known shapes, by the position of their needle."""
+    def _begins(self, positions: Sequence[int]) -> list[int]:
+        """Where the lines of these positions begin."""
+        return [at + 1 for at in map(self.data.rfind, repeat(b"\n"), repeat(0), positions)]
+
+    def _read_legs(self, needles: Sequence[int], begins: Sequence[int]) -> dict[int, tuple[int, Leg]]:
+        """Lines of known shapes with the positions of their needles, by where they begin."""
         scanner, data = self.scanner, self.data
         if not scanner.shapes:
             return {}
-        wanted = scanner.leg_needle
+        stamps = scanner.heads.stamps(data, begins, needles)
         found = [
-            (begin, hit[0], number)
-            for hit, begin, number in zip(hits, self.begins, self.numbers, strict=True)
-            if hit[2] == wanted
+            (begin, at, stamp) for begin, at, stamp in zip(begins, needles, stamps, strict=True) if stamp is not None
         ]
-        stamps = scanner.heads.stamps(data, found)
-        found = [leg for leg, stamp in zip(found, stamps, strict=True) if stamp is not None]
         ends = list(map(data.find, repeat(b"\n"), [at for _, at, _ in found]))
+        if ends and ends[-1] < 0:
+            found.pop()
+            ends.pop()
         traces, told = scanner.shapes.read(
             map(data.__getitem__, map(slice, [at for _, at, _ in found], [end + 1 for end in ends]))
         )
-        pattern, line = scanner.leg_pattern, self.line
+        pattern, line, before = scanner.leg_pattern, self.line, self.numbering.before
         return {
-            at: (begin, end, line + number, stamp, trace, values, pattern)
-            for (begin, at, number), end, stamp, trace, values in zip(
-                found, ends, filter(None, stamps), traces, told, strict=True
-            )
+            begin: (at, (begin, end, line + before[begin], stamp, trace, values, pattern))
+            for (begin, at, stamp), end, trace, values in zip(found, ends, traces, told, strict=True)
             if values is not None
         }
 
-    def _took(self, leg: Leg) -> int:
-        """Counts a line of a known shape; returns its end."""
-        begin, end, _, stamp, _, _, index = leg
-        self.legs.append(leg)
-        self.known_until = end
-        if stamp is not self.known and stamp is not None:
-            self.known = stamp
-            self.anchors.append((begin, stamp))
-        self.recognised[index] = self.recognised.get(index, 0) + 1
-        return end
+    def _took(self, legs: dict[int, Leg]) -> None:
+        """Counts the lines of known shapes; they date those that follow."""
+        self.read = list(legs.values())
+        self.read_begins = list(legs)
+        self.legs += self.read
+        before: Stamp | None = None
+        for begin, _, _, stamp, *_ in self.read:
+            if stamp is not before and stamp is not None:
+                self.anchors.append((begin, stamp))
+                before = stamp
+        if legs:
+            self.recognised[self.scanner.leg_pattern] = len(legs)
 
     def _between_returns(self, begin: int, end: int, at: int, to: int) -> tuple[int, int]:
         """Frames of a progress bar share a line: the frame around the hit."""
@@ -245,6 +258,7 @@ class _Block:
     def _dated(self, begin: int, stamp: Stamp | None) -> Stamp | None:
         """The stamp of a line, or that of the last dated line before it; None when that stands in an earlier block."""
         if stamp is None:
+            self._catch_up(begin)
             found = self.lines.before(self.known_until, begin)
             if found is not None:
                 self.anchors.append(found)
@@ -253,6 +267,12 @@ class _Block:
             self.known = stamp
             self.anchors.append((begin, stamp))
         return self.known
+
+    def _catch_up(self, begin: int) -> None:
+        """Takes note of the last line of a known shape before `begin`."""
+        at = bisect_right(self.read_begins, begin) - 1
+        if at >= 0 and self.read[at][1] > self.known_until:
+            _, self.known_until, _, self.known, *_ = self.read[at]
 
     def _ticked(self, begin: int, stamp: Stamp | None, mono: float | None) -> float | None:
         """Monotonic seconds of a line; in a log without dates those of the last line that has them count on."""
@@ -266,9 +286,7 @@ class _Block:
     def _finish(self) -> Scanned:
         data = self.data
         size = len(data)
-        lines = self.numbers[-1] + data.count(b"\n", self.begins[-1]) if self.begins else data.count(b"\n")
-        if data and not data.endswith(b"\n"):
-            lines += 1
+        self.anchors.sort(key=itemgetter(0))
         tail = self.lines.before(self.anchors[-1][0] if self.anchors else 0, size)
         if tail is not None:
             self.anchors.append(tail)
@@ -277,7 +295,7 @@ class _Block:
             line, offset, text = joined[J_LINES][-1]
             self.records.append((index, line, offset, None, None, [(LEG, trace, joined)], text))
         self.records.sort(key=_offset_of)
-        return Scanned(self.records, lines, size, self.recognised, self.problems)
+        return Scanned(self.records, self.numbering.count, size, self.recognised, self.problems)
 
     def _tell_silences(self) -> None:
         """Adds records for the first and last dated line and for each silence between."""
@@ -302,10 +320,7 @@ class _Block:
 
     def _line_at(self, position: int) -> int:
         """Line number of a position."""
-        known = bisect_right(self.begins, position) - 1
-        if known < 0:
-            return self.line + self.data.count(b"\n", 0, position)
-        return self.line + self.numbers[known] + self.data.count(b"\n", self.begins[known], position)
+        return self.line + self.numbering.at(position)
 
     def _line_text(self, position: int) -> str:
         end = self.data.find(b"\n", position)

@@ -12,6 +12,7 @@ _DAY = 86400.0
 _LEAP_YEAR = 366 * _DAY
 _LEAP_DAY = 59 * _DAY
 _STEPPED_S = 60.0
+_NEAR = _DAY / 2
 
 
 class SourceClock:
@@ -53,7 +54,9 @@ class SourceClock:
         if stamp is None or self._wall is None:
             return self.resolve(stamp, mono)
         kind, seconds = stamp
-        wall = self._placed(kind, seconds)
+        wall: float | None = seconds + self._added
+        if kind != self.kind or not -_NEAR < seconds + self._added - self._wall < _NEAR:
+            wall = self._placed(kind, seconds)
         if wall is None:
             return self.last
         if mono is not None:

@@ -1,0 +1,30 @@
+"""Numbers the lines of a block where something was found."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from io import BytesIO
+from itertools import accumulate
+from operator import sub
+
+
+class Numbering:
+    """How many lines of a block stand before each of some lines."""
+
+    def __init__(self, data: bytes, begins: Iterable[int]) -> None:
+        # Cutting the lines takes two thirds of the time of counting newlines; a hint of 0 would mean all of them.
+        lines = BytesIO(data)
+        self._data = data
+        self._starts = sorted({*begins} - {0})
+        before = accumulate(map(len, map(lines.readlines, map(sub, self._starts, [0, *self._starts]))))
+        self.before: dict[int, int] = {0: 0, **dict(zip(self._starts, before, strict=True))}
+        """By the begin of each of these lines."""
+        self.count = self.before[self._starts[-1] if self._starts else 0] + len(lines.readlines())
+        """Lines in all; the last one may have no newline."""
+
+    def at(self, position: int) -> int:
+        """Lines before the one that holds any position."""
+        known = bisect_right(self._starts, position) - 1
+        start = self._starts[known] if known >= 0 else 0
+        return self.before[start] + self._data.count(b"\n", start, position)
