@@ -42,6 +42,8 @@ class Alignment:
     offsets: tuple[Offset, ...]
     notes: dict[int, str]
     """What was assumed, per log."""
+    guessed: frozenset[int] = frozenset()
+    """Logs whose place on the axis was inferred from nothing but how well they overlap with the others."""
 
 
 def bounds(update: Update) -> tuple[float, float] | None:

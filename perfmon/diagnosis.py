@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from perfmon.rules.bands import DEFAULT_ASYNC_LEVEL, Bands
 from perfmon.rules.conditions.base import Level
@@ -72,10 +72,10 @@ def diagnose(
     complete = sum(update.complete for update in store.updates)
     return Snapshot(
         version=__version__,
-        run=RunInfo(start, end, end - start, alignment.base, infos),
+        run=RunInfo(start, end, view.observed_s, alignment.base, infos),
         verdict=verdict,
         findings=tuple(sorted(findings, key=lambda f: (-f.severity.rank, -f.lost_s, f.first_s, f.signature))),
-        ledger=_ledger(found, shares, end - start),
+        ledger=_ledger(found, shares, view.observed_s),
         metrics=metric_stats(view),
         traces_complete=complete,
         traces_partial=len(store.updates) - complete,
@@ -99,7 +99,7 @@ def _view(store: Store, knowledge: Knowledge, alignment: Alignment, clip: tuple[
         low, high = clip
         window = (float("-inf") if low is None else low, float("inf") if high is None else high)
     shifts = {index: shift for index, shift in alignment.shifts.items() if shift}
-    view = View(store, knowledge.bands, shifts, window, alignment.base != TimeBase.NONE)
+    view = View(store, knowledge.bands, shifts, window, alignment.base != TimeBase.NONE, alignment.guessed)
     view.bands = knowledge.bands.with_async_level(_async_level(view, knowledge))
     return view
 
@@ -136,8 +136,14 @@ def _root(found: Sequence[Found], at: int) -> int:
 
 
 def _shares(found: Sequence[Found], view: View) -> Shares:
-    claims = [Claim(at, finding.rank, start, end) for at, finding in enumerate(found) for start, end in finding.claims]
-    return share_out(view.window, claims, _dark(view))
+    claims = [
+        Claim(at, finding.rank, low, high)
+        for at, finding in enumerate(found)
+        for low, high in without(finding.claims, view.apart)
+    ]
+    shares = share_out(view.window, claims, [*_dark(view), *view.apart])
+    unseen = view.window[1] - view.window[0] - view.observed_s
+    return replace(shares, unknown=max(0.0, shares.unknown - unseen))
 
 
 def _dark(view: View) -> list[tuple[float, float]]:
@@ -145,7 +151,7 @@ def _dark(view: View) -> list[tuple[float, float]]:
     if not view.timed:
         return []
     usual = max((usual_gap(state) for state in view.store.sources if state.first is not None), default=10.0)
-    quiet = union((q.start, q.end) for q in view.quiet_run if q.end - q.start > max(_DARK_S, 5 * usual))
+    quiet = [(low, high) for low, high in view.dark if high - low > max(_DARK_S, 5 * usual)]
     covered = union((span.start, span.end) for kind in view.span_kinds for span in view.spans(kind)) if quiet else []
     return without(quiet, covered)
 
@@ -157,14 +163,16 @@ def _ledger(found: Sequence[Found], shares: Shares, wall_s: float) -> tuple[Ledg
             lost[found[at].signature.id] = lost.get(found[at].signature.id, 0.0) + seconds
     rows = sorted(lost.items(), key=lambda row: (-row[1], row[0]))
     rows += [(PRODUCTIVE, shares.productive), (UNKNOWN, shares.unknown)]
-    return tuple(LedgerEntry(cause, seconds, seconds / wall_s if wall_s > 0 else 0.0) for cause, seconds in rows)
+    if wall_s <= 0:
+        # Of no time at all nothing is known: shares add up to one all the same.
+        return tuple(LedgerEntry(cause, seconds, float(cause == UNKNOWN)) for cause, seconds in rows)
+    return tuple(LedgerEntry(cause, seconds, seconds / wall_s) for cause, seconds in rows)
 
 
 # --- words ----------------------------------------------------------------------------------------------------
 def _worded(at: int, finding: Found, found: Sequence[Found], shares: Shares, view: View) -> Finding:
     signature = finding.signature
-    start = view.window[0]
-    wall = max(view.window[1] - start, 1e-9)
+    wall = max(view.observed_s, 1e-9)
     lost = shares.lost.get(at, 0.0)
     cause = finding.explained_by
     conditions = _conditions(finding, view)
@@ -204,7 +212,7 @@ def _missing(name: str, view: View) -> bool:
 
 def _sentence(finding: Found, lost: float, view: View, cause: Found | None) -> str:
     items = [occurrence.item for occurrence in finding.occurrences]
-    wall = max(view.window[1] - view.window[0], 1e-9)
+    wall = max(view.observed_s, 1e-9)
     known = {
         "count": str(len(items)),
         "total": str(finding.total),
@@ -233,7 +241,7 @@ def _conditions(finding: Found, view: View) -> tuple[ConditionState, ...]:
 
 # --- verdict --------------------------------------------------------------------------------------------------
 def _verdict(found: Sequence[Found], findings: Sequence[Finding], shares: Shares, view: View) -> Verdict | None:
-    wall = view.window[1] - view.window[0]
+    wall = view.observed_s
     lost: dict[str, float] = {}
     for at, seconds in shares.lost.items():
         lost[found[at].signature.id] = lost.get(found[at].signature.id, 0.0) + seconds
@@ -273,7 +281,7 @@ def _often(finding: Found) -> bool:
 
 def _told(at: int, found: Sequence[Found], findings: Sequence[Finding], lost: float, view: View) -> Verdict:
     finding = findings[at]
-    wall = max(view.window[1] - view.window[0], 1e-9)
+    wall = max(view.observed_s, 1e-9)
     cost = f"; {format_share(lost / wall)} of the observed {format_seconds(wall)} lost" if lost > 0 else ""
     advice = finding.advice[0]
     advice += "" if advice.endswith((".", "?", "!")) else "."

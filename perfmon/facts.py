@@ -15,7 +15,7 @@ from .snapshot import EvidenceLine, MetricStats, SourceInfo, TimelineRow
 from .stats import summarise
 from .store import SourceState, Store
 from .text import evidence_text
-from .units import metric_unit
+from .units import format_seconds, metric_unit
 
 _POINTS = 2000
 _ROWS = 5000
@@ -148,6 +148,7 @@ def _info(state: SourceState, view: View, alignment: Alignment, names: Sequence[
     notes = list(state.notes)
     if state.index in alignment.notes:
         notes.append(alignment.notes[state.index])
+    notes += _other_run(state, view, alignment)
     if state.stepped_back:
         notes.append(f"its clock went back {counted(state.stepped_back, 'time')} by more than a minute")
     return SourceInfo(
@@ -163,6 +164,16 @@ def _info(state: SourceState, view: View, alignment: Alignment, names: Sequence[
         notes=tuple(notes),
         patterns=patterns,
     )
+
+
+def _other_run(state: SourceState, view: View, alignment: Alignment) -> list[str]:
+    """Said of each log behind a pause that separates runs."""
+    first = None if state.first is None else state.first + alignment.shifts.get(state.index, 0.0)
+    before = [gap for gap in view.apart if first is not None and gap[1] <= first]
+    if not before:
+        return []
+    low, high = before[-1]
+    return [f"begins {format_seconds(high - low)} after the logs before it: another run; the pause is not judged"]
 
 
 def _lines(pack: str, patterns: dict[str, int]) -> int:

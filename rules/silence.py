@@ -7,13 +7,15 @@ progress table, dict lines of a trainer) tells nothing, and the end of a log tha
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from perfmon.model import Gap, Ref
-from perfmon.stats import percentile
-from perfmon.store import SourceState
+from perfmon.ledger import without
+from perfmon.model import EPOCH, Gap, Ref
+from perfmon.stats import median, percentile
+from perfmon.store import Series, SourceState
 
 if TYPE_CHECKING:
     from .view import View, Window
@@ -22,6 +24,12 @@ LEAST_S = 10.0
 """Shorter gaps are not told apart."""
 _BUSY_LINES = 20
 _UNDATED_LINES = 5
+_LONG_S = 60.0
+_HOUR_S, _DAY_S = 3600.0, 86400.0
+_NIGHT_S = 4 * _HOUR_S
+_SAME_RATE = 0.25
+_APART_S = _HOUR_S
+_APART_FACTOR = 3.0
 _TAIL_SHARE = 0.4
 """With five times the usual: an end that is silent for twice the longest gap."""
 _FAREWELL = re.compile(
@@ -62,10 +70,11 @@ def usual_gap(state: SourceState) -> float:
 def quiet_logs(view: View) -> list[Quiet]:
     """Stretches without a line, log by log; the tail of a log that ends while others go on is one.
 
-    What is usual for a stretch is told by the log's other stretches.
+    What is usual for a stretch is told by the log's other stretches. A log whose clock was guessed is not judged: where
+    it lies is not known well enough to say that it was silent while others went on.
     """
-    quiet = [stretch for state in _telling(view) for stretch in (*_inner(state, view), *_tail(state, view))]
-    return _seen(quiet, view)
+    telling = [state for state in _telling(view) if state.index not in view.guessed]
+    return _seen([stretch for state in telling for stretch in (*_inner(state, view), *_tail(state, view))], view)
 
 
 def _inner(state: SourceState, view: View) -> list[Quiet]:
@@ -90,24 +99,92 @@ def _tail(state: SourceState, view: View) -> list[Quiet]:
     return [Quiet(last, high, state.index, usual, True, ((Ref(state.index, line, 0), text),))]
 
 
-def quiet_run(view: View) -> list[Quiet]:
-    """Stretches in which no log printed a line, inside the observed time and after the run got under way.
-
-    What comes before the first step is start-up. Where every log that tells of steps, or every busy one, has ended for
-    good, the run has ended: what a launcher prints later does not make it a stall.
-    """
-    dated = _dated(view)
+def dark_run(view: View) -> list[Window]:
+    """Stretches in which no log printed a line, whatever the cause; nothing where a log may have printed unseen."""
     telling = _telling(view)
-    if not telling or len(telling) < len(dated):
+    if not telling or len(telling) < len(_dated(view)):
         return []
     common: list[Window] | None = None
     for state in telling:
         silent = _silent(state, view)
         common = silent if common is None else intersection(common, silent)
-    begun, over = _under_way(view), _over(telling, view)
+    return without(sorted(common or []), view.apart)
+
+
+def quiet_run(view: View) -> list[Quiet]:
+    """Stretches in which a run that had got under way stood still: no log printed a line, and that means something.
+
+    What comes before the first step (or the first event, where no log tells of steps) is start-up. Where every log that
+    tells of steps, or every busy one, has ended for good, the run has ended: what a launcher prints later does not make
+    it a stall, nor does what another log says that begins later still. A server that is silent when idle tells nothing.
+    """
+    telling = _telling(view)
+    working = _working(telling, view)
+    if not working:
+        return []
+    begun, over = _under_way(view), max(_span(state, view)[1] for state in working)
     usual = max(usual_gap(state) for state in telling)
-    stretches = [(start, end) for start, end in common or [] if begun <= start < over]
+    unheard = _unheard(telling, view)
+    stretches = [
+        (start, end)
+        for start, end in view.dark
+        if begun <= start < over
+        and any(low <= start and end <= high for low, high in (_span(state, view) for state in working))
+        and not any(low <= start and end <= high for low, high in unheard)
+        and not _clock_change(start, end, working, view)
+    ]
     return _seen([Quiet(a, b, -1, usual, False, _lines_before(telling, view, a, b)) for a, b in stretches], view)
+
+
+def _span(state: SourceState, view: View) -> Window:
+    """First and last moment of a log."""
+    shift = view.shifts.get(state.index, 0.0)
+    return ((state.first or 0.0) + shift, (state.last or 0.0) + shift)
+
+
+def _working(telling: Sequence[SourceState], view: View) -> list[SourceState]:
+    """The logs whose silence means something: those that tell of steps, else the busy ones."""
+    with_steps = {source for series in view.store.steps.values() for source in set(series.sources)}
+    mattering = [state for state in telling if state.index in with_steps]
+    busy = [state for state in telling if state.lines >= _BUSY_LINES]
+    return [state for state in mattering or busy if not state.idle_silence]
+
+
+def _unheard(telling: Sequence[SourceState], view: View) -> list[Window]:
+    """Gaps in which a log printed lines that have no clock: when, is not known."""
+    gaps = {
+        (state.index, gap.start): gap for state in telling for gap in state.gaps if gap.end - gap.start > _LONG_S
+    }
+    if not gaps:
+        return []
+    places = {
+        (source, time)
+        for series in view.store.all_series()
+        for source, time, line in zip(series.sources, series.times, series.lines, strict=True)
+        if (source, time) in gaps and line > gaps[source, time].line
+    }
+    shifts = view.shifts
+    return [
+        (gaps[place].start + shifts.get(place[0], 0.0), gaps[place].end + shifts.get(place[0], 0.0))
+        for place in places
+    ]
+
+
+def _clock_change(start: float, end: float, working: Sequence[SourceState], view: View) -> bool:
+    """A jump by the hour that summer time takes away, at night, between two steps of the usual length."""
+    beyond = end - start - _HOUR_S
+    if beyond < 0.0:
+        return False
+    for state in working:
+        local = (start - view.shifts.get(state.index, 0.0)) % _DAY_S
+        if state.kind in (None, EPOCH) or local >= _NIGHT_S:
+            continue
+        for series in view.store.steps.values():
+            times = [t for t, source in zip(series.times, series.sources, strict=True) if source == state.index]
+            usual = median([b - a for a, b in pairwise(times)] or [0.0])
+            if usual > 0.0 and abs(beyond - usual) <= max(1.0, _SAME_RATE * usual):
+                return True
+    return False
 
 
 def _dated(view: View) -> list[SourceState]:
@@ -144,22 +221,19 @@ def _silent(state: SourceState, view: View) -> list[Window]:
 
 
 def _under_way(view: View) -> float:
-    """When the run made its first step; minus infinity where no log tells of steps."""
-    firsts = [
-        time + view.shifts.get(source, 0.0)
-        for series in view.store.steps.values()
-        for time, source in zip(series.times[:1], series.sources[:1], strict=True)
-    ]
-    return min(firsts, default=float("-inf"))
+    """When the run made its first step, or told its first event; minus infinity where no log tells of any."""
+    steps = _first(view.store.steps.values(), view)
+    if steps is not None:
+        return steps
+    events = [spans[0].start for spans in map(view.spans, view.span_kinds) if spans]
+    sampled = _first(view.store.all_series(), view)
+    return min(events if sampled is None else [*events, sampled], default=float("-inf"))
 
 
-def _over(telling: Sequence[SourceState], view: View) -> float:
-    """When the last log that matters printed its last line."""
-    with_steps = {source for series in view.store.steps.values() for source in set(series.sources)}
-    ends = {state.index: (state.last or 0.0) + view.shifts.get(state.index, 0.0) for state in telling}
-    mattering = [ends[index] for index in with_steps if index in ends]
-    busy = [ends[state.index] for state in telling if state.lines >= _BUSY_LINES]
-    return max(mattering or busy, default=float("-inf"))
+def _first(held: Iterable[Series], view: View) -> float | None:
+    return min(
+        (series.times[0] + view.shifts.get(series.sources[0], 0.0) for series in held if len(series)), default=None
+    )
 
 
 def _lines_before(telling: Sequence[SourceState], view: View, start: float, end: float) -> tuple[tuple[Ref, str], ...]:
@@ -179,6 +253,25 @@ def _seen(quiet: list[Quiet], view: View) -> list[Quiet]:
     """Those that reach into the window that is looked at, in their full length: by that they are judged."""
     low, high = view.window
     return [stretch for stretch in quiet if min(stretch.end, high) > max(stretch.start, low)]
+
+
+def apart(view: View) -> list[Window]:
+    """The time between logs that lie so far apart that they are of different runs.
+
+    It is longer than an hour and than three times what lies on either side: nobody observed it.
+    """
+    groups: list[Window] = []
+    for low, high in sorted(_span(state, view) for state in _dated(view)):
+        if groups and not _far(groups[-1], (low, high)):
+            groups[-1] = (groups[-1][0], max(groups[-1][1], high))
+        else:
+            groups.append((low, high))
+    return [(before[1], after[0]) for before, after in pairwise(groups)]
+
+
+def _far(before: Window, after: Window) -> bool:
+    longest = max(before[1] - before[0], after[1] - after[0])
+    return after[0] - before[1] > max(_APART_S, _APART_FACTOR * longest)
 
 
 def intersection(left: Sequence[Window], right: Sequence[Window]) -> list[Window]:

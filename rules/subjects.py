@@ -214,7 +214,9 @@ def _absences(kind: str, view: View) -> list[Item]:
     return [
         Item(start, end, {"usual_s": usual, "none": 0.0, "duration_s": end - start}, {}, refs)
         for (start, refs), end in edges
-        if end - start > usual and not _policy_advances(start, end, view)
+        if end - start > usual
+        and not _policy_advances(start, end, view)
+        and not any(start <= low and high <= end for low, high in view.apart)
     ]
 
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
 
+from perfmon.ledger import length, without
 from perfmon.model import Fields, Ref, Span, Update
 from perfmon.store import Series, Store
 
 from .bands import Bands
-from .silence import Quiet, quiet_logs, quiet_run
+from .silence import Quiet, apart, dark_run, quiet_logs, quiet_run
 
 Window = tuple[float, float]
 UPDATE = "weight-update"
@@ -102,6 +103,8 @@ class View:
     """Only what lies in here is seen."""
     timed: bool = True
     """Some log has a clock; else times are durations added up in order."""
+    guessed: frozenset[int] = frozenset()
+    """Logs whose place on the axis was guessed."""
 
     @cached_property
     def whole(self) -> Window:
@@ -286,6 +289,21 @@ class View:
     def quiet_logs(self) -> list[Quiet]:
         """Stretches without a line, log by log."""
         return quiet_logs(self)
+
+    @cached_property
+    def apart(self) -> list[Window]:
+        """The time between logs of different runs."""
+        return apart(self) if self.timed else []
+
+    @cached_property
+    def observed_s(self) -> float:
+        """Seconds of the window but for those between the logs of different runs."""
+        return length(without([self.window], self.apart)) if self.window[1] > self.window[0] else 0.0
+
+    @cached_property
+    def dark(self) -> list[Window]:
+        """Stretches in which no log printed a line, whatever the cause."""
+        return dark_run(self)
 
     @cached_property
     def quiet_run(self) -> list[Quiet]:

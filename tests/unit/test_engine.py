@@ -279,3 +279,51 @@ def test_the_longer_part_of_an_update_is_named(rpc_ms: int, queue_ms: int, signa
     finding = only(diagnose_texts({"o.log": log}))
     assert (finding.signature, finding.severity) == (signature, "critical")
     assert finding.confidence == pytest.approx(confidence)
+
+
+# --- silence that is no stall ---------------------------------------------------------------------------------
+ENGINE = (
+    "INFO {} [loggers.py:127] Engine 000: Avg prompt throughput: 100.0 tokens/s, Avg generation throughput: {} "
+    "tokens/s, Running: 12 reqs, Waiting: 0 reqs, GPU KV cache usage: 50.0%, Prefix cache hit rate: 0.0%"
+)
+
+
+def test_a_server_that_is_silent_when_idle_does_not_stall() -> None:
+    times = [10 * at for at in range(30)] + [900 + 10 * at for at in range(30)]
+    log = "\n".join(ENGINE.format(clock(time)[5:], 900.0) for time in times)
+    snapshot = diagnose_texts({"vllm.log": log})
+    assert snapshot.findings == ()
+    assert {entry.cause: entry.lost_s for entry in snapshot.ledger} == {"productive": 580.0, "unknown": 610.0}
+
+
+def test_start_up_before_the_first_event_is_no_stall() -> None:
+    told = [f"{clock(0)} INFO loading", f"{clock(600)} INFO loaded", updates(*[20.0] * 30)]
+    begun = told[2].replace(" 10:", " 11:")
+    assert diagnose_texts({"o.log": "\n".join([*told[:2], begun])}).findings == ()
+
+
+def test_logs_of_two_runs_are_judged_over_the_time_that_they_cover() -> None:
+    queued = updates(*[20000.0] * 30)
+    snapshot = diagnose_texts({"new.log": queued, "old.log": steady(5, 60).replace("2026-03", "2025-11")})
+    assert snapshot.verdict is not None
+    assert snapshot.verdict.signature == "frontend-queue"
+    assert snapshot.run.wall_s == pytest.approx(1980)
+    assert sum(entry.share for entry in snapshot.ledger) == pytest.approx(1.0)
+    assert any("another run" in note for note in snapshot.run.sources[0].notes)
+
+
+def test_the_hour_that_summer_time_takes_is_no_stall() -> None:
+    seconds = [60 * at + (3600 if at >= 30 else 0) for at in range(60)]
+    told = "2026-03-29 {:02d}:{:02d}:00 [rollout] trunc_pct=1.0 current_step={} ckpt_step={} staleness=1"
+
+    def log(hour: int) -> str:
+        times = [hour * 60 + 30 + second // 60 for second in seconds]
+        return "\n".join(told.format(t // 60, t % 60, at + 1, at) for at, t in enumerate(times))
+
+    assert diagnose_texts({"o.log": log(1)}).findings == ()
+    assert only(diagnose_texts({"o.log": log(9)})).signature == "stall"
+
+
+def test_shares_of_no_time_at_all_are_unknown() -> None:
+    ledger = diagnose_texts({"o.log": "2026-03-02 10:00:00 INFO started"}).ledger
+    assert {entry.cause: entry.share for entry in ledger} == {"productive": 0.0, "unknown": 1.0}
