@@ -13,6 +13,9 @@ from .schema import Pack, Pattern
 from .stamps import iso_stamp
 from .values import READERS, Values
 
+_MORE = "more"
+"""Group of what a line holds behind the record that is read."""
+
 
 class CompiledPattern:
     """One pattern, ready to read lines."""
@@ -57,6 +60,8 @@ class CompiledPattern:
         mono = self.pattern.mono
         if mono and values.get(mono) is not None and self.mono(values) is None:
             problems.append(f"{mono}={str(values[mono])[:40]}")
+        if values.get(_MORE) and _MORE in self._search.groupindex:
+            problems.append("what follows the first record on the line")
         try:
             return [made for make in self._makers if (made := make(values)) is not None]
         except (ValueError, OverflowError, IndexError, TypeError):

@@ -47,3 +47,14 @@ def test_what_rounding_and_overlap_make_is_kept(line: str, kept: dict[str, float
     scanned = SCANNER.scan(line.encode())
     assert scanned.problems == []
     assert samples(scanned) == kept
+
+
+def test_of_several_records_on_a_line_the_first_is_read_and_the_rest_told() -> None:
+    line = (
+        "[gen] batch.start inflight=8 url=http://[::1]:80 [gen] batch.start inflight=9 [ckpt][a] write.done write_ms=7"
+    )
+    scanned = SCANNER.scan(line.encode())
+    assert scanned.problems == [(1, "what follows the first record on the line")]
+    assert samples(scanned) == {"inflight": 8}
+    alone = SCANNER.scan(b"[rollout][a] trunc_pct=2 staleness=1 [see the notes] more=1")
+    assert (alone.problems, samples(alone)) == ([], {"trunc_pct": 2, "staleness": 1})
