@@ -8,6 +8,8 @@ from perfmon.units import format_bytes
 from .layout import fit, one_line, table, wrap
 from .wording import percent
 
+_UNKNOWN = "no format recognises a line of it: --formats DIR adds formats (how to write one: docs/formats.md)"
+
 
 def render(snapshot: Snapshot) -> str:
     """One paragraph a log; ends with a newline."""
@@ -23,6 +25,8 @@ def _source(source: SourceInfo) -> list[str]:
         f"  format  {fit(source.format, 70)}",
         f"  lines   {source.lines:,} ({format_bytes(source.bytes)}): {source.events:,} recognised{share}",
     ]
+    if source.lines and not source.events:
+        lines += wrap(_UNKNOWN, "  ")
     if source.skipped or source.errors:
         lines.append(f"  unusable {source.skipped:,} lines with absurd or cut values, {source.errors:,} read errors")
     counts = sorted(((name, count) for name, count in source.patterns.items() if count), key=lambda item: -item[1])

@@ -62,6 +62,14 @@ def test_the_folder_of_the_reports_is_data(capsys: Output) -> None:
     assert "Checkpoint stall" in (folder / "SUMMARY.md").read_text()
 
 
+def test_a_log_that_nothing_recognises_is_said_to_be_one(capsys: Output) -> None:
+    Path("junk.txt").write_text("hello\nworld\n")
+    assert main(["analyze", "junk.txt", "--explain-formats"]) == ExitCode.DONE
+    assert "no format recognises a line of it: --formats DIR adds" in " ".join(capsys.readouterr().out.split())
+    main(["analyze", "slow.log", "--explain-formats"])
+    assert "no format recognises" not in capsys.readouterr().out
+
+
 def test_formats_are_explained(capsys: Output) -> None:
     assert main(["analyze", "slow.log", "--explain-formats"]) == ExitCode.DONE
     assert "checkpoint-wait" in capsys.readouterr().out
