@@ -84,6 +84,6 @@ def _lines(joined: Joined, data: bytes, offset: int, calm: Calm | None) -> list[
     if calm is not None and calm(joined):
         return [(held[-1][2], offset + held[-1][0], "")]
     return [
-        (line, offset + begin, data[begin : min(end, begin + _MAX_TEXT)].decode("utf-8", "replace"))
+        (line, offset + begin, data[begin : min(end, begin + _MAX_TEXT)].rstrip(b"\r").decode("utf-8", "replace"))
         for begin, end, line, *_ in held
     ]

@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import pairwise, repeat
 from operator import itemgetter
 
 from perfmon.model import HEAD, J_LINES, LEG, SILENCE, TAIL, Record, Stamp
@@ -263,10 +263,21 @@ class _Block:
             if found is not None:
                 self.anchors.append(found)
                 self.known = found[1]
-        elif stamp is not self.known:
-            self.known = stamp
-            self.anchors.append((begin, stamp))
+        else:
+            self._anchor_beside(begin, stamp)
+            if stamp is not self.known:
+                self.known = stamp
+                self.anchors.append((begin, stamp))
         return self.known
+
+    def _anchor_beside(self, begin: int, stamp: Stamp) -> None:
+        """Anchors the lines of known shapes on both sides of a line whose clock does not lie between theirs."""
+        at = bisect_right(self.read_begins, begin)
+        beside = [(leg[0], leg[3]) for leg in self.read[max(at - 1, 0) : at + 1]]
+        told = [near[1] for near in beside[: at > 0]] + [stamp] + [near[1] for near in beside[at > 0 :]]
+        if any(after is None or before is None or after < before for before, after in pairwise(told)):
+            self.anchors += [(near, known) for near, known in beside if known is not None]
+            self.anchors.append((begin, stamp))
 
     def _catch_up(self, begin: int) -> None:
         """Takes note of the last line of a known shape before `begin`."""
