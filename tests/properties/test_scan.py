@@ -70,8 +70,7 @@ def leg_lines(draw: st.DrawFn) -> str:
     if draw(st.integers(0, 4)) == 0:
         names = draw(st.lists(st.sampled_from([*names, "note"]), max_size=5))
     pairs = [
-        f"{name}={draw(ODD) if draw(st.integers(0, 9)) == 0 else VALUES.get(name) or draw(NUMBER)}"
-        for name in names
+        f"{name}={draw(ODD) if draw(st.integers(0, 9)) == 0 else VALUES.get(name) or draw(NUMBER)}" for name in names
     ]
     trace = draw(st.sampled_from(["aa", "bb", "cc", "ü", "a b", "x" * 140]))
     return f"{draw(HEADS)}[weights][{trace}] {' '.join([leg, *pairs])}{draw(TAILS)}"
@@ -79,7 +78,6 @@ def leg_lines(draw: st.DrawFn) -> str:
 
 LINES = st.lists(st.one_of(leg_lines(), leg_lines(), NOISE), max_size=12)
 LOGS = LINES.map(lambda lines: "\n".join([*lines, ""]).encode())
-
 
 
 def _scanned(scanner: Scanner, data: bytes) -> Any:
