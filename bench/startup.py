@@ -1,6 +1,6 @@
 """How long `perfmon --help` takes beside an interpreter that does nothing.
 
-    python bench/startup.py [--runs N]
+python bench/startup.py [--runs N]
 """
 
 from __future__ import annotations

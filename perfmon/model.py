@@ -96,8 +96,8 @@ HEAD, TAIL, SILENCE = -1, -2, -3
 the line that ends a silence, whose single observation is the (stamp, monotonic seconds) before it."""
 
 Record = tuple[int, int, int, Stamp | None, float | None, list[Observation], str]
-"""One recognised line: (pattern index, line number from 1, byte offset, stamp of the line or of the last dated one before
-it, monotonic `t=` seconds likewise, observations, text without escape sequences)."""
+"""One recognised line: (pattern index, line number from 1, byte offset, stamp of the line or of the last dated one
+before it, monotonic `t=` seconds likewise, observations, text without escape sequences)."""
 
 LEGS = ("client.send", "server.recv", "rpc.start", "rpc.done", "client.done")
 """The legs of a weight update in the order in which they happen."""

@@ -6,7 +6,7 @@ import gc
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from perfmon.rules.bands import Bands, load_bands
@@ -43,7 +43,7 @@ class Options:
     until: str | None = None
     jobs: int | None = None
     """Processes that scan; None: one a core."""
-    config: Config = Config()
+    config: Config = field(default_factory=Config)
 
 
 def calm_updates(bands: Bands) -> Callable[[Joined], bool]:
