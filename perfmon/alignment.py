@@ -1,24 +1,31 @@
 """How the clocks of several logs lie to each other.
 
-Logs without dates are laid over those with dates, by whole days, then by quarter hours (time zones). A log that has
-only monotonic `t=` values is tied to another one by the weight updates that both saw. Every complete update bounds a
+Logs without dates are laid over each other by whole days or years, and kind by kind over those with dates: by whole
+days, then by hours and quarter hours (time zones), the same for all logs of a kind. A log that has only
+monotonic `t=` values is tied to another one by the weight updates that both saw. Every complete update bounds a
 server's clock against its client's from both sides: nothing is received before it is sent, or done before it is
 answered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from .model import DAYTIME, EPOCH, LOCAL, YEARLESS, TimeBase, Update
 from .stats import median
 from .store import SourceState, Store
+from .units import format_seconds
 
 _DAY = 86400.0
-_QUARTER = 900.0
+_HOUR, _QUARTER = 3600.0, 900.0
+_NEAR_S = _HOUR
+_TOUCH_S = 60.0
+_ENOUGH = 0.5
 _TIGHT_S = 1.0
 _ORDER = (EPOCH, LOCAL, YEARLESS, DAYTIME)
+_PERIODS = {YEARLESS: (365 * _DAY, 366 * _DAY), DAYTIME: (_DAY,)}
+"""Seconds after which times without a year, or without a date, begin anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,88 +91,152 @@ def align(store: Store) -> Alignment:
     offsets = clock_offsets(store)
     dated = [state for state in store.sources if state.kind is not None and state.first is not None]
     monotonic = [state for state in store.sources if state.monotonic and state.first is not None]
-    notes: dict[int, str] = {}
+    axis = _Axis(store, offsets)
     if not dated and not monotonic:
-        return Alignment(TimeBase.NONE, {}, offsets, notes)
-    shifts: dict[int, float] = {}
+        return Alignment(TimeBase.NONE, {}, offsets, axis.notes)
     if dated:
-        _lay_dated(dated, shifts, notes)
+        _lay_dated(dated, axis)
     for state in monotonic:
-        shift = _tie(state, store, offsets, shifts, bool(dated), notes)
-        if shift:
-            shifts[state.index] = shift
-    _lay_clockless(store, shifts)
-    return Alignment(TimeBase.WALL if dated else TimeBase.MONOTONIC, shifts, offsets, notes)
+        _tie(state, axis)
+    _lay_clockless(axis)
+    shifts = {index: shift for index, shift in axis.shifts.items() if shift}
+    base = TimeBase.WALL if dated else TimeBase.MONOTONIC
+    return Alignment(base, shifts, offsets, axis.notes, frozenset(axis.guessed))
 
 
-def _lay_dated(dated: list[SourceState], shifts: dict[int, float], notes: dict[int, str]) -> None:
-    dated = sorted(dated, key=lambda s: (_ORDER.index(s.kind if s.kind is not None else EPOCH), s.index))
-    best = dated[0].kind
-    low = min(state.first or 0.0 for state in dated if state.kind == best)
-    high = max(state.last or 0.0 for state in dated if state.kind == best)
-    for state in dated:
-        if state.kind == best:
+@dataclass
+class _Axis:
+    """What has been laid so far."""
+
+    store: Store
+    offsets: Sequence[Offset]
+    shifts: dict[int, float] = field(default_factory=dict)
+    notes: dict[int, str] = field(default_factory=dict)
+    guessed: set[int] = field(default_factory=set)
+
+    def extent(self, states: Iterable[SourceState]) -> tuple[float, float]:
+        """First and last moment of logs that have been laid."""
+        spans = [_moved(state, self.shifts.get(state.index, 0.0)) for state in states]
+        return min(low for low, _ in spans), max(high for _, high in spans)
+
+    def guess(self, state: SourceState, shift: float, note: str) -> None:
+        """Lays a log where nothing but a guess puts it."""
+        self.shifts[state.index] = shift
+        self.notes[state.index] = note
+        self.guessed.add(state.index)
+
+
+def _moved(state: SourceState, shift: float) -> tuple[float, float]:
+    return (state.first or 0.0) + shift, (state.last or 0.0) + shift
+
+
+def _shared(span: tuple[float, float], shift: float, low: float, high: float) -> float:
+    return min(span[1] + shift, high) - max(span[0] + shift, low)
+
+
+def _lay_dated(dated: list[SourceState], axis: _Axis) -> None:
+    """Kind by kind: all logs of a kind share a zone, so they are moved by the same time of day."""
+    laid: list[SourceState] = []
+    for kind in _ORDER:
+        own = [state for state in dated if state.kind == kind]
+        if not own:
             continue
-        shift = _laid_over(state, low, high)
-        shifts[state.index] = shift
-        first, last = (state.first or 0.0) + shift, (state.last or 0.0) + shift
-        if min(last, high) < max(first, low):
-            notes[state.index] = "its times have no date and share none with the other logs: laid beside them"
-        low, high = min(low, first), max(high, last)
+        if kind in _PERIODS:
+            _lay_alike(own, _PERIODS[kind], axis)
+        if laid:
+            _lay_kind(kind, own, laid, axis)
+        laid += own
 
 
-def _laid_over(state: SourceState, low: float, high: float) -> float:
-    """The shift that makes a log share most time with low..high: whole days if that does, else quarter hours."""
-    first, last = state.first or 0.0, state.last or 0.0
-    middle = (low + high) / 2 - (first + last) / 2
-
-    def shared(shift: float) -> float:
-        return min(last + shift, high) - max(first + shift, low)
-
-    if state.kind == LOCAL:
-        days = [0.0]
-    else:
-        near = round(middle / _DAY) * _DAY
-        days = [near - _DAY, near, near + _DAY]
-    best = max(days, key=shared)
-    if shared(best) > -60.0:
-        return best
-    if state.kind == LOCAL and abs(middle) > _DAY:
-        return 0.0
-    zone = round(middle / _QUARTER) * _QUARTER
-    return max((zone + step * _QUARTER for step in range(-8, 9)), key=lambda shift: (shared(shift), -abs(shift)))
+def _lay_alike(states: Sequence[SourceState], periods: Sequence[float], axis: _Axis) -> None:
+    """Logs without dates over the first of them, by whole days or years where that brings them together."""
+    axis.shifts[states[0].index] = 0.0
+    for at, state in enumerate(states[1:], 1):
+        low, high = axis.extent(states[:at])
+        span = _moved(state, 0.0)
+        steps = [0.0, *(sign * period for period in periods for sign in (1, -1))]
+        best = max(steps, key=lambda shift: (_shared(span, shift, low, high), -abs(shift)))
+        axis.shifts[state.index] = best if _shared(span, best, low, high) > -_NEAR_S else 0.0
 
 
-def _tie(
-    state: SourceState,
-    store: Store,
-    offsets: Sequence[Offset],
-    shifts: dict[int, float],
-    to_wall: bool,
-    notes: dict[int, str],
-) -> float:
-    """Seconds from a monotonic axis to the run's: through updates shared with another log, or that log's clock."""
-    for offset in offsets:
+def _lay_kind(kind: int, own: Sequence[SourceState], laid: Sequence[SourceState], axis: _Axis) -> None:
+    """All logs of a kind over those that were laid before, by the same time; whole days before zones."""
+    low, high = axis.extent(laid)
+    span = axis.extent(own)
+    middle = (low + high) / 2 - (span[0] + span[1]) / 2
+    near = 0.0 if kind == LOCAL else round(middle / _DAY) * _DAY
+    days = [near] if kind == LOCAL else [near, near - _DAY, near + _DAY]
+    shift = max(days, key=lambda day: _shared(span, day, low, high))
+    zone = 0.0
+    if _shared(span, shift, low, high) <= -_TOUCH_S and not (kind == LOCAL and abs(middle) > _DAY):
+        zone = _zone(span, near, low, high)
+        shift = near + zone
+    apart = _shared(span, shift, low, high) < 0.0
+    for state in own:
+        total = axis.shifts.get(state.index, 0.0) + shift
+        if apart:
+            axis.guess(state, total, "its times have no date and share none with the other logs: laid beside them")
+        elif zone:
+            told = format_seconds(abs(zone))
+            behind = "behind" if zone > 0 else "ahead of"
+            axis.guess(state, total, f"its times have no zone: taken to be {told} {behind} the other logs (inferred)")
+        else:
+            axis.shifts[state.index] = total
+
+
+def _zone(span: tuple[float, float], day: float, low: float, high: float) -> float:
+    """The zone by which a log shares most time with low..high: whole hours if one does well, else quarter hours."""
+
+    def best(step: float) -> float:
+        zones = [sign * count * step for count in range(int(_DAY / step) + 1) for sign in (1, -1)]
+        return max(zones, key=lambda zone: (_shared(span, day + zone, low, high), -abs(zone)))
+
+    hours, quarters = best(_HOUR), best(_QUARTER)
+    enough = _ENOUGH * min(span[1] - span[0], high - low)
+    return hours if _shared(span, day + hours, low, high) >= enough else quarters
+
+
+def _tie(state: SourceState, axis: _Axis) -> None:
+    """Lays a monotonic axis: through updates shared with another log, or that log's clock, else by a guess."""
+    store, shifts = axis.store, axis.shifts
+    for offset in axis.offsets:
         if offset.source == state.index and offset.client != state.index:
             client = store.sources[offset.client]
-            if client.mono_to_wall is not None:
-                return client.mono_to_wall + shifts.get(client.index, 0.0) - offset.seconds
-            if client.monotonic:
-                return shifts.get(client.index, 0.0) - offset.seconds
-    if not to_wall:
-        return 0.0
-    for other in store.sources:
-        if other.mono_to_wall is not None:
-            notes[state.index] = f"its monotonic clock is taken to be the one of {other.spec}"
-            return other.mono_to_wall + shifts.get(other.index, 0.0)
-    dated = [s for s in store.sources if s.kind is not None and s.first is not None]
-    starts = [(s.first or 0.0) + shifts.get(s.index, 0.0) for s in dated]
-    notes[state.index] = "its monotonic clock is tied to no other log: taken to begin with the first one"
-    return min(starts, default=0.0) - (state.first or 0.0)
+            if client.mono_to_wall is not None or (client.monotonic and client.first is not None):
+                shifts[state.index] = (client.mono_to_wall or 0.0) + shifts.get(client.index, 0.0) - offset.seconds
+                return
+    if any(offset.client == state.index and offset.source in shifts for offset in axis.offsets):
+        shifts[state.index] = next(
+            shifts[offset.source] + offset.seconds
+            for offset in axis.offsets
+            if offset.client == state.index and offset.source in shifts
+        )
+        return
+    laid = [other for other in store.sources if other.first is not None and other.index in _placed(axis)]
+    if not laid:
+        shifts[state.index] = 0.0
+        return
+    low, high = axis.extent(laid)
+    for other in laid:
+        to_axis = 0.0 if other.monotonic else other.mono_to_wall
+        if to_axis is None:
+            continue
+        shift = to_axis + shifts.get(other.index, 0.0)
+        if _shared(_moved(state, 0.0), shift, low, high) >= 0.0:
+            axis.guess(state, shift, f"its monotonic clock is taken to be the one of {other.spec}")
+            return
+    note = "its monotonic clock is tied to no other log: taken to begin with the first one"
+    axis.guess(state, low - (state.first or 0.0), note)
 
 
-def _lay_clockless(store: Store, shifts: dict[int, float]) -> None:
-    starts = [state.first + shifts.get(state.index, 0.0) for state in store.sources if state.first is not None]
-    for state in store.sources:
-        if state.clockless and starts:
-            shifts[state.index] = min(starts)
+def _placed(axis: _Axis) -> set[int]:
+    dated = {state.index for state in axis.store.sources if state.kind is not None}
+    return dated | axis.shifts.keys()
+
+
+def _lay_clockless(axis: _Axis) -> None:
+    laid = [state for state in axis.store.sources if state.first is not None and not state.clockless]
+    for state in axis.store.sources:
+        if state.clockless and laid:
+            axis.shifts[state.index] = axis.extent(laid)[0]
+            axis.guessed.add(state.index)

@@ -59,6 +59,8 @@ class Clock(Protocol):
     kind: int | None
     rebased: float | None
     stepped_back: int
+    refused: int
+    jumped: tuple[float, float] | None
 
     mono_to_wall: float | None
 
@@ -153,6 +155,13 @@ class Assembler:
     def _rebase(self, state: SourceState, clock: Clock) -> None:
         seconds = clock.rebased or 0.0
         clock.rebased = None
+        if clock.jumped is not None:
+            state.quiet(*clock.jumped, (0, ""))
+            clock.jumped = None
+        if clock.refused:
+            state.note("dates more than a day away from those around them were not believed")
+        if not seconds:
+            return
         self.store.shift(state.index, seconds)
         state.first = None if state.first is None else state.first + seconds
         state.last = None if state.last is None else state.last + seconds

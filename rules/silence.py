@@ -161,7 +161,7 @@ def _unheard(telling: Sequence[SourceState], view: View) -> list[Window]:
         (source, time)
         for series in view.store.all_series()
         for source, time, line in zip(series.sources, series.times, series.lines, strict=True)
-        if (source, time) in gaps and line > gaps[source, time].line
+        if (source, time) in gaps and line > gaps[source, time].line > 0
     }
     shifts = view.shifts
     return [

@@ -12,6 +12,8 @@ _DAY = 86400.0
 _LEAP_YEAR = 366 * _DAY
 _LEAP_DAY = 59 * _DAY
 _STEPPED_S = 60.0
+_UNSET = 946684800.0
+"""2000: earlier dates are those of a clock that was not set yet."""
 _NEAR = _DAY / 2
 
 
@@ -32,6 +34,16 @@ class SourceClock:
         A header's clock has seconds and is never later than the moment it was printed, so the largest difference seen
         is the nearest to the true one.
         """
+        self.refused = 0
+        """How many dates were not believed: more than a day away from those of the lines before and after."""
+        self.jumped: tuple[float, float] | None = None
+        """A pause of more than a day, known only once a second line confirmed it."""
+        self._doubted: tuple[float, Stamp] | None = None
+        self._refused: Stamp | None = None
+        self._before: float | None = None
+        """The last date before such a pause."""
+        self._alone = True
+        """No second date was believed yet: the first one may be the wrong one."""
         self._added = 0.0
         self._wall: float | None = None
         self._stamp: Stamp | None = None
@@ -54,11 +66,12 @@ class SourceClock:
         if stamp is None or self._wall is None:
             return self.resolve(stamp, mono)
         kind, seconds = stamp
-        wall: float | None = seconds + self._added
-        if kind != self.kind or not -_NEAR < seconds + self._added - self._wall < _NEAR:
-            wall = self._placed(kind, seconds)
-        if wall is None:
-            return self.last
+        wall = seconds + self._added
+        if kind != self.kind or not -_NEAR < wall - self._wall < _NEAR:
+            placed = self._placed(kind, seconds)
+            if placed is None or self._is_odd(placed, stamp):
+                return self.last
+            wall = placed
         if mono is not None:
             self._pair(wall - mono)
         return wall
@@ -78,13 +91,48 @@ class SourceClock:
             wall: float | None = seconds
         else:
             wall = self._placed(kind, seconds)
-            if wall is None:
+            if wall is None or self._is_odd(wall, stamp):
                 return
             wall = self._advanced(wall)
+            self._alone = False
         self._stamp = stamp
         if self._wall is not None and wall is not None and wall < self._wall - _STEPPED_S:
             self.stepped_back += 1
         self._wall = wall
+
+    def _is_odd(self, wall: float, stamp: Stamp) -> bool:
+        """A date more than a day away from the last one, which no second line confirms."""
+        if self.kind not in (EPOCH, LOCAL) or self._wall is None or stamp == self._refused:
+            return stamp == self._refused
+        if abs(wall - self._wall) <= _DAY:
+            if self._doubted is not None and stamp != self._stamp:
+                self._refuse(self._doubted[1])
+            return False
+        if self._before is not None and abs(wall - self._before) <= _DAY and wall < self._wall:
+            return False
+        if self._doubted is None or abs(wall - self._doubted[0]) > _DAY:
+            self._doubted = (wall, stamp)
+        if self._doubted[1] == stamp:
+            return True
+        self._travel(self._doubted[0])
+        return False
+
+    def _refuse(self, stamp: Stamp) -> None:
+        self._refused, self._doubted = stamp, None
+        self.refused += 1
+        self.rebased = self.rebased or 0.0
+
+    def _travel(self, wall: float) -> None:
+        """The date really changed by more than a day; if only what came before it was wrong, that moves along."""
+        before = self._wall or 0.0
+        self._doubted, self._before = None, before
+        if self._alone or before < _UNSET:
+            self.rebased = wall - before
+        elif wall > before:
+            self.jumped, self.rebased = (before, wall), 0.0
+        else:
+            self.stepped_back += 1
+        self._wall = self.last = wall
 
     def _placed(self, kind: int, seconds: float) -> float | None:
         """A stamp on the log's axis, near the last one; None when it cannot be placed."""

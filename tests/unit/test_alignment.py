@@ -147,3 +147,85 @@ def test_logs_that_share_no_time_are_noted() -> None:
 
 def test_without_any_clock_there_is_no_time_base() -> None:
     assert diagnose_texts({"a": "[ckpt] write.done step=1 write_ms=1.0"}).run.time_base is TimeBase.NONE
+
+
+# --- logs without dates ---------------------------------------------------------------------------------------
+def steps(*times: str) -> str:
+    """A log of steps at these times."""
+    told = "{} SUCCESS Step {} |   1m 00s | Reward 0.4 | Truncation 5.0%"
+    return "\n".join(told.format(time, at) for at, time in enumerate(times))
+
+
+def minutes(hour: int, first: int, count: int, prefix: str = "") -> list[str]:
+    """One time a minute, past midnight too."""
+    return [f"{prefix}{(hour + m // 60) % 24:02d}:{m % 60:02d}:00" for m in range(first, first + count)]
+
+
+def test_logs_without_dates_lie_over_each_other_across_midnight() -> None:
+    snapshot = diagnose_texts({"a.log": steps(*minutes(23, 50, 30)), "b.log": steps(*minutes(0, 5, 10))})
+    assert (snapshot.run.wall_s, snapshot.findings) == (30 * 60.0, ())
+    assert (snapshot.run.sources[1].first_s, snapshot.run.sources[1].notes) == (16 * 60.0, ())
+
+
+def test_logs_without_years_lie_over_each_other_across_new_year() -> None:
+    line = "INFO {} [x.py:1] Engine 000: Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: 1.0 tokens/s, "
+    line += "Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 5.0%, Prefix cache hit rate: 0.0%"
+    times = [*minutes(23, 30, 30, "12-31 "), *minutes(0, 0, 30, "01-01 ")]
+    logs = {"a.log": times, "b.log": times[30:]}
+    snapshot = diagnose_texts({name: "\n".join(map(line.format, held)) for name, held in logs.items()})
+    assert snapshot.run.wall_s == pytest.approx(59 * 60.0)
+    assert snapshot.run.sources[1].first_s == pytest.approx(30 * 60.0)
+
+
+def test_all_logs_of_a_kind_get_one_zone() -> None:
+    dated = "\n".join(f"{time} INFO line" for time in minutes(21, 30, 40, "2026-03-02 "))
+    logs = {"i.log": dated, "o.log": steps(*minutes(23, 30, 45)), "t.log": steps(*minutes(0, 0, 15))}
+    engine, orchestrator, trainer = diagnose_texts(logs).run.sources
+    assert (engine.first_s, orchestrator.first_s, trainer.first_s) == (60.0, 60.0, 31 * 60.0)
+    assert engine.notes == ()
+    assert [len(log.notes) for log in (orchestrator, trainer)] == [1, 1]
+    assert all("2h 00m ahead" in log.notes[0] for log in (orchestrator, trainer))
+
+
+# --- monotonic clocks -----------------------------------------------------------------------------------------
+def ticks(first: float, count: int, name: str = "a") -> str:
+    """An update a minute on a monotonic clock."""
+    told = "[weights][{}{}] rpc.done op=update_weights t={} rpc_ms=1000"
+    return "\n".join(told.format(name, at, first + 60 * at) for at in range(count))
+
+
+def test_monotonic_clocks_of_two_hosts_begin_together() -> None:
+    snapshot = diagnose_texts({"a.log": ticks(1000, 20), "b.log": ticks(900000, 20, "b")})
+    assert snapshot.run.wall_s == pytest.approx(19 * 60, abs=1)
+    assert [len(log.notes) for log in snapshot.run.sources] == [0, 1]
+
+
+# --- dates that cannot be ------------------------------------------------------------------------------------
+ROLLOUT = "{} INFO [rollout] trunc_pct=2.0 current_step={} ckpt_step={} staleness=1"
+
+
+def dates(*times: str) -> Snapshot:
+    """A log of rollouts at these times."""
+    return diagnose_texts({"o.log": "\n".join(ROLLOUT.format(time, at + 1, at) for at, time in enumerate(times))})
+
+
+@pytest.mark.parametrize("place", [0, 1, 10, 19])
+@pytest.mark.parametrize("wrong", ["2096-01-01 00:00:00", "1970-01-01 00:00:00"])
+def test_one_wrong_date_hides_nothing(place: int, wrong: str) -> None:
+    times = minutes(10, 0, 20, "2026-03-02 ")
+    times[place] = wrong
+    snapshot = dates(*times)
+    assert snapshot.run.wall_s == pytest.approx(19 * 60, abs=61)
+    assert not snapshot.skew_detected
+    assert bool(snapshot.run.sources[0].notes) == (place in (1, 10))
+
+
+def test_a_pause_of_days_is_believed_once_it_is_confirmed() -> None:
+    snapshot = dates(*minutes(10, 0, 20, "2026-03-02 "), *minutes(10, 0, 20, "2026-03-05 "))
+    assert snapshot.run.wall_s == pytest.approx(3 * 86400 + 19 * 60)
+    assert [finding.signature for finding in snapshot.findings] == ["stall"]
+
+
+def test_a_clock_that_was_not_set_yet_is_moved_along() -> None:
+    snapshot = dates(*minutes(0, 0, 5, "1970-01-01 "), *minutes(10, 0, 20, "2026-03-05 "))
+    assert snapshot.run.wall_s < 1800
