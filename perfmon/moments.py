@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from math import inf
 
 from .errors import UsageError
 from .units import parse_duration
 
 _DAY = 86400.0
+_YEARLESS_S = 10 * 366 * _DAY
+"""Axes that begin below this have no year: they count from a midnight or a New Year."""
+_LEAP_YEAR = 2000
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d+)?))?$")
 _BARE = re.compile(r"\d+(?:\.\d+)?$")
 
@@ -24,17 +28,33 @@ def moment(text: str, start: float, end: float) -> float:
         return start + float(text)
     clock = _CLOCK.match(text)
     if clock:
-        seconds = int(clock[1]) * 3600 + int(clock[2]) * 60 + float(clock[3] or 0)
-        at = start - start % _DAY + seconds
-        return at if at >= start - _DAY / 2 or at + _DAY > end else at + _DAY
+        return _of_day(int(clock[1]) * 3600 + int(clock[2]) * 60 + float(clock[3] or 0), start, end)
     try:
-        return end - parse_duration(text)
-    except ValueError:
-        pass
+        duration = parse_duration(text)
+    except (ValueError, OverflowError):
+        return _dated(text, start, end)
+    if not 0.0 <= duration < inf:
+        raise UsageError(f"{text!r} is no time before the end: expected a positive duration, as in 10m")
+    return end - duration
+
+
+def _of_day(seconds: float, start: float, end: float) -> float:
+    at = start - start % _DAY + seconds
+    return at if at >= start - _DAY / 2 or at + _DAY > end else at + _DAY
+
+
+def _dated(text: str, start: float, end: float) -> float:
+    """A date; in a run whose lines have no year the day of its year, and in one without any date its time of day."""
     try:
         when = datetime.fromisoformat(text)
-    except ValueError:
+        when = when if when.tzinfo else when.replace(tzinfo=UTC)
+        if start >= _YEARLESS_S:
+            return when.timestamp()
+    except (ValueError, OverflowError):
         raise UsageError(
             f"{text!r} is no time: expected 10m (before the end), 14:00:30, 2026-08-21T14:00 or seconds from the start"
         ) from None
-    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    in_year = (when.replace(year=_LEAP_YEAR) - datetime(_LEAP_YEAR, 1, 1, tzinfo=when.tzinfo)).total_seconds()
+    if start - _DAY <= in_year <= end + _DAY:
+        return in_year
+    return _of_day(in_year % _DAY, start, end)
