@@ -112,12 +112,14 @@ def _row(kind: str, item: Item, view: View, evidence: bool = False) -> TimelineR
 
 
 def _overlaps(kind: str, item: Item, view: View) -> tuple[str, ...]:
-    """Names of what shares time with an update or a generation batch: the pair whose contention is looked for."""
-    other = {UPDATE: "generation-batch", "generation-batch": UPDATE}.get(kind)
-    if other is None:
-        return ()
-    shared = view.overlapping(other, item.start, item.end)
-    return tuple(f"{other} {span.key}".strip() for span in shared[:_OVERLAPS])
+    """Names of what shares time with it, of other kinds: their contention is looked for."""
+    shared = [
+        f"{other} {span.key}".strip()
+        for other in _TIMELINE
+        if other != kind
+        for span in view.overlapping(other, item.start, item.end)[:_OVERLAPS]
+    ]
+    return tuple(shared[:_OVERLAPS])
 
 
 def timeline_rows(view: View) -> tuple[TimelineRow, ...]:

@@ -29,11 +29,13 @@ _UNTOLD = "an amount that no line tells"
 
 def _stat(values: Sequence[float], stat: str) -> float | None:
     ordered = sorted(values)
+    # The lower one of two in the middle: what a sentence tells is a value that was seen.
+    middle = ordered[(len(ordered) - 1) // 2]
     if stat == "peak":
-        return ordered[-1] if ordered[-1] > 1.1 * percentile(ordered, 0.5) else None
+        return ordered[-1] if ordered[-1] > 1.1 * middle else None
     return {
         "mean": sum(values) / len(values),
-        "p50": percentile(ordered, 0.5),
+        "p50": middle,
         "p95": percentile(ordered, 0.95),
         "max": ordered[-1],
         "min": ordered[0],

@@ -327,3 +327,18 @@ def test_the_hour_that_summer_time_takes_is_no_stall() -> None:
 def test_shares_of_no_time_at_all_are_unknown() -> None:
     ledger = diagnose_texts({"o.log": "2026-03-02 10:00:00 INFO started"}).ledger
     assert {entry.cause: entry.share for entry in ledger} == {"productive": 0.0, "unknown": 1.0}
+
+
+def test_a_sentence_tells_values_that_were_seen() -> None:
+    finding = only(diagnose_texts({"o.log": updates(2000, 30000)}))
+    assert "waited 2.0 s (at most 30.0 s)" in finding.sentence
+
+
+def test_overlaps_of_any_two_kinds_are_told() -> None:
+    queued = QUEUED.format(id="a", wall=9000, queue=8000)
+    log = f"{clock(60)} [ckpt] write.done step=1 write_ms=30000\n{clock(50)} {queued}"
+    rows = diagnose_texts({"o.log": log}).timeline
+    assert {row.kind: row.overlaps for row in rows} == {
+        "weight-update": ("checkpoint-write 1",),
+        "checkpoint-write": ("weight-update a",),
+    }
