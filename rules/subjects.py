@@ -160,6 +160,7 @@ def _sample_items(name: str, track: Track, signature: Signature, view: View) -> 
         at = judged.stream(key).add(time)
         if at + track.earlier.get(key, 0) < skip:
             floors[key] = time
+            judged.total -= 1
             continue
         if test is not None and not test(value):
             continue

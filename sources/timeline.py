@@ -12,6 +12,7 @@ _DAY = 86400.0
 _LEAP_YEAR = 366 * _DAY
 _LEAP_DAY = 59 * _DAY
 _STEPPED_S = 60.0
+_RESTARTED_S = 600.0
 _UNSET = 946684800.0
 """2000: earlier dates are those of a clock that was not set yet."""
 _NEAR = _DAY / 2
@@ -44,6 +45,8 @@ class SourceClock:
         """The last date before such a pause."""
         self._alone = True
         """No second date was believed yet: the first one may be the wrong one."""
+        self._restarts: tuple[float, ...] = (0.0,)
+        """Seconds to add to `t=` values since the last two starts of the machine."""
         self._added = 0.0
         self._wall: float | None = None
         self._stamp: Stamp | None = None
@@ -56,7 +59,7 @@ class SourceClock:
             self.last = self._wall
         elif mono is not None:
             if self._wall is None:
-                self.last = mono
+                self.last = self._ticked(mono)
             elif self.mono_to_wall is not None:
                 self.last = mono + self.mono_to_wall
         return self.last
@@ -75,6 +78,22 @@ class SourceClock:
         if mono is not None:
             self._pair(wall - mono)
         return wall
+
+    def _ticked(self, mono: float) -> float:
+        """Monotonic seconds that go on where they were when the machine, and its clock, started anew.
+
+        Lines of updates stand a little out of order, also those that were printed about a restart: each belongs to the
+        start that brings it nearest to the line before.
+        """
+        near = self.last
+        if near is None or (len(self._restarts) == 1 and mono >= near - _RESTARTED_S):
+            return mono
+        time = min((mono + added for added in self._restarts), key=lambda time: abs(time - near))
+        if time >= near - _RESTARTED_S:
+            return time
+        self.stepped_back += 1
+        self._restarts = (self._restarts[-1], near - mono)
+        return near
 
     def _pair(self, offset: float) -> None:
         known = self.mono_to_wall

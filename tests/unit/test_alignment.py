@@ -229,3 +229,10 @@ def test_a_pause_of_days_is_believed_once_it_is_confirmed() -> None:
 def test_a_clock_that_was_not_set_yet_is_moved_along() -> None:
     snapshot = dates(*minutes(0, 0, 5, "1970-01-01 "), *minutes(10, 0, 20, "2026-03-05 "))
     assert snapshot.run.wall_s < 1800
+
+
+def test_a_monotonic_clock_that_starts_anew_goes_on() -> None:
+    snapshot = diagnose_texts({"a.log": ticks(900000, 20) + "\n" + ticks(1000, 20, "b")})
+    assert snapshot.run.wall_s == pytest.approx(38 * 60, abs=1)
+    assert snapshot.skew_detected
+    assert "went back 1 time" in snapshot.run.sources[0].notes[0]

@@ -342,3 +342,10 @@ def test_overlaps_of_any_two_kinds_are_told() -> None:
         "weight-update": ("checkpoint-write 1",),
         "checkpoint-write": ("weight-update a",),
     }
+
+
+def test_samples_that_are_not_judged_are_not_counted() -> None:
+    told = '{{"step": {}, "time": {}, "time/step": 60.0, "time/wait_for_batch": 45.0, "time/forward_backward": 10.0}}'
+    log = "\n".join(told.format(at, 1787300000.0 + 60 * at) for at in range(5))
+    [finding] = [f for f in diagnose_texts({"m.jsonl": log}).findings if f.signature == "inference-bound"]
+    assert "in 3 of 3 steps the trainer waited for its batch" in finding.sentence
