@@ -149,6 +149,12 @@ class Store:
         self.version = 0
         """Grows with every change: readers compare it to know whether they must look again."""
         self._bytes = 0
+        self._seq = 0
+
+    def next_seq(self) -> int:
+        """Numbers spans and updates as their first lines come."""
+        self._seq += 1
+        return self._seq
 
     @property
     def bytes(self) -> int:

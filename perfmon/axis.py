@@ -1,0 +1,90 @@
+"""Where a log's lines stand on its own time axis, and what that tells of the log: its extent and its silences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from .model import HEAD, SILENCE, Observation, Stamp
+from .store import SourceState, Store
+
+QUIET_FROM_S = 10.0
+"""Silences are kept from this length on."""
+
+
+class Clock(Protocol):
+    """What the assembler needs of a log's clock: see `perfmon.sources.timeline.SourceClock`."""
+
+    kind: int | None
+    rebased: float | None
+    stepped_back: int
+    refused: int
+    jumped: tuple[float, float] | None
+
+    mono_to_wall: float | None
+
+    @property
+    def monotonic(self) -> bool:
+        """The axis is a monotonic clock."""
+
+    def resolve(self, stamp: Stamp | None, mono: float | None) -> float | None:
+        """Seconds on the log's axis, None before any clock was seen."""
+
+    def at(self, stamp: Stamp | None, mono: float | None) -> float | None:
+        """The same for a line that stands before the last one."""
+
+
+def seen(store: Store, state: SourceState, time: float) -> float:
+    """Widens what is observed of a log; its first clock also dates what was told before in order only."""
+    if state.last is None:
+        state.first = state.last = time
+        state.clocked = True
+        if state.pseudo:
+            store.shift(state.index, time - state.pseudo)
+            state.first = time - state.pseudo
+    elif time > state.last:
+        state.last = time
+    elif state.first is not None and time < state.first:
+        state.first = time
+    return time
+
+
+def heard(
+    state: SourceState, clock: Clock, kind: int, time: float, line: tuple[int, str], told: Sequence[Observation]
+) -> None:
+    """A line that only says when it was printed: first or last dated one of a block, or the end of a silence."""
+    if kind == SILENCE:
+        before = clock.at(*told[0])
+        if before is not None and time - before >= QUIET_FROM_S:
+            state.quiet(before, time, line)
+    elif kind == HEAD:
+        if state.tail is not None and time - state.tail >= QUIET_FROM_S:
+            state.quiet(state.tail, time, state.last_line)
+    else:
+        state.tail, state.last_line = time, line
+
+
+def rebase(store: Store, state: SourceState, clock: Clock) -> None:
+    """Moves what a log told before its first date, or before a date that proved true, and notes what was odd."""
+    seconds = clock.rebased or 0.0
+    clock.rebased = None
+    if clock.jumped is not None:
+        state.quiet(*clock.jumped, (0, ""))
+        clock.jumped = None
+    if clock.refused:
+        state.note("dates more than a day away from those around them were not believed")
+    if not seconds:
+        return
+    store.shift(state.index, seconds)
+    state.first = None if state.first is None else state.first + seconds
+    state.last = None if state.last is None else state.last + seconds
+    state.gaps = [replace(gap, start=gap.start + seconds, end=gap.end + seconds) for gap in state.gaps]
+
+
+def placed(store: Store, state: SourceState, clock: Clock, stamp: Stamp | None, mono: float | None) -> float:
+    """Seconds on the axis of a line that may stand before the last one."""
+    time = clock.at(stamp, mono)
+    if clock.rebased is not None:
+        rebase(store, state, clock)
+    return state.pseudo if time is None else seen(store, state, time)
