@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfmon.model import DAYTIME, Stamp
+from perfmon.model import DAYTIME, YEARLESS, Stamp
 from perfmon.text import ESCAPES
 
 from .envelope import opened_envelope
@@ -13,17 +13,19 @@ QUIET_S = 10.0
 
 _HEAD = 400
 _MAX_TEXT = 65536
+_PERIODS = {DAYTIME: 86400.0, YEARLESS: 366 * 86400.0}
 
 Dated = tuple[int, Stamp]
 """Where a dated line begins, and its stamp."""
 
 
 def elapsed(before: Stamp, after: Stamp) -> float:
-    """Seconds from one stamp to the next, over midnight when only the time of day is known; 0 across kinds."""
+    """Seconds from one stamp to the next, over midnight or New Year where no date or year is known; 0 across kinds."""
     if before[0] != after[0]:
         return 0.0
     seconds = after[1] - before[1]
-    return seconds + 86400.0 if before[0] == DAYTIME and seconds < -43200.0 else seconds
+    period = _PERIODS.get(before[0])
+    return seconds + period if period is not None and seconds < -period / 2 else seconds
 
 
 class Lines:

@@ -349,3 +349,21 @@ def test_samples_that_are_not_judged_are_not_counted() -> None:
     log = "\n".join(told.format(at, 1787300000.0 + 60 * at) for at in range(5))
     [finding] = [f for f in diagnose_texts({"m.jsonl": log}).findings if f.signature == "inference-bound"]
     assert "in 3 of 3 steps the trainer waited for its batch" in finding.sentence
+
+
+def test_an_undated_line_breaks_a_silence() -> None:
+    told = (
+        " [{}.000000] iteration {:8d}/    1000 | consumed samples:  7168 | elapsed time per iteration (ms): 5000.0 | "
+        "learning rate: 1.0E-05 | global batch size:   256 | lm loss: 2.0E+00 | loss scale: 1.0 | grad norm: 1.0 |"
+    )
+    lines = [told.format(clock(5 * at + (400 if at > 20 else 0)), at) for at in range(1, 41)]
+    assert only(diagnose_texts({"m.log": "\n".join(lines)})).signature == "stall"
+    lines.insert(20, " validation loss at iteration 20 | lm loss value: 2.0E+00 | lm loss PPL: 7.0E+00 |")
+    assert diagnose_texts({"m.log": "\n".join(lines)}).findings == ()
+
+
+def test_silence_over_new_year_is_known() -> None:
+    before = [ENGINE.format(f"12-31 23:{at:02d}:00", 900.0) for at in range(30, 50)]
+    after = [ENGINE.format(f"01-01 00:{at:02d}:00", 900.0) for at in range(50, 60)]
+    [unknown] = [e for e in diagnose_texts({"v.log": "\n".join(before + after)}).ledger if e.cause == "unknown"]
+    assert unknown.lost_s == pytest.approx(61 * 60)
