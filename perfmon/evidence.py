@@ -17,15 +17,17 @@ _SHOWN_FIRST = (2, 3, 4)
 
 def evidence_lines(finding: Found, view: View) -> tuple[EvidenceLine, ...]:
     """Lines of the worst, the first and the last occurrence, then of others; those that carry the figures first."""
-    lines: dict[Ref, tuple[tuple[int, int, int], str]] = {}
+    lines: dict[tuple[str, int], tuple[tuple[int, int, int], str]] = {}
     for place, occurrence in enumerate(_chosen(finding)):
-        for role, (ref, text) in _by_role(occurrence.item):
+        for role, (ref, text) in _by_role(occurrence.item, view):
             order = (_SHOWN_FIRST[role] if place else _WORST_FIRST[role], place, role)
-            lines.setdefault(ref, (order, text))
+            lines.setdefault((_name(ref, view), ref.line), (order, text))
     best = sorted(lines.items(), key=lambda line: (line[1][0], line[0]))[:_LINES]
-    return tuple(
-        EvidenceLine(view.store.sources[ref.source].spec, ref.line, evidence_text(text)) for ref, (_, text) in best
-    )
+    return tuple(EvidenceLine(name, line, evidence_text(text)) for (name, line), (_, text) in best)
+
+
+def _name(ref: Ref, view: View) -> str:
+    return view.store.sources[ref.source].spec
 
 
 def _chosen(finding: Found) -> list[Occurrence]:
@@ -41,10 +43,14 @@ def _chosen(finding: Found) -> list[Occurrence]:
     return list({id(occurrence): occurrence for occurrence in chosen}.values())
 
 
-def _by_role(item: Item) -> list[tuple[int, tuple[Ref, str]]]:
-    """The lines of an item: 0 the one with most of its figures, 1 the one it begins with, 2 the others."""
+def _by_role(item: Item, view: View) -> list[tuple[int, tuple[Ref, str]]]:
+    """The lines of an item: 0 the one with most of its figures, 1 the one it begins with, 2 the others.
+
+    Its own log comes first, the others by name: in which order they were read must not show.
+    """
     names = [f"{name.partition('.')[0]}=" for name in item.values]
     told = [line for line in item.refs if line[1]]
+    told.sort(key=lambda line: (line[0].source != item.source, _name(line[0], view), line[0].line))
     telling = max(told, key=lambda line: sum(name in line[1] for name in names), default=None)
     roles = [(0 if line is telling else 1 if line is told[0] else 2, line) for line in told]
     return sorted(roles, key=lambda role: role[0])
