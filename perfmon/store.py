@@ -214,9 +214,7 @@ class Store:
     ) -> None:
         self._put(table.setdefault(key, fresh), time, value, source, line, offset, text)
 
-    def _put(
-        self, series: Series, time: float, value: float, source: int, line: int, offset: int, text: str
-    ) -> None:
+    def _put(self, series: Series, time: float, value: float, source: int, line: int, offset: int, text: str) -> None:
         series.times.append(time)
         series.values.append(value)
         series.sources.append(source)

@@ -33,10 +33,11 @@ def read_condition(table: Table) -> Condition:
     condition_class = REGISTRY.get(kind)
     if condition_class is None:
         raise table.wrong("type", f"expected one of {', '.join(REGISTRY)}")
-    table.only(("type", "required", "optional", *condition_class.keys))
+    table.only(("type", "required", "optional", "gate", *condition_class.keys))
     condition = condition_class.read(table)
     object.__setattr__(condition, "required", table.flag("required", True))
     object.__setattr__(condition, "optional", table.flag("optional"))
+    object.__setattr__(condition, "gate", table.flag("gate"))
     return condition
 
 

@@ -152,9 +152,7 @@ def _working(telling: Sequence[SourceState], view: View) -> list[SourceState]:
 
 def _unheard(telling: Sequence[SourceState], view: View) -> list[Window]:
     """Gaps in which a log printed lines that have no clock: when, is not known."""
-    gaps = {
-        (state.index, gap.start): gap for state in telling for gap in state.gaps if gap.end - gap.start > _LONG_S
-    }
+    gaps = {(state.index, gap.start): gap for state in telling for gap in state.gaps if gap.end - gap.start > _LONG_S}
     if not gaps:
         return []
     places = {
@@ -165,8 +163,7 @@ def _unheard(telling: Sequence[SourceState], view: View) -> list[Window]:
     }
     shifts = view.shifts
     return [
-        (gaps[place].start + shifts.get(place[0], 0.0), gaps[place].end + shifts.get(place[0], 0.0))
-        for place in places
+        (gaps[place].start + shifts.get(place[0], 0.0), gaps[place].end + shifts.get(place[0], 0.0)) for place in places
     ]
 
 

@@ -38,10 +38,12 @@ class Condition(ABC):
 
     type: ClassVar[str]
     keys: ClassVar[tuple[str, ...]] = ()
-    """The keys of its TOML table beside type, required, optional and says."""
+    """The keys of its TOML table beside type, required, optional and gate."""
     required: bool = True
     optional: bool = False
     """When the data for it are missing the item still counts, with less confidence."""
+    gate: bool = False
+    """It must hold but proves nothing: it is not counted among the conditions that do."""
 
     @classmethod
     @abstractmethod

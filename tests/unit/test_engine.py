@@ -266,10 +266,10 @@ def test_logs_without_clocks_add_up() -> None:
 @pytest.mark.parametrize(
     ("rpc_ms", "queue_ms", "signature", "confidence"),
     [
-        (6000, 20000, "frontend-queue", 0.75),
+        (6000, 20000, "frontend-queue", 2 / 3),
         (1000, 20000, "frontend-queue", 1.0),
-        (20000, 6000, "slow-weight-load", 2 / 3),
-        (15000, 150, "slow-weight-load", 2 / 3),
+        (20000, 6000, "slow-weight-load", 1 / 2),
+        (15000, 150, "slow-weight-load", 1 / 2),
         (15000, 50, "slow-weight-load", 1.0),
     ],
 )
