@@ -27,7 +27,7 @@ RANGE = 1 << 25
 """Bytes a task: small enough for a progress bar and for little memory, large enough to cost nothing."""
 LEAST = 1 << 25
 """Smaller files are quicker to scan at once."""
-_READ = 1 << 20
+_READ = 1 << 21
 """Bytes a block: it stays in the cache of a core while it is searched."""
 _LOOK = 1024
 
