@@ -35,6 +35,7 @@ from .store import Store
 from .text import evidence_text
 from .units import format_seconds
 
+TIMELINE_ROWS = 5000
 VERDICT_SHARE = 0.02
 QUALITY_SHARE = 0.20
 _DARK_S = 60.0
@@ -58,8 +59,12 @@ def diagnose(
     pattern_names: Sequence[str] = (),
     clip: tuple[float | None, float | None] = (None, None),
     alignment: Alignment | None = None,
+    rows: int = TIMELINE_ROWS,
 ) -> Snapshot:
-    """The picture of all that is in `store`, within `clip` (seconds on the run's axis; None is open)."""
+    """The picture of all that is in `store`, within `clip` (seconds on the run's axis; None is open).
+
+    `rows` is the most that its timeline holds.
+    """
     alignment = alignment or align(store)
     view = _view(store, knowledge, alignment, clip)
     start, end = view.window
@@ -85,7 +90,7 @@ def diagnose(
         ),
         skew_detected=any(offset.contradictory for offset in alignment.offsets)
         or any(state.stepped_back for state in store.sources),
-        timeline=timeline_rows(view),
+        timeline=timeline_rows(view, rows),
         slowest=slowest_rows(view),
         summary=verdict.sentence if verdict is not None else nothing_found(view, len(findings)),
         unseen=unseen,

@@ -18,7 +18,6 @@ from .text import evidence_text
 from .units import format_seconds, metric_unit
 
 _POINTS = 2000
-_ROWS = 5000
 _OVERLAPS = 3
 _TIMELINE = (
     UPDATE, "generation-batch", "checkpoint-write", "checkpoint-wait", "policy-wait", "batch-wait", "weight-sync",
@@ -122,11 +121,13 @@ def _overlaps(kind: str, item: Item, view: View) -> tuple[str, ...]:
     return tuple(shared[:_OVERLAPS])
 
 
-def timeline_rows(view: View) -> tuple[TimelineRow, ...]:
-    """Updates, batches, checkpoints and waits by start; of very many, the last ones."""
-    items = [(kind, item) for kind in _TIMELINE for item in view.spans(kind)[-_ROWS:]]
+def timeline_rows(view: View, most: int) -> tuple[TimelineRow, ...]:
+    """Updates, batches, checkpoints and waits by start; of more than `most`, the last ones."""
+    if most <= 0:
+        return ()
+    items = [(kind, item) for kind in _TIMELINE for item in view.spans(kind)[-most:]]
     items.sort(key=lambda pair: (pair[1].start, pair[1].end, pair[0]))
-    return tuple(_row(kind, item, view) for kind, item in items[-_ROWS:])
+    return tuple(_row(kind, item, view) for kind, item in items[-most:])
 
 
 def slowest_rows(view: View) -> tuple[TimelineRow, ...]:

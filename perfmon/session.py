@@ -21,7 +21,7 @@ from perfmon.sources.timeline import SourceClock
 
 from .alignment import align
 from .config import Config
-from .diagnosis import Knowledge, diagnose
+from .diagnosis import TIMELINE_ROWS, Knowledge, diagnose
 from .errors import UsageError
 from .model import J_QUEUE, J_RPC, Joined, TimeBase
 from .moments import moment
@@ -44,6 +44,8 @@ class Options:
     jobs: int | None = None
     """Processes that scan; None: one a core."""
     config: Config = field(default_factory=Config)
+    rows: int = TIMELINE_ROWS
+    """The most that the timeline holds: only report files show it."""
 
 
 def calm_updates(bands: Bands) -> Callable[[Joined], bool]:
@@ -111,8 +113,8 @@ class Session:
         if notice.kind in ("lost", "capped"):
             state.errors += notice.count
 
-    def snapshot(self, since: str | None = None, until: str | None = None) -> Snapshot:
-        """What is known now, within since..until."""
+    def snapshot(self, since: str | None = None, until: str | None = None, rows: int = TIMELINE_ROWS) -> Snapshot:
+        """What is known now, within since..until; `rows` is the most that its timeline holds."""
         self._characterise()
         alignment = align(self.store)
         names = [compiled.pattern.name for compiled in self.scanner.patterns]
@@ -120,12 +122,12 @@ class Session:
         if since is not None or until is not None:
             if alignment.base is TimeBase.NONE:
                 raise UsageError("--since and --until need a clock, and no line of these logs has one")
-            whole = diagnose(self.store, self.knowledge, names, alignment=alignment).run
+            whole = diagnose(self.store, self.knowledge, names, alignment=alignment, rows=0).run
             low, high = (None if text is None else moment(text, whole.start, whole.end) for text in (since, until))
             if (low is not None and high is not None and low >= high) or (low is not None and low > whole.end):
                 raise UsageError("--since is after the end of what is observed or after --until")
             clip = (low, high)
-        return diagnose(self.store, self.knowledge, names, clip, alignment)
+        return diagnose(self.store, self.knowledge, names, clip, alignment, rows)
 
     def _characterise(self) -> None:
         """What the recognised patterns say of a log as a whole."""
@@ -164,7 +166,7 @@ def _analyze(logs: Sequence[LogFile], options: Options, progress: Progress | Non
         # Ranges cannot be told apart within a line that is longer than a range is read: once more, as one stream.
         session = Session(options.config, session.scanner)
         _Reader(session, logs, 1, progress).read()
-    return session.snapshot(options.since, options.until)
+    return session.snapshot(options.since, options.until, options.rows)
 
 
 def _cores() -> int:
@@ -214,7 +216,9 @@ class _Reader:
         return log.member is None and log.compression is None and log.path != STDIN and splittable(log.path)
 
     def _read_bulk(self, bulk: BulkScanner, path: Path, state: SourceState) -> None:
-        for piece in bulk.scan(path):
+        pieces = bulk.scan(path)
+        _ = self._session.knowledge  # read while the workers scan
+        for piece in pieces:
             self._session.take(state, piece.scanned, piece.line_base)
             self._advance(piece.scanned.size)
 

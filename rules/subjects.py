@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -126,25 +126,34 @@ def _span_items(kind: str, signature: Signature, view: View) -> Judged:
         tests = []
     judged = Judged()
     names, found, streams = signature.identity, judged.items, judged.streams
+    key = ""
     for item in items:
-        values = item.values
-        passed = not tests
-        told = not tests
-        for metric, test in tests:
-            value = values.get(metric)
-            if value is not None:
-                told = True
-                passed = passed or test(value)
-        if not told:
+        passed = _passed(item.values, tests)
+        if passed is None:
             continue
-        key = "/".join([str(item.fields.get(name, "")) for name in names]) if names else ""
+        if names:
+            key = "/".join([str(item.fields.get(name, "")) for name in names])
         item.stream = key
         stream = streams.get(key)
         item.at = (judged.stream(key) if stream is None else stream).add(item.end)
-        judged.total += 1
         if passed:
             found.append(item)
+    judged.total = sum(stream.count for stream in streams.values())
     return judged
+
+
+def _passed(values: Mapping[str, float], tests: list[tuple[str, Test]]) -> bool | None:
+    """Whether one of the values passes its test; None when there is none of them."""
+    if not tests:
+        return True
+    told: bool | None = None
+    for metric, test in tests:
+        value = values.get(metric)
+        if value is not None:
+            if test(value):
+                return True
+            told = False
+    return told
 
 
 def _sample_items(name: str, track: Track, signature: Signature, view: View) -> Judged:

@@ -129,10 +129,13 @@ class BulkScanner:
         self._pool.shutdown(cancel_futures=True)
 
     def scan(self, path: Path) -> Iterator[Piece]:
-        """The file's pieces in order. Raises OddLineError where a line is too long."""
+        """The file's pieces in order, the first in work already. Raises OddLineError where a line is too long."""
         size = path.stat().st_size
         starts = iter(range(0, size, RANGE))
         futures = deque(self._submit(path, start, size) for start in islice(starts, self._jobs + 2))
+        return self._pieces(path, size, starts, futures)
+
+    def _pieces(self, path: Path, size: int, starts: Iterator[int], futures: deque[Future[bytes]]) -> Iterator[Piece]:
         base = 1
         while futures:
             blocks = futures.popleft().result()

@@ -272,7 +272,11 @@ class _Block:
 
     def _anchor_beside(self, begin: int, stamp: Stamp) -> None:
         """Anchors the lines of known shapes on both sides of a line whose clock does not lie between theirs."""
+        read = self.read
         at = bisect_right(self.read_begins, begin)
+        low, high = read[at - 1][3] if at else stamp, read[at][3] if at < len(read) else stamp
+        if low is not None and high is not None and low <= stamp <= high:
+            return
         beside = [(leg[0], leg[3]) for leg in self.read[max(at - 1, 0) : at + 1]]
         told = [near[1] for near in beside[: at > 0]] + [stamp] + [near[1] for near in beside[at > 0 :]]
         if any(after is None or before is None or after < before for before, after in pairwise(told)):

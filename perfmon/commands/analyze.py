@@ -92,6 +92,8 @@ def _diagnose(args: argparse.Namespace, config: Config) -> Snapshot:
     options = Options(
         specs=tuple(args.spec), since=args.since, until=args.until, jobs=args.jobs or config.jobs, config=config
     )
+    if not args.output:
+        options = replace(options, rows=0)
     with ReadingBar("reading logs") as bar:
         return analyze(options, bar)
 
