@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .datafile import Table, read_toml
+from .errors import DataFileError
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,8 @@ def _with_file(config: Config, path: Path) -> Config:
 
 def _with_folder(config: Config, folder: Path) -> Config:
     """The folder's own formats, signatures and bands, then its `config.toml`: a file that is named wins."""
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise DataFileError(str(folder), "folder", "cannot be read: make it readable, or set XDG_CONFIG_HOME elsewhere")
     formats, signatures = folder / "formats", folder / "signatures"
     config = replace(
         config,
@@ -81,7 +84,7 @@ def _with_folder(config: Config, folder: Path) -> Config:
 def _places(explicit: Path | None) -> list[Path]:
     home = os.environ.get("XDG_CONFIG_HOME", "")
     default = (Path(home) if os.path.isabs(home) else Path("~/.config").expanduser()) / "perfmon"
-    optional = [path for path in (default, Path("perfmon.toml")) if path.exists()]
+    optional = [path for path in (default, Path("perfmon.toml")) if os.path.exists(path)]  # False where none may look
     named = [Path(value).expanduser() for value in (os.environ.get("PERFMON_CONFIG"),) if value]
     return optional + named + ([explicit] if explicit else [])
 

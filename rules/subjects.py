@@ -214,7 +214,8 @@ def _absences(kind: str, view: View) -> list[Item]:
     events = _events(kind, view)
     if not events:
         whole = high > low and "staleness" in view.metrics and not _policy_advances(low, high, view)
-        return [Item(low, high, {"usual_s": 0.0, "none": 1.0, "duration_s": high - low}, {}, ())] if whole else []
+        values = {"usual_s": 0.0, "none": 1.0, "duration_s": high - low}
+        return [Item(low, high, values, {}, _meanwhile(low, high, view))] if whole else []
     starts = [start for start, _ in events]
     between = [b - a for a, b in pairwise(starts)]
     if len(between) < 2:
@@ -222,12 +223,23 @@ def _absences(kind: str, view: View) -> list[Item]:
     usual = median(between)
     edges = [*zip(events, starts[1:], strict=False), (events[-1], min(high, _heard_until(events, view)))]
     return [
-        Item(start, end, {"usual_s": usual, "none": 0.0, "duration_s": end - start}, {}, refs)
+        Item(start, end, {"usual_s": usual, "none": 0.0, "duration_s": end - start}, {}, _proof(refs, start, end, view))
         for (start, refs), end in edges
         if end - start > usual
         and not _policy_advances(start, end, view)
         and not any(start <= low and high <= end for low, high in view.apart)
     ]
+
+
+def _proof(refs: Sequence[tuple[Ref, str]], start: float, end: float, view: View) -> tuple[tuple[Ref, str], ...]:
+    return (*refs, *_meanwhile(start, end, view))
+
+
+def _meanwhile(start: float, end: float, view: View) -> tuple[tuple[Ref, str], ...]:
+    """The first and the last line that shows the run going on in a stretch: what is absent has no line itself."""
+    track = view.track("staleness")
+    first, stop = track.between(start, end)
+    return tuple(track.ref(at) for at in dict.fromkeys((first, stop - 1)) if first <= at < stop)
 
 
 def _policy_advances(start: float, end: float, view: View) -> bool:

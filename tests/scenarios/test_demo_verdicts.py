@@ -45,6 +45,12 @@ def test_a_faulty_run_gets_its_verdict(scenario: str, seed: int) -> None:
     assert snapshot.summary == snapshot.verdict.sentence
 
 
+@pytest.mark.parametrize("scenario", FAULTY)
+def test_every_finding_shows_the_lines_that_prove_it(scenario: str) -> None:
+    snapshot, _ = observed(scenario, 0)
+    assert all(finding.evidence for finding in snapshot.findings)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("scenario", TOLD)
 def test_the_lost_time_is_the_simulations(scenario: str, seed: int) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -86,3 +90,51 @@ def test_an_error_names_file_key_and_what_was_expected(home: Path, text: str, ke
 def test_a_named_file_must_exist(tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match=r"gone\.toml: file: cannot be read"):
         load_config(tmp_path / "gone.toml")
+
+
+def _as_nobody(tmp_path: Path, folder_mode: int) -> str:
+    """What an ordinary user is told whose configuration folder has this mode; root may read everything."""
+    (tmp_path / "perfmon").mkdir()
+    code = (
+        "import os, sys\n"
+        "from perfmon.config import load_config\n"
+        "os.getuid() or os.setuid(65534)\n"
+        "try:\n    load_config(); print('read')\n"
+        "except Exception as error: print(type(error).__name__, error)\n"
+    )
+    (tmp_path / "perfmon").chmod(folder_mode)
+    tmp_path.chmod(0o755)
+    try:
+        environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path)}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, cwd="/", capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+    finally:
+        (tmp_path / "perfmon").chmod(0o755)
+
+
+def test_a_folder_that_may_not_be_read_is_told_in_one_line() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        told = _as_nobody(Path(folder), 0o000)
+        assert told.startswith("DataFileError")
+        assert "cannot be read" in told
+
+
+def test_a_folder_that_may_be_read_is() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        assert _as_nobody(Path(folder), 0o755) == "read"
+
+
+def test_a_place_where_nobody_may_look_is_passed_over() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        closed = Path(folder) / "closed"
+        closed.mkdir(mode=0o700)
+        closed.chmod(0o000)
+        code = (
+            "import os\nfrom perfmon.config import Config, load_config\n"
+            "os.getuid() or os.setuid(65534)\nassert load_config() == Config()\n"
+        )
+        Path(folder).chmod(0o755)
+        environment = {**os.environ, "XDG_CONFIG_HOME": str(closed)}
+        subprocess.run([sys.executable, "-c", code], env=environment, cwd="/", check=True)
