@@ -13,7 +13,7 @@ _DAY = 86400.0
 _YEARLESS_S = 10 * 366 * _DAY
 """Axes that begin below this have no year: they count from a midnight or a New Year."""
 _LEAP_YEAR = 2000
-_CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d+)?))?$")
+_CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?$")
 _BARE = re.compile(r"\d+(?:\.\d+)?$")
 
 
@@ -29,6 +29,8 @@ def moment(text: str, start: float, end: float) -> float:
     clock = _CLOCK.match(text)
     if clock:
         return _of_day(int(clock[1]) * 3600 + int(clock[2]) * 60 + float(clock[3] or 0), start, end)
+    if ":" in text:
+        return _dated(text, start, end)  # never a duration: `25:99` would be one, and is meant as a time of day
     try:
         duration = parse_duration(text)
     except (ValueError, OverflowError):
