@@ -108,7 +108,7 @@ def _pack(pack: Pack) -> Iterator[str]:
     if pack.idle_silence:
         about.append("silent when idle, which is normal")
     if pack.generic:
-        about.append("used for a log in which no other pack recognised anything")
+        about.append("asked last, for lines that no other pack recognised")
     yield "; ".join(about) + "."
     if pack.patterns:
         yield table(("lines", "give"), ((code(p.id), cell(_gives(p))) for p in pack.patterns))

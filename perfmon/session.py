@@ -134,7 +134,6 @@ class Session:
         for state in self.store.sources:
             packs = [self._packs[self.scanner.pattern_pack(at)] for at in state.patterns]
             state.idle_silence = any(pack.idle_silence for pack in packs)
-            state.generic = bool(packs) and all(pack.generic for pack in packs)
             state.components |= {pack.component for pack in packs if pack.component}
 
 

@@ -100,9 +100,6 @@ class SourceState:
     notes: list[str] = field(default_factory=list)
     components: set[str] = field(default_factory=set)
     idle_silence: bool = False
-    generic: bool = False
-    """All its events come from the generic pack."""
-    mtime: float | None = None
     ended: bool = False
     clocked: bool = False
     """Some line of it has a clock."""

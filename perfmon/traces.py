@@ -127,7 +127,3 @@ class Assembler:
 
     def _mark(self, _state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
         self.store.mark(told[1], told[3], time, told[2], ref.source, ref.line, ref.offset, text)
-
-    def open_spans(self) -> list[Span]:
-        """What has begun and has not ended: the caller decides whether it still goes on."""
-        return list(self._open.values())

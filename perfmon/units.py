@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 _SUFFIXES = (
@@ -75,11 +74,6 @@ def convert(value: float, unit: str, to: str) -> float:
     if unit in TO_SECONDS and to in TO_SECONDS:
         return value * TO_SECONDS[unit] / TO_SECONDS[to]
     return value
-
-
-def plausible(value: float) -> bool:
-    """Whether a measured value can be meant: finite and of a size that a clock or counter can show."""
-    return math.isfinite(value) and abs(value) < 1e15
 
 
 def format_seconds(seconds: float) -> str:

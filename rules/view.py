@@ -208,7 +208,7 @@ class View:
     # --- samples ----------------------------------------------------------------------------------------------
     @cached_property
     def metrics(self) -> dict[str, Track]:
-        """Every metric's track; the generic pack's samples only of logs that nothing else recognised."""
+        """Every metric's track."""
         grouped: dict[str, list[Series]] = {}
         for (metric, _), series in self.store.series.items():
             grouped.setdefault(metric, []).append(series)

@@ -19,7 +19,7 @@ _KINDS = ("metric", "leg", "span", "open", "close", "step", "mark")
 _EMIT_KEYS = frozenset(
     (*_KINDS, "field", "unit", "scale", "over", "minus", "skip_zero", "group", "duration", "lead", "key", "as", "keep")
 ) | {"when", "component"}
-_PACK_KEYS = ("schema", "id", "title", "component", "rank", "idle_silence", "generic", "names", "hints", "healthy")
+_PACK_KEYS = ("schema", "id", "title", "component", "rank", "idle_silence", "generic", "healthy")
 _UNITS = ("", "us", "ms", "s", "m", "h", "ratio", "%", "duration")
 
 
@@ -158,8 +158,6 @@ def load_pack(path: Path) -> Pack:
         headers=tuple(_header(item) for item in table.tables("header")),
         patterns=patterns,
         file=str(path),
-        names=table.texts("names"),
-        hints=table.texts("hints"),
         healthy=table.texts("healthy"),
     )
 

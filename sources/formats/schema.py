@@ -110,13 +110,9 @@ class Pack:
     idle_silence: bool
     """Silence of such a source is normal when there is no work (vLLM)."""
     generic: bool
-    """Counts only for sources in which no other pack recognised anything."""
+    """A catch-all: it comes last and reads the lines that no other pack recognised."""
     headers: tuple[Header, ...]
     patterns: tuple[Pattern, ...]
     file: str = ""
-    names: tuple[str, ...] = ()
-    """File name globs that hint at this pack."""
-    hints: tuple[str, ...] = ()
-    """Literal text near the top of such files."""
     healthy: tuple[str, ...] = ()
     """Lines of a healthy run of this system: a fixture in which nothing may be found."""

@@ -53,7 +53,7 @@ def test_a_sound_pack_is_read(tmp_path: Path) -> None:
         ("rank = 5", "rank = inf", "rank", "expected a number"),
         ("rank = 5", "ranks = 5", "ranks", "unknown key, expected one of component, "),
         ("rank = 5", "generic = 1", "generic", "expected true or false"),
-        ("rank = 5", "hints = [1]", "hints", "expected a string or a list of strings"),
+        ("rank = 5", "healthy = [1]", "healthy", "expected a string or a list of strings"),
         ("rank = 5", "pattern = 3", "file", "not valid TOML"),
         ("rank = 5", "rank = 5 6", "file", "not valid TOML"),
         ('needles = ["my step "]', "needles = []", "pattern[0].needles", "expected a string or a list"),
