@@ -1,0 +1,270 @@
+"""What a running monitor shows at one instant: the Snapshot, and around it what only a live view needs.
+
+Times are absolute seconds on the run's axis (like `Snapshot.run.start`), unless a name says otherwise. Everything is
+frozen: the monitor's thread makes it, the screen's thread reads it, nobody waits for the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+
+from .model import TimeBase
+from .snapshot import Finding, Snapshot
+
+
+class Level(IntEnum):
+    """How a value stands to its band; NONE where nothing was measured or no band is known."""
+
+    NONE = 0
+    GOOD = 1
+    WARNING = 2
+    CRITICAL = 3
+
+
+class Freshness(StrEnum):
+    """How much a source can be trusted to speak of the present."""
+
+    FRESH = "fresh"
+    LAGGING = "lagging"
+    STALE = "stale"
+    WAITING = "waiting"
+    """Nothing was read of it yet."""
+    ENDED = "ended"
+    """Nothing more will come: a pipe that closed, a complete file."""
+
+
+class RunState(StrEnum):
+    """What the monitor is doing."""
+
+    LOADING = "loading"
+    """What the logs held already is being read."""
+    LIVE = "live"
+    REPLAY = "replay"
+    PAUSED = "paused"
+    """A replay or demo that stands still; pausing the view of a live run is the screen's own affair."""
+    ENDED = "ended"
+    """Every source has ended."""
+
+
+class AlertState(StrEnum):
+    """Where an alert stands: the life of its finding, and what is laid over it."""
+
+    PENDING = "pending"
+    FIRING = "firing"
+    ACKED = "acked"
+    RESOLVING = "resolving"
+    RESOLVED = "resolved"
+    INHIBITED = "inhibited"
+    SILENCED = "silenced"
+    UNKNOWN = "unknown"
+    """Its sources went silent while it was alive: nobody knows."""
+
+
+AlertKey = tuple[str, tuple[tuple[str, str], ...]]
+"""Signature id and identity, sorted: what makes two findings the same alert."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """A finding through time: it outlives the window that it was found in."""
+
+    number: int
+    """From 1, in the order in which alerts appeared; never reused in a session."""
+    key: AlertKey
+    finding: Finding
+    """As it was seen last."""
+    state: AlertState
+    began: float
+    """When it first fired, or became pending."""
+    last: float
+    """Last occurrence."""
+    changed: float
+    """When `state` last changed."""
+    count: int
+    """Occurrences over the whole session, those that left the window included."""
+    lost_s: float
+    """Seconds lost over the whole session."""
+    inhibited_by: str | None = None
+    """Signature of the finding that explains it."""
+    silenced_until: float | None = None
+    flapping: bool = False
+    """It changed between firing and resolved several times within its window."""
+    activity: tuple[float, ...] = ()
+    """Moments of its occurrences, newest last, for a sparkline; bounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A moment at which an alert changed: a tick on the alerts lane."""
+
+    time: float
+    key: AlertKey
+    state: AlertState
+    level: Level
+
+
+@dataclass(frozen=True, slots=True)
+class SourceNow:
+    """A log at this instant."""
+
+    index: int
+    name: str
+    freshness: Freshness
+    format: str
+    """Packs that recognised its lines, joined by `+`; `unknown` when none did."""
+    bytes: int
+    lines: int
+    events: int
+    bytes_per_s: float
+    lines_per_s: float
+    """Both over the last seconds."""
+    age_s: float | None
+    """Seconds since something was last read of it; None when nothing was."""
+    last: float | None
+    """When its last dated line was printed."""
+    errors: int
+    skipped: int
+    notes: tuple[str, ...] = ()
+    patterns: Mapping[str, int] = field(default_factory=dict)
+    unparsed: tuple[str, ...] = ()
+    """A few lines that no pattern recognised, made safe to show."""
+    offset_s: float | None = None
+    """Clock offset against the client's, where traces tell."""
+
+
+# --- the board ------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Viewport:
+    """What part of the axis the board shows, and in how many columns."""
+
+    start: float
+    end: float
+    columns: int
+
+    @property
+    def column_s(self) -> float:
+        """Seconds per column."""
+        return (self.end - self.start) / max(1, self.columns)
+
+    def column(self, time: float) -> int:
+        """The column of a moment; out of range for moments outside."""
+        return int((time - self.start) // self.column_s) if self.end > self.start else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """A part of a bar: `send`, `queue`, `rpc`, `done`, `unknown` (queue or network), or the bar's own kind."""
+
+    kind: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A span on a lane. Weight updates have legs; what has not ended grows with every picture (`open`)."""
+
+    kind: str
+    key: str
+    """Trace id, step or ""."""
+    start: float
+    end: float
+    open: bool
+    level: Level
+    legs: tuple[Leg, ...] = ()
+    values: Mapping[str, float] = field(default_factory=dict)
+    """Metrics of this span: queue_ms, rpc_ms, wall_ms, write_ms, dur_ms, step ..."""
+    missing: tuple[str, ...] = ()
+    """Legs that no line told."""
+    seq: int = 0
+    """Tells bars apart whatever their keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanLane:
+    """Spans of one kind: weight-update, checkpoint-write, checkpoint-wait, generation-batch, ..."""
+
+    kind: str
+    metric: str
+    """The metric that is the duration of its bars: its statistics stand at the lane's end."""
+    bars: tuple[Bar, ...]
+    """By start; those that share time with the viewport, all of them or, where columns are few, the worst a column."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricLane:
+    """A metric over the viewport, a value a column."""
+
+    name: str
+    unit: str
+    values: Sequence[float]
+    """Per column the worst value (the largest, or the smallest where less is worse); NaN where nothing was measured."""
+    levels: bytes
+    """Per column a `Level`."""
+    now: float | None
+    now_level: Level
+    p50: float | None
+    p95: float | None
+    max: float | None
+    critical_share: float | None
+    good: float | None = None
+    critical: float | None = None
+    """Limits of its band; `good` is where warning begins."""
+    lower_is_worse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """All lanes over one axis."""
+
+    viewport: Viewport
+    spans: tuple[SpanLane, ...]
+    metrics: tuple[MetricLane, ...]
+    """In the order in which they should be shown: worst first among those with bands, then by name."""
+    ticks: tuple[Transition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A recording that is being made, or that failed."""
+
+    path: str
+    bytes: int
+    since_s: float
+    """Seconds since it was begun."""
+    failed: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Everything on the screen but the log lines, which the log book holds."""
+
+    number: int
+    """Grows with every picture."""
+    state: RunState
+    time_base: TimeBase
+    now: float
+    """The present on the axis."""
+    window_s: float
+    """Seconds before `now` that the snapshot judges."""
+    snapshot: Snapshot | None
+    """None until something was read."""
+    alerts: tuple[Alert, ...]
+    """Most pressing first: firing by cost, then pending, inhibited, resolved."""
+    board: Board
+    sources: tuple[SourceNow, ...]
+    lines: int
+    lines_per_s: float
+    progress: float | None
+    """Share of the history that was read, 0 to 1; None once all of it was."""
+    stale_s: float | None
+    """Age of the newest line when it is too old for a verdict about the present; None otherwise."""
+    recording: Recording | None = None
+    position_s: float | None = None
+    duration_s: float | None = None
+    speed: float | None = None
+    """Of a replay or demo."""
+    notices: tuple[str, ...] = ()
+    """What the user must be told once: rotated logs, a recording that failed; newest last, bounded."""
