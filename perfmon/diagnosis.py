@@ -21,6 +21,7 @@ from .evidence import evidence_lines
 from .facts import metric_stats, nothing_found, slowest_rows, source_infos, timeline_rows, unseen_signals
 from .ledger import PRODUCTIVE, UNKNOWN, Claim, Shares, share_out, union, without
 from .model import Severity, TimeBase
+from .recent import Recent
 from .snapshot import (
     ClockOffset,
     ConditionState,
@@ -60,13 +61,16 @@ def diagnose(
     clip: tuple[float | None, float | None] = (None, None),
     alignment: Alignment | None = None,
     rows: int = TIMELINE_ROWS,
+    present: float | None = None,
+    recent: Recent | None = None,
 ) -> Snapshot:
     """The picture of all that is in `store`, within `clip` (seconds on the run's axis; None is open).
 
-    `rows` is the most that its timeline holds.
+    `rows` is the most that its timeline holds. `present` is the moment until which the logs are watched, if they are;
+    `recent` saves looking at all spans of a long run.
     """
     alignment = alignment or align(store)
-    view = _view(store, knowledge, alignment, clip)
+    view = _view(store, knowledge, alignment, clip, present, recent)
     start, end = view.window
     found = find(knowledge.signatures, view)
     shares = _shares(found, view)
@@ -98,13 +102,21 @@ def diagnose(
     )
 
 
-def _view(store: Store, knowledge: Knowledge, alignment: Alignment, clip: tuple[float | None, float | None]) -> View:
+def _view(
+    store: Store,
+    knowledge: Knowledge,
+    alignment: Alignment,
+    clip: tuple[float | None, float | None],
+    present: float | None,
+    recent: Recent | None,
+) -> View:
     window = None
     if clip != (None, None):
         low, high = clip
         window = (float("-inf") if low is None else low, float("inf") if high is None else high)
     shifts = {index: shift for index, shift in alignment.shifts.items() if shift}
     view = View(store, knowledge.bands, shifts, window, alignment.base != TimeBase.NONE, alignment.guessed)
+    view.present, view.recent = present, recent
     view.bands = knowledge.bands.with_async_level(_async_level(view, knowledge))
     return view
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,12 +19,13 @@ from perfmon.sources.reading import read_logs
 from perfmon.sources.scan import Scanned, Scanner
 from perfmon.sources.timeline import SourceClock
 
-from .alignment import align
+from .alignment import Alignment, align
 from .config import Config
 from .diagnosis import TIMELINE_ROWS, Knowledge, diagnose
 from .errors import UsageError
-from .model import J_QUEUE, J_RPC, Joined, TimeBase
+from .model import J_QUEUE, J_RPC, Joined, Span, TimeBase
 from .moments import moment
+from .recent import Recent
 from .snapshot import Snapshot
 from .store import SourceState, Store
 from .traces import Assembler
@@ -74,6 +75,7 @@ class Session:
         self._knowledge: Knowledge | None = None
         self._assembler = Assembler(self.store)
         self._clocks: dict[int, SourceClock] = {}
+        self.recent = Recent(self.store)
         self._packs = {pack.id: pack for pack in self.scanner.packs}
 
     @property
@@ -128,6 +130,24 @@ class Session:
                 raise UsageError("--since is after the end of what is observed or after --until")
             clip = (low, high)
         return diagnose(self.store, self.knowledge, names, clip, alignment, rows)
+
+    def present(self, window: tuple[float, float], alignment: Alignment, now: float | None) -> Snapshot:
+        """What is known of `window` (absolute seconds on the run's axis); the logs are watched until `now`, if given.
+
+        Unlike `snapshot` its cost does not grow with what lies before the window.
+        """
+        self._characterise()
+        names = [compiled.pattern.name for compiled in self.scanner.patterns]
+        return diagnose(self.store, self.knowledge, names, window, alignment, 0, now, self.recent)
+
+    @property
+    def open_spans(self) -> Iterable[Span]:
+        """What has begun and not ended, weight updates apart."""
+        return self._assembler.open_spans
+
+    def clock(self, state: SourceState) -> SourceClock:
+        """The clock of a log."""
+        return self._clocks[state.index]
 
     def _characterise(self) -> None:
         """What the recognised patterns say of a log as a whole."""

@@ -29,7 +29,7 @@ _MAX_NOTES = 8
 class Series:
     """The samples of one metric and group, in the order in which they were read."""
 
-    __slots__ = ("group", "lines", "metric", "offsets", "peaks", "sources", "texts", "times", "values")
+    __slots__ = ("_looked", "_steady", "group", "lines", "metric", "offsets", "peaks", "sources", "texts", "times", "values")
 
     def __init__(self, metric: str, group: str) -> None:
         self.metric, self.group = metric, group
@@ -45,6 +45,8 @@ class Series:
         self.peaks: dict[int, tuple[int, float]] = {}
         """Of each source how many samples there were and the largest value: what is kept of a log must not depend on
         what other logs said meanwhile."""
+        self._looked = 0
+        self._steady = True
 
     def __len__(self) -> int:
         return len(self.values)
@@ -56,6 +58,16 @@ class Series:
     def text(self, index: int) -> str:
         """The line of sample `index`, "" when it was not kept."""
         return self.texts.get((self.sources[index], self.offsets[index]), "")
+
+    def steady(self) -> bool:
+        """Whether all samples are of one source and in time order; only what is new since the last call is looked at."""
+        size = len(self)
+        if self._steady and self._looked < size:
+            begin = max(0, self._looked - 1)
+            times, sources = self.times[begin:], self.sources[begin:]
+            self._steady = sources.count(sources[0]) == len(sources) and list(times) == sorted(times)
+        self._looked = size
+        return self._steady
 
     def thin(self, larger_is_kept: bool = True) -> int:
         """Halves the older half; returns how many samples went."""
@@ -145,6 +157,8 @@ class Store:
         self.dropped: Counter[str] = Counter()
         self.version = 0
         """Grows with every change: readers compare it to know whether they must look again."""
+        self.shifted = 0
+        """How often something that was told before was moved on the axis."""
         self._bytes = 0
         self._seq = 0
 
@@ -268,6 +282,7 @@ class Store:
 
     def shift(self, source: int, seconds: float) -> None:
         """Moves all that one log said so far by `seconds` (its first date came after `t=` lines)."""
+        self.shifted += 1
         for series in self.all_series():
             for at, index in enumerate(series.sources):
                 if index == source:

@@ -6,7 +6,7 @@ input was cut into blocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from .axis import Clock, heard, rebase, seen
 from .model import CLOSE, LEG, MARK, OPEN, SAMPLE, SPAN, STEP, Fields, Observation, Record, Ref, Span
@@ -59,6 +59,11 @@ class Assembler:
         self.store.settle()
         if len(self._open) > _OPEN_LIMIT:
             self._open = dict(list(self._open.items())[-_OPEN_LIMIT // 2 :])
+
+    @property
+    def open_spans(self) -> Collection[Span]:
+        """What has begun and not ended, weight updates apart."""
+        return self._open.values()
 
     def _span(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
         _, kind, duration, lead, key, fields = told

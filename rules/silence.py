@@ -81,7 +81,7 @@ def _inner(state: SourceState, view: View) -> list[Quiet]:
     shift, usual = view.shifts.get(state.index, 0.0), usual_gap(state)
     longest = sorted((gap.end - gap.start for gap in state.gaps), reverse=True)[:2]
     quiet = []
-    for gap in state.gaps:
+    for gap in _gaps(state, view):
         alone = gap.end - gap.start >= longest[0]
         other = longest[-1] if alone and len(longest) > 1 else 0.0 if alone else longest[0]
         told = (_line(state, gap),)
@@ -89,8 +89,18 @@ def _inner(state: SourceState, view: View) -> list[Quiet]:
     return quiet
 
 
+def _gaps(state: SourceState, view: View) -> list[Gap]:
+    """The gaps of a log that reach into the part that is looked at: a run that is watched for days has many more."""
+    if view.clip is None:
+        return state.gaps
+    shift = view.shifts.get(state.index, 0.0)
+    low, high = view.clip[0] - shift, view.clip[1] - shift
+    return [gap for gap in state.gaps if gap.end > low and gap.start < high]
+
+
 def _tail(state: SourceState, view: View) -> list[Quiet]:
-    last, high = (state.last or 0.0) + view.shifts.get(state.index, 0.0), view.whole[1]
+    # Where all logs are silent none of them is: that is a stall, or the end.
+    last, high = (state.last or 0.0) + view.shifts.get(state.index, 0.0), view.told[1]
     if high - last < LEAST_S or _FAREWELL.search(state.last_line[1]):
         return []
     longest = max((gap.end - gap.start for gap in state.gaps), default=0.0)
@@ -122,14 +132,14 @@ def quiet_run(view: View) -> list[Quiet]:
     working = _working(telling, view)
     if not working:
         return []
-    begun, over = _under_way(view), max(_span(state, view)[1] for state in working)
+    begun, over = _under_way(view), max(_watched(state, view)[1] for state in working)
     usual = max(usual_gap(state) for state in telling)
     unheard = _unheard(telling, view)
     stretches = [
         (start, end)
         for start, end in view.dark
         if begun <= start < over
-        and any(low <= start and end <= high for low, high in (_span(state, view) for state in working))
+        and any(low <= start and end <= high for low, high in (_watched(state, view) for state in working))
         and not any(low <= start and end <= high for low, high in unheard)
         and not _clock_change(start, end, working, view)
     ]
@@ -140,6 +150,14 @@ def _span(state: SourceState, view: View) -> Window:
     """First and last moment of a log."""
     shift = view.shifts.get(state.index, 0.0)
     return ((state.first or 0.0) + shift, (state.last or 0.0) + shift)
+
+
+def _watched(state: SourceState, view: View) -> Window:
+    """The same up to the present, where a log that is still watched did not say farewell."""
+    low, high = _span(state, view)
+    if view.present is None or state.ended or _FAREWELL.search(state.last_line[1]):
+        return (low, high)
+    return (low, max(high, view.present))
 
 
 def _working(telling: Sequence[SourceState], view: View) -> list[SourceState]:
@@ -212,7 +230,7 @@ def _silent(state: SourceState, view: View) -> list[Window]:
     low, high = view.whole
     shift = view.shifts.get(state.index, 0.0)
     first, last = (state.first or 0.0) + shift, (state.last or 0.0) + shift
-    silent = [(gap.start + shift, gap.end + shift) for gap in state.gaps]
+    silent = [(gap.start + shift, gap.end + shift) for gap in _gaps(state, view)]
     silent += [(low, first)] if first > low else []
     return silent + ([(last, high)] if last < high else [])
 

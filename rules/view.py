@@ -11,6 +11,7 @@ from operator import attrgetter
 
 from perfmon.ledger import length, without
 from perfmon.model import Fields, Ref, Span, Update
+from perfmon.recent import Recent
 from perfmon.store import Series, Store
 
 from .bands import Bands
@@ -105,10 +106,20 @@ class View:
     """Some log has a clock; else times are durations added up in order."""
     guessed: frozenset[int] = frozenset()
     """Logs whose place on the axis was guessed."""
+    present: float | None = None
+    """The moment until which the logs are watched, where that is later than their last line; None: nobody waits."""
+    recent: Recent | None = None
+    """Knows which spans may lie within `clip`; None: all are looked at."""
 
     @cached_property
     def whole(self) -> Window:
-        """First and last moment of the logs, whatever part of it is looked at."""
+        """First and last moment that is observed, whatever part of it is looked at."""
+        low, high = self.told
+        return (low, high if self.present is None else max(high, self.present))
+
+    @cached_property
+    def told(self) -> Window:
+        """First and last moment that the logs tell of."""
         starts: list[float] = []
         ends: list[float] = []
         for state in self.store.sources:
@@ -134,6 +145,10 @@ class View:
     # --- spans ------------------------------------------------------------------------------------------------
     @cached_property
     def _spans(self) -> dict[str, list[Item]]:
+        if self.recent is not None and self.clip is not None:
+            since = self.clip[0] - max(self.shifts.values(), default=0.0)
+            kinds = self.recent.kinds
+            return {kind: self._items(self.recent.spans(kind, since)) for kind in kinds}
         spans = {kind: self._items(held) for kind, held in self.store.spans.items()}
         if self.store.updates:
             spans[UPDATE] = self._items(self.store.updates)
@@ -249,10 +264,18 @@ class View:
                 lambda at: only.sources[at],
             )
         low, high = self.clip or (float("-inf"), float("inf"))
+        if len(held) == 1 and held[0].steady():
+            return self._cut_track(metric, held[0], low, high)
         earlier: Counter[object] = Counter()
         for series in held:
-            for at, time in enumerate(series.times):
-                moved = time + self.shifts.get(series.sources[at], 0.0)
+            first, stop = 0, len(series)
+            if series.steady() and series:
+                shift = self.shifts.get(series.sources[0], 0.0)
+                first, stop = bisect_left(series.times, low - shift), bisect_right(series.times, high - shift)
+                if first:
+                    earlier[series.sources[0], series.group] += first
+            for at in range(first, stop):
+                moved = series.times[at] + self.shifts.get(series.sources[at], 0.0)
                 if low <= moved <= high:
                     rows.append((moved, at, series))
                 elif moved < low:
@@ -266,6 +289,21 @@ class View:
             lambda i: rows[i][2].group,
             lambda i: rows[i][2].sources[rows[i][1]],
             earlier,
+        )
+
+    def _cut_track(self, metric: str, only: Series, low: float, high: float) -> Track:
+        """The samples of low..high of a metric that has one series, in order already: nothing else is looked at."""
+        shift = self.shifts.get(only.sources[0], 0.0) if only else 0.0
+        first, stop = bisect_left(only.times, low - shift), bisect_right(only.times, high - shift)
+        times: Sequence[float] = only.times[first:stop]
+        return Track(
+            metric,
+            [time + shift for time in times] if shift else times,
+            only.values[first:stop],
+            lambda at: (only.ref(first + at), only.text(first + at)),
+            lambda _: only.group,
+            lambda at: only.sources[first + at],
+            {(only.sources[0], only.group): first} if first else {},
         )
 
     @cached_property

@@ -1,0 +1,68 @@
+"""The spans of the last while: a run is watched for days, and each look at it is at minutes.
+
+What it gives is a superset of what reaches into the time asked for; who asks still cuts.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import islice
+
+from .model import Span, Update
+from .store import Store
+
+UPDATES = "weight-update"
+_SPARE_S = 60.0
+_FEW = 256
+_NONE: deque[Span] = deque()
+
+
+class Recent:
+    """Remembers which spans of a store are recent, so that the others need not be looked at again."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._kept: dict[str, _Kept] = {}
+
+    @property
+    def kinds(self) -> list[str]:
+        """Kinds of spans that the store holds, weight updates among them."""
+        return [*self._store.spans, *([UPDATES] if self._store.updates else [])]
+
+    def spans(self, kind: str, since: float) -> Sequence[Span]:
+        """Spans of a kind that end at `since` or later, or not yet, and some earlier ones, in no order.
+
+        `since` is in seconds on the logs' own axes: the earliest of them when they lie apart.
+        """
+        held: deque[Update] | deque[Span] = self._store.updates
+        if kind != UPDATES:
+            held = self._store.spans.get(kind, _NONE)
+        kept = self._kept.get(kind)
+        stamp = (self._store.dropped["spans"], self._store.dropped["updates"], self._store.shifted)
+        size = len(held)
+        if kept is None or kept.stamp != stamp or since < kept.since or size < kept.seen:
+            kept = self._kept[kind] = _Kept(stamp, since - _SPARE_S)
+        # A deque gives its end quickly and its middle slowly: what is new is taken from the end.
+        fresh = list(islice(reversed(held), size - kept.seen))
+        kept.seen = size
+        kept.spans += [span for span in fresh if _reaches(span, kept.since)]
+        if len(kept.spans) > 2 * kept.after_cut + _FEW:
+            kept.since = since - _SPARE_S
+            kept.spans = [span for span in kept.spans if _reaches(span, kept.since)]
+            kept.after_cut = len(kept.spans)
+        return kept.spans
+
+
+class _Kept:
+    __slots__ = ("after_cut", "seen", "since", "spans", "stamp")
+
+    def __init__(self, stamp: tuple[int, int, int], since: float) -> None:
+        self.stamp, self.since = stamp, since
+        self.seen = 0
+        self.after_cut = 0
+        self.spans: list[Span] = []
+
+
+def _reaches(span: Span, since: float) -> bool:
+    return span.end is None or span.end >= since
