@@ -6,7 +6,8 @@ import asyncio
 import os
 import stat
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +23,10 @@ from .tree import walk_tree
 from .watching import Waker
 
 _RESCAN_S = 2.0
+_PACE_S = 0.1
+"""Rounds over busy logs are this far apart: sooner nobody sees, and each costs a turn of a thread."""
+_TURN_BYTES = 1 << 22
+"""What a round reads before it hands it on."""
 Item = tuple[LogFile, Block | Notice]
 
 
@@ -77,6 +82,9 @@ class Follower:
         self._passed: set[Path] = set()
         """Compressed files, which are not followed."""
         self._next_scan = 0.0
+        self._round_at = float("-inf")
+        self.caught_up = False
+        """All that was there at the start has been read."""
 
     async def items(self) -> AsyncIterator[Item]:
         """Everything, in rounds: who has something new gets a turn, then all wait."""
@@ -88,9 +96,22 @@ class Follower:
                 yield item
         while self._specs or any(not pipe.ended for pipe in self._pipes):
             if not any(tail.more for tail in self._everyone()):
-                await self._waker.wait()
+                self.caught_up = True
+                await self._rest()
             async for item in self._round():
                 yield item
+        self.caught_up = True
+
+    @property
+    def behind(self) -> int:
+        """Bytes of the followed files that were there when they were found and are not read yet."""
+        return sum(tail.behind for tail in self._tails.values())
+
+    def changed_at(self, log: LogFile) -> float | None:
+        """When a followed file was last written to, in seconds since 1970; None when nobody can say."""
+        tail = self._tails.get(log.path)
+        stream = tail.stream if tail is not None else None
+        return None if stream is None else stream.changed_at_ns() / 1e9
 
     async def close(self) -> None:
         """Lets go of everything."""
@@ -122,11 +143,26 @@ class Follower:
         if self._specs and (first or self._waker.listing_changed or self._clock() >= self._next_scan):
             for item in await self._scan(first):
                 yield item
-        tails = self._everyone()
-        ready = await asyncio.to_thread(lambda: [one for one in tails if one.more or one.look()])
-        for tail in ready:
-            async for item in tail.advance():
+        self._round_at = self._clock()
+        for pipe in self._pipes:
+            if pipe.more or pipe.look():
+                async for item in pipe.advance():
+                    yield item
+        turns = deque(self._turns())
+        while turns:
+            for item in await asyncio.to_thread(_some, turns):
                 yield item
+
+    def _turns(self) -> Iterator[Iterator[Item]]:
+        for tail in self._tails.values():
+            yield _turn(tail)
+
+    async def _rest(self) -> None:
+        """Until something changes, but not so soon after the last round that a busy log costs a turn a line."""
+        await self._waker.wait()
+        early = self._round_at + _PACE_S - self._clock()
+        if 0.0 < early <= _PACE_S:
+            await asyncio.sleep(early)
 
     async def _scan(self, first: bool) -> list[Item]:
         """Looks for logs that appeared."""
@@ -152,6 +188,26 @@ class Follower:
             return [(log, Notice(f"{log.name}: appeared, but compressed files are read at the start only", "appeared"))]
         self._tails[path] = Tail(log, self._known, self._clock, history=self._history or not first, new=not first)
         return []
+
+
+def _turn(tail: Tail) -> Iterator[Item]:
+    """What is new in one log (blocking)."""
+    if tail.more or tail.look():
+        yield from tail.advance()
+
+
+def _some(turns: deque[Iterator[Item]]) -> list[Item]:
+    """What the first of these have, up to a few megabytes; those that have no more are taken out (blocking)."""
+    items: list[Item] = []
+    size = 0
+    while turns and size < _TURN_BYTES:
+        item = next(turns[0], None)
+        if item is None:
+            turns.popleft()
+            continue
+        items.append(item)
+        size += len(item[1].data) if isinstance(item[1], Block) else 0
+    return items
 
 
 def _listed(specs: Sequence[Spec]) -> _Listing:

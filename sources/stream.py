@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
-
-from aiofiles.threadpool import wrap
 
 from .blocks import Block, Cutter, Notice
 
@@ -96,6 +93,10 @@ class Stream:
         """When the file was last written to."""
         return os.fstat(self.fd).st_mtime_ns
 
+    def size(self) -> int:
+        """Bytes that the file has now."""
+        return os.fstat(self.fd).st_size
+
     def quiet(self) -> bool:
         """Whether the file has neither grown nor been written to since all of it was read."""
         state = os.fstat(self.fd)
@@ -113,14 +114,11 @@ class Stream:
         size = min(_TAIL, at)
         self.print = Print(os.pread(self.fd, min(_HEAD, at), 0), os.pread(self.fd, size, at - size), at)
 
-    async def read(self) -> tuple[bytes, bool]:
+    def read(self) -> tuple[bytes, bool]:
         """(the next bytes, whether the text has been replaced after them: truncated or rewritten)."""
-        assert self._file is not None  # noqa: S101
-        before = await asyncio.to_thread(os.fstat, self.fd)
-        file = wrap(self._file)
-        await file.seek(self.print.position)
-        data: bytes = await file.read(CHUNK)
-        return await asyncio.to_thread(self._checked, data, before)
+        before = os.fstat(self.fd)
+        data = os.pread(self.fd, CHUNK, self.print.position)
+        return self._checked(data, before)
 
     def _checked(self, data: bytes, before: os.stat_result) -> tuple[bytes, bool]:
         """Tells by looking after reading whether the text was replaced before, during or since."""

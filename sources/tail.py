@@ -1,10 +1,12 @@
-"""Follows one log by its name, through rotation, truncation, deletion and links that are pointed elsewhere."""
+"""Follows one log by its name, through rotation, truncation, deletion and links that are pointed elsewhere.
+
+All of it is blocking: a round over many logs costs one thread's turn, not several a log.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,40 +44,40 @@ class Tail:
         self._told = ""
         self._late: list[tuple[Stream, float]] = []
 
+    @property
+    def behind(self) -> int:
+        """Bytes of the open file that are not read yet."""
+        return 0 if self.stream is None else max(0, self.stream.size() - self.stream.print.position)
+
     def look(self) -> bool:
-        """Whether `advance` has anything to do (blocking)."""
+        """Whether `advance` has anything to do."""
         state = _state(self.log.path)
         if self.stream is None or state is None or self._late or identity_of(state) != self.stream.identity:
             return True
         return not self.stream.quiet()
 
-    async def advance(self) -> AsyncIterator[Item]:
+    def advance(self) -> Iterator[Item]:
         """What is new."""
         self.more = False
         for stream, until in list(self._late):
-            async for item in self._read_late(stream, until):
-                yield item
+            yield from self._read_late(stream, until)
         # Looked at before the old file is read to its end: who writes to the new one has left the old one by then.
-        state = await asyncio.to_thread(_state, self.log.path)
+        state = _state(self.log.path)
         if self.stream is None:
-            async for item in self._open(state):
-                yield item
+            yield from self._open(state)
         if self.stream is None:
             return
-        async for item in self._read(self.stream):
-            yield item
+        yield from self._read(self.stream)
         if self.more:
             return
         if state is None:
-            for item in self._gone():
-                yield item
+            yield from self._gone()
         elif identity_of(state) != self.stream.identity and (state.st_size or self.stream.ignored):
-            async for item in self._switch(self.stream):
-                yield item
+            yield from self._switch(self.stream)
         else:
             self._gone_at = None
 
-    async def _open(self, state: os.stat_result | None) -> AsyncIterator[Item]:
+    def _open(self, state: os.stat_result | None) -> Iterator[Item]:
         """Opens the file that bears the name now, unless it is read under another one."""
         path = self.log.path
         if state is None:
@@ -84,10 +86,10 @@ class Tail:
                 yield item
             return
         try:
-            known = await asyncio.to_thread(self._known.is_known, path)
-            stream = await asyncio.to_thread(self._known.claim, path, self)
+            known = self._known.is_known(path)
+            stream = self._known.claim(path, self)
             if stream is not None and self._skip:
-                await asyncio.to_thread(stream.skip_history)
+                stream.skip_history()
         except FileNotFoundError:
             return
         except OSError as error:
@@ -99,15 +101,14 @@ class Tail:
         new, self._new, self._skip, self._told = self._new, False, False, ""
         for item in self._tell("appeared", "appeared: reading it", again=True) if new and not known else []:
             yield item
-        async for item in self._begin(stream):
-            yield item
+        yield from self._begin(stream)
 
-    async def _read(self, stream: Stream) -> AsyncIterator[Item]:
+    def _read(self, stream: Stream) -> Iterator[Item]:
         """The next few chunks; at the end of the text `more` is False."""
         self.more = False
         for _ in range(_TURN):
             begins = not stream.print.position
-            data, replaced = await stream.read()
+            data, replaced = stream.read()
             if begins and data:
                 for item in self._judge(stream, data[:HEAD]):
                     yield item
@@ -115,7 +116,7 @@ class Tail:
                 for block in stream.cut(data):
                     yield self._item(block)
             if replaced:
-                for item in await self._start_anew(stream):
+                for item in self._start_anew(stream):
                     yield item
             elif len(data) < CHUNK:
                 return
@@ -126,35 +127,43 @@ class Tail:
         stream.ignored = is_binary(text) or compression_in(text) is not None
         return self._tell("lost", "binary, no log: not read", again=True) if stream.ignored else []
 
-    async def _start_anew(self, stream: Stream) -> list[Item]:
+    def _start_anew(self, stream: Stream) -> list[Item]:
         """The file was truncated or rewritten: what a copy holds of the old text first."""
-        rest = await asyncio.to_thread(rest_in_copy, self.log.path, stream.print)
+        rest = rest_in_copy(self.log.path, stream.print)
         items = [self._item(block) for block in stream.cut(rest or b"") + stream.cutter.finish()]
         self._known.replaced(self.log.path, stream.print)
         stream.restart()
         doubt = "" if rest is not None else "; what was written just before may be lost"
         return items + self._tell("truncated", f"truncated or rewritten: read from its start{doubt}", again=True)
 
-    def _gone(self) -> list[Item]:
+    def _gone(self) -> Iterator[Item]:
         """The name is gone, the file may still be written to."""
         assert self.stream is not None  # noqa: S101
         if self._gone_at is None:
             self._gone_at = self._clock()
-            return self._tell("gone", "deleted or renamed: waiting for a new one", again=True)
+            yield from self._tell("gone", "deleted or renamed: waiting for a new one", again=True)
+            return
         if self._clock() - self._gone_at < LINGER_S:
-            return []
-        items = [self._item(block) for block in self.stream.cutter.finish()]
+            return
+        for block in self.stream.cutter.finish():
+            yield self._item(block)
         self._left_ns = self.stream.changed_at_ns()
         self._known.release(self.stream)
         self.stream, self._new = None, True
-        return items
+        # The file that bore the name last may never have been looked at.
+        for part in self._missed():
+            yield from self._read_missed(part)
 
-    async def _switch(self, old: Stream) -> AsyncIterator[Item]:
+    def _missed(self) -> list[Path]:
+        """Parts that came and went since the file that was read last."""
+        return [] if self._left_ns is None else list(parts_since(self.log.path, self._left_ns, self._known.identities))
+
+    def _switch(self, old: Stream) -> Iterator[Item]:
         """Another file bears the name: the end of the old one first."""
-        changed_ns = await asyncio.to_thread(old.changed_at_ns)
+        changed_ns = old.changed_at_ns()
         try:
             # Held open before older parts are looked for: whatever is renamed from now on is one or the other.
-            new = await asyncio.to_thread(self._known.claim, self.log.path, self)
+            new = self._known.claim(self.log.path, self)
         except OSError:
             return
         for block in old.cutter.finish():
@@ -162,42 +171,35 @@ class Tail:
         self._late.append((old, self._clock() + LINGER_S))
         self.stream, self._gone_at, self._left_ns = None, None, changed_ns
         if new is not None:
-            async for item in self._begin(new):
-                yield item
+            yield from self._begin(new)
 
-    async def _begin(self, new: Stream) -> AsyncIterator[Item]:
+    def _begin(self, new: Stream) -> Iterator[Item]:
         """Reads `new` from now on; before it, what came and went since the last file."""
-        left_ns, self._left_ns = self._left_ns, None
-        if left_ns is not None:
-            known = self._known.identities
-            for part in await asyncio.to_thread(lambda: list(parts_since(self.log.path, left_ns, known))):
-                async for item in self._read_missed(part):
-                    yield item
-            for item in self._tell("rotated", "rotated: reading the new file", again=True):
-                yield item
-        self.stream, self._gone_at, self.more = new, None, True
+        if self._left_ns is not None:
+            for part in self._missed():
+                yield from self._read_missed(part)
+            yield from self._tell("rotated", "rotated: reading the new file", again=True)
+        self.stream, self._gone_at, self._left_ns, self.more = new, None, None, True
 
-    async def _read_missed(self, part: Path) -> AsyncIterator[Item]:
+    def _read_missed(self, part: Path) -> Iterator[Item]:
         """A log that was rotated away before it was ever looked at."""
         try:
-            stream = await asyncio.to_thread(self._known.claim, part, self)
+            stream = self._known.claim(part, self)
         except OSError:
             return
         if stream is None:
             return
-        for item in self._tell("rotated", f"rotated more than once: reading {plain(part.name)} first", again=True):
-            yield item
+        yield from self._tell("rotated", f"rotated more than once: reading {plain(part.name)} first", again=True)
         self.more = True
         while self.more:
-            async for item in self._read(stream):
-                yield item
+            yield from self._read(stream)
         for block in stream.cutter.finish():
             yield self._item(block)
         self._known.release(stream)
 
-    async def _read_late(self, stream: Stream, until: float) -> AsyncIterator[Item]:
+    def _read_late(self, stream: Stream, until: float) -> Iterator[Item]:
         """What a slow writer still adds to a file after it was rotated."""
-        data, _ = await stream.read()
+        data, _ = stream.read()
         late = replace(self.log, name=f"{self.log.name} (rotated)")
         for block in stream.cut(data):
             yield late, block

@@ -66,7 +66,7 @@ class Waker:
 
         try:
             async for changes in awatch(
-                *folders, watch_filter=None, debounce=50, step=10, recursive=False, ignore_permission_denied=True
+                *folders, watch_filter=None, debounce=200, step=10, recursive=False, ignore_permission_denied=True
             ):
                 self.listing_changed = self.listing_changed or any(kind is not Change.modified for kind, _ in changes)
                 self._event.set()
