@@ -17,7 +17,7 @@ from perfmon.rules.wording import counted, format_share
 
 from . import __version__
 from .alignment import Alignment, align
-from .evidence import evidence_lines
+from .evidence import NEWEST, evidence_lines, moments
 from .facts import metric_stats, nothing_found, slowest_rows, source_infos, timeline_rows, unseen_signals
 from .ledger import PRODUCTIVE, UNKNOWN, Claim, Shares, share_out, union, without
 from .model import Severity, TimeBase
@@ -212,6 +212,8 @@ def _worded(at: int, finding: Found, found: Sequence[Found], shares: Shares, vie
         confused_with=signature.confused_with,
         explained_by=found[cause].signature.id if cause is not None else None,
         unseen=tuple(say for missing, say in signature.unseen if _missing(missing, view)),
+        moments=moments(finding, view),
+        lost=tuple((low - view.window[0], high - view.window[0]) for low, high in shares.kept.get(at, ())[-NEWEST:]),
     )
 
 

@@ -1,4 +1,4 @@
-"""Picks the lines that prove a finding: few, the most telling ones first."""
+"""What proves a finding: when it occurred, and few lines, the most telling ones first."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from perfmon.rules.found import Found, Occurrence
 from perfmon.rules.view import Item, View
 
 from .model import Ref
-from .snapshot import EvidenceLine
+from .snapshot import EvidenceLine, Moment
 from .text import evidence_text
 
+NEWEST = 500
+"""Occurrences that a finding tells one by one."""
 _LINES = 8
 _WORST_FIRST = (0, 1, 4)
 _SHOWN_FIRST = (2, 3, 4)
@@ -54,3 +56,30 @@ def _by_role(item: Item, view: View) -> list[tuple[int, tuple[Ref, str]]]:
     telling = max(told, key=lambda line: sum(name in line[1] for name in names), default=None)
     roles = [(0 if line is telling else 1 if line is told[0] else 2, line) for line in told]
     return sorted(roles, key=lambda role: role[0])
+
+
+def moments(finding: Found, view: View) -> tuple[Moment, ...]:
+    """The newest occurrences; two that one line tells of are told apart by their order."""
+    begin, told = view.window[0], dict[tuple[int, ...], int]()
+    newest = sorted((occurrence.item for occurrence in finding.occurrences), key=_by_end)[-NEWEST:]
+    moments = []
+    for item in newest:
+        name = _unchanging(item)
+        again = told[name] = told.get(name, -1) + 1
+        unique = (*name, again) if name and again else name
+        moments.append(Moment(unique, item.start - begin, item.end - begin, evidence_text(item.key)))
+    return tuple(moments)
+
+
+def _by_end(item: Item) -> tuple[float, float]:
+    return (item.end, item.start)
+
+
+def _unchanging(item: Item) -> tuple[int, ...]:
+    """What stays the same of an occurrence whatever is learned of it: its number as a span, or its line."""
+    if item.span is not None:
+        return (item.span.seq,)
+    if item.end > item.start or not item.refs:
+        return ()
+    ref = item.refs[0][0]
+    return (ref.source, ref.line, ref.offset)

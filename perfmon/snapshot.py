@@ -66,6 +66,19 @@ class ConditionState:
 
 
 @dataclass(frozen=True, slots=True)
+class Moment:
+    """One occurrence of a finding."""
+
+    id: tuple[int, ...]
+    """Tells it apart from the other occurrences in every snapshot of one session. Empty for the lack of something, a
+    silence: it has no line of its own, and what shares most of its time is the same."""
+    start_s: float
+    end_s: float
+    key: str = ""
+    """Trace id, step or "" """
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """A signature that was recognised, with its cost and its proof."""
 
@@ -91,6 +104,10 @@ class Finding:
     """The signature of the finding that explains this one, when there is one (it is then inhibited)."""
     unseen: tuple[str, ...] = ()
     """What would raise the confidence ("no inference log: the server side is inferred")."""
+    moments: tuple[Moment, ...] = ()
+    """The newest of its occurrences, by end."""
+    lost: tuple[tuple[float, float], ...] = ()
+    """The newest of the stretches that `lost_s` is the length of: from and to, in seconds since `run.start`."""
 
 
 @dataclass(frozen=True, slots=True)
