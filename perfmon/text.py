@@ -10,7 +10,7 @@ ESCAPES = re.compile(
     r"|\x1b[ -/]*[0-~]"  # two-byte escapes
     r"|\x1b"
 )
-_CONTROLS = re.compile(
+CONTROLS = re.compile(
     r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
 )
 _IS = r"['\"]?\s*[:=]\s*['\"]?"
@@ -30,22 +30,42 @@ _KEYS = re.compile(
     r"\b(sk-|gh[oprsu]_|github_pat_|glpat-|xox[a-z]-|AIza)[\w-]{16,}"
     r"|\b(hf_|npm_|AKIA|ASIA)[A-Za-z0-9]{16,}\b"
     r"|\b(wandb_)(?=\w*\d)\w{16,}"
-    r"|\b(eyJ)[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"
+    r"|(?<![\w-])(eyJ)[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"
 )
 _URL_LOGIN = re.compile(r"(?<!\w)(\w{1,32}://)(?:([^\s/:@]+:)[^\s/@]+|[^\s/:@]{16,})@")
+SECRET_WORDS = (
+    *(f"{word}{sign}" for word in ("authorization", "key", "token") for sign in ":="),
+    *(f"_{word}{sign}" for word in ("pat", "pass", "pwd") for sign in ":="),
+    *("sig=", "signature=", "password", "passwd", "passphrase", "secret", "credential", "bearer"),
+    *("gho_", "ghp_", "ghr_", "ghs_", "ghu_", "github_pat_", "glpat-", "xox", "aiza", "npm_", "akia", "asia"),
+    *("wandb_", "eyj"),
+)
+SECRET_SHAPES = (
+    ("--", r"--(?!-)[\w-]{0,40}(?i:token|key|secret|password)\s"),
+    ("@", r"://[^\s/@]{2,}@"),
+    ("sk-", r"sk-[\w-]{16}"),
+    ("hf_", r"hf_[A-Za-z0-9]{16}"),
+)
+"""What the patterns above change holds one of the words, in lower case and less blanks and quotes, or has one of the
+shapes, each with the characters that tell quickly that there is none: for those who cannot look at every line."""
 
 
 def plain(text: str, limit: int = 500) -> str:
     """`text` without escape sequences, control or direction characters, tabs as spaces, at most `limit` characters."""
     if "\x1b" in text:
         text = ESCAPES.sub("", text)
-    text = _CONTROLS.sub("", text.replace("\t", "    "))
+    text = CONTROLS.sub("", text.replace("\t", "    "))
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def without_secrets(text: str) -> str:
     """`text` with what looks like a credential replaced: keys, tokens, passwords in URLs."""
     return _URL_LOGIN.sub(_hidden_login, _KEYS.sub(_hidden, _SECRETS.sub(_hidden, text)))
+
+
+def starred(text: str) -> str:
+    """`text` of the same length with every character of what `without_secrets` replaces as a star."""
+    return _URL_LOGIN.sub(_starred_login, _KEYS.sub(_starred, _SECRETS.sub(_starred, text)))
 
 
 def _hidden(match: re.Match[str]) -> str:
@@ -55,6 +75,16 @@ def _hidden(match: re.Match[str]) -> str:
 
 def _hidden_login(match: re.Match[str]) -> str:
     return f"{match[1]}{match[2] or ''}***@"
+
+
+def _starred(match: re.Match[str]) -> str:
+    kept = match[match.lastindex or 0]
+    return kept + "*" * (len(match[0]) - len(kept))
+
+
+def _starred_login(match: re.Match[str]) -> str:
+    kept = f"{match[1]}{match[2] or ''}"
+    return f"{kept}{'*' * (len(match[0]) - len(kept) - 1)}@"
 
 
 def evidence_text(text: str) -> str:

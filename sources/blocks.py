@@ -5,36 +5,12 @@ How the chunks were cut leaves no trace: every chunking gives the same lines wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from perfmon.items import Block, Notice, NoticeKind
+
+__all__ = ["MAX_LINE", "Block", "Cutter", "Notice", "NoticeKind"]
 
 MAX_LINE = 1 << 20
 """Bytes of a line that are read; the rest of a longer line is counted and skipped."""
-
-NoticeKind = Literal["lost", "capped", "rotated", "truncated", "gone", "appeared", "decoded"]
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Whole lines of one log."""
-
-    data: bytes
-    """Ends with a newline, unless `final`."""
-    offset: int
-    """Byte offset of `data` in the (decompressed) stream."""
-    line: int
-    """Number of the first line, from 1; 0 when lines are not counted."""
-    final: bool = False
-    """The input ended within a line: `data` is that unfinished line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """Something about an input that its reader must be told."""
-
-    text: str
-    kind: NoticeKind
-    count: int = 1
 
 
 class Cutter:

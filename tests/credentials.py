@@ -1,0 +1,47 @@
+"""What credentials look like in logs, with what is shown of them, and what only looks like one."""
+
+from __future__ import annotations
+
+CREDENTIALS = [
+    ("Authorization: Bearer abcdef.ghi-123", "Authorization: Bearer ***"),
+    ("authorization: Basic dXNlcjpwYXNz", "authorization: Basic ***"),
+    ("HF_TOKEN=hf_kXyzAbcDef and more", "HF_TOKEN=*** and more"),
+    ("{'api_key': 'abcd-1234-efgh', 'n': 1}", "{'api_key': '***', 'n': 1}"),
+    ('{"password": "12345678"}', '{"password": "***"}'),
+    ("GET /?token=s3cr3tvalue&page=2", "GET /?token=***&page=2"),
+    ("login --token hf_abcdefghijklmnopqrst", "login --token ***"),
+    ("using hf_abcdefghijklmnopqrst now", "using hf_*** now"),
+    ("key sk-abcdefghijklmnop1234 was used", "key sk-*** was used"),
+    ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG", "AWS_SECRET_ACCESS_KEY=***"),
+    ("export CLIENT_SECRET_V2='ab12' done", "export CLIENT_SECRET_V2='***' done"),
+    ("WANDB_API_KEY=0123456789abcdef0123", "WANDB_API_KEY=***"),
+    ("SIGNING_KEY=abc/def+ghi= next", "SIGNING_KEY=*** next"),
+    ("azure account_key: 'abcdef=='", "azure account_key: '***'"),
+    ("curl -H 'Authorization: Bearer abc.DEF-123'", "curl -H 'Authorization: Bearer ***'"),
+    ("sent Bearer abcdef0123456789 to it", "sent Bearer *** to it"),
+    ("run --api-key abcdef123 --port 8000", "run --api-key *** --port 8000"),
+    ("pushed with ghp_abcdefghijklmnop0123456789", "pushed with ghp_***"),
+    ("wandb_v1_AbCdEfGh12345678 used", "wandb_*** used"),
+    ("AKIAIOSFODNN7EXAMPLE0 it was", "AKIA*** it was"),
+    ("jwt eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abc-DEF_1 end", "jwt eyJ*** end"),
+    ("git clone https://x-access-token0123@host/repo", "git clone https://***@host/repo"),
+    ("GET https://store/o?X-Amz-Signature=0a1b2c3d4e&n=1", "GET https://store/o?X-Amz-Signature=***&n=1"),
+    ("postgres://user:pa55@db:5432/runs", "postgres://user:***@db:5432/runs"),
+]
+MEASUREMENTS = [
+    "token usage: 0.97, #queue-req: 12",
+    "max_new_token: 131072",
+    "tokens=1234 prompt_tokens: 77 completion_tokens=12345678",
+    "{'num_tokens': 123456, 'tokens_per_s': 8123.55}",
+    "time per token: 0.025431s, token=1,234,567",
+    "eos_token=<|endoftext|> pad_token='<|endoftext|>'",
+    "sort_key=reward_mean cache_key: prefix_block MAX_KEY=1234567",
+    "hf_checkpoint_conversion_seconds=3.25 wandb_init_and_login_time=2",
+    "key value cache: 81.2 % used, key=layers.0.self_attn",
+    "the bearer of bad news about secretarial work",
+    "user@host.example:/models/run/step_42 http://10.0.0.5:8000/v1@2",
+    "per token=0.25 s",
+    "tokens: 40960 tokens/s: 8123.5",
+    "client.send url=http://10.0.0.5:8000 path=/models/run/step_42 t=12.5",
+    "12:00:01 loss: 2.5 @ step 3",
+]

@@ -1,0 +1,78 @@
+"""Credentials become stars in the bytes of a log; nothing moves, nothing else changes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from credentials import CREDENTIALS, MEASUREMENTS
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from perfmon.masking import masked
+from perfmon.text import plain, starred, without_secrets
+
+COLOURS = ("\x1b[0m", "\x1b[1;31m", "\x1b[38;5;208m", "\x1b[m\x1b[K", "\x1b[22m")
+KEYS = ("token", "HF_TOKEN", "password", "api_key", "client_secret", "Authorization", "SIGNING_KEY", "key", "--api-key")
+PARTS = st.one_of(
+    st.sampled_from((*KEYS, *COLOURS)),
+    st.sampled_from(("=", ": ", " = ", "'", '"', "?", "&", "://", "@", " ", "\t", "Bearer ", "\r", "\n", "--", "---")),
+    st.sampled_from(("hunter22x", "abcdef.ghi-123", "sk-abcdefghijklmnop1234", "hf_abcdefghijklmnopqrst", "https")),
+    st.text("ab1:=@/ -_é\u200b", max_size=4),
+)
+
+
+@pytest.mark.parametrize(("raw", "shown"), CREDENTIALS)
+def test_credentials_are_masked_at_their_length(raw: str, shown: str) -> None:
+    kept, _, rest = shown.partition("***")
+    secret = raw[len(kept) : len(raw) - len(rest)]
+    data = f"before\n2026-08-21 10:00 {raw}\nafter\n".encode()
+    assert masked(data) == data.replace(secret.encode(), b"*" * len(secret))
+    assert secret.encode() not in masked(data)
+
+
+@pytest.mark.parametrize("text", MEASUREMENTS)
+def test_measurements_stay(text: str) -> None:
+    assert masked(f"{text}\n".encode()) == f"{text}\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (b"\x1b[36mpassword\x1b[0m=\x1b[35mhunter22\x1b[0m", b"\x1b[36mpassword\x1b[0m=\x1b[35m********\x1b[0m"),
+        (b"pass\x1b[0mword=\x1b[31mhunter22", b"pass\x1b[0mword=\x1b[31m********"),
+        (b"token\x1b[m\x1b[K='hun\x1b[1mter22'", b"token\x1b[m\x1b[K='***\x1b[1m*****'"),
+        (b"10%\rtoken=hunter22\r20%", b"10%\rtoken=********\r20%"),
+        (b"password=\xc3\xa9\xffabc end", b"password=****** end"),
+        (b"\xfe password=abc\xfe", b"\xfe password=****"),
+        (b"-" * 80 + b"token abcdef", b"-" * 80 + b"token ******"),
+    ],
+)
+def test_colours_frames_and_odd_bytes_hide_nothing_and_stay(raw: bytes, expected: bytes) -> None:
+    assert masked(raw) == expected
+
+
+TEXTS = st.lists(PARTS, max_size=14).map("".join)
+
+
+@given(TEXTS)
+@example("password=ab@ps://c:d@e")
+def test_stars_stand_where_a_report_hides(text: str) -> None:
+    assert re.sub(r"\*+", "*", starred(text)) == re.sub(r"\*+", "*", without_secrets(text))
+    assert len(starred(text)) == len(text)
+
+
+@given(TEXTS)
+@example("a://b:@c:d@")
+def test_the_search_misses_nothing_that_is_shown(text: str) -> None:
+    hidden = masked(text.encode())
+    frames = [re.split("[\r\n]", part) for part in (text, hidden.decode())]
+    assert len(hidden) == len(text.encode())
+    assert [re.sub(r"\*+", "*", plain(now)) for now in frames[1]] == [
+        re.sub(r"\*+", "*", starred(plain(raw))) for raw in frames[0]
+    ]
+
+
+@given(st.binary(max_size=200))
+def test_bytes_of_any_kind_keep_their_length(data: bytes) -> None:
+    assert len(masked(data)) == len(data)
