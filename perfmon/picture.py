@@ -93,6 +93,8 @@ class Alert:
     """It changed between firing and resolved several times within its window."""
     activity: tuple[float, ...] = ()
     """Moments of its occurrences, newest last, for a sparkline; bounded."""
+    since: float = 0.0
+    """When it began this time: later than `began` where it had been over."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,258 @@
+"""Findings through time: those of successive windows become alerts that begin, change and end."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+
+from .ledger import Window
+from .model import Severity, TimeBase
+from .picture import Alert, AlertKey, AlertState, Level, Transition
+from .snapshot import Finding, Snapshot
+from .tally import Tally
+
+_NEVER, _PENDING, _FIRING, _RESOLVING, _RESOLVED = "", "pending", "firing", "resolving", "resolved"
+_ALIVE = (_FIRING, _RESOLVING)
+_RESOLVED_KEPT = 200
+_TRANSITIONS = 1000
+_FLAPS = 3
+_LEVELS = {Severity.CRITICAL: Level.CRITICAL, Severity.WARNING: Level.WARNING, Severity.INFO: Level.NONE}
+_ORDER = (
+    AlertState.FIRING,
+    AlertState.ACKED,
+    AlertState.PENDING,
+    AlertState.RESOLVING,
+    AlertState.UNKNOWN,
+    AlertState.INHIBITED,
+    AlertState.SILENCED,
+    AlertState.RESOLVED,
+)
+
+
+def alert_key(finding: Finding) -> AlertKey:
+    """What makes two findings the same alert."""
+    return (finding.signature, tuple(sorted(finding.identity.items())))
+
+
+class AlertBook:
+    """Remembers alerts. Times are seconds on the run's axis; `now` never comes from a clock of its own.
+
+    A book is for one passage through a run: one that is played again from an earlier moment wants a new book.
+    """
+
+    def __init__(self, window_s: float = 600.0) -> None:
+        self.window_s = window_s
+        """Within these seconds three changes between firing and resolved are flapping."""
+        self._records: dict[AlertKey, _Record] = {}
+        self._numbers = 0
+        self._transitions: deque[Transition] = deque(maxlen=_TRANSITIONS)
+        self._now: float | None = None
+        self._base: TimeBase | None = None
+        self._stale = False
+
+    def update(self, snapshot: Snapshot, now: float, stale_s: float | None) -> tuple[Alert, ...]:
+        """Takes what a window that ends at `now` says; `stale_s` as in `Picture`: what is alive turns unknown."""
+        run = snapshot.run
+        if self._now is not None and self._base is not run.time_base:
+            self._shift(now - self._now)
+        self._base, self._stale = run.time_base, stale_s is not None
+        seen: set[AlertKey] = set()
+        for finding in snapshot.findings:
+            key = alert_key(finding)
+            if key not in seen:
+                seen.add(key)
+                self._see(key, finding, (run.start, run.end), now)
+        for key, record in self._records.items():
+            if key not in seen and not self._unknown(record):
+                record.leave(now)
+        self._drop_oldest()
+        return self.alerts(now)
+
+    def alerts(self, now: float) -> tuple[Alert, ...]:
+        """All alerts, most pressing first, with what was acknowledged or silenced since the last update."""
+        self._now = now
+        alive = {key[0] for key, record in self._records.items() if record.life in _ALIVE}
+        made = [self._alert(record, alive, now) for record in self._records.values() if record.listed]
+        return tuple(sorted(made, key=_order))
+
+    def transitions(self) -> tuple[Transition, ...]:
+        """The newest changes of state, oldest first."""
+        return tuple(sorted(self._transitions, key=lambda transition: transition.time))
+
+    def ack(self, key: AlertKey) -> bool:
+        """Somebody looks after it, until it resolves; False when there is no such alert or nothing to look after."""
+        record = self._records.get(key)
+        if record is None or record.over:
+            return False
+        record.acked = True
+        return True
+
+    def silence(self, key: AlertKey, until: float) -> bool:
+        """Nobody wants to hear of it before `until`, whether it ends meanwhile or not; False when it is not known."""
+        record = self._records.get(key)
+        if record is not None:
+            record.silenced_until = until
+        return record is not None
+
+    def undo(self, key: AlertKey) -> bool:
+        """Takes back acknowledgement and silence; False when there was neither."""
+        record = self._records.get(key)
+        if record is None or not (record.acked or record.silenced_until is not None):
+            return False
+        record.acked, record.silenced_until = False, None
+        return True
+
+    def _see(self, key: AlertKey, finding: Finding, window: Window, now: float) -> None:
+        record = self._records.get(key)
+        if record is None:
+            self._numbers += 1
+            record = self._records[key] = _Record(self._numbers, key, finding)
+        record.see(finding, window, now, self._unknown(record))
+
+    def _unknown(self, record: _Record) -> bool:
+        """Whether nobody can know if it ended: its sources are silent, and it does not speak of that silence."""
+        return self._stale and not record.over and not _of_silence(record.finding)
+
+    def _alert(self, record: _Record, alive: set[str], now: float) -> Alert:
+        if record.silenced_until is not None and record.silenced_until <= now:
+            record.silenced_until = None
+        cause = record.finding.explained_by
+        inhibited_by = cause if cause in alive and not record.over else None
+        state = self._state(record, inhibited_by)
+        self._transitions.extend(record.become(state, now))
+        return record.alert(state, inhibited_by, now - self.window_s)
+
+    def _state(self, record: _Record, inhibited_by: str | None) -> AlertState:
+        if record.over:
+            return AlertState.RESOLVED
+        if record.silenced_until is not None:
+            return AlertState.SILENCED
+        if self._unknown(record):
+            return AlertState.UNKNOWN
+        if inhibited_by is not None:
+            return AlertState.INHIBITED
+        if record.acked and record.life != _RESOLVING:
+            return AlertState.ACKED
+        return AlertState(record.life)
+
+    def _drop_oldest(self) -> None:
+        over = [record for record in self._records.values() if record.over]
+        for record in sorted(over, key=lambda record: record.turned)[:-_RESOLVED_KEPT]:
+            del self._records[record.key]
+
+    def _shift(self, seconds: float) -> None:
+        """The run's axis became another one: the logs told a date. The present is the same moment on both."""
+        for record in self._records.values():
+            record.shift(seconds)
+        moved = [replace(change, time=change.time + seconds) for change in self._transitions]
+        self._transitions = deque(moved, maxlen=_TRANSITIONS)
+
+
+class _Record:
+    """All that is remembered of one alert."""
+
+    def __init__(self, number: int, key: AlertKey, finding: Finding) -> None:
+        self.number, self.key, self.finding = number, key, finding
+        self.life = _NEVER
+        self.acked = False
+        self.silenced_until: float | None = None
+        self.changed = self.last = 0.0
+        self._began = self._since = 0.0
+        self.turned = 0.0
+        self._tally = Tally()
+        self._state: AlertState | None = None
+        self._fired = False
+        self._turns: deque[float] = deque(maxlen=_FLAPS)
+
+    @property
+    def listed(self) -> bool:
+        """What was pending and came to nothing never happened."""
+        return self.life != _NEVER
+
+    @property
+    def over(self) -> bool:
+        """It does not hold now."""
+        return self.life in (_NEVER, _RESOLVED)
+
+    def see(self, finding: Finding, window: Window, now: float, unsure: bool) -> None:
+        """Takes what a window says of it; where that is `unsure` its life stays as it is."""
+        first, last = window[0] + finding.first_s, window[0] + finding.last_s
+        self._began = min(self._began, first) if self.listed else first
+        self.last = max(self.last, last) if self.listed else last
+        self.finding = finding
+        fresh = None if finding.state == _PENDING else self._tally.add(finding, window)
+        if unsure:
+            return
+        begun = fresh if self._fired and fresh is not None else first
+        if not self.listed or (self.over and finding.state != _RESOLVED):
+            self._since = begun
+        self._fired = self._fired or finding.state != _PENDING
+        over_already = finding.state == _RESOLVED and not self.listed
+        self._turn(finding.state, last if over_already else begun if self.over else now)
+
+    def leave(self, now: float) -> None:
+        """The window says nothing of it."""
+        self._turn(_RESOLVED if self._fired else _NEVER, now)
+
+    def _turn(self, life: str, time: float) -> None:
+        if life == self.life:
+            return
+        if self.life not in (_NEVER, _PENDING) and (self.life in _ALIVE) != (life in _ALIVE):
+            self._turns.append(time)
+        self.life, self.turned = life, time
+        if self.over:
+            self.acked = False
+        if life == _NEVER:
+            self._state = None
+
+    def become(self, state: AlertState, now: float) -> list[Transition]:
+        """What is shown of it from `now` on, or from when its life turned."""
+        was, self._state = self._state, state
+        if state is was:
+            return []
+        self.changed = self.turned if state == self.life else now
+        told = [Transition(self.changed, self.key, state, _LEVELS[self.finding.severity])]
+        if was is None and self._fired and state is not AlertState.FIRING:
+            told.insert(0, replace(told[0], time=self._since, state=AlertState.FIRING))
+        return told
+
+    def alert(self, state: AlertState, inhibited_by: str | None, flapping_since: float) -> Alert:
+        """As it is published."""
+        turns = [time for time in self._turns if time >= flapping_since]
+        return Alert(
+            number=self.number,
+            key=self.key,
+            finding=self.finding,
+            state=state,
+            began=self._began,
+            last=self.last,
+            changed=self.changed,
+            count=self._tally.count,
+            lost_s=self._tally.lost_s,
+            inhibited_by=inhibited_by,
+            silenced_until=self.silenced_until,
+            flapping=len(turns) >= _FLAPS,
+            activity=tuple(self._tally.activity),
+            since=self._since,
+        )
+
+    def shift(self, seconds: float) -> None:
+        """The axis moved: what is remembered moves along."""
+        self._began, self._since, self.last = self._began + seconds, self._since + seconds, self.last + seconds
+        self.changed, self.turned = self.changed + seconds, self.turned + seconds
+        self._turns = deque((time + seconds for time in self._turns), maxlen=_FLAPS)
+        if self.silenced_until is not None:
+            self.silenced_until += seconds
+        self._tally.shift(seconds)
+
+
+def _of_silence(finding: Finding) -> bool:
+    """It speaks of what did not happen: where no line comes it is known all the better."""
+    return bool(finding.moments) and not finding.moments[-1].id
+
+
+def _order(alert: Alert) -> tuple[float, ...]:
+    place = _ORDER.index(alert.state)
+    if alert.state is AlertState.RESOLVED:
+        return (place, -alert.changed, -alert.number)
+    return (place, -alert.lost_s, -alert.finding.severity.rank, alert.number)

@@ -1,0 +1,39 @@
+"""A demo run that is watched through a window adds up to what the whole of it says when it is over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perfmon.alerts import AlertBook
+from perfmon.alignment import align
+from perfmon.config import Config
+from perfmon.demo import write_demo
+from perfmon.picture import Alert
+from perfmon.session import Session
+from perfmon.snapshot import Snapshot
+from perfmon.sources.blocks import Block
+
+
+def _watched(folder: Path, window_s: float) -> tuple[tuple[Alert, ...], Snapshot]:
+    """The alerts of a run after its end, and what is said of all of it."""
+    session, book = Session(Config()), AlertBook(window_s)
+    for path in sorted(folder.glob("*.log")):
+        session.feed(session.add_source(path.name), Block(path.read_bytes(), 0, 1))
+    whole, alignment = session.snapshot(), align(session.store)
+    now = whole.run.start + window_s
+    while now < whole.run.end + window_s:
+        book.update(session.present((now - window_s, now), alignment, None), now, None)
+        now += 7.0
+    return book.alerts(now), whole
+
+
+@pytest.mark.parametrize("scenario", ["frontend-queue", "kv-cache-pressure", "trainer-bound"])
+def test_windows_add_up_to_the_run(scenario: str, tmp_path: Path) -> None:
+    write_demo(tmp_path, scenario)
+    alerts, whole = _watched(tmp_path, 300.0)
+    alert = next(alert for alert in alerts if alert.key[0] == scenario)
+    finding = next(finding for finding in whole.findings if finding.signature == scenario)
+    assert alert.count == finding.count
+    assert alert.lost_s == pytest.approx(finding.lost_s, abs=0.1)
