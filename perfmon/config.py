@@ -2,18 +2,20 @@
 
 Read in this order, later ones override single values and add to lists of files: `~/.config/perfmon` (or
 `$XDG_CONFIG_HOME/perfmon`), `./perfmon.toml`, `$PERFMON_CONFIG`, `--config`. The last two name a file, or a folder laid
-out like `~/.config/perfmon`: `config.toml`, `formats/`, `signatures/`, `bands/`.
+out like `~/.config/perfmon`: `config.toml`, `formats/`, `signatures/`, `bands/`. What starts programs or sends data is
+not taken from `./perfmon.toml`, into which others may have written.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from .datafile import Table, read_toml
 from .errors import DataFileError
+from .outward import Outward, read_outward
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +34,16 @@ class Config:
     """What the store of a run may keep, in MB; older samples are thinned beyond it."""
     jobs: int | None = None
     """Processes that read logs; None: one a core."""
+    notify: Outward = field(default_factory=Outward)
+    """How alerts leave the monitor."""
 
 
 _WHOLE = {"async_level": 0, "memory_mb": 16, "jobs": 1}
 """Whole numbers, with the least that makes sense."""
 _FOLDERS = ("format_dirs", "signature_dirs")
 _FILES = ("band_files",)
+_NOTIFY = "notify"
+_HERE = Path("perfmon.toml")
 
 
 def _whole(table: Table, name: str) -> int:
@@ -60,7 +66,10 @@ def _paths(table: Table, name: str) -> tuple[Path, ...]:
 
 def _with_file(config: Config, path: Path) -> Config:
     table = read_toml(path)
-    table.only((*_WHOLE, *_FOLDERS, *_FILES))
+    table.only((*_WHOLE, *_FOLDERS, *_FILES, _NOTIFY))
+    if _NOTIFY in table.data:
+        told = read_outward(config.notify, table.table(_NOTIFY, table.data[_NOTIFY]), own=path != _HERE)
+        config = replace(config, notify=told)
     numbers: dict[str, Any] = {name: _whole(table, name) for name in _WHOLE if name in table.data}
     lists: dict[str, Any] = {name: getattr(config, name) + _paths(table, name) for name in (*_FOLDERS, *_FILES)}
     return replace(config, **numbers, **lists)
@@ -84,7 +93,7 @@ def _with_folder(config: Config, folder: Path) -> Config:
 def _places(explicit: Path | None) -> list[Path]:
     home = os.environ.get("XDG_CONFIG_HOME", "")
     default = (Path(home) if os.path.isabs(home) else Path("~/.config").expanduser()) / "perfmon"
-    optional = [path for path in (default, Path("perfmon.toml")) if os.path.exists(path)]  # False where none may look
+    optional = [path for path in (default, _HERE) if os.path.exists(path)]  # False where none may look
     named = [Path(value).expanduser() for value in (os.environ.get("PERFMON_CONFIG"),) if value]
     return optional + named + ([explicit] if explicit else [])
 

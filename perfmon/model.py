@@ -23,6 +23,11 @@ class Severity(StrEnum):
         """0 (info) to 2 (critical)."""
         return {"info": 0, "warning": 1, "critical": 2}[self.value]
 
+    @property
+    def label(self) -> str:
+        """A sign and a word, so that no colour is needed: `✗ CRIT`, `! WARN`, `· INFO`."""
+        return {"info": "· INFO", "warning": "! WARN", "critical": "✗ CRIT"}[self.value]
+
 
 class TimeBase(StrEnum):
     """What the times of a run are seconds of."""

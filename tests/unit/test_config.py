@@ -12,6 +12,8 @@ import pytest
 
 from perfmon.config import Config, load_config
 from perfmon.errors import DataFileError
+from perfmon.model import Severity
+from perfmon.outward import Outward
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +79,18 @@ def test_a_named_folder_is_laid_out_like_the_users(tmp_path: Path) -> None:
         ('format_dirs = ["gone"]', "format_dirs", "gone is none"),
         ('band_files = ["."]', "band_files", "expected files"),
         ("jobs = ", "file", "not valid TOML"),
+        ("notify = 3", "notify", "expected a table"),
+        ("[notify]\nbel = true", "notify.bel", "unknown key"),
+        ("[notify]\nbell = 1", "notify.bell", "true or false"),
+        ('[notify]\ncommand = "notify-send x"', "notify.command", "expected a list of strings"),
+        ('[notify]\ncommand = ["say", "{evidence}"]', "notify.command", "unknown placeholder {evidence}"),
+        ('[notify]\ncommand = ["{title}"]', "notify.command", "a program first"),
+        ('[notify]\nwebhook = "file:///etc/passwd"', "notify.webhook", "http:// or https://"),
+        ('[notify]\nwebhook = "https://me:pw@host/x"', "notify.webhook", "http:// or https://"),
+        ('[notify]\nwebhook = "https:///x"', "notify.webhook", "with a host"),
+        ('[notify]\nmin_severity = "bad"', "notify.min_severity", "info, warning, critical"),
+        ('[notify]\nmin_interval = "soon"', "notify.min_interval", '"0s" to "1d"'),
+        ('[notify]\non = ["pending"]', "notify.on", "firing, resolved"),
     ],
 )
 def test_an_error_names_file_key_and_what_was_expected(home: Path, text: str, key: str, expected: str) -> None:
@@ -85,6 +99,33 @@ def test_an_error_names_file_key_and_what_was_expected(home: Path, text: str, ke
         load_config()
     assert (raised.value.file, raised.value.key) == (str(home / "config.toml"), key)
     assert expected in raised.value.expected
+
+
+def test_later_files_change_single_settings_of_notify(home: Path, tmp_path: Path) -> None:
+    (home / "config.toml").write_text(
+        '[notify]\nbell = true\ncommand = ["notify-send", "{title}"]\nwebhook = "https://h.example:8443/x?y"\n'
+        'min_severity = "critical"\nmin_interval = "5m"\non = "firing"\n'
+    )
+    (tmp_path / "more.toml").write_text("[notify]\ntitle = true\ncommand = []\nmin_interval = 7\n")
+    assert load_config(tmp_path / "more.toml").notify == Outward(
+        True, True, (), "https://h.example:8443/x?y", Severity.CRITICAL, 7.0, ("firing",)
+    )
+
+
+@pytest.mark.parametrize("text", ['command = ["x"]', 'webhook = "https://evil.example/"'])
+def test_the_working_folder_starts_no_program_and_sends_nothing(text: str) -> None:
+    Path("perfmon.toml").write_text(f"[notify]\n{text}\n")
+    with pytest.raises(DataFileError, match="not taken from the working folder"):
+        load_config()
+    Path("perfmon.toml").write_text("[notify]\nbell = true\n")
+    assert load_config().notify.bell
+
+
+def test_no_error_shows_a_webhook(home: Path) -> None:
+    (home / "config.toml").write_text('[notify]\nwebhook = "https://hooks.example/very secret"')
+    with pytest.raises(DataFileError) as raised:
+        load_config()
+    assert "very" not in str(raised.value)
 
 
 def test_a_named_file_must_exist(tmp_path: Path) -> None:

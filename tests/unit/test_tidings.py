@@ -1,0 +1,111 @@
+"""Which alerts are told, and when."""
+
+from __future__ import annotations
+
+from pictures import alert, picture
+
+from perfmon.model import Severity
+from perfmon.outward import Outward
+from perfmon.picture import AlertState, RunState
+from perfmon.tidings import BURST, Tidings
+
+
+class Hand:
+    """A clock that is set by hand."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def opened(clock: Hand | None = None, **config: object) -> Tidings:
+    """Tidings that saw a first picture, without alerts."""
+    tidings = Tidings(Outward(**config), clock or Hand())  # type: ignore[arg-type]
+    assert tidings.take(picture()) == []
+    return tidings
+
+
+def events(tidings: Tidings, *alerts: object) -> list[tuple[int, str]]:
+    """Number and event of what is told of a picture with these alerts."""
+    return [(told.number, told.event) for told in tidings.take(picture(*alerts))]  # type: ignore[arg-type]
+
+
+def test_an_alert_is_told_once_when_it_fires_and_once_when_it_resolved() -> None:
+    clock = Hand()
+    tidings = opened(clock)
+    assert events(tidings, alert(state=AlertState.PENDING)) == []
+    assert events(tidings, alert()) == [(1, "firing")]
+    assert events(tidings, alert()) == []
+    assert events(tidings, alert(state=AlertState.RESOLVING)) == []
+    clock.now += 61
+    assert events(tidings, alert(state=AlertState.RESOLVED)) == [(1, "resolved")]
+    assert events(tidings, alert(state=AlertState.RESOLVED)) == []
+
+
+def test_what_burns_at_the_start_is_on_the_screen_and_only_its_end_is_told() -> None:
+    tidings = Tidings(Outward(), Hand())
+    assert events(tidings, alert()) == []
+    assert events(tidings, alert(), alert(2)) == [(2, "firing")]
+    assert events(tidings, alert(state=AlertState.RESOLVED)) == [(1, "resolved")]
+
+
+def test_nothing_is_told_while_history_is_read() -> None:
+    tidings = Tidings(Outward(), Hand())
+    assert tidings.take(picture(alert(), state=RunState.LOADING)) == []
+    assert events(tidings, alert()) == []
+
+
+def test_an_alert_that_comes_and_goes_is_told_once_an_interval() -> None:
+    clock = Hand()
+    tidings = opened(clock)
+    assert events(tidings, alert()) == [(1, "firing")]
+    assert events(tidings, alert(state=AlertState.RESOLVED)) == []
+    assert events(tidings, alert()) == []
+    clock.now += 60
+    assert events(tidings, alert()) == [(1, "firing")]
+
+
+def test_what_was_never_told_to_fire_is_not_told_to_have_resolved() -> None:
+    tidings = opened()
+    many = [alert(number) for number in range(1, BURST + 2)]
+    assert len(events(tidings, *many)) == BURST
+    last = alert(BURST + 1, state=AlertState.RESOLVED)
+    assert events(tidings, *many[:-1], last) == []
+    assert tidings._waiting == {}
+
+
+def test_a_crowd_is_told_worst_first_and_the_rest_later() -> None:
+    clock = Hand()
+    tidings = opened(clock)
+    mild = [alert(number, severity=Severity.WARNING) for number in range(1, BURST + 1)]
+    assert [number for number, _ in events(tidings, *mild, alert(99))] == [99, 1, 2, 3, 4]
+    clock.now += 60
+    assert events(tidings, *mild, alert(99)) == [(5, "firing")]
+
+
+def test_what_gets_worse_is_told_again() -> None:
+    clock = Hand()
+    tidings = opened(clock)
+    assert events(tidings, alert(severity=Severity.WARNING)) == [(1, "firing")]
+    clock.now += 60
+    assert events(tidings, alert()) == [(1, "firing")]
+
+
+def test_silenced_acknowledged_and_inhibited_alerts_are_not_told() -> None:
+    tidings = opened()
+    for state in (AlertState.SILENCED, AlertState.ACKED, AlertState.INHIBITED, AlertState.UNKNOWN):
+        assert events(tidings, alert(state=state)) == []
+    silenced = opened()
+    assert events(silenced, alert(), alert(2)) == [(1, "firing"), (2, "firing")]
+    silenced._told.clear()
+    assert events(silenced, alert(state=AlertState.SILENCED), alert(2, state=AlertState.ACKED)) == []
+    over = [alert(number, state=AlertState.RESOLVED) for number in (1, 2)]
+    assert events(silenced, *over) == [(2, "resolved")]
+
+
+def test_severity_and_events_are_chosen() -> None:
+    assert events(opened(min_severity=Severity.CRITICAL), alert(severity=Severity.WARNING)) == []
+    only_ends = opened(on=("resolved",))
+    assert events(only_ends, alert()) == []
+    assert events(only_ends, alert(state=AlertState.RESOLVED)) == [(1, "resolved")]
