@@ -1,0 +1,208 @@
+"""Writes a recording, group by group: what was written stays readable, whatever happens next."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from perfmon import __version__
+from perfmon.errors import InputError
+from perfmon.items import Block, Notice
+from perfmon.masking import masked
+from perfmon.text import plain, without_secrets
+from perfmon.units import format_bytes
+
+from .layout import END, GROUP, HEADER, pack_begin, pack_frame, pack_section
+
+MAX_BYTES = 2 << 30
+"""A recording's size, unless another one is wished."""
+_GROUP = 256 << 10
+_GROUP_S = 1.0
+_LEVEL = 1
+_END_ROOM = 1 << 10
+
+
+class RecordingWriter:
+    """A recording that is being written. Not for several threads at once.
+
+    Nothing here raises once the file is open: where it cannot be written any more, `failed` says why, and what comes
+    after that is not recorded. Credentials are masked before they reach the file.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        specs: Sequence[str],
+        *,
+        start: float | None = None,
+        overwrite: bool = False,
+        max_bytes: int = MAX_BYTES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Makes the file, for its owner's eyes only; `start` is in seconds since 1970, now when None.
+
+        Raises InputError when there is such a file (unless `overwrite`) or none can be made.
+        """
+        self.path = path
+        self.failed: str | None = None
+        """Why nothing is written any more: one line."""
+        self.frames = 0
+        self.lines = 0
+        self.log_bytes = 0
+        """Of lines, before compression."""
+        self.bytes_written = 0
+        """Size of the file."""
+        self._max_bytes = max_bytes
+        self._clock = clock
+        self._logs: dict[str, int] = {}
+        self._new_logs: list[str] = []
+        self._parts: list[bytes] = []
+        self._held = 0
+        self._held_frames = 0
+        self._held_since = 0.0
+        self._first_s = self._last_s = 0.0
+        self._compress: Callable[[bytes], bytes] | None = None
+        self._descriptor: int | None = _made(path, overwrite)
+        header = {
+            "perfmon": __version__,
+            "start": time.time() if start is None else start,
+            "specs": [without_secrets(spec) for spec in specs],
+        }
+        self._put(pack_begin() + pack_section(HEADER, header))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def write(self, at_s: float, log: str, item: Block | Notice) -> None:
+        """Records an item that came `at_s` seconds after the start; times never go back."""
+        if self._descriptor is None:
+            return
+        if isinstance(item, Notice):
+            item = Notice(without_secrets(item.text), item.kind, item.count)
+        else:
+            self.lines += item.data.count(b"\n") + item.final
+            self.log_bytes += len(item.data)
+            item = Block(masked(item.data), item.offset, item.line, item.final)
+        self._hold(at_s, log, item)
+        if self._held >= _GROUP:
+            self.flush()
+        else:
+            self.flush_due()
+
+    def flush_due(self) -> None:
+        """Writes what has been held for a second. To be called every second, also when nothing comes."""
+        if self._parts and self._clock() - self._held_since >= _GROUP_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes what is held."""
+        if self._descriptor is None or not self._parts:
+            return
+        raw = b"".join(self._parts)
+        logs, first_s, frames = self._new_logs, self._first_s, self._held_frames
+        self._parts, self._new_logs, self._held, self._held_frames = [], [], 0, 0
+        packed = self._packed(raw)
+        if self._put(pack_section(GROUP, logs, packed, len(raw), frames, first_s, self._last_s)):
+            self.frames += frames
+
+    def close(self, at_s: float = 0.0) -> None:
+        """Writes what is held and the end, `at_s` seconds after the start; further calls do nothing."""
+        self.flush()
+        self._last_s = max(at_s, self._last_s)
+        self._finish()
+
+    def _hold(self, at_s: float, log: str, item: Block | Notice) -> None:
+        self._last_s = at_s if at_s > self._last_s else self._last_s
+        if not self._parts:
+            self._first_s, self._held_since = self._last_s, self._clock()
+        number = self._logs.get(log)
+        if number is None:
+            number = self._logs[log] = len(self._logs)
+            self._new_logs.append(without_secrets(log))
+        frame = pack_frame(self._last_s, number, item)
+        self._parts += frame
+        self._held += len(frame[0]) + len(frame[1])
+        self._held_frames += 1
+
+    def _packed(self, raw: bytes) -> bytes:
+        if self._compress is None:
+            from zstandard import ZstdCompressor
+
+            self._compress = ZstdCompressor(level=_LEVEL).compress
+        return self._compress(raw)
+
+    def _put(self, data: bytes) -> bool:
+        """Appends a section, all of it or nothing; says whether it did."""
+        assert self._descriptor is not None  # noqa: S101
+        if self.bytes_written + len(data) + _END_ROOM > self._max_bytes:
+            self._fail(f"it reached its largest size, {format_bytes(self._max_bytes)}")
+            return False
+        try:
+            _write_all(self._descriptor, data)
+        except OSError as error:
+            self._cut()
+            self._fail(error.strerror or str(error))
+            return False
+        self.bytes_written += len(data)
+        return True
+
+    def _fail(self, why: str) -> None:
+        stays = "; what came before stays readable" if self.bytes_written else ""
+        self.failed = f"{plain(str(self.path))}: recording stopped: {why}{stays}"
+        self._parts = []
+        self._finish()
+
+    def _finish(self) -> None:
+        if self._descriptor is None:
+            return
+        end = pack_section(END, {"failed": self.failed}, first_s=self._last_s, last_s=self._last_s)
+        try:
+            if self.bytes_written:
+                _write_all(self._descriptor, end)
+                self.bytes_written += len(end)
+        except OSError as error:
+            self._cut()
+            self.failed = self.failed or f"{plain(str(self.path))}: its end cannot be written: {error.strerror}"
+        with suppress(OSError):
+            if not self.bytes_written and stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+                self.path.unlink()  # an empty file would be no recording
+            os.close(self._descriptor)
+        self._descriptor = None
+
+    def _cut(self) -> None:
+        """Takes back what was written of a section."""
+        assert self._descriptor is not None  # noqa: S101
+        with suppress(OSError):
+            os.ftruncate(self._descriptor, self.bytes_written)
+            os.lseek(self._descriptor, self.bytes_written, os.SEEK_SET)
+
+
+def _made(path: Path, overwrite: bool) -> int:
+    name = plain(str(path))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if overwrite else os.O_EXCL)
+    try:
+        descriptor = os.open(path, flags, 0o600)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.fchmod(descriptor, 0o600)
+    except FileExistsError:
+        raise InputError(f"{name}: exists already (name another file, or have it overwritten)") from None
+    except OSError as error:
+        raise InputError(f"{name}: cannot be written: {error.strerror} (name another file)") from None
+    return descriptor
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
