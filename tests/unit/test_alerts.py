@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from snapshots import finding, snapshot
 
 from perfmon.alerts import AlertBook
 from perfmon.model import Severity, TimeBase
 from perfmon.picture import Alert, AlertKey, AlertState, Level
 from perfmon.snapshot import Finding, Moment, Snapshot
-from tests.snapshots import finding, snapshot
 
 BEGIN = 1_000_000.0
 WINDOW_S = 600.0
