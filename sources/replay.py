@@ -1,0 +1,219 @@
+"""Plays what was recorded, or made up, as if it happened now: at any speed, forwards and backwards."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perfmon.recording import Recording
+
+from .adjoining import TimedItem, together
+from .blocks import Block, Notice
+from .files import LogFile
+from .transport import Transport
+
+_TURN = 1 << 20
+"""Bytes that are handed over before others have their turn."""
+_TICK_S = 0.02
+"""However fast time goes, items are handed over in goes that are this far apart."""
+_AT_MOST_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Items with their moments."""
+
+    path: Path
+    """What stands for the logs' place; nothing is read there."""
+    start: float
+    """Seconds since 1970 at which it begins."""
+    duration_s: float
+    items: Callable[[], Iterator[TimedItem]]
+    """All items in the order of their moments, anew with each call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewound:
+    """What was handed over does not count any more: all comes again from the beginning, at once up to `to_s`."""
+
+    to_s: float
+
+
+PlayerItem = tuple[LogFile, Block | Notice] | Rewound
+
+
+def timeline_of(recording: Recording) -> Timeline:
+    """What a recording holds."""
+
+    def items() -> Iterator[TimedItem]:
+        return ((frame.at_s, frame.log, frame.item) for frame in recording.frames())
+
+    return Timeline(recording.path, recording.header.start, recording.duration_s, items)
+
+
+class Player:
+    """Plays a timeline: iterate over it once, and steer it meanwhile.
+
+    All but the iteration may be used from any thread. Blocks of a log that adjoin and are due together come as one.
+    With `linger` the iteration goes on at the end, for a seek may follow; else it ends there. `clock` gives seconds,
+    `sleep` waits for some.
+    """
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        *,
+        speed: float = 1.0,
+        paused: bool = False,
+        linger: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.timeline = timeline
+        self._linger = linger
+        self._sleep = sleep
+        self._transport = Transport(speed, clock, paused=paused)
+        self._logs: dict[str, LogFile] = {}
+        self._ready: deque[TimedItem] = deque()
+        self._source: Iterator[TimedItem] = iter(())
+        self._next: TimedItem | None = None
+        self._last_s = 0.0
+        self._begun = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wake = asyncio.Event()
+
+    # --- where it is --------------------------------------------------------------------------------------------
+    @property
+    def position_s(self) -> float:
+        """Everything up to here has been handed over."""
+        return min(self._transport.position(), self.duration_s)
+
+    @property
+    def duration_s(self) -> float:
+        """Length of the timeline in seconds."""
+        return max(self.timeline.duration_s, self._last_s)
+
+    @property
+    def ended(self) -> bool:
+        """Everything has been handed over, and its time is over."""
+        over = self._begun and self._next_s() is None and not self.seeking
+        return over and self.position_s >= self.duration_s
+
+    @property
+    def seeking(self) -> bool:
+        """A seek or step is under way."""
+        return self._transport.seeking
+
+    @property
+    def paused(self) -> bool:
+        """Time stands still."""
+        return self._transport.paused
+
+    # --- steering -----------------------------------------------------------------------------------------------
+    @property
+    def speed(self) -> float:
+        """Seconds of the timeline a second: 0.1 to 1000 (others are cut to that), or infinite."""
+        return self._transport.speed
+
+    @speed.setter
+    def speed(self, speed: float) -> None:
+        self._transport.speed = speed
+        self._changed()
+
+    def pause(self) -> None:
+        """Nothing comes until `resume`, but for what a seek or step asks for."""
+        self._transport.pause()
+        self._changed()
+
+    def resume(self) -> None:
+        """Goes on where it was."""
+        self._transport.resume()
+        self._changed()
+
+    def seek(self, at_s: float) -> None:
+        """Goes to a position: forwards at full speed, backwards by a `Rewound` and then at full speed."""
+        self._transport.seek(min(max(0.0, at_s), self.duration_s))
+        self._changed()
+
+    def step(self, seconds: float | None = None) -> None:
+        """Pauses after the next `seconds`, or after the next moment at which something came."""
+        self._transport.step(seconds)
+        self._changed()
+
+    def _changed(self) -> None:
+        loop = self._loop
+        if loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(self._wake.set)
+
+    # --- playing ------------------------------------------------------------------------------------------------
+    async def __aiter__(self) -> AsyncIterator[PlayerItem]:
+        """Everything at its time. Raises InputError when a recording is gone."""
+        self._loop = asyncio.get_running_loop()
+        self._open()
+        while True:
+            self._wake.clear()
+            to_s = self._transport.take_rewind()
+            if to_s is not None:
+                self._open()
+                yield Rewound(to_s)
+            due = self._transport.due(self._next_s(), self.duration_s)
+            if not self._ready:
+                self._gather(due)
+            if self._ready and due > -math.inf:
+                _, name, item = self._ready.popleft()
+                yield self._log(name), item
+                if not self._ready:
+                    await asyncio.sleep(0)
+            elif self.ended and not self._linger:
+                return
+            else:
+                await self._wait()
+
+    def _open(self) -> None:
+        self._begun = True
+        self._ready.clear()
+        self._source = self.timeline.items()
+        self._next = next(self._source, None)
+
+    def _next_s(self) -> float | None:
+        """When the next item comes; None when there is none."""
+        if self._ready:
+            return self._ready[0][0]
+        return None if self._next is None else self._next[0]
+
+    def _gather(self, due: float) -> None:
+        """Takes what is due from the timeline."""
+        items: list[TimedItem] = []
+        size = 0
+        while self._next is not None and self._next[0] <= due and size < _TURN:
+            items.append(self._next)
+            self._last_s = max(self._last_s, self._next[0])
+            size += len(self._next[2].data) if isinstance(self._next[2], Block) else 0
+            self._next = next(self._source, None)
+        self._ready.extend(together(items))
+
+    def _log(self, name: str) -> LogFile:
+        if name not in self._logs:
+            self._logs[name] = LogFile(name, self.timeline.path, name)
+        return self._logs[name]
+
+    async def _wait(self) -> None:
+        """Until the next item is due or somebody steers."""
+        delay = None if self.ended else self._transport.delay()
+        waiters: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._wake.wait())]
+        if delay is not None:
+            waiters.append(asyncio.ensure_future(self._sleep(min(max(delay, _TICK_S), _AT_MOST_S))))
+        try:
+            await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for waiter in waiters:
+                waiter.cancel()
+            await asyncio.gather(*waiters, return_exceptions=True)
