@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from perfmon.snapshot import Finding, MetricStats, Snapshot, SourceInfo, TimelineRow
 from perfmon.units import format_bytes, format_seconds
 
-from .escape import fenced, inline, table
+from .escape import code, fenced, inline, table
 from .layout import one_line
 from .timeline import BREAKDOWN
 from .wording import (
@@ -74,18 +74,19 @@ def _findings(snapshot: Snapshot) -> list[str]:
     if not snapshot.findings:
         return [*lines, "None."]
     for finding in snapshot.findings[:_SHOWN_FINDINGS]:
-        lines += [*_finding(finding), ""]
+        lines += [*finding_lines(finding), ""]
     more = len(snapshot.findings) - _SHOWN_FINDINGS
     return [*lines, f"… and {more} more: summary.json lists all."] if more > 0 else lines[:-1]
 
 
-def _finding(finding: Finding) -> list[str]:
+def finding_lines(finding: Finding) -> list[str]:
+    """A finding under a heading of its own: what it says, what it costs, its proof and its advice."""
     lines = [
         f"### {inline(finding.title, 200)} ({finding.severity.value})",
         "",
         inline(finding.sentence),
         "",
-        f"`{one_line(finding.signature, 80).replace('`', '')}` · {inline(finding_line(finding))}",
+        f"{code(finding.signature, 80)} · {inline(finding_line(finding))}",
     ]
     bullets = [f"{inline(key, 80)}: {inline(value, 300)}" for key, value in finding.identity.items()]
     bullets += [f"{HELD[condition.held]} {inline(condition.text)}" for condition in finding.conditions]
