@@ -2,8 +2,8 @@
 
 Read in this order, later ones override single values and add to lists of files: `~/.config/perfmon` (or
 `$XDG_CONFIG_HOME/perfmon`), `./perfmon.toml`, `$PERFMON_CONFIG`, `--config`. The last two name a file, or a folder laid
-out like `~/.config/perfmon`: `config.toml`, `formats/`, `signatures/`, `bands/`. What starts programs or sends data is
-not taken from `./perfmon.toml`, into which others may have written.
+out like `~/.config/perfmon`: `config.toml`, `formats/`, `signatures/`, `bands/`, `themes/`. What starts programs or
+sends data is not taken from `./perfmon.toml`, into which others may have written.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ class Config:
     """Folders of signatures, likewise."""
     band_files: tuple[Path, ...] = ()
     """Band tables, likewise."""
+    theme_dirs: tuple[Path, ...] = ()
+    """Folders of themes, likewise."""
+    theme: str | None = None
+    """Name of the theme of the screen; None: by what the terminal says of its background."""
     async_level: int | None = None
     """Steps by which rollouts may be behind on purpose; None: learned from the run."""
     memory_mb: int = 256
@@ -40,9 +44,10 @@ class Config:
 
 _WHOLE = {"async_level": 0, "memory_mb": 16, "jobs": 1}
 """Whole numbers, with the least that makes sense."""
-_FOLDERS = ("format_dirs", "signature_dirs")
+_FOLDERS = ("format_dirs", "signature_dirs", "theme_dirs")
 _FILES = ("band_files",)
 _NOTIFY = "notify"
+_THEME = "theme"
 _HERE = Path("perfmon.toml")
 
 
@@ -51,6 +56,13 @@ def _whole(table: Table, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise table.wrong(name, f"expected a whole number, {least} or more")
     return value
+
+
+def _name(table: Table, name: str) -> str:
+    text = table.text(name)
+    if not text.strip():
+        raise table.wrong(name, "expected a name")
+    return text
 
 
 def _paths(table: Table, name: str) -> tuple[Path, ...]:
@@ -66,24 +78,27 @@ def _paths(table: Table, name: str) -> tuple[Path, ...]:
 
 def _with_file(config: Config, path: Path) -> Config:
     table = read_toml(path)
-    table.only((*_WHOLE, *_FOLDERS, *_FILES, _NOTIFY))
+    table.only((*_WHOLE, *_FOLDERS, *_FILES, _THEME, _NOTIFY))
     if _NOTIFY in table.data:
         told = read_outward(config.notify, table.table(_NOTIFY, table.data[_NOTIFY]), own=path != _HERE)
         config = replace(config, notify=told)
+    if _THEME in table.data:
+        config = replace(config, theme=_name(table, _THEME))
     numbers: dict[str, Any] = {name: _whole(table, name) for name in _WHOLE if name in table.data}
     lists: dict[str, Any] = {name: getattr(config, name) + _paths(table, name) for name in (*_FOLDERS, *_FILES)}
     return replace(config, **numbers, **lists)
 
 
 def _with_folder(config: Config, folder: Path) -> Config:
-    """The folder's own formats, signatures and bands, then its `config.toml`: a file that is named wins."""
+    """The folder's own formats, signatures, bands and themes, then its `config.toml`: a file that is named wins."""
     if not os.access(folder, os.R_OK | os.X_OK):
         raise DataFileError(str(folder), "folder", "cannot be read: make it readable, or set XDG_CONFIG_HOME elsewhere")
-    formats, signatures = folder / "formats", folder / "signatures"
+    formats, signatures, themes = folder / "formats", folder / "signatures", folder / "themes"
     config = replace(
         config,
         format_dirs=config.format_dirs + ((formats,) if formats.is_dir() else ()),
         signature_dirs=config.signature_dirs + ((signatures,) if signatures.is_dir() else ()),
+        theme_dirs=config.theme_dirs + ((themes,) if themes.is_dir() else ()),
         band_files=config.band_files + tuple(sorted((folder / "bands").glob("*.toml"))),
     )
     file = folder / "config.toml"

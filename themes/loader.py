@@ -128,8 +128,8 @@ class _Shelf:
         name = table.text("base", DARK if table.flag("dark", True) else LIGHT)
         files = self._files.get(name, [])
         older = files[: files.index(file)] if file in files else files
-        if file.parent == BUILTIN:
-            older = older[:1]  # what a user calls midnight changes no built-in theme but that
+        if file.parent == BUILTIN or "base" not in table.data:
+            older = older[:1]  # what a user calls midnight changes nothing that does not ask for it
         if not older:
             known = ", ".join(sorted(self._files.keys() - {file.stem}))
             raise table.wrong("base", f"expected the name of another theme: {known}")

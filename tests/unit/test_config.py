@@ -34,11 +34,11 @@ def test_without_files_the_defaults_hold() -> None:
 
 
 def test_the_folders_beside_config_toml_are_used(home: Path) -> None:
-    for name in ("formats", "signatures", "bands"):
+    for name in ("formats", "signatures", "bands", "themes"):
         (home / name).mkdir()
     bands = home / "bands" / "ours.toml"
     bands.write_text("")
-    assert load_config() == Config((home / "formats",), (home / "signatures",), (bands,))
+    assert load_config() == Config((home / "formats",), (home / "signatures",), (bands,), (home / "themes",))
 
 
 def test_later_places_override_values_and_add_to_lists(
@@ -61,6 +61,13 @@ def test_relative_paths_start_at_the_file_that_names_them(home: Path) -> None:
     assert load_config().signature_dirs == (home / "mine",)
 
 
+def test_the_last_place_names_the_theme(home: Path, tmp_path: Path) -> None:
+    (home / "config.toml").write_text('theme = "daylight"')
+    assert load_config().theme == "daylight"
+    Path("perfmon.toml").write_text('theme = "mono"')
+    assert load_config().theme == "mono"
+
+
 def test_a_named_folder_is_laid_out_like_the_users(tmp_path: Path) -> None:
     (tmp_path / "team" / "formats").mkdir(parents=True)
     (tmp_path / "team" / "config.toml").write_text("async_level = 0")
@@ -78,6 +85,9 @@ def test_a_named_folder_is_laid_out_like_the_users(tmp_path: Path) -> None:
         ("format_dirs = 7", "format_dirs", "expected a string or a list of strings"),
         ('format_dirs = ["gone"]', "format_dirs", "gone is none"),
         ('band_files = ["."]', "band_files", "expected files"),
+        ("theme = 7", "theme", "expected a string"),
+        ('theme = " "', "theme", "expected a name"),
+        ('theme_dirs = ["gone"]', "theme_dirs", "gone is none"),
         ("jobs = ", "file", "not valid TOML"),
         ("notify = 3", "notify", "expected a table"),
         ("[notify]\nbel = true", "notify.bel", "unknown key"),
