@@ -37,6 +37,19 @@ class _Run:
         self._line = block.line + block.data.count(b"\n") if block.line else 0
 
 
+def in_goes(items: Iterable[TimedItem], size: int) -> Iterator[TimedItem]:
+    """`items`, those of about `size` bytes at a time put together."""
+    batch: list[TimedItem] = []
+    held = 0
+    for timed in items:
+        batch.append(timed)
+        held += len(timed[2].data) if isinstance(timed[2], Block) else 0
+        if held >= size:
+            yield from together(batch)
+            batch, held = [], 0
+    yield from together(batch)
+
+
 def together(items: Iterable[TimedItem]) -> Iterator[TimedItem]:
     """`items` with the blocks of each log joined where they adjoin.
 

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfmon.errors import InputError
+from perfmon.recording import open_recording
 from perfmon.text import plain
 
 from .bundles import listing
 from .globs import matches
-from .kinds import HEAD, bundle_in, compression_in, compression_of, is_bundle
+from .kinds import HEAD, RECORDING, bundle_in, compression_in, compression_of, is_bundle, is_recording, recording_in
 from .spec import Kind, Spec, parse_spec, shown
 from .tree import holds_logs, is_log, walk_tree
 
@@ -33,9 +34,9 @@ class LogFile:
     path: Path
     """Absolute path of the file or archive; STDIN for standard input."""
     member: str | None = None
-    """Name within the archive; display text, never a path."""
+    """Name within the archive or recording; display text, never a path."""
     compression: str | None = None
-    """gz, bz2, xz or zst, as name or first bytes promise."""
+    """gz, bz2, xz or zst, as name or first bytes promise; RECORDING within one."""
 
 
 def discover(specs: Sequence[str]) -> list[LogFile]:
@@ -114,12 +115,20 @@ def _in_glob(spec: Spec) -> list[LogFile]:
     logs, errors = [], []
     for path in paths:
         try:
-            logs += _in_bundle(Spec(str(path), Kind.BUNDLE, str(path))) if is_bundle(path.name) else [log_file(path)]
+            logs += _matched(path)
         except InputError as error:
             errors.append(error)
     if not logs:
         raise errors[0]
     return logs
+
+
+def _matched(path: Path) -> list[LogFile]:
+    if is_bundle(path.name):
+        return _in_bundle(Spec(str(path), Kind.BUNDLE, str(path)))
+    if is_recording(path.name):
+        return _in_recording(Spec(str(path), Kind.RECORDING, str(path)))
+    return [log_file(path)]
 
 
 def _file(spec: Spec) -> list[LogFile]:
@@ -134,6 +143,8 @@ def _file(spec: Spec) -> list[LogFile]:
             head = file.read(HEAD)
     except OSError as error:
         raise InputError(_unreadable(spec, error)) from None
+    if is_recording(path.name) or recording_in(head):
+        return _in_recording(spec)
     if head and (is_bundle(path.name) or bundle_in(head)):
         return _in_bundle(spec)
     return [LogFile(display_name(path), Path(os.path.abspath(path)), None, compression_in(head))]
@@ -151,6 +162,15 @@ def _in_bundle(spec: Spec) -> list[LogFile]:
         raise InputError(f"{shown(spec.text)}: no logs in this archive (*.log, *.out, *.err, *.txt, *.jsonl …)")
     name = display_name(Path(spec.path))
     return [LogFile(f"{name}:{plain(member)}", path, member, compression_of(member)) for member in found.logs]
+
+
+def _in_recording(spec: Spec) -> list[LogFile]:
+    """The logs in a recording have the names under which they were observed."""
+    path = Path(os.path.abspath(spec.path))
+    recording = open_recording(path)
+    if not recording.logs:
+        raise InputError(f"{shown(spec.text)}: a recording in which nothing came ({recording.note or 'it is whole'})")
+    return [LogFile(name, path, name, RECORDING) for name in recording.logs]
 
 
 def _unreadable(spec: Spec, error: OSError) -> str:

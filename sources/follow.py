@@ -131,7 +131,7 @@ class Follower:
             if spec.kind is Kind.STDIN or _is_pipe(spec.path):
                 log = LogFile("stdin", STDIN) if spec.kind is Kind.STDIN else log_file(Path(spec.path))
                 self._pipes.append(PipeTail(log, self._waker.wake))
-            elif spec.kind in (Kind.COMPRESSED, Kind.BUNDLE):
+            elif spec.kind in (Kind.COMPRESSED, Kind.BUNDLE, Kind.RECORDING):
                 once += logs_of(spec)
             else:
                 left.append(spec)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 
+from perfmon.recording.layout import MAGIC, SUFFIX
+
 HEAD = 1 << 14
 """Bytes of a file that are enough to judge it."""
 
 SUFFIXES = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
 """Suffix of a compressed file → compression."""
+
+RECORDING = "pmrec"
+"""What stands for the compression of a log in a recording."""
 
 _MAGIC = {b"\x1f\x8b\x08": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zst"}
 _BZIP2 = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")
@@ -16,6 +21,7 @@ _BZIP2 = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")
 _BUNDLES = re.compile(r"\.(zip|tar|tgz|tbz2?|txz|tzst|tar\.(gz|bz2|xz|zst))$", re.IGNORECASE)
 _LOGS = re.compile(r"\.(log|out|err|txt|jsonl|ndjson|stdout|stderr)([.-]\d[\d._T:-]*)?$", re.IGNORECASE)
 _FOREIGN = (
+    MAGIC,
     b"\x7fELF", b"\x89PNG", b"\x89HDF", b"\x93NUMPY", b"PAR1", b"SQLite format 3\0", b"GGUF", b"%PDF", b"PK\x03\x04",
     b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"\xff\xd8\xff", b"GIF8",
 )  # fmt: skip
@@ -44,6 +50,16 @@ def is_bundle(name: str) -> bool:
 def bundle_in(head: bytes) -> bool:
     """Whether the first bytes are those of an uncompressed tar or a zip archive."""
     return head.startswith((b"PK\x03\x04", b"PK\x05\x06")) or head[257:262] == b"ustar"
+
+
+def is_recording(name: str) -> bool:
+    """Whether the name is that of a recording."""
+    return name.lower().endswith(SUFFIX)
+
+
+def recording_in(head: bytes) -> bool:
+    """Whether the first bytes are those of a recording."""
+    return head.startswith(MAGIC)
 
 
 def is_log_name(name: str) -> bool:

@@ -9,11 +9,15 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import BinaryIO
 
+from perfmon.errors import InputError
+from perfmon.recording import open_recording
+
+from .adjoining import in_goes
 from .blocks import Block, Cutter, Notice
 from .bundles import listing, pulled, walk
 from .files import STDIN, LogFile
 from .inflate import BrokenError, inflate
-from .kinds import HEAD, bundle_in, compression_in, is_binary, utf16_in
+from .kinds import HEAD, RECORDING, bundle_in, compression_in, is_binary, utf16_in
 
 _Item = Block | Notice
 _Pieces = Iterator[bytes]
@@ -25,6 +29,9 @@ def read_blocks(log: LogFile, size: int = 1 << 22, *, counted: bool = True) -> I
     Never raises for what a file holds: a damaged or unreadable one ends with a "lost" notice, a binary one gives only
     that. Offsets are those of the decompressed text. Without `counted`, `Block.line` is 0 and reading is faster.
     """
+    if log.compression == RECORDING:
+        yield from (item for _, item in _recorded({str(log.member): log}, size))
+        return
     if log.member is not None:
         for name, contents in _members(log):
             if name == log.member:
@@ -41,11 +48,32 @@ def read_logs(logs: Sequence[LogFile], size: int = 1 << 22, *, counted: bool = T
 
     Logs come in the order of `logs`, members of an archive in its own order.
     """
-    for path, group in groupby(logs, key=lambda log: log.path if log.member is not None else None):
-        if path is None:
+    for (path, recorded), group in groupby(logs, key=_container):
+        if recorded:
+            yield from _recorded({str(log.member): log for log in group}, size)
+        elif path is None:
             yield from ((log, item) for log in group for item in read_blocks(log, size, counted=counted))
         else:
             yield from _bundle_blocks({str(log.member): log for log in group}, size, counted)
+
+
+def _container(log: LogFile) -> tuple[Path | None, bool]:
+    """(what holds the log beside others, whether that is a recording)."""
+    return (None if log.member is None else log.path), log.compression == RECORDING
+
+
+def _recorded(wanted: dict[str, LogFile], size: int) -> Iterator[tuple[LogFile, _Item]]:
+    """The items of the logs in a recording, in the order in which they came."""
+    last = list(wanted.values())[-1]
+    try:
+        recording = open_recording(last.path)
+        frames = (frame for frame in recording.frames() if frame.log in wanted)
+        timed = ((frame.at_s, frame.log, frame.item) for frame in frames)
+        yield from ((wanted[name], item) for _, name, item in in_goes(timed, size))
+        if recording.note:
+            yield last, Notice(recording.note, "lost")
+    except InputError as error:
+        yield last, Notice(str(error), "lost")
 
 
 def _bundle_blocks(wanted: dict[str, LogFile], size: int, counted: bool) -> Iterator[tuple[LogFile, _Item]]:

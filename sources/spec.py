@@ -10,7 +10,7 @@ from enum import StrEnum
 from perfmon.errors import UsageError
 from perfmon.text import plain
 
-from .kinds import compression_of, is_bundle
+from .kinds import compression_of, is_bundle, is_recording
 
 _LATER = re.compile(
     r"ssh://|(vllm|sglang|prometheus|ray|nccl)=|https?://|net:|command:|(ray|slurm|gpu|host)$",
@@ -27,6 +27,7 @@ class Kind(StrEnum):
     """A path that is no directory; it need not exist yet."""
     COMPRESSED = "compressed"
     BUNDLE = "bundle"
+    RECORDING = "recording"
     DIRECTORY = "directory"
     GLOB = "glob"
     STDIN = "stdin"
@@ -73,6 +74,8 @@ def _kind_by_name(path: str) -> Kind:
     name = os.path.basename(path)
     if is_bundle(name):
         return Kind.BUNDLE
+    if is_recording(name):
+        return Kind.RECORDING
     return Kind.COMPRESSED if compression_of(name) else Kind.FILE
 
 

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from perfmon.config import Config
 from perfmon.demo import write_demo
+from perfmon.recording import RecordingWriter
 from perfmon.reports.document import document
 from perfmon.session import Options, Session, analyze
 from perfmon.sources import bulk
@@ -129,6 +130,18 @@ def test_in_a_zip_archive(logs: dict[str, bytes], expected: Any, tmp_path: Path)
         for name, data in logs.items():
             archive.writestr(f"logs/{name}", data)
     assert _analyzed(tmp_path / "run.zip") == expected
+
+
+def test_in_a_recording(logs: dict[str, bytes], expected: Any, tmp_path: Path) -> None:
+    with RecordingWriter(tmp_path / "run.pmrec", ["logs"]) as writer:
+        cutters = {name: Cutter() for name in logs}
+        for at in range(0, max(map(len, logs.values())), 5000):
+            for name, data in logs.items():
+                for item in cutters[name].feed(data[at : at + 5000]):
+                    writer.write(at / 5000, name, item)
+    assert _analyzed(tmp_path / "run.pmrec") == expected
+    (tmp_path / "run.pmrec").rename(tmp_path / "another.name")
+    assert _analyzed(tmp_path / "another.name") == expected
 
 
 def test_through_a_pipe(logs: dict[str, bytes], tmp_path: Path) -> None:
