@@ -23,9 +23,14 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/metrics.md": pages.metrics,
     "docs/signatures.md": pages.signatures,
 }
-WITH_BLOCKS = ("README.md",)
+WITH_BLOCKS = ("README.md", "docs/themes.md")
 _BLOCK = re.compile(r"(<!-- (?P<kind>table|output):(?P<name>[\w-]+) -->\n).*?(<!-- /(?P=kind) -->)", re.DOTALL)
-_TABLES: Mapping[str, Callable[[], str]] = {"formats": pages.formats_table, "signatures": pages.signatures_table}
+_TABLES: Mapping[str, Callable[[], str]] = {
+    "formats": pages.formats_table,
+    "signatures": pages.signatures_table,
+    "styles": pages.styles_table,
+    "themes": pages.themes_table,
+}
 _COMMANDS: Mapping[str, tuple[str, ...]] = {
     "analyze": ("analyze", "demo-run"),
     "explain-formats": ("analyze", "demo-run", "--explain-formats"),

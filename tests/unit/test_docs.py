@@ -15,6 +15,7 @@ from perfmon.commands import COMMANDS
 from perfmon.config import load_config
 from perfmon.rules.loader import load_signature
 from perfmon.sources.formats.loader import load_pack
+from perfmon.themes.loader import load_themes
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -65,6 +66,16 @@ def test_the_guides_data_files_are_read(tmp_path: Path) -> None:
     signature, pack = toml_blocks("CONTRIBUTING.md", tmp_path)
     assert {example.fires for example in load_signature(signature).examples} == {True, False}
     assert [pattern.id for pattern in load_pack(pack).patterns] == ["step"]
+
+
+def test_the_theme_of_the_guide_is_read(tmp_path: Path) -> None:
+    (file,) = toml_blocks("docs/themes.md", tmp_path)
+    theme = load_themes([tmp_path])[file.stem]
+    assert (theme.title, theme.styles["queue"].colour, theme.sixteen["queue"].colour) == (
+        "Dusk",
+        "#ff7b54",
+        "bright-red",
+    )
 
 
 def test_the_readmes_settings_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
