@@ -159,9 +159,21 @@ class Session:
 
 def analyze(options: Options, progress: Progress | None = None) -> Snapshot:
     """Reads complete logs and diagnoses them; one clear InputError or UsageError when a SPEC is wrong."""
-    logs = discover(options.specs)
     with _collector_paused():
-        return _analyze(logs, options, progress)
+        return read(options, progress).snapshot(options.since, options.until, options.rows)
+
+
+def read(options: Options, progress: Progress | None = None) -> Session:
+    """A session that holds all of complete logs; InputError or UsageError when a SPEC is wrong."""
+    logs = discover(options.specs)
+    session = Session(options.config)
+    try:
+        _Reader(session, logs, options.jobs or _cores(), progress).read()
+    except OddLineError:
+        # Ranges cannot be told apart within a line that is longer than a range is read: once more, as one stream.
+        session = Session(options.config, session.scanner)
+        _Reader(session, logs, 1, progress).read()
+    return session
 
 
 @contextmanager
@@ -175,17 +187,6 @@ def _collector_paused() -> Iterator[None]:
         gc.freeze()  # else the first collection afterwards looks through all of it
         if was:
             gc.enable()
-
-
-def _analyze(logs: Sequence[LogFile], options: Options, progress: Progress | None) -> Snapshot:
-    session = Session(options.config)
-    try:
-        _Reader(session, logs, options.jobs or _cores(), progress).read()
-    except OddLineError:
-        # Ranges cannot be told apart within a line that is longer than a range is read: once more, as one stream.
-        session = Session(options.config, session.scanner)
-        _Reader(session, logs, 1, progress).read()
-    return session.snapshot(options.since, options.until, options.rows)
 
 
 def _cores() -> int:
