@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from .feed import demo_timeline
 from .scenarios import SCENARIOS, Scenario
 from .writer import write_demo
 
-__all__ = ["SCENARIOS", "Scenario", "write_demo"]
+__all__ = ["SCENARIOS", "Scenario", "demo_timeline", "write_demo"]

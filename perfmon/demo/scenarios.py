@@ -24,6 +24,8 @@ class Scenario:
     """How long the server's front end keeps a weight update waiting, once it is full."""
     rpc_s: float = 1.2
     train_s: float = 24.0
+    warmup_s: float = 0.0
+    """How long the trainer takes to begin its first step."""
     broadcast_s: float = 1.1
     """How long the trainer takes to hand over its weights."""
     broadcast_growth_s: float = 0.0
@@ -42,6 +44,8 @@ class Scenario:
     """Requests that wait for room in the engine."""
     updates_until: float = 1.0
     """Share of the run after which no weight update is sent any more."""
+    spread: float = 1.0
+    """How much durations vary: 0 not at all, 1 as they do in a real run."""
     stalls_at: float = 1.0
     """Share of the run after which nothing happens until a watchdog ends it."""
 
@@ -56,6 +60,9 @@ SCENARIOS = {
     "checkpoint-stall": Scenario("the orchestrator waits for checkpoints", batches=6, train_s=36.0),
     "rollout-truncation": Scenario("rollouts hit the length limit", trunc_pct=58.0),
     "stale-rollouts": Scenario("rollouts run ahead of the trainer", train_s=58.0, barrier=False),
+    "async-barrier": Scenario(
+        "rollouts meet the async barrier", train_s=31.2, warmup_s=127.0, async_level=5, spread=0.15
+    ),
     "generation-contention": Scenario(
         "queued updates slow generation down", batches=7, inflight=128, queue_s=8.0, contended_s=45.0, train_s=37.0
     ),

@@ -7,11 +7,15 @@ weights while generation goes on. What was generated with old weights meanwhile 
 
 from __future__ import annotations
 
+import math
 import random
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Iterator
+from datetime import datetime
+from operator import itemgetter
 
-from .journal import ORCHESTRATOR, TRAINER, Journal, clock, spell_duration
+from .journal import BEGIN, ORCHESTRATOR, TRAINER, Journal, clock, spell_duration
 from .scenarios import Scenario
 
 _FIRST_STEPS = 3
@@ -27,12 +31,13 @@ _GOOD_QUEUE_S, _GOOD_RPC_S, _GOOD_WRITE_S, _GOOD_WAIT_S = 0.1, 2.0, 1.0, 0.5
 
 
 class Simulation:
-    """One run of a scenario; `journal` holds its lines once `run` returned."""
+    """One run of a scenario; `journal` holds its lines once `run` returned, or while `steps` go on."""
 
-    def __init__(self, scenario: Scenario, seed: int, seconds: float) -> None:
+    def __init__(self, scenario: Scenario, seed: int, seconds: float, begin: datetime = BEGIN) -> None:
         self.scenario, self.seconds = scenario, seconds
-        self.journal = Journal()
+        self.journal = Journal(begin)
         self._random = random.Random(f"{scenario.title}/{seed}")  # noqa: S311 (figures of a demo, not secrets)
+        self._engine = random.Random(f"{scenario.title}/{seed}/engine")  # noqa: S311
         self._policy = 0
         """Checkpoint that the server generates with."""
         self._ready = [0.0]
@@ -42,26 +47,39 @@ class Simulation:
         self._batches: list[tuple[float, float]] = []
         """Begin and end of every generation batch."""
         self._told = 0.0
+        self._served, self._was_busy = _STATS_S, True
+        """When the engine tells its statistics next, and whether it was busy when it last did."""
         self.lost_s: defaultdict[str, float] = defaultdict(float)
         """What the run lost beyond what is good, in seconds, by the signature that should say so: the truth."""
 
     def run(self) -> None:
-        """Simulates whole steps while they fit into the run's time."""
+        """Simulates the whole run."""
+        for _ in self.steps():
+            pass
+
+    def steps(self) -> Iterator[float]:
+        """Simulates whole steps while they fit into the run's time.
+
+        After each comes the time up to which all lines have been told, at last infinity.
+        """
+        stopped = self.seconds * self.scenario.stalls_at if self.scenario.stalls_at < 1 else math.inf
         now, step = 0.0, 0
         length = end = 0.0
         while step < _FIRST_STEPS or now + length < self.seconds:
             end = self._orchestrate(step, now)
             self._train(step, end)
+            self._serve(end)
             now, length, step = end, end - now, step + 1
-        self._serve(end)
+            yield min(now, stopped)
         if self.scenario.stalls_at < 1:
             self._stall()
         else:
             self.journal.say(ORCHESTRATOR, end + 0.2, "SUCCESS", "Orchestrator finished.")
+        yield math.inf
 
-    def _about(self, value: float, spread: float = 0.06) -> float:
+    def _about(self, value: float, spread: float = 0.06, chance: random.Random | None = None) -> float:
         """`value`, give or take."""
-        return value * min(1.5, max(0.6, self._random.gauss(1.0, spread)))
+        return value * min(1.5, max(0.6, (chance or self._random).gauss(1.0, spread * self.scenario.spread)))
 
     def _say(self, at: float, message: str, level: str = "INFO", place: str = "") -> None:
         self.journal.say(ORCHESTRATOR, at, level, message, place)
@@ -183,7 +201,7 @@ class Simulation:
     def _train(self, step: int, ready: float) -> None:
         """One training step on a batch that was ready at `ready`: wait, train, hand over, write."""
         scenario, before = self.scenario, self._free
-        begin = max(before, ready)
+        begin = max(before, ready) + (scenario.warmup_s if step == 0 else 0.0)
         trained = begin + self._about(scenario.train_s, 0.03)
         handed = trained + self._about(scenario.broadcast_s + scenario.broadcast_growth_s * step)
         written = handed + self._about(scenario.write_s)
@@ -211,30 +229,30 @@ class Simulation:
 
     # --- inference server ---------------------------------------------------------------------------------------
     def _serve(self, end: float) -> None:
-        """The engine's statistics every 10 s, and some of its access lines."""
-        begins = [begin for begin, _ in self._batches]
-        at, busy_before = _STATS_S, True
-        while at < end:
-            batch = bisect_right(begins, at) - 1
+        """The engine's statistics every 10 s until `end`, and some of its access lines."""
+        while self._served < end:
+            at = self._served
+            batch = bisect_right(self._batches, at, key=itemgetter(0)) - 1
             busy = batch >= 0 and at < self._batches[batch][1]
-            if busy or busy_before:
+            if busy or self._was_busy:
                 self._tell_engine(at, busy)
             if busy:
                 self.journal.access(at + _HALF_S, "POST /v1/chat/completions")
-            busy_before = busy
-            at += _STATS_S
+            self._was_busy = busy
+            self._served += _STATS_S
 
     def _tell_engine(self, at: float, busy: bool) -> None:
         scenario = self.scenario
-        waiting = round(self._about(scenario.waiting)) if busy else 0
+        waiting = round(self._about(scenario.waiting, chance=self._engine)) if busy else 0
         running = scenario.inflight - waiting if busy else 0
-        usage = min(99.8, self._about(scenario.kv_usage, 0.01)) if busy else 0.0
+        usage = min(99.8, self._about(scenario.kv_usage, 0.01, self._engine)) if busy else 0.0
         self.journal.serve(
             at,
             "loggers.py:336",
             f"Engine 000: Avg prompt throughput: {6.4 * running:.1f} tokens/s, "
-            f"Avg generation throughput: {self._about(18.0) * running:.1f} tokens/s, Running: {running} reqs, "
-            f"Waiting: {waiting} reqs, GPU KV cache usage: {usage:.1f}%, Prefix cache hit rate: 41.0%",
+            f"Avg generation throughput: {self._about(18.0, chance=self._engine) * running:.1f} tokens/s, "
+            f"Running: {running} reqs, Waiting: {waiting} reqs, GPU KV cache usage: {usage:.1f}%, "
+            "Prefix cache hit rate: 41.0%",
         )
 
     # --- the end of a stalled run -------------------------------------------------------------------------------

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 from perfmon.errors import InputError, UsageError
+from perfmon.text import plain
 
+from .journal import BEGIN
 from .scenarios import SCENARIOS
 from .simulation import Simulation
 
 _LONGEST_MINUTES = 10_000.0
+
+
+def simulated(scenario: str, seed: int, minutes: float, begin: datetime = BEGIN) -> Simulation:
+    """A run that begins at `begin` by the clock in its lines.
+
+    Raises UsageError for an unknown scenario or a length out of range.
+    """
+    if scenario not in SCENARIOS:
+        raise UsageError(f"{plain(scenario, 80)}: no such scenario (there are: {', '.join(SCENARIOS)})")
+    if not 0 < minutes <= _LONGEST_MINUTES:
+        raise UsageError(f"{minutes:g} minutes: expected more than 0 and at most {_LONGEST_MINUTES:g}")
+    return Simulation(SCENARIOS[scenario], seed, 60.0 * minutes, begin)
 
 
 def write_demo(folder: Path, scenario: str = "frontend-queue", seed: int = 0, minutes: float = 10) -> list[Path]:
@@ -18,11 +33,7 @@ def write_demo(folder: Path, scenario: str = "frontend-queue", seed: int = 0, mi
     The run ends with the last step that fits into `minutes` (three steps at least). Raises UsageError for an unknown
     scenario or a length out of range, InputError when the folder cannot be written.
     """
-    if scenario not in SCENARIOS:
-        raise UsageError(f"{scenario}: no such scenario (there are: {', '.join(SCENARIOS)})")
-    if not 0 < minutes <= _LONGEST_MINUTES:
-        raise UsageError(f"{minutes:g} minutes: expected more than 0 and at most {_LONGEST_MINUTES:g}")
-    simulation = Simulation(SCENARIOS[scenario], seed, 60.0 * minutes)
+    simulation = simulated(scenario, seed, minutes)
     simulation.run()
     written = []
     try:

@@ -1,0 +1,87 @@
+"""The built-in run as a timeline: the lines of the files, each at its moment, made while it is played."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from perfmon.demo import SCENARIOS, demo_timeline, write_demo
+from perfmon.demo.simulation import Simulation
+from perfmon.errors import UsageError
+from perfmon.rules.loader import load_signatures
+from perfmon.sources.blocks import Block
+from perfmon.text import ESCAPES
+
+BEGIN = datetime.fromisoformat("2026-11-20T09:00:00")
+CLOCK = re.compile(r"(?:^|\]:|\d )(\d\d):(\d\d):(\d\d) ")
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_it_has_the_lines_of_the_files_in_the_order_of_time(scenario: str, tmp_path: Path) -> None:
+    files = {path.name: path.read_bytes() for path in write_demo(tmp_path, scenario, seed=3)}
+    texts: dict[str, bytes] = {}
+    last_s = 0.0
+    for at_s, log, item in demo_timeline(scenario, seed=3, minutes=10, begin=BEGIN).items():
+        assert isinstance(item, Block)
+        text = texts.get(log, b"")
+        assert (item.offset, item.line, item.data.count(b"\n")) == (len(text), text.count(b"\n") + 1, 1)
+        assert at_s >= last_s
+        texts[log], last_s = text + item.data, at_s
+    assert texts == files
+
+
+def test_the_clock_in_a_line_is_that_of_the_moment() -> None:
+    begin = datetime.fromisoformat("2025-02-28T23:50:00")
+    timeline = demo_timeline("healthy", begin=begin)
+    assert (timeline.start, timeline.duration_s) == (begin.timestamp(), 3600.0)
+    dated = 0
+    for at_s, _, item in timeline.items():
+        assert isinstance(item, Block)
+        found = CLOCK.search(ESCAPES.sub("", item.data.decode()))
+        if found:
+            hour, minute, second = map(int, found.groups())
+            dated += 1
+            assert (3600 * hour + 60 * minute + second - 23 * 3600 - 3000) % 86400 == int(at_s)
+    assert dated > 1000
+
+
+def test_without_a_wish_it_begins_now() -> None:
+    before = datetime.now().timestamp()
+    assert before <= demo_timeline().start <= datetime.now().timestamp()
+
+
+def test_it_is_simulated_step_by_step() -> None:
+    simulation = Simulation(SCENARIOS["healthy"], 0, 600_000.0)
+    steps = simulation.steps()
+    ends = [next(steps), next(steps)]
+    assert 0 < ends[0] < ends[1] < 300
+    told = list(simulation.journal.take(ends[0]))
+    assert [at for at, _, _ in told] == sorted(at for at, _, _ in told)
+    assert 10 < len(told) < 200
+
+
+def test_it_can_be_played_again() -> None:
+    timeline = demo_timeline("stall", minutes=3)
+    assert list(timeline.items()) == list(timeline.items())
+
+
+def test_every_signature_of_a_run_has_a_scenario() -> None:
+    assert {signature.id for signature in load_signatures()} - set(SCENARIOS) == {"source-silent"}
+    assert set(SCENARIOS) - {signature.id for signature in load_signatures()} == {"healthy"}
+
+
+def test_wrong_wishes_are_refused_before_anything_is_played() -> None:
+    with pytest.raises(UsageError, match="no such scenario"):
+        demo_timeline("fine")
+    with pytest.raises(UsageError, match="minutes: expected"):
+        demo_timeline(minutes=0)
+
+
+def test_it_loads_no_screen() -> None:
+    code = "import sys, perfmon.demo; sys.exit('textual' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
