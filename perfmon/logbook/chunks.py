@@ -1,0 +1,106 @@
+"""What the ring consists of: whole lines of one log, with what is known of them without looking at any."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from math import inf
+from operator import itemgetter
+from typing import NamedTuple
+
+_CHUNK_BYTES = 500
+_MARK_BYTES = 120
+"""What Python needs beside the text; it counts for the ring too."""
+_at = itemgetter(0)
+NEVER = -inf
+"""The time of lines before the first clock of any log."""
+
+
+class Mark(NamedTuple):
+    """From a line of a chunk on, its lines are numbered, and arrived, like this."""
+
+    at: int
+    """Lines of the chunk before it."""
+    line: int
+    """Number of the line in its file, from 1; 0 when lines are not counted."""
+    arrival: int
+    """Grows with everything that is appended to the book."""
+    time: float
+    """When they arrived, where nothing else dates them; NEVER otherwise."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunk:
+    """Lines of one log that stand together. Times are seconds on that log's own axis, unless `free`."""
+
+    serial: int
+    """Different for every chunk, also for one that only grew."""
+    data: bytes
+    first: int
+    """Ordinal of its first line: lines of this log that were appended before it, ever."""
+    count: int
+    """Lines that it holds."""
+    marks: tuple[Mark, ...]
+    base: float
+    """No line of it stands before this time in the merged order."""
+    end: float
+    """Nor after this one: the time of its last dated line, or of one after it, whichever is earlier."""
+    near: float
+    """The log's clock at its end: what resolves stamps without a date."""
+    kind: int | None
+    """Kind of the log's stamps."""
+    mono: float | None
+    """Seconds to add to a `t=`; None where that tells nothing."""
+    free: bool
+    """No line of the log had a clock yet: its times are those of other logs when it arrived, on the run's axis."""
+    arrived: int
+    """Arrival of the last that was added to it."""
+
+    @property
+    def stop(self) -> int:
+        """Ordinal after its last line."""
+        return self.first + self.count
+
+    @property
+    def cost(self) -> int:
+        """Bytes that it takes of the ring."""
+        return len(self.data) + _CHUNK_BYTES + _MARK_BYTES * len(self.marks)
+
+    def mark(self, at: int) -> Mark:
+        """The mark that holds for its line `at`."""
+        marks = self.marks
+        return marks[0] if len(marks) == 1 else marks[bisect_right(marks, at, key=_at) - 1]
+
+    def number(self, at: int) -> int:
+        """Number of its line `at` in the file; 0 when lines are not counted."""
+        mark = self.mark(at)
+        return mark.line and mark.line + at - mark.at
+
+    def holds(self, number: int) -> int | None:
+        """The last of its lines that has this number in the file; None when none has."""
+        stop = self.count
+        for mark in reversed(self.marks):
+            if mark.line and mark.line <= number < mark.line + stop - mark.at:
+                return mark.at + number - mark.line
+            stop = mark.at
+        return None
+
+
+def line_count(data: bytes) -> int:
+    """Lines of `data`, an unfinished last one included."""
+    return data.count(b"\n") + (not data.endswith(b"\n"))
+
+
+def pieces(data: bytes, size: int) -> list[bytes]:
+    """`data` cut at line ends into pieces of about `size` bytes; a longer line stays whole."""
+    if len(data) <= size:
+        return [data]
+    cut: list[bytes] = []
+    begin = 0
+    while len(data) - begin > size:
+        end = data.rfind(b"\n", begin, begin + size) + 1 or data.find(b"\n", begin + size) + 1 or len(data)
+        cut.append(data[begin:end])
+        begin = end
+    if begin < len(data):
+        cut.append(data[begin:])
+    return cut

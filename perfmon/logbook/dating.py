@@ -1,0 +1,66 @@
+"""When a line was printed: its stamp, as the log's clock stood near it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Protocol
+
+from perfmon.model import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
+from perfmon.sources.envelope import opened_envelope
+from perfmon.sources.formats.headers import HeaderReader
+from perfmon.sources.formats.schema import Pack
+
+from .chunks import Chunk
+
+_DAY = 86400.0
+_PERIODS = {DAYTIME: _DAY, YEARLESS: 366 * _DAY}
+_TICK = re.compile(r"(?<![\w.])t=(\d{1,12}(?:\.\d{1,9})?)(?![\w.])")
+
+
+class Clock(Protocol):
+    """What is asked of a log's clock after a block: see `perfmon.sources.timeline.SourceClock`."""
+
+    kind: int | None
+    last: float | None
+    mono_to_wall: float | None
+
+
+class Dater:
+    """Reads the times of lines; used by one thread."""
+
+    def __init__(self, packs: Sequence[Pack]) -> None:
+        self._headers = HeaderReader(packs)
+
+    def time(self, chunk: Chunk, text: str) -> float | None:
+        """Seconds on the log's own axis; None for a line without a clock."""
+        if chunk.kind is not None:
+            stamp = self._headers.read(text)
+            if stamp is None and text.startswith("{"):
+                opened = opened_envelope(text)
+                stamp = None if opened is None else opened[1]
+            if stamp is not None:
+                return placed(stamp, chunk.kind, chunk.near)
+        if chunk.mono is None:
+            return None
+        ticked = ticks(text)
+        return None if ticked is None else ticked + chunk.mono
+
+
+def ticks(text: str) -> float | None:
+    """Monotonic seconds that a line tells as `t=`; None when it tells none."""
+    if "t=" not in text:
+        return None
+    match = _TICK.search(text)
+    return None if match is None else float(match[1])
+
+
+def placed(stamp: Stamp, kind: int, near: float) -> float | None:
+    """A stamp on the axis of a log whose stamps are of `kind`, at most half a period from `near`."""
+    told, seconds = stamp
+    if told in (EPOCH, LOCAL):
+        return seconds if kind in (EPOCH, LOCAL) else None
+    if told not in (kind, DAYTIME):
+        return None
+    period = _PERIODS[told]
+    return seconds + round((near - seconds) / period) * period

@@ -1,0 +1,304 @@
+"""Reads a book: the lines of all logs in the order in which they were printed, from any place, both ways."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
+from math import inf
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from perfmon.errors import UsageError
+from perfmon.text import evidence_text
+
+from .chunks import NEVER, Chunk
+from .cleaning import cleaned, searchable, shown
+from .dating import Dater, ticks
+from .filters import Filter, Sieve
+from .index import Index
+from .lines import Line, Place, level_of, trace_of
+
+if TYPE_CHECKING:
+    from .book import LogBook
+
+BUDGET_S = 0.008
+_KEPT_LINES = 1024
+_KEPT_INDEXES = 64
+_first, _stop, _end = attrgetter("first"), attrgetter("stop"), attrgetter("end")
+
+Rank = tuple[float, float, int, int]
+"""(seconds on the run's axis, arrival, source, ordinal): the order of all lines."""
+_BEGIN: Rank = (-inf, -1, -1, -1)
+_END: Rank = (inf, inf, 1 << 62, 0)
+
+
+class _OutOfTimeError(Exception):
+    """The budget of this call is spent: what is known so far must do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some lines, in order."""
+
+    lines: tuple[Line, ...]
+    complete: bool
+    """No more could be found; else ask again, the search goes on where it stopped."""
+
+
+class _Found:
+    """How far a chunk has been searched."""
+
+    __slots__ = ("done", "lines", "slices")
+
+    def __init__(self, slices: Iterator[list[int]]) -> None:
+        self.slices = slices
+        self.lines: list[int] = []
+        self.done = False
+
+
+class View:
+    """A reader of a book with a filter, for one thread. Every call looks at what the book holds at that moment.
+
+    A search takes about `budget_s`, and at most 256 lines more, however little it finds. Raises UsageError, one line,
+    for a regular expression that is wrong or takes too long.
+    """
+
+    def __init__(self, book: LogBook, wanted: Filter) -> None:
+        self.book = book
+        self.wanted = wanted
+        self._sieve = None if wanted.lets_all else Sieve(wanted)
+        self._dater: Dater | None = None
+        self._version = self._epoch = -1
+        self._chunks: dict[int, tuple[Chunk, ...]] = {}
+        self._shifts: dict[int, float] = {}
+        self._indexes: dict[int, Index] = {}
+        self._found: dict[int, _Found] = {}
+        self._lines: dict[Place, Line] = {}
+        self._deadline = inf
+        self._failed: UsageError | None = None
+
+    # --- asking -------------------------------------------------------------------------------------------------
+    def tail(self, rows: int, budget_s: float = BUDGET_S) -> Page:
+        """The last lines."""
+        return self._read_back(_END, rows, budget_s)
+
+    def head(self, rows: int, budget_s: float = BUDGET_S) -> Page:
+        """The first lines that the ring still holds."""
+        return self._read_on(_BEGIN, rows, budget_s)
+
+    def before(self, place: Place, rows: int, budget_s: float = BUDGET_S) -> Page:
+        """The lines right before a place; none when the ring has forgotten it."""
+        self._look()
+        return self._read_back(self._rank(place), rows, budget_s)
+
+    def after(self, place: Place, rows: int, budget_s: float = BUDGET_S) -> Page:
+        """The lines right after a place; the first ones when the ring has forgotten it."""
+        self._look()
+        rank = self._rank(place)
+        return self._read_on(rank if rank == _BEGIN else (*rank[:3], rank[3] + 1), rows, budget_s)
+
+    def start(self, place: Place, rows: int, budget_s: float = BUDGET_S) -> Page:
+        """The lines from a place on."""
+        self._look()
+        return self._read_on(self._rank(place), rows, budget_s)
+
+    def at(self, when: float, rows: int, budget_s: float = BUDGET_S) -> Page:
+        """The lines from a moment on, in seconds on the run's axis."""
+        return self._read_on((when, -1, -1, -1), rows, budget_s)
+
+    def find(self, name: str, number: int, text: str = "") -> Place | None:
+        """The line of a log with that number: the newest that has it, as numbers begin anew when a log is rotated.
+
+        `text`, where it is given, is how it reads as evidence. None when the ring does not hold it.
+        """
+        self._look()
+        source = next((index for index, known in self.book.names.items() if known == name), None)
+        for chunk in reversed(self._chunks.get(-1 if source is None else source, ())):
+            at = chunk.holds(number)
+            if at is not None and source is not None and (not text or self._reads(chunk, at, text)):
+                return Place(source, chunk.first + at)
+        return None
+
+    def line(self, place: Place) -> Line | None:
+        """A line, whatever the filter; None when the ring has forgotten it."""
+        self._look()
+        chunk = self._chunk(place)
+        return None if chunk is None else self._line(place, chunk)
+
+    def fraction(self, place: Place) -> float:
+        """Share of what the ring holds that stands before a place, 0 to 1; the filter does not matter."""
+        self._look()
+        rank = self._rank(place)
+        total = sum(chunks[-1].stop - chunks[0].first for chunks in self._chunks.values())
+        before = sum(
+            self._bound(source, rank) - chunks[0].first for source, chunks in self._chunks.items()
+        )  # fmt: skip
+        return before / total if total else 0.0
+
+    # --- the merge ----------------------------------------------------------------------------------------------
+    def _read_on(self, rank: Rank, rows: int, budget_s: float) -> Page:
+        self._look()
+        self._deadline = time.perf_counter() + budget_s
+        return self._page(merge(*[self._forward(source, self._bound(source, rank)) for source in self._wanted()]), rows)
+
+    def _read_back(self, rank: Rank, rows: int, budget_s: float) -> Page:
+        self._look()
+        self._deadline = time.perf_counter() + budget_s
+        runs = [self._backward(source, self._bound(source, rank)) for source in self._wanted()]
+        page = self._page(merge(*runs, reverse=True), rows)
+        return Page(page.lines[::-1], page.complete)
+
+    def _page(self, ranks: Iterator[Rank], rows: int) -> Page:
+        lines: list[Line] = []
+        complete = True
+        try:
+            for rank in islice(ranks, max(0, rows)):
+                place = Place(rank[2], rank[3])
+                chunk = self._chunk(place)
+                if chunk is not None:
+                    lines.append(self._line(place, chunk))
+        except _OutOfTimeError:
+            complete = False
+        return Page(tuple(lines), complete)
+
+    def _wanted(self) -> list[int]:
+        sources = self.wanted.sources
+        return [source for source in self._chunks if sources is None or source in sources]
+
+    def _forward(self, source: int, ordinal: int) -> Iterator[Rank]:
+        chunks, shift = self._chunks[source], self._shifts.get(source, 0.0)
+        for chunk in chunks[bisect_right(chunks, ordinal, key=_stop) :]:
+            numbers = self._fitting(chunk)
+            for at in numbers[bisect_left(numbers, ordinal - chunk.first) :]:
+                yield self._ranked(source, chunk, at, shift)
+
+    def _backward(self, source: int, ordinal: int) -> Iterator[Rank]:
+        chunks, shift = self._chunks[source], self._shifts.get(source, 0.0)
+        for chunk in reversed(chunks[: bisect_left(chunks, ordinal, key=_first)]):
+            numbers = self._fitting(chunk)
+            for at in reversed(numbers[: bisect_left(numbers, ordinal - chunk.first)]):
+                yield self._ranked(source, chunk, at, shift)
+
+    def _ranked(self, source: int, chunk: Chunk, at: int, shift: float) -> Rank:
+        key = self._index(chunk).key(at)
+        return (key if chunk.free else key + shift), chunk.mark(at).arrival, source, chunk.first + at
+
+    def _rank(self, place: Place) -> Rank:
+        chunk = self._chunk(place)
+        if chunk is None:
+            chunks = self._chunks.get(place.source)
+            return _END if chunks and place.ordinal >= chunks[-1].stop else _BEGIN
+        return self._ranked(place.source, chunk, place.ordinal - chunk.first, self._shifts.get(place.source, 0.0))
+
+    def _bound(self, source: int, rank: Rank) -> int:
+        """Ordinal of the first line of a log that does not stand before `rank`."""
+        chunks, shift = self._chunks[source], self._shifts.get(source, 0.0)
+        if source == rank[2]:
+            return min(max(rank[3], chunks[0].first), chunks[-1].stop)
+        when, arrival = rank[0], rank[1] + (0.5 if source < rank[2] else -0.5)
+
+        def stands_before(chunk: Chunk) -> bool:
+            return ((chunk.end if chunk.free else chunk.end + shift), chunk.marks[-1].arrival) < (when, arrival)
+
+        at = bisect_left(chunks, True, key=lambda chunk: not stands_before(chunk))
+        if at == len(chunks):
+            return chunks[-1].stop
+        chunk = chunks[at]
+        return chunk.first + self._index(chunk).lines_before(when if chunk.free else when - shift, arrival)
+
+    # --- what is remembered -------------------------------------------------------------------------------------
+    def _look(self) -> None:
+        """Takes note of what the book holds now."""
+        if self._version == self.book.version:
+            return
+        epoch = self.book.epoch
+        self._version, chunks, shifts = self.book.chunks()
+        self._chunks, self._shifts = {source: held for source, held in chunks.items() if held}, dict(shifts)
+        if epoch != self._epoch:
+            self._epoch = epoch
+            self._lines.clear()
+        if self._found:
+            held_now = {chunk.serial for held in self._chunks.values() for chunk in held}
+            self._found = {serial: found for serial, found in self._found.items() if serial in held_now}
+        if self._dater is None:
+            self._dater = Dater(self.book.packs)
+
+    def _chunk(self, place: Place) -> Chunk | None:
+        chunks = self._chunks.get(place.source, ())
+        at = bisect_right(chunks, place.ordinal, key=_first) - 1
+        return chunks[at] if at >= 0 and place.ordinal < chunks[at].stop else None
+
+    def _index(self, chunk: Chunk) -> Index:
+        index = self._indexes.get(chunk.serial)
+        if index is None:
+            assert self._dater is not None  # noqa: S101
+            while len(self._indexes) >= _KEPT_INDEXES:
+                del self._indexes[next(iter(self._indexes))]
+            index = self._indexes[chunk.serial] = Index(chunk, self._dater)
+        return index
+
+    def _fitting(self, chunk: Chunk) -> Sequence[int]:
+        """Numbers of the chunk's lines that fit the filter; what a call has no time for, the next one goes on with."""
+        if self._sieve is None:
+            return range(chunk.count)
+        found = self._found.get(chunk.serial)
+        if found is None:
+            if self._spent():
+                raise _OutOfTimeError
+            found = _Found(self._sieve.sift(searchable(chunk.data).removesuffix("\n")))
+            self._found[chunk.serial] = found
+        while not found.done:
+            more = self._next_slice(found)
+            if more is None:
+                found.done = True
+                break
+            found.lines += more
+            if self._spent():
+                raise _OutOfTimeError
+        return found.lines
+
+    def _next_slice(self, found: _Found) -> list[int] | None:
+        if self._failed is not None:
+            raise self._failed
+        try:
+            return next(found.slices, None)
+        except UsageError as error:
+            self._failed = error
+            raise
+
+    def _spent(self) -> bool:
+        return time.perf_counter() > self._deadline
+
+    def _line(self, place: Place, chunk: Chunk) -> Line:
+        line = self._lines.get(place)
+        if line is None:
+            if len(self._lines) >= _KEPT_LINES:
+                self._lines.clear()
+            line = self._lines[place] = self._made(place, chunk)
+        return line
+
+    def _made(self, place: Place, chunk: Chunk) -> Line:
+        at = place.ordinal - chunk.first
+        index = self._index(chunk)
+        text = cleaned(index.raw(at))
+        told = index.told(at)
+        when = index.key(at) if told is None else told
+        when += 0.0 if chunk.free else self._shifts.get(place.source, 0.0)
+        return Line(
+            place=place,
+            source=place.source,
+            number=chunk.number(at),
+            time=None if when == NEVER else when,
+            dated=told is not None,
+            mono=ticks(text),
+            level=level_of(text),
+            trace=trace_of(text),
+            text=shown(text),
+        )
+
+    def _reads(self, chunk: Chunk, at: int, text: str) -> bool:
+        return evidence_text(cleaned(self._index(chunk).raw(at)))[:80].strip() == text[:80].strip()
