@@ -22,13 +22,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perfmon.config import Config
-from perfmon.demo import write_demo
+from perfmon.demo import demo_timeline, write_demo
+from perfmon.demo.journal import BEGIN
 from perfmon.recording import RecordingWriter
 from perfmon.reports.document import document
 from perfmon.session import Options, Session, analyze
 from perfmon.sources import bulk
 from perfmon.sources.blocks import Block, Cutter, Notice
 from perfmon.sources.follow import follow
+from perfmon.sources.replay import Player, Rewound
+from perfmon.store import SourceState
 
 SCENARIOS = ("frontend-queue", "trainer-bound")
 NAMES = ("inference.log", "orchestrator.log", "trainer.log")
@@ -142,6 +145,32 @@ def test_in_a_recording(logs: dict[str, bytes], expected: Any, tmp_path: Path) -
     assert _analyzed(tmp_path / "run.pmrec") == expected
     (tmp_path / "run.pmrec").rename(tmp_path / "another.name")
     assert _analyzed(tmp_path / "another.name") == expected
+
+
+async def test_replayed_with_a_seek_back(scenario: str, expected: Any) -> None:
+    now = 0.0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    timeline = demo_timeline(scenario, minutes=10, begin=BEGIN)
+    player = Player(timeline, speed=1000.0, clock=lambda: now, sleep=sleep)
+    session, seeks = Session(Config()), [50.0, 250.0]
+    states: dict[str, SourceState] = {}
+    async for item in player:
+        if isinstance(item, Rewound):
+            session, states = Session(Config()), {}
+            continue
+        log, block = item
+        assert isinstance(block, Block)
+        if log.name not in states:
+            states[log.name] = session.add_source(log.name)
+        session.feed(states[log.name], block)
+        if seeks and player.position_s > 300:
+            player.seek(seeks.pop())
+    assert not seeks
+    assert _told(session.snapshot()) == expected
 
 
 def test_through_a_pipe(logs: dict[str, bytes], tmp_path: Path) -> None:
