@@ -21,20 +21,36 @@ _DEBUG = "PERFMON_DEBUG"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def _chosen(argv: Sequence[str]) -> str:
-    name = next((word for word in argv if not word.startswith("-")), "")
-    if name and name not in COMMANDS:
-        mend = f"perfmon analyze {name}" if os.path.exists(name) else "perfmon --help"
-        raise UsageError(f"{name}: no such command (try: {mend})")
-    return name
+def _command(argv: Sequence[str]) -> list[str]:
+    """The arguments with a command at their head: what is no command's name is watched, and so is this folder.
+
+    Raises UsageError for a word that is neither a command nor anything that exists.
+    """
+    name = next((word for word in argv if not word.startswith("-") or word == "-"), "")
+    if name in COMMANDS or (argv and not name):
+        return list(argv)
+    if not argv:
+        return ["watch", _here()]
+    if name == "-" or os.path.exists(name) or any(sign in name for sign in "*?[=") or "://" in name:
+        return ["watch", *argv]
+    raise UsageError(f"{name}: no such command, file or folder (see perfmon --help)")
+
+
+def _here() -> str:
+    """This folder, when there are logs in it."""
+    from perfmon.sources.files import discover
+
+    try:
+        discover(["."])
+    except PerfmonError:
+        raise UsageError("no logs here: name what to watch (perfmon SPEC...), or try perfmon demo") from None
+    return "."
 
 
 def _dispatch(argv: Sequence[str]) -> int:
-    name = _chosen(argv)
+    argv = _command(argv)
+    name = next((word for word in argv if not word.startswith("-")), "")
     parser = build_parser((name,))
-    if not argv:
-        parser.print_help(sys.stderr)
-        return ExitCode.USAGE
     args = parser.parse_args(argv)
     return load_command(name).run(args)
 

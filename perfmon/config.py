@@ -9,6 +9,7 @@ sends data is not taken from `./perfmon.toml`, into which others may have writte
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,8 @@ class Config:
     """Processes that read logs; None: one a core."""
     notify: Outward = field(default_factory=Outward)
     """How alerts leave the monitor."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Keys of the screen that the user chose: names of keys, with commas between them, by action."""
 
 
 _WHOLE = {"async_level": 0, "memory_mb": 16, "jobs": 1}
@@ -48,6 +51,7 @@ _FOLDERS = ("format_dirs", "signature_dirs", "theme_dirs")
 _FILES = ("band_files",)
 _NOTIFY = "notify"
 _THEME = "theme"
+_KEYS = "keys"
 _HERE = Path("perfmon.toml")
 
 
@@ -78,12 +82,15 @@ def _paths(table: Table, name: str) -> tuple[Path, ...]:
 
 def _with_file(config: Config, path: Path) -> Config:
     table = read_toml(path)
-    table.only((*_WHOLE, *_FOLDERS, *_FILES, _THEME, _NOTIFY))
+    table.only((*_WHOLE, *_FOLDERS, *_FILES, _THEME, _NOTIFY, _KEYS))
     if _NOTIFY in table.data:
         told = read_outward(config.notify, table.table(_NOTIFY, table.data[_NOTIFY]), own=path != _HERE)
         config = replace(config, notify=told)
     if _THEME in table.data:
         config = replace(config, theme=_name(table, _THEME))
+    if _KEYS in table.data:
+        chosen = table.table(_KEYS, table.data[_KEYS])
+        config = replace(config, keys={**config.keys, **{action: _name(chosen, action) for action in chosen.data}})
     numbers: dict[str, Any] = {name: _whole(table, name) for name in _WHOLE if name in table.data}
     lists: dict[str, Any] = {name: getattr(config, name) + _paths(table, name) for name in (*_FOLDERS, *_FILES)}
     return replace(config, **numbers, **lists)

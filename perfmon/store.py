@@ -29,7 +29,9 @@ _MAX_NOTES = 8
 class Series:
     """The samples of one metric and group, in the order in which they were read."""
 
-    __slots__ = ("_looked", "_steady", "group", "lines", "metric", "offsets", "peaks", "sources", "texts", "times", "values")
+    __slots__ = (
+        "_looked", "_steady", "group", "lines", "metric", "offsets", "peaks", "sources", "texts", "times", "values",
+    )  # fmt: skip
 
     def __init__(self, metric: str, group: str) -> None:
         self.metric, self.group = metric, group
@@ -60,7 +62,7 @@ class Series:
         return self.texts.get((self.sources[index], self.offsets[index]), "")
 
     def steady(self) -> bool:
-        """Whether all samples are of one source and in time order; only what is new since the last call is looked at."""
+        """Whether all samples are of one source and in time order; only what is new since the last call is judged."""
         size = len(self)
         if self._steady and self._looked < size:
             begin = max(0, self._looked - 1)

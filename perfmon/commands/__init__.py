@@ -15,7 +15,13 @@ from perfmon import __version__
 from perfmon.errors import UsageError
 
 COMMANDS = {
+    "watch": "the live monitor: follow logs and say where the time goes",
     "analyze": "diagnose logs that are complete: the bottleneck, its cost, its evidence and its mend",
+    "snapshot": "write one page about a run, to paste into an issue",
+    "status": "print one short line about a run, for the status bar of tmux",
+    "record": "keep what logs print, to replay or analyse it later",
+    "replay": "play a recording on the screen",
+    "demo": "the live monitor on a built-in run",
     "rules": "browse, explain, check and test the signatures that findings come from",
     "completion": "print the completion script of a shell",
 }

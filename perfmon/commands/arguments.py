@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfmon.errors import InputError
+
+if TYPE_CHECKING:
+    from perfmon.config import Config
 
 _FILES = {
     "bash": "_shtab_compgen_files",
@@ -45,3 +52,57 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
             help="limits instead of the built-in ones",
         )
     )
+
+
+def add_formats_argument(parser: argparse.ArgumentParser) -> None:
+    """Folders of format packs beside the built-in ones."""
+    completes_folders(
+        parser.add_argument(
+            "--formats", metavar="DIR", type=Path, action="append", default=[], help="one more folder of format packs"
+        )
+    )
+
+
+def read_config(args: argparse.Namespace) -> Config:
+    """The configuration, with what `add_data_arguments` and `add_formats_argument` add to it."""
+    from perfmon.config import load_config
+
+    config = load_config(args.config)
+    for folder in (*args.formats, *args.signatures):
+        if not folder.is_dir():
+            raise InputError(f"{folder}: not a folder (it should hold *.toml files)")
+    return replace(
+        config,
+        format_dirs=(*config.format_dirs, *args.formats),
+        signature_dirs=(*config.signature_dirs, *args.signatures),
+        band_files=(*config.band_files, *args.bands),
+    )
+
+
+def seconds(text: str) -> float:
+    """A positive duration such as `30s`, `10m` or `1h 5m`, for argparse."""
+    from perfmon.units import parse_duration
+
+    try:
+        value = parse_duration(text)
+    except (ValueError, OverflowError):
+        value = 0.0
+    if not 0.0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"expected a time such as 30s or 10m, not {text!r}")
+    return value
+
+
+def window(text: str) -> float | None:
+    """A duration, or None for `all`, for argparse."""
+    return None if text == "all" else seconds(text)
+
+
+def speed(text: str) -> float:
+    """Times real time, for argparse."""
+    try:
+        value = float(text.removesuffix("x"))
+    except ValueError:
+        value = 0.0
+    if not 0.1 <= value <= 1000:
+        raise argparse.ArgumentTypeError(f"expected a number from 0.1 to 1000, not {text!r}")
+    return value

@@ -1,0 +1,88 @@
+"""One metric in columns of equal length, kept up to date sample by sample."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from math import floor, nan
+
+from perfmon.store import Series
+
+Stamp = tuple[int, ...]
+
+
+class Buckets:
+    """The worst value (or the mean, where no value is worse than another) of each column of an absolute grid.
+
+    Column `n` holds the seconds `n * width_s` up to `(n + 1) * width_s` of the axis, so that columns stay what they
+    are while a view moves over them.
+    """
+
+    def __init__(self, width_s: float, first: int, worst: str, stamp: Stamp) -> None:
+        self.width_s, self.first, self.stamp = width_s, first, stamp
+        self._worst = worst
+        self._cells: dict[int, float] = {}
+        self._counts: dict[int, int] = {}
+        self._read: dict[int, int] = {}
+
+    def read(self, held: Sequence[Series], shifts: Mapping[int, float]) -> None:
+        """Takes in what is new in the series of the metric."""
+        for series in held:
+            begin, size = self._read.get(id(series), -1), len(series)
+            if begin == size or not size:
+                continue
+            if begin < 0:
+                begin = self._begin(series, shifts)
+            self._read[id(series)] = size
+            times, values, sources = series.times[begin:], series.values[begin:], series.sources[begin:]
+            if len(shifts) and any(shifts.values()):
+                moved = [time + shifts.get(source, 0.0) for time, source in zip(times, sources, strict=True)]
+                self._put(moved, values)
+            else:
+                self._put(times, values)
+
+    def put(self, time: float, value: float) -> None:
+        """Takes in one sample."""
+        self._put((time,), (value,))
+
+    def values(self, first: int, columns: int) -> list[float]:
+        """The values of `columns` columns from column `first` on; NaN where nothing was measured."""
+        get = self._cells.get
+        return [get(at, nan) for at in range(first, first + columns)]
+
+    def forget(self, before: int) -> None:
+        """Lets go of the columns before `before`."""
+        if len(self._cells) > 4096:
+            self.first = before
+            self._cells = {at: value for at, value in self._cells.items() if at >= before}
+            self._counts = {at: count for at, count in self._counts.items() if at >= before}
+
+    def _begin(self, series: Series, shifts: Mapping[int, float]) -> int:
+        """The first sample that lies in the grid, where the series is in order."""
+        if not series.steady():
+            return 0
+        return bisect_left(series.times, self.first * self.width_s - shifts.get(series.sources[0], 0.0))
+
+    def _put(self, times: Sequence[float], values: Sequence[float]) -> None:
+        cells, width, first = self._cells, self.width_s, self.first
+        if self._worst == "mean":
+            self._put_mean(times, values)
+            return
+        more = self._worst == "max"
+        for time, value in zip(times, values, strict=True):
+            at = floor(time / width)
+            held = cells.get(at)
+            if held is None:
+                if at >= first:
+                    cells[at] = value
+            elif (value > held) if more else (value < held):
+                cells[at] = value
+
+    def _put_mean(self, times: Sequence[float], values: Sequence[float]) -> None:
+        cells, counts, width = self._cells, self._counts, self.width_s
+        for time, value in zip(times, values, strict=True):
+            at = floor(time / width)
+            if at >= self.first:
+                count = counts[at] = counts.get(at, 0) + 1
+                before = cells.get(at, 0.0)
+                cells[at] = before + (value - before) / count

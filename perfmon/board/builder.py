@@ -1,0 +1,205 @@
+"""Makes the board of a viewport out of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from math import floor, isnan
+
+from perfmon.alignment import Alignment
+from perfmon.model import Span, Update
+from perfmon.picture import Bar, Board, Level, MetricLane, SpanLane, Transition, Viewport
+from perfmon.recent import UPDATES, Recent
+from perfmon.rules.bands import Band, Bands
+from perfmon.rules.view import SPAN_METRICS, UPDATE_METRICS, update_values
+from perfmon.snapshot import MetricStats, Snapshot
+from perfmon.store import Series, Store
+from perfmon.units import metric_unit
+
+from .bars import band_level, span_bar, update_bar, worst_bars
+from .buckets import Buckets
+
+SPAN_ORDER = (
+    UPDATES, "checkpoint-write", "checkpoint-wait", "generation-batch", "weight-sync", "batch-wait", "policy-wait",
+)  # fmt: skip
+METRIC_ORDER = (
+    "queue_ms", "rpc_ms", "rpc_ms.reload_weights", "wait_ms", "dur_ms", "write_ms", "staleness", "trunc_pct",
+    "inflight", "gen_tps", "kv_usage", "running", "waiting", "throughput_tps", "queue_fill", "queue_empty_share",
+    "data_share", "gpu_busy",
+)  # fmt: skip
+_TOGETHER_S = 60.0
+_ABANDONED_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What a board is made of besides the store."""
+
+    viewport: Viewport
+    now: float
+    alignment: Alignment
+    snapshot: Snapshot | None
+    ticks: tuple[Transition, ...]
+    open_spans: Iterable[Span] = ()
+
+
+class BoardBuilder:
+    """Makes boards; remembers what it saw of each metric."""
+
+    def __init__(self, store: Store, recent: Recent, bands: Bands) -> None:
+        self._store, self._recent, self._bands = store, recent, bands
+        self._buckets: dict[str, Buckets] = {}
+
+    def build(self, now: Now) -> Board:
+        """The board of this moment."""
+        bands = self._learned(now.snapshot)
+        spans = self._span_lanes(now, bands)
+        return Board(now.viewport, spans, self._metric_lanes(now, bands), self._ticks(now))
+
+    def _learned(self, snapshot: Snapshot | None) -> Bands:
+        """The bands, with the limits that the diagnosis worked out for relative ones."""
+        table = dict(self._bands.table)
+        for metric, band in self._bands.table.items():
+            stats = snapshot.metrics.get(metric) if snapshot is not None else None
+            if band.relative_to and stats is not None and stats.good is not None and stats.critical is not None:
+                table[metric] = replace(band, good=stats.good, critical=stats.critical, relative_to="")
+        return Bands(table)
+
+    @staticmethod
+    def _ticks(now: Now) -> tuple[Transition, ...]:
+        port = now.viewport
+        return tuple(tick for tick in now.ticks if port.start <= tick.time <= port.end)
+
+    # --- spans ------------------------------------------------------------------------------------------------
+    def _span_lanes(self, now: Now, bands: Bands) -> tuple[SpanLane, ...]:
+        kinds = set(self._recent.kinds) | {span.kind for span in now.open_spans}
+        ordered = [kind for kind in SPAN_ORDER if kind in kinds]
+        lanes = []
+        for kind in ordered:
+            bars = self._update_bars(now, bands) if kind == UPDATES else self._bars(kind, now, bands)
+            metric = "queue_ms" if kind == UPDATES else SPAN_METRICS[kind][0]
+            lanes.append(SpanLane(kind, metric, tuple(self._thinned(bars, now.viewport))))
+        return tuple(lanes)
+
+    def _since(self, now: Now) -> float:
+        return now.viewport.start - max(now.alignment.shifts.values(), default=0.0)
+
+    def _bars(self, kind: str, now: Now, bands: Bands) -> list[Bar]:
+        shifts = now.alignment.shifts
+        opened = (span for span in now.open_spans if span.kind == kind)
+        bars = [
+            span_bar(span, shifts.get(span.source, 0.0), now.now, bands)
+            for span in chain(self._recent.spans(kind, self._since(now)), opened)
+        ]
+        return _within(bars, now.viewport)
+
+    def _update_bars(self, now: Now, bands: Bands) -> list[Bar]:
+        updates = [span for span in self._recent.spans(UPDATES, self._since(now)) if isinstance(span, Update)]
+        shifts = now.alignment.shifts
+        offsets = {offset.client: offset.seconds for offset in now.alignment.offsets}
+        newest = max((u.start for u in updates if u.end is not None and u.start is not None), default=float("-inf"))
+        bars = []
+        for update in updates:
+            shift = shifts.get(update.source, 0.0)
+            # One that began before another that is done already lost its end: its line was never seen.
+            alive = update.start is not None and update.start >= newest and now.now - update.start < _ABANDONED_S
+            bars.append(update_bar(update, shift, now.now, bands, offsets.get(update.source), alive))
+        return _within(bars, now.viewport)
+
+    @staticmethod
+    def _thinned(bars: list[Bar], port: Viewport) -> list[Bar]:
+        bars.sort(key=lambda bar: (bar.start, bar.seq))
+        if len(bars) <= 4 * port.columns:
+            return bars
+        return worst_bars(bars, port.columns, {bar.seq: port.column(bar.start) for bar in bars})
+
+    # --- metrics ----------------------------------------------------------------------------------------------
+    def _metric_lanes(self, now: Now, bands: Bands) -> tuple[MetricLane, ...]:
+        grouped: dict[str, list[Series]] = {}
+        for (metric, _), series in self._store.series.items():
+            grouped.setdefault(metric, []).append(series)
+        lanes = [self._lane(metric, held, now, bands) for metric, held in grouped.items()]
+        lanes += self._update_lanes(now, bands)
+        places = {metric: at for at, metric in enumerate(METRIC_ORDER)}
+        lanes.sort(key=lambda lane: (places.get(lane.name, len(places)), lane.good is None, lane.name))
+        return tuple(lanes)
+
+    def _lane(self, metric: str, held: Sequence[Series], now: Now, bands: Bands) -> MetricLane:
+        band, width = bands.get(metric), now.viewport.column_s
+        first = floor(now.viewport.start / width + 0.5)
+        buckets = self._grid(metric, band, width, first, now.alignment)
+        buckets.read(held, now.alignment.shifts)
+        buckets.forget(first)
+        return _metric_lane(metric, buckets.values(first, now.viewport.columns), _last(held, band), now, band)
+
+    def _grid(self, metric: str, band: Band | None, width: float, first: int, alignment: Alignment) -> Buckets:
+        """The buckets of a metric; anew when the grid is another one or samples were moved or thinned out."""
+        shifts = hash(tuple(sorted(alignment.shifts.items())))
+        stamp = (self._store.dropped["samples"], self._store.shifted, shifts)
+        held = self._buckets.get(metric)
+        if held is None or held.width_s != width or first < held.first or held.stamp != stamp:
+            worst = "mean" if band is None else "max" if band.higher_is_worse else "min"
+            held = self._buckets[metric] = Buckets(width, first, worst, stamp)
+        return held
+
+    def _update_lanes(self, now: Now, bands: Bands) -> list[MetricLane]:
+        """Metrics of weight updates stand at the moment when a line told them: their end."""
+        lanes = []
+        told: dict[str, list[tuple[float, float]]] = {}
+        for span in self._recent.spans(UPDATES, self._since(now)):
+            if isinstance(span, Update) and span.end is not None:
+                end = span.end + now.alignment.shifts.get(span.source, 0.0)
+                for metric, value in update_values(span).items():
+                    told.setdefault(metric, []).append((end, value))
+        width = now.viewport.column_s
+        first = floor(now.viewport.start / width + 0.5)
+        for metric, samples in told.items():
+            if metric not in UPDATE_METRICS or metric == "wall_ms":
+                continue
+            buckets = Buckets(width, first, "max", ())
+            for time, value in samples:
+                buckets.put(time, value)
+            values = buckets.values(first, now.viewport.columns)
+            lanes.append(_metric_lane(metric, values, max(samples)[1], now, bands.get(metric)))
+        return lanes
+
+
+def _within(bars: Iterable[Bar | None], port: Viewport) -> list[Bar]:
+    return [bar for bar in bars if bar is not None and bar.end >= port.start and bar.start <= port.end]
+
+
+def _last(held: Sequence[Series], band: Band | None) -> float | None:
+    """The last value; of several groups that still speak the worst one."""
+    newest = max((series.times[-1] for series in held if len(series)), default=None)
+    if newest is None:
+        return None
+    values = [series.values[-1] for series in held if len(series) and series.times[-1] >= newest - _TOGETHER_S]
+    return min(values) if band is not None and not band.higher_is_worse else max(values)
+
+
+def _metric_lane(metric: str, values: Sequence[float], last: float | None, now: Now, band: Band | None) -> MetricLane:
+    level = bytes(len(values))
+    if band is not None:
+        judge = band.level
+        level = bytes(judge(value) + 1 if not isnan(value) else 0 for value in values)
+    stats: MetricStats | None = now.snapshot.metrics.get(metric) if now.snapshot is not None else None
+    summary = stats.summary if stats is not None else None
+    return MetricLane(
+        name=metric,
+        unit=metric_unit(metric),
+        values=values,
+        levels=level,
+        now=last,
+        now_level=Level.NONE if last is None or band is None else Level(band.level(last) + 1),
+        p50=summary.p50 if summary else None,
+        p95=summary.p95 if summary else None,
+        max=summary.max if summary else None,
+        critical_share=stats.band_shares.get("critical", 0.0) if stats is not None and stats.band_shares else None,
+        good=band.good if band is not None else None,
+        critical=band.critical if band is not None else None,
+        lower_is_worse=band is not None and not band.higher_is_worse,
+    )
+
+
+__all__ = ["BoardBuilder", "Now", "band_level"]

@@ -1,0 +1,55 @@
+"""`perfmon demo`: a built-in run on the screen."""
+
+from __future__ import annotations
+
+import argparse
+
+from perfmon.errors import UsageError
+
+from .arguments import add_data_arguments, add_formats_argument, read_config, speed
+from .screen import add_screen_arguments, open_screen
+
+DESCRIPTION = """\
+Opens the live monitor on a built-in run, so that it can be seen at work without a GPU. The run is a simulation of
+asynchronous RL: orchestrator, inference server and trainer, healthy or with a bottleneck. The same seed gives the same
+run."""
+EXAMPLE = "perfmon demo slow-weight-load --speed 20"
+_SPEED = 20.0
+_AHEAD_S = 600.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    from perfmon.demo import SCENARIOS
+
+    named = ", ".join(SCENARIOS)
+    parser.add_argument("scenario", metavar="SCENARIO", nargs="?", default="frontend-queue", help=f"one of: {named}")
+    parser.add_argument("--speed", metavar="X", type=speed, default=_SPEED, help="times real time (default: 20)")
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="another run of the same kind (default: 0)")
+    parser.add_argument("--minutes", metavar="N", type=float, default=60.0, help="length of the run (default: 60)")
+    parser.add_argument(
+        "--ahead",
+        metavar="SECONDS",
+        type=float,
+        default=_AHEAD_S,
+        help="how much of the run has happened already when the screen opens (default: 600)",
+    )
+    add_screen_arguments(parser)
+    add_formats_argument(parser)
+    add_data_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Opens the screen."""
+    from perfmon.demo.feed import demo_timeline
+    from perfmon.monitor import PlayerFeed
+    from perfmon.sources.replay import Player
+
+    config = read_config(args)
+    if args.ahead < 0:
+        raise UsageError(f"--ahead {args.ahead:g}: expected 0 or more seconds")
+    player = Player(demo_timeline(args.scenario, args.seed, args.minutes), speed=args.speed, linger=True)
+    player.seek(min(args.ahead, 60 * args.minutes))
+    return open_screen(
+        args, config, title=f"demo {args.scenario}", specs=(f"demo-{args.scenario}",), feed=lambda: PlayerFeed(player)
+    )

@@ -1,0 +1,43 @@
+"""`perfmon replay`: a recording on the screen."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from .arguments import add_data_arguments, add_formats_argument, completes_files, read_config, speed
+from .screen import add_screen_arguments, open_screen
+
+DESCRIPTION = """\
+Plays a recording on the screen of the live monitor, as it happened: with its speed, faster, slower, paused, from any
+moment. It shows the same findings as the live monitor did."""
+EXAMPLE = "perfmon replay run.pmrec --speed 10"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    completes_files(parser.add_argument("recording", metavar="FILE", type=Path, help="what perfmon record has made"))
+    parser.add_argument("--speed", metavar="X", type=speed, default=1.0, help="times real time (default: 1)")
+    parser.add_argument("--paused", action="store_true", help="begin paused")
+    add_screen_arguments(parser)
+    add_formats_argument(parser)
+    add_data_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Opens the screen."""
+    from perfmon.monitor import PlayerFeed
+    from perfmon.recording import open_recording
+    from perfmon.sources.replay import Player, timeline_of
+
+    config = read_config(args)
+    recording = open_recording(args.recording)
+    player = Player(timeline_of(recording), speed=args.speed, paused=args.paused, linger=True)
+    return open_screen(
+        args,
+        config,
+        title=f"replay {args.recording.name}",
+        specs=(str(args.recording),),
+        feed=lambda: PlayerFeed(player),
+        announce=False,
+    )

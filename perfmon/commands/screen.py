@@ -1,0 +1,132 @@
+"""What the commands that open the screen share: its options, and how it is opened."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from perfmon.errors import ExitCode, PerfmonError, UsageError
+
+from .arguments import seconds
+
+if TYPE_CHECKING:
+    from perfmon.config import Config
+    from perfmon.monitor import Feed, Monitor
+    from perfmon.themes.schema import ThemeData
+
+LAYOUTS = ("auto", "overview", "timeline", "log", "strip")
+_WINDOW_S = 600.0
+
+
+def add_screen_arguments(parser: argparse.ArgumentParser) -> None:
+    """Window, layout, theme."""
+    parser.add_argument(
+        "--window",
+        metavar="TIME",
+        type=seconds,
+        default=_WINDOW_S,
+        help="how much of the past is judged (default: 10m)",
+    )
+    parser.add_argument(
+        "--layout", choices=LAYOUTS, default="auto", help="arrangement of the panes (default: by the terminal's size)"
+    )
+    parser.add_argument("--theme", metavar="NAME", help="colour theme (T goes through them)")
+    parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal: text can be selected")
+
+
+def open_screen(
+    args: argparse.Namespace,
+    config: Config,
+    *,
+    title: str,
+    specs: Sequence[str],
+    feed: Callable[[], Feed],
+    announce: bool = True,
+) -> int:
+    """Runs the monitor until somebody leaves it; `announce` tells status lines and notifications of it."""
+    if not (sys.stdin.isatty() and sys.__stderr__ is not None and sys.__stderr__.isatty()):
+        raise UsageError("the live monitor needs a terminal (without one: perfmon snapshot SPEC, perfmon status SPEC)")
+    from perfmon.glyphs import glyphs_for
+    from perfmon.monitor import Monitor
+    from perfmon.tui.app import Opening, PerfmonApp
+
+    check_keys(config)
+    themes, theme = _themes(config, args.theme)
+    monitor = Monitor(feed, config, window_s=args.window)
+    closers = _announce(monitor, config, specs) if announce else []
+    opening = Opening(title, themes, theme, args.layout, config.keys, glyphs_for(os.environ))
+    app = PerfmonApp(monitor, opening)
+    try:
+        code = app.run(mouse=not args.no_mouse)
+    finally:
+        monitor.stop()
+        for close in closers:
+            close()
+    if isinstance(monitor.failed, PerfmonError):
+        raise monitor.failed
+    if monitor.failed is not None:
+        raise RuntimeError(
+            f"the monitor stopped: {type(monitor.failed).__name__}: {monitor.failed}"
+        ) from monitor.failed
+    return code or ExitCode.DONE
+
+
+def _themes(config: Config, asked: str | None) -> tuple[dict[str, ThemeData], str]:
+    """All themes, and the one to begin with."""
+    from perfmon.errors import DataFileError
+    from perfmon.remembered import recall
+    from perfmon.themes.choice import REMEMBERED, chosen
+    from perfmon.themes.loader import load_themes
+
+    problems: list[DataFileError] = []
+    themes = load_themes(config.theme_dirs, problems)
+    for problem in problems:
+        print(f"perfmon: {problem}", file=sys.stderr)
+    picked = recall(REMEMBERED)
+    picked = picked if isinstance(picked, str) else None
+    return themes, chosen(themes, asked=asked, picked=picked, configured=config.theme, environment=os.environ)
+
+
+def _announce(monitor: Monitor, config: Config, specs: Sequence[str]) -> list[Callable[[], None]]:
+    """Refreshes the state file, and sends alerts where the configuration says so."""
+    from perfmon.notify import Notifier
+    from perfmon.statefile import StateFile
+
+    state = StateFile(specs)
+    notifier = Notifier(config.notify, _to_terminal, monitor.notices.append)
+    monitor.listeners += [state.write, notifier.update]
+    return [state.remove, notifier.close]
+
+
+def _to_terminal(text: str) -> None:
+    """Bell and title, beside what the screen writes: whole sequences, in one go."""
+    stream = sys.__stderr__
+    if stream is not None:
+        os.write(stream.fileno(), text.encode())
+
+
+def own_keyboard(specs: Sequence[str]) -> tuple[str, ...]:
+    """Where logs come through stdin, keys come from the terminal; the SPECs with the pipe under its new name."""
+    if "-" not in specs:
+        return tuple(specs)
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR)
+    except OSError:
+        raise UsageError("-: a pipe can be watched only on a terminal (else: perfmon analyze -)") from None
+    pipe = os.dup(0)
+    os.dup2(terminal, 0)
+    os.close(terminal)
+    return tuple(f"/dev/fd/{pipe}" if spec == "-" else spec for spec in specs)
+
+
+def check_keys(config: Config) -> None:
+    """Raises UsageError for keys of actions that there are not."""
+    from perfmon.tui.actions import ACTIONS
+
+    known = {action.id for action in ACTIONS}
+    for action in config.keys:
+        if action not in known:
+            raise UsageError(f"[keys] {action}: no such action (perfmon watch, then ?, shows them all)")

@@ -1,0 +1,47 @@
+"""`perfmon watch`: the live monitor."""
+
+from __future__ import annotations
+
+import argparse
+
+from .arguments import add_data_arguments, add_formats_argument, completes_files, read_config
+from .screen import add_screen_arguments, open_screen, own_keyboard
+
+DESCRIPTION = """\
+Opens the live monitor: what the logs hold already is read first, then they are followed. It says where the time goes,
+with the lines that prove it; nothing in the run has to change, and nothing is written but what you ask for.
+
+A SPEC is a file, a folder (also of logs that appear later), a quoted glob, or - for a pipe.
+`perfmon SPEC...` does the same."""
+EXAMPLE = "perfmon watch outputs/run/logs"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    completes_files(parser.add_argument("spec", metavar="SPEC", nargs="+", help="what to watch"))
+    add_screen_arguments(parser)
+    parser.add_argument(
+        "--no-history", action="store_true", help="begin with what is written from now on, not with what is there"
+    )
+    parser.add_argument("--polling", action="store_true", help="look at the files every 0.25 s, without inotify")
+    add_formats_argument(parser)
+    add_data_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Opens the screen."""
+    from perfmon.monitor import FollowFeed
+    from perfmon.sources.spec import parse_spec
+
+    config = read_config(args)
+    for spec in args.spec:
+        parse_spec(spec)  # a wrong one is told before the screen opens
+    title = " ".join("stdin" if spec == "-" else spec for spec in args.spec)
+    specs = own_keyboard(args.spec)
+    return open_screen(
+        args,
+        config,
+        title=title,
+        specs=tuple(args.spec),
+        feed=lambda: FollowFeed(specs, history=not args.no_history, polling=args.polling or None),
+    )

@@ -1,0 +1,128 @@
+"""Where the blocks of a watched run come from: logs that are followed, a recording, the built-in run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from perfmon.sources.blocks import Block, Notice
+from perfmon.sources.files import LogFile
+from perfmon.sources.follow import Follower
+from perfmon.sources.replay import Player, Rewound
+
+_NO_LOG = LogFile("", Path())
+
+
+class Anew:
+    """What comes next is the run from its beginning again: forget what was read."""
+
+
+Item = tuple[LogFile, Block | Notice | Anew]
+
+
+class Feed(Protocol):
+    """What a monitor reads."""
+
+    def items(self) -> AsyncIterator[Item]:
+        """The blocks and notices of all logs, as they come."""
+
+    async def close(self) -> None:
+        """Lets go of everything."""
+
+    def clock(self) -> float:
+        """The clock of arrival, in seconds: of the wall, or of a replay."""
+
+    @property
+    def caught_up(self) -> bool:
+        """All that was there at the start was read."""
+
+    @property
+    def behind(self) -> int:
+        """Bytes that were there already and are not read yet."""
+
+    def changed_at(self, log: LogFile) -> float | None:
+        """When a log that was there already was written to last, by `clock`; None when nobody can say."""
+
+    @property
+    def player(self) -> Player | None:
+        """What steers a replay; None where time goes by itself."""
+
+
+class FollowFeed:
+    """Logs on this machine that are followed by name."""
+
+    def __init__(self, specs: Sequence[str], *, history: bool = True, polling: bool | None = None) -> None:
+        """Raises UsageError for a wrong SPEC."""
+        self._follower = Follower(list(specs), history, 0.25, polling, time.monotonic)
+
+    def items(self) -> AsyncIterator[Item]:
+        """Everything that is there, then what comes."""
+        return self._follower.items()
+
+    async def close(self) -> None:
+        """Stops watching."""
+        await self._follower.close()
+
+    def clock(self) -> float:
+        """Seconds since 1970."""
+        return time.time()
+
+    @property
+    def caught_up(self) -> bool:
+        """The history was read."""
+        return self._follower.caught_up
+
+    @property
+    def behind(self) -> int:
+        """Bytes of the history that are left."""
+        return self._follower.behind
+
+    def changed_at(self, log: LogFile) -> float | None:
+        """The file's time of modification."""
+        return self._follower.changed_at(log)
+
+    @property
+    def player(self) -> Player | None:
+        """Time goes by itself."""
+        return None
+
+
+class PlayerFeed:
+    """A recording, or the built-in run, that is played."""
+
+    def __init__(self, player: Player) -> None:
+        self._player = player
+
+    async def items(self) -> AsyncIterator[Item]:
+        """What is played; `Anew` where it goes back."""
+        async for item in self._player:
+            yield (_NO_LOG, Anew()) if isinstance(item, Rewound) else item
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    def clock(self) -> float:
+        """Seconds since 1970 as they were, or would have been."""
+        return self._player.timeline.start + self._player.position_s
+
+    @property
+    def caught_up(self) -> bool:
+        """A seek is over."""
+        return not self._player.seeking
+
+    @property
+    def behind(self) -> int:
+        """Nobody knows."""
+        return 0
+
+    def changed_at(self, log: LogFile) -> float | None:
+        """Nobody knows."""
+        del log
+        return None
+
+    @property
+    def player(self) -> Player | None:
+        """What steers it."""
+        return self._player

@@ -1,0 +1,244 @@
+"""Runs a session in a thread of its own and publishes pictures of it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING
+
+from perfmon.config import Config
+from perfmon.errors import PerfmonError
+from perfmon.logbook import LogBook
+from perfmon.model import TimeBase
+from perfmon.picture import (
+    AlertKey,
+    Board,
+    Picture,
+    RunState,
+    Viewport,
+)
+
+from .feeds import Anew, Feed, Item
+
+if TYPE_CHECKING:
+    from .watch import Watch
+
+Listener = Callable[[Picture], None]
+PERIOD_S = 0.5
+_SLOW_S = 2.0
+_NOTICES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What part of the axis somebody looks at."""
+
+    end: float | None = None
+    """None: the present, and it moves."""
+    span_s: float = 600.0
+    columns: int = 100
+
+
+def empty_picture(window_s: float) -> Picture:
+    """What there is to see before anything was read."""
+    return Picture(
+        number=0, state=RunState.LOADING, time_base=TimeBase.NONE, now=0.0, window_s=window_s, snapshot=None,
+        alerts=(), board=Board(Viewport(0.0, window_s, 1), (), (), ()), sources=(), lines=0, lines_per_s=0.0,
+        progress=0.0, stale_s=None,
+    )  # fmt: skip
+
+
+class Monitor:
+    """Watches a run.
+
+    All public methods may be called from any thread and return at once; what they ask for shows in a later picture.
+    `wake` and the listeners are called in the monitor's thread and must not block.
+    """
+
+    def __init__(
+        self,
+        feed: Callable[[], Feed],
+        config: Config,
+        *,
+        window_s: float = 600.0,
+        memory_mb: int | None = None,
+    ) -> None:
+        self.config, self.window_s = config, window_s
+        self.logbook = LogBook()
+        self.picture = empty_picture(window_s)
+        self.failed: PerfmonError | Exception | None = None
+        """Why the monitor ended, when it did so by itself."""
+        self.listeners: list[Listener] = []
+        """Are given every picture that comes of a judgement."""
+        self.notices: deque[str] = deque(maxlen=_NOTICES)
+        self._feed_of = feed
+        self._look = Look(span_s=window_s)
+        self._wake: Callable[[], None] = lambda: None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stirred: asyncio.Event | None = None
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._period_s = PERIOD_S
+        self._watch: Watch | None = None
+        self.feed: Feed | None = None
+        """The feed, once the thread has made it: a replay is steered through it."""
+        self._asked: deque[Callable[[Watch], object]] = deque()
+
+    # --- life -------------------------------------------------------------------------------------------------
+    def start(self, wake: Callable[[], None] | None = None) -> None:
+        """Begins to watch; `wake` is called after every new picture and whenever log lines came."""
+        if wake is not None:
+            self._wake = wake
+        self._thread = threading.Thread(target=self._run, name="perfmon-monitor", daemon=True)
+        self._thread.start()
+
+    def stop(self, patience_s: float = 2.0) -> None:
+        """Ends the watch: what was being recorded is closed. Returns when that is done, or after `patience_s`."""
+        self._stopping.set()
+        self._stir()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(patience_s)
+
+    @property
+    def running(self) -> bool:
+        """The thread is at work."""
+        return self._thread is not None and self._thread.is_alive()
+
+    # --- what somebody asks for -----------------------------------------------------------------------------------
+    def look(self, end: float | None, span_s: float, columns: int) -> None:
+        """What part of the axis the board shows: `span_s` seconds up to `end` (None follows the present)."""
+        look = Look(end, max(1.0, span_s), max(1, columns))
+        if look != self._look:
+            self._look = look
+            self._stir()
+
+    def slow(self, slow: bool) -> None:
+        """Fewer pictures while nobody looks."""
+        self._period_s = _SLOW_S if slow else PERIOD_S
+        self._stir()
+
+    def judge_window(self, seconds: float) -> None:
+        """How many seconds before the present the diagnosis is about."""
+        self.window_s = seconds
+        self.ask(lambda watch: watch.judge_window(seconds))
+
+    def ack(self, key: AlertKey) -> None:
+        """Somebody looks after the alert."""
+        self.ask(lambda watch: watch.alerts.ack(key))
+
+    def silence(self, key: AlertKey, seconds: float) -> None:
+        """Nobody wants to hear of the alert for so long."""
+        self.ask(lambda watch: watch.silence(key, seconds))
+
+    def undo(self, key: AlertKey) -> None:
+        """Takes back acknowledgement and silence."""
+        self.ask(lambda watch: watch.alerts.undo(key))
+
+    def record(self, path: str) -> None:
+        """Begins a recording; what keeps it from being made is told as a notice."""
+        self.ask(lambda watch: watch.record(path))
+
+    def stop_recording(self) -> None:
+        """Ends the recording."""
+        self.ask(lambda watch: watch.stop_recording())
+
+    def ask(self, what: Callable[[Watch], object]) -> None:
+        """Has something done in the monitor's thread, before the next picture."""
+        self._asked.append(what)
+        self._stir()
+
+    # --- the thread -------------------------------------------------------------------------------------------
+    def _stir(self) -> None:
+        loop, event = self._loop, self._stirred
+        if loop is not None and event is not None:
+            with suppress(RuntimeError):  # the loop has closed meanwhile
+                loop.call_soon_threadsafe(event.set)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except* PerfmonError as group:
+            self.failed = next(_leaves(group))
+        except* Exception as group:
+            self.failed = next(_leaves(group))
+        self._wake()
+
+    async def _main(self) -> None:
+        from .watch import Watch
+
+        self._loop, self._stirred = asyncio.get_running_loop(), asyncio.Event()
+        feed = self.feed = self._feed_of()
+        self._watch = watch = Watch(feed, self.config, self.window_s, self.logbook, self.notices)
+        async with asyncio.TaskGroup() as tasks:
+            reading = tasks.create_task(self._read(feed, watch))
+            try:
+                await self._publish(watch, reading)
+            finally:
+                reading.cancel()
+                watch.close()
+                await feed.close()
+
+    async def _read(self, feed: Feed, watch: Watch) -> None:
+        collector = gc.isenabled()
+        gc.disable()  # what is read is kept: while much comes at once, looking for garbage is in vain
+        loading = True
+        woken = 0.0
+        async for log, item in feed.items():
+            watch.take(log, item)
+            if loading and feed.caught_up:
+                loading = False
+                gc.freeze()
+                if collector:
+                    gc.enable()
+            now = time.monotonic()
+            if not isinstance(item, Anew) and now - woken > 0.01:
+                woken = now
+                self._wake()
+        watch.ended = True
+
+    async def _publish(self, watch: Watch, reading: asyncio.Task[None]) -> None:
+        """A picture at every period, and at once when somebody asks for one."""
+        assert self._stirred is not None  # noqa: S101
+        while not self._stopping.is_set():
+            while self._asked:
+                self._asked.popleft()(watch)
+            began = time.monotonic()
+            judged = watch.judge_if_due(began)
+            self.picture = watch.picture(self._look, self.picture.number + 1)
+            self._wake()
+            if judged:
+                for listener in self.listeners:
+                    listener(self.picture)
+            if reading.done():
+                reading.result()
+            self._stirred.clear()
+            if self._asked or self._stopping.is_set():
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.05, self._period_s - (time.monotonic() - began))):
+                    await self._stirred.wait()
+
+
+def viewport(look: Look, now: float) -> Viewport:
+    """The part of the axis to show: columns lie on a fixed grid, so that they stay what they are while time goes on."""
+    column_s = look.span_s / look.columns
+    end = ceil((now if look.end is None else look.end) / column_s) * column_s
+    return Viewport(end - look.columns * column_s, end, look.columns)
+
+
+def _leaves(group: BaseExceptionGroup[Exception]):  # type: ignore[no-untyped-def]
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+__all__ = ["Item", "Look", "Monitor", "empty_picture", "viewport"]

@@ -1,0 +1,70 @@
+"""The present on the run's axis: which moment of event time it is now.
+
+Lines say when they were printed by a clock that may lie in another zone, may be monotonic, or may be simulated. A line
+cannot be read before it was printed: the least time that was seen between the two is the distance of the clocks.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+_REMEMBERED_S = 120.0
+_AT_END = 0.5
+"""Share of the window by which the present may run ahead of the last line: beyond it a run is over, not silent, and
+what it ended with stays in sight."""
+
+
+class Present:
+    """Follows the distance between the clock of arrival and event time."""
+
+    def __init__(self, window_s: float) -> None:
+        self.window_s = window_s
+        self.watched = False
+        """Lines have arrived while somebody watched, or were written so lately that more is due."""
+        self._newest = float("-inf")
+        self._lags: deque[tuple[float, float]] = deque()
+
+    def written(self, newest: float, changed_at: float, arrived_at: float) -> None:
+        """The last line of a log that was there already has the time `newest`, its file was written at `changed_at`."""
+        self._newest = max(self._newest, newest)
+        if arrived_at - changed_at < self.window_s:
+            self.watched = True
+            self._lag(arrived_at, changed_at - newest)
+
+    def arrived(self, newest: float, arrived_at: float) -> None:
+        """A line printed at `newest` has just been read."""
+        self._newest = max(self._newest, newest)
+        self.watched = True
+        self._lag(arrived_at, arrived_at - newest)
+
+    def loaded(self, newest: float) -> None:
+        """A line of the past was read."""
+        self._newest = max(self._newest, newest)
+
+    @property
+    def newest(self) -> float | None:
+        """When the last line was printed."""
+        return None if self._newest == float("-inf") else self._newest
+
+    def now(self, clock: float) -> float | None:
+        """The present; the last line's time where nobody can tell how long ago that was; None before any line."""
+        if self.newest is None or not self._lags or not self.watched:
+            return self.newest
+        now = clock - min(lag for _, lag in self._lags)
+        return max(self._newest, min(now, self._newest + _AT_END * self.window_s))
+
+    def silent_s(self, clock: float) -> float | None:
+        """Seconds since the last line was printed, however long; None where nobody can tell."""
+        if self.newest is None or not self._lags:
+            return None
+        return max(0.0, clock - min(lag for _, lag in self._lags) - self._newest)
+
+    def _lag(self, at: float, lag: float) -> None:
+        while self._lags and (at - self._lags[0][0] > _REMEMBERED_S or self._lags[-1][1] >= lag):
+            if self._lags[-1][1] >= lag:
+                self._lags.pop()
+            elif len(self._lags) > 1:
+                self._lags.popleft()
+            else:
+                break
+        self._lags.append((at, lag))

@@ -1,0 +1,287 @@
+"""What a monitor's thread knows of the run: the session, its alerts, the state of its logs."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfmon.alerts import AlertBook
+from perfmon.alignment import Alignment, align
+from perfmon.board.builder import BoardBuilder, Now
+from perfmon.config import Config
+from perfmon.errors import PerfmonError
+from perfmon.logbook import LogBook
+from perfmon.model import TimeBase
+from perfmon.picture import Alert, AlertKey, Freshness, Picture, Recording, RunState, SourceNow
+from perfmon.session import Session
+from perfmon.snapshot import Snapshot
+from perfmon.sources.blocks import Block, Notice
+from perfmon.sources.files import LogFile
+from perfmon.store import SourceState
+
+from .feeds import Anew, Feed
+from .freshness import Liveliness
+from .pace import Pace
+from .present import Present
+
+if TYPE_CHECKING:
+    from perfmon.recording import RecordingWriter
+
+    from .monitor import Look
+
+
+@dataclass(slots=True)
+class _Log:
+    state: SourceState
+    lively: Liveliness
+    shown: str
+
+
+class Watch:
+    """The run as it is being watched; used by the monitor's thread alone."""
+
+    def __init__(self, feed: Feed, config: Config, window_s: float, logbook: LogBook, notices: deque[str]) -> None:
+        self.ended = False
+        """Nothing more will come."""
+        self._feed, self._config, self._window_s = feed, config, window_s
+        self._logbook, self._notices = logbook, notices
+        self._recorder: RecordingWriter | None = None
+        self._recording_since = 0.0
+        self._most_behind = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self.session = Session(self._config)
+        self.alerts = AlertBook(self._window_s)
+        self._board = BoardBuilder(self.session.store, self.session.recent, self.session.knowledge.bands)
+        self._logbook.packs = self.session.scanner.packs
+        self._logs: dict[tuple[Path, str | None], _Log] = {}
+        self._present = Present(self._window_s)
+        self._pace = Pace()
+        self._snapshot: Snapshot | None = None
+        self._alerts: tuple[Alert, ...] = ()
+        self._alignment = align(self.session.store)
+        self._aligned = -1
+        self._looked_back = False
+        self._fresh_lines = False
+
+    def close(self) -> None:
+        """Closes what is being recorded."""
+        self.stop_recording()
+
+    # --- what comes in ------------------------------------------------------------------------------------------
+    def take(self, log: LogFile, item: Block | Notice | Anew) -> None:
+        """The next of what a feed gives."""
+        if isinstance(item, Anew):
+            self._logbook.clear()
+            self._begin()
+            return
+        if self._recorder is not None:
+            self._recorder.write(self._feed.clock() - self._recording_since, log.name, item)
+        held = self._log(log)
+        if isinstance(item, Notice):
+            self.session.notice(held.state, item)
+            if item.kind in ("lost", "capped", "rotated", "truncated", "gone"):
+                self._notices.append(item.text)
+            return
+        self.session.feed(held.state, item)
+        path = log.path if log.member is None and log.compression is None else None
+        clock, live = self.session.clock(held.state), self._feed.caught_up
+        self._logbook.append(held.state.index, held.shown, item, clock, path, live=live)
+        held.lively.arrived(self._feed.clock(), self._feed.caught_up)
+        self._fresh_lines = True
+
+    def _log(self, log: LogFile) -> _Log:
+        key = (log.path, log.member)
+        held = self._logs.get(key)
+        if held is None:
+            held = self._logs[key] = _Log(self.session.add_source(log.name), Liveliness(), log.name)
+        return held
+
+    def _now(self) -> float | None:
+        """The present on the axis, after a look at what arrived since the last one."""
+        clock, present = self._feed.clock(), self._present
+        if self._fresh_lines:
+            self._fresh_lines = False
+            newest = max((t for t in map(self._last, self._logs.values()) if t is not None), default=None)
+            if newest is not None and (present.newest is None or newest > present.newest):
+                if self._looked_back:
+                    present.arrived(newest, clock)
+                else:
+                    present.loaded(newest)
+        if self._feed.caught_up and not self._looked_back:
+            self._looked_back = True
+            self._look_back(clock)
+        return present.now(clock)
+
+    def _look_back(self, clock: float) -> None:
+        """The files' own times tell how long ago the last lines of the history were written."""
+        for (path, member), held in self._logs.items():
+            changed, last = self._feed.changed_at(LogFile(held.shown, path, member)), self._last(held)
+            if changed is not None and last is not None:
+                self._present.written(last, changed, clock)
+
+    def _last(self, held: _Log) -> float | None:
+        last = held.state.last
+        return None if last is None else last + self._alignment.shifts.get(held.state.index, 0.0)
+
+    def _align(self) -> Alignment:
+        version = self.session.store.version
+        if version != self._aligned:
+            self._alignment, self._aligned = align(self.session.store), version
+            self._logbook.align(self._alignment.shifts)
+        return self._alignment
+
+    # --- what somebody asks for -----------------------------------------------------------------------------------
+    def judge_window(self, seconds: float) -> None:
+        """How many seconds before the present are judged from now on."""
+        self._window_s = self._present.window_s = seconds
+        self._pace = Pace()
+
+    def silence(self, key: AlertKey, seconds: float) -> None:
+        """Silences an alert from the present on."""
+        now = self._present.now(self._feed.clock())
+        if now is not None:
+            self.alerts.silence(key, now + seconds)
+
+    def record(self, path: str) -> None:
+        """Begins a recording."""
+        from perfmon.recording import RecordingWriter
+
+        self.stop_recording()
+        try:
+            self._recorder = RecordingWriter(Path(path), [held.shown for held in self._logs.values()])
+        except PerfmonError as error:
+            self._notices.append(str(error))
+            return
+        self._recording_since = self._feed.clock()
+        self._notices.append(f"recording to {path}")
+
+    def stop_recording(self) -> None:
+        """Ends a recording."""
+        if self._recorder is not None:
+            self._recorder.close()
+            self._notices.append(f"recorded {self._recorder.bytes_written} bytes to {self._recorder.path}")
+            self._recorder = None
+
+    # --- what goes out --------------------------------------------------------------------------------------------
+    def judge_if_due(self, clock: float) -> bool:
+        """Judges the window, when there is something new and time for it; whether it did."""
+        version = self.session.store.version
+        if not version or not self._pace.due(clock, version):
+            return False
+        began = time.perf_counter()
+        alignment = self._align()
+        now = self._now()
+        if now is None:  # no line has a clock: all that was said is in order, and all of it is looked at
+            self._snapshot = self.session.snapshot(rows=0)
+            now = self._snapshot.run.end
+        else:
+            watched = now if self._looked_back and self._present.watched else None
+            self._snapshot = self.session.present((now - self._window_s, now), alignment, watched)
+        self._alerts = self.alerts.update(self._snapshot, now, self._stale_s())
+        self._pace.judged(clock, time.perf_counter() - began, version)
+        return True
+
+    def _stale_s(self) -> float | None:
+        """Age of the newest line, where every log is silent for longer than is usual for it."""
+        if not self._looked_back or self.ended:
+            return None
+        clock = self._feed.clock()
+        states = [held.lively.freshness(clock, held.state) for held in self._logs.values()]
+        if not states or any(state not in (Freshness.STALE, Freshness.ENDED) for state in states):
+            return None
+        if Freshness.STALE not in states:
+            return None
+        return self._present.silent_s(clock)
+
+    def picture(self, look: Look, number: int) -> Picture:
+        """The picture of this moment."""
+        from .monitor import viewport
+
+        store, clock, player = self.session.store, self._feed.clock(), self._feed.player
+        if self._recorder is not None:
+            self._recorder.flush_due()
+        alignment, now = self._align(), self._now()
+        known = 0.0 if now is None else now
+        if now is None and self._snapshot is not None:
+            known = self._snapshot.run.end
+        ticks = self.alerts.transitions()
+        opened = tuple(self.session.open_spans)
+        board = self._board.build(Now(viewport(look, known), known, alignment, self._snapshot, ticks, opened))
+        sources = tuple(self._source(held, clock) for held in self._logs.values())
+        return Picture(
+            number=number,
+            state=self._state(),
+            time_base=alignment.base if store.sources else TimeBase.NONE,
+            now=known,
+            window_s=self._window_s,
+            snapshot=self._snapshot,
+            alerts=self._alerts if self._snapshot is None else self.alerts.alerts(known),
+            board=board,
+            sources=sources,
+            lines=sum(source.lines for source in sources),
+            lines_per_s=sum(source.lines_per_s for source in sources),
+            progress=self._progress(),
+            stale_s=self._stale_s(),
+            recording=self._recording(clock),
+            position_s=None if player is None else player.position_s,
+            duration_s=None if player is None else player.duration_s,
+            speed=None if player is None else player.speed,
+            notices=tuple(self._notices),
+        )
+
+    def _state(self) -> RunState:
+        player = self._feed.player
+        if self.ended or (player is not None and player.ended):
+            return RunState.ENDED
+        if player is not None:
+            return RunState.PAUSED if player.paused else RunState.REPLAY
+        return RunState.LIVE if self._feed.caught_up else RunState.LOADING
+
+    def _progress(self) -> float | None:
+        """Share of the history that was read."""
+        if self._feed.caught_up:
+            return None
+        behind = self._feed.behind
+        read = sum(held.state.bytes for held in self._logs.values())
+        self._most_behind = max(self._most_behind, behind + read)
+        return 0.0 if not self._most_behind else 1.0 - behind / self._most_behind
+
+    def _recording(self, clock: float) -> Recording | None:
+        if self._recorder is None:
+            return None
+        return Recording(
+            str(self._recorder.path), self._recorder.bytes_written, clock - self._recording_since, self._recorder.failed
+        )
+
+    def _source(self, held: _Log, clock: float) -> SourceNow:
+        state, lively = held.state, held.lively
+        lively.count(clock, state.lines, state.bytes)
+        lines_per_s, bytes_per_s = lively.rates()
+        patterns = {
+            self.session.scanner.patterns[at].pattern.name: count for at, count in sorted(state.patterns.items())
+        }
+        packs = sorted({name.partition("/")[0] for name in patterns})
+        offsets = {offset.source: offset.seconds for offset in self._alignment.offsets}
+        return SourceNow(
+            index=state.index,
+            name=held.shown,
+            freshness=Freshness.ENDED if self.ended else lively.freshness(clock, state),
+            format="+".join(packs) or "unknown",
+            bytes=state.bytes,
+            lines=state.lines,
+            events=sum(state.patterns.values()),
+            bytes_per_s=bytes_per_s,
+            lines_per_s=lines_per_s,
+            age_s=None if lively.read_at is None else max(0.0, clock - lively.read_at),
+            last=self._last(held),
+            errors=state.errors,
+            skipped=state.skipped,
+            notes=tuple(state.notes),
+            patterns=patterns,
+            offset_s=offsets.get(state.index),
+        )

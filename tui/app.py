@@ -1,0 +1,344 @@
+"""The live monitor: panes, keys, and what happens between them and the monitor's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal
+from textual.filter import LineFilter
+from textual.message import Message
+
+from perfmon.glyphs import UNICODE, Glyphs
+from perfmon.monitor import Monitor
+from perfmon.picture import Picture
+from perfmon.themes.schema import ThemeData
+
+from .actions import Action, by_key, chosen
+from .colourless import line_filters
+from .cost import OwnCost
+from .doings import Doings
+from .journey import Journey
+from .layout import Layout, layout_for
+from .messages import (
+    AlertAcked,
+    AlertOpened,
+    AlertSilenceAsked,
+    AlertUndone,
+    JumpToLine,
+    LineYanked,
+    PagerAsked,
+)
+from .pane import Asked, Pane
+from .panes.alerts import AlertPane
+from .panes.answer import AnswerPane, FooterPane, HeaderPane
+from .panes.board import BoardPane
+from .panes.logs import LogPane
+from .panes.sources import SourcesPane
+from .render.bars import Place
+from .skin import Skin, depth_of
+
+_SAID_S = 6.0
+_PANES = ("board", "alerts", "sources", "log")
+
+
+class Woken(Message):
+    """The monitor has something new."""
+
+
+@dataclass(slots=True)
+class Opening:
+    """How the monitor is opened."""
+
+    title: str
+    themes: Mapping[str, ThemeData]
+    theme: str
+    layout: str = "auto"
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Keys that the user chose, by action."""
+    glyphs: Glyphs = UNICODE
+
+
+class PerfmonApp(Doings, App[int]):
+    """The screen of a monitor, which it starts and stops."""
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    Screen { layout: vertical; overflow: hidden; background: $background; }
+    #lower { width: 1fr; }
+    """
+
+    def __init__(self, monitor: Monitor, opening: Opening) -> None:
+        super().__init__()
+        self.monitor, self.opening = monitor, opening
+        self.picture: Picture = monitor.picture
+        """What is shown; the newest one unless the view is frozen."""
+        self.journey = Journey(monitor.window_s, monitor.window_s)
+        self.preset = opening.layout
+        self.hidden: set[str] = set()
+        self.zoomed: str | None = None
+        self.theme_name = opening.theme
+        self._layout: Layout | None = None
+        self._keys = by_key(opening.keys)
+        self._cost = OwnCost()
+        self._woken = False
+        self._said, self._said_at = "", 0.0
+        self._told = 0
+        depth = depth_of(self.console.color_system, self.no_color)
+        self.skin = Skin(opening.themes[opening.theme], depth, opening.glyphs)
+        for theme in opening.themes.values():
+            self.register_theme(Skin(theme, depth, opening.glyphs).textual_theme())
+        self.theme = opening.theme
+        for key in self._keys:
+            self._bindings.bind(key, f"key({key!r})", show=False)
+        self._bindings.bind("ctrl+c", "do('quit')", show=False, priority=True)
+
+    # --- life -------------------------------------------------------------------------------------------------
+    def compose(self) -> ComposeResult:
+        """Header, answers, board, alerts and sources, log, footer."""
+        place = self._place()
+        self.header = HeaderPane(self.skin, self.picture, place)
+        self.answer = AnswerPane(self.skin, self.picture)
+        self.board = BoardPane(self.skin, self.picture)
+        self.alerts = AlertPane(self.skin)
+        self.sources = SourcesPane(self.skin)
+        self.log_pane = LogPane(self.skin, self.monitor.logbook, id="log")
+        self.footer = FooterPane(self.skin, place, self.opening.keys)
+        yield self.header
+        yield self.answer
+        yield self.board
+        with Horizontal(id="lower"):
+            yield self.alerts
+            yield self.sources
+        yield self.log_pane
+        yield self.footer
+
+    def on_mount(self) -> None:
+        """Nothing is read before the first frame is on the screen."""
+        self.arrange()
+        self.board.focus()
+        self.call_after_refresh(self._begin)
+        self.set_interval(1.0, self._tick)
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGTERM, signal.SIGHUP):
+            with suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread: tests
+                loop.add_signal_handler(name, self.exit, 128 + name)
+
+    def _begin(self) -> None:
+        self._ask_for_view()
+        self.monitor.start(self._wake)
+
+    def on_unmount(self) -> None:
+        """The recording is closed before the screen is gone."""
+        self.monitor.stop()
+
+    def on_resize(self) -> None:
+        """Another size, perhaps another layout."""
+        self.arrange()
+
+    # --- what comes from the monitor ------------------------------------------------------------------------------
+    def _wake(self) -> None:
+        """Called in the monitor's thread: one message is on its way at most."""
+        if not self._woken:
+            self._woken = True
+            with suppress(Exception):  # the screen has just been closed
+                self.post_message(Woken())
+
+    def on_woken(self, message: Woken) -> None:
+        """Shows what is new."""
+        message.stop()
+        self._woken = False
+        if self.monitor.failed is not None:
+            self.exit(1)
+            return
+        newest = self.monitor.picture
+        if newest.number != self.picture.number:
+            self.show(newest)
+        self.log_pane.stir()
+
+    def show(self, newest: Picture) -> None:
+        """Shows a picture; of a frozen view only the board follows, for it was asked for."""
+        self.picture = replace(self.picture, board=newest.board) if self.journey.paused else newest
+        self._hear(newest)
+        self.answer.show(self.picture)
+        self.board.span_s = self.journey.span_s
+        self.board.show(self.picture)
+        if self.alerts.display:
+            self.alerts.show(self.picture)
+        if self.sources.display:
+            self.sources.show(newest)
+        show = getattr(self.screen, "show", None)
+        if show is not None:  # what is open is given pictures, too
+            show(newest)
+        self._show_place()
+
+    def _hear(self, newest: Picture) -> None:
+        """Notices are said once, for a while."""
+        if newest.notices and len(newest.notices) != self._told:
+            self._told = len(newest.notices)
+            self.say(newest.notices[-1])
+
+    def say(self, text: str) -> None:
+        """Says something in the header for a few seconds."""
+        self._said, self._said_at = text, time.monotonic()
+        self._show_place()
+
+    def _tick(self) -> None:
+        """Once a second: the clock, the cost."""
+        self._cost.look()
+        self._show_place()
+
+    def _show_place(self) -> None:
+        if self.is_running and self._layout is not None:
+            place = self._place()
+            self.header.show(self.monitor.picture, place)
+            self.footer.show(place, self.pane_name)
+
+    def _place(self) -> Place:
+        journey = self.journey
+        said = self._said if time.monotonic() - self._said_at < _SAID_S else ""
+        unseen = self.monitor.picture.lines - journey.lines_then if journey.paused else 0
+        layout = "strip" if self._layout is not None and self._layout.bare else self.preset
+        return Place(
+            self.opening.title,
+            journey.span_s,
+            journey.cursor if journey.cursor is not None else journey.end,
+            unseen,
+            self._cost.cpu_percent,
+            self._cost.rss_bytes,
+            said,
+            "overview" if layout == "auto" else layout,
+        )
+
+    # --- layout -----------------------------------------------------------------------------------------------
+    def arrange(self) -> None:
+        """Gives every pane its rows."""
+        if not self.is_running:
+            return
+        width, height = self.size
+        layout = layout_for(width, height, self.preset, self.hidden, self.zoomed)
+        if layout == self._layout:
+            self._ask_for_view()
+            return
+        before, self._layout = self._layout, layout
+        rows: dict[Pane | LogPane, int] = {
+            self.header: layout.header, self.answer: layout.answer, self.board: layout.board,
+            self.log_pane: layout.log, self.footer: layout.footer, self.alerts: layout.alerts,
+            self.sources: layout.sources,
+        }  # fmt: skip
+        for pane, count in rows.items():
+            pane.display = count > 0
+            pane.styles.height = max(1, count)
+        lower = self.query_one("#lower")
+        both = (layout.alerts, layout.sources)
+        lower.display = any(both)
+        lower.styles.height = max(both) if layout.side_by_side else sum(both)
+        lower.styles.layout = "horizontal" if layout.side_by_side else "vertical"
+        self.board.bare = layout.bare
+        if before is None or before.bare != layout.bare:
+            # In a strip the answers come first: there the header only says how the run goes.
+            self.screen.move_child(
+                self.header, after=self.board if layout.bare else None, before=None if layout.bare else 0
+            )
+        if self.focused is None or not self.focused.display:
+            self.focus_first()
+        self.call_after_refresh(self._ask_for_view)
+
+    def focus_first(self) -> None:
+        """Gives the keys to the first pane that is shown."""
+        for pane in (self.board, self.log_pane, self.alerts, self.sources):
+            if pane.display:
+                pane.focus()
+                return
+
+    def _ask_for_view(self) -> None:
+        """What the board needs for its size."""
+        journey = self.journey
+        if self.board.size.width:
+            self.monitor.look(journey.end, journey.span_s, self.board.columns)
+
+    @property
+    def pane_name(self) -> str:
+        """The pane that has the keys."""
+        focused = self.focused
+        name = focused.id if focused is not None else None
+        return name if name in _PANES else "board"
+
+    # --- keys -------------------------------------------------------------------------------------------------
+    def action_key(self, key: str) -> None:
+        """Does what a key means where the keys are."""
+        action = chosen(self._keys.get(key, ()), self.pane_name)
+        if action is not None:
+            self.do(action)
+
+    def action_do(self, name: str) -> None:
+        """Does an action by its id."""
+        from .actions import ACTIONS
+
+        self.do(next(action for action in ACTIONS if action.id == name))
+
+    def do(self, action: Action) -> None:
+        """The pane that has the keys goes first."""
+        for where in (self.focused, self):
+            method = getattr(where, f"do_{action.id}", None)
+            if method is not None:
+                method()
+                return
+
+    def on_asked(self, message: Asked) -> None:
+        """A pane wants something done."""
+        message.stop()
+        getattr(self, f"asked_{message.action}")(message.about)
+
+    # --- what panes and screens of alerts ask -------------------------------------------------------------------
+    def on_alert_opened(self, message: AlertOpened) -> None:
+        """Shows all of an alert."""
+        self.open_alert(message.alert)
+
+    def on_alert_acked(self, message: AlertAcked) -> None:
+        """Somebody looks after it."""
+        self.monitor.ack(message.alert.key)
+
+    def on_alert_silence_asked(self, message: AlertSilenceAsked) -> None:
+        """For how long?"""
+        self.ask_silence(message.alert)
+
+    def on_alert_undone(self, message: AlertUndone) -> None:
+        """Neither acknowledged nor silenced any more."""
+        self.monitor.undo(message.alert.key)
+
+    def on_jump_to_line(self, message: JumpToLine) -> None:
+        """Leaves what is open and shows the line."""
+        while len(self.screen_stack) > 1:
+            self.pop_screen()
+        self.jump_to_line(message.source, message.line)
+
+    def on_line_yanked(self, message: LineYanked) -> None:
+        """Copies it."""
+        self.copy_to_clipboard(message.copied)
+        self.say("copied")
+
+    def on_pager_asked(self, message: PagerAsked) -> None:
+        """Opens its log."""
+        self.page(message.source, message.line)
+
+    def dress(self, name: str) -> None:
+        """Puts on another theme."""
+        self.theme_name = name
+        self.skin = Skin(self.opening.themes[name], self.skin.depth, self.opening.glyphs)
+        self.theme = name
+        for pane in (self.header, self.answer, self.board, self.alerts, self.sources, self.log_pane, self.footer):
+            pane.dress(self.skin)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Colours that a terminal does not have are left out everywhere."""
+        return line_filters(self.skin.depth, super().get_line_filters())
+
+
+__all__ = ["Binding", "Opening", "PerfmonApp"]

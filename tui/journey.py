@@ -1,0 +1,79 @@
+"""Where somebody looks: live or at a fixed moment, how wide, and where the time cursor stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from perfmon.picture import Picture
+
+_LEAST_S, _MOST_S = 30.0, 7 * 86400.0
+
+
+@dataclass(slots=True)
+class Journey:
+    """Changes with every key that moves in time; the app asks for the view that follows from it."""
+
+    span_s: float
+    usual_s: float
+    end: float | None = None
+    """The moment at which the view stands still; None follows the present."""
+    cursor: float | None = None
+    lines_then: int = 0
+    """Lines that had been read when the view was frozen."""
+
+    @property
+    def paused(self) -> bool:
+        """The view stands still."""
+        return self.end is not None
+
+    def pause(self, picture: Picture) -> None:
+        """Stands still where it is."""
+        if self.end is None:
+            self.end, self.lines_then = picture.board.viewport.end, picture.lines
+
+    def live(self) -> None:
+        """Follows the present again."""
+        self.end = self.cursor = None
+
+    def zoom(self, factor: float) -> None:
+        """More (`factor` > 1) or less time."""
+        old = self.span_s
+        self.span_s = min(_MOST_S, max(_LEAST_S, old * factor))
+        if self.end is not None and self.cursor is not None:
+            # What is under the cursor stays where it is.
+            share = (self.end - self.cursor) / old
+            self.end = self.cursor + share * self.span_s
+
+    def usual(self) -> None:
+        """As much time as is judged."""
+        self.zoom(self.usual_s / self.span_s)
+
+    def move(self, columns: int, picture: Picture) -> None:
+        """Moves the cursor by columns; the view goes along at its edges."""
+        self.pause(picture)
+        port = picture.board.viewport
+        at = self.cursor if self.cursor is not None else min(picture.now, port.end) + port.column_s * (columns < 0)
+        self.put(at + columns * port.column_s)
+
+    def put(self, moment: float) -> None:
+        """Puts the cursor on a moment."""
+        self.cursor = moment
+        if self.end is None:
+            return
+        if moment < self.end - self.span_s:
+            self.end = moment + 0.9 * self.span_s
+        elif moment > self.end:
+            self.end = moment + 0.1 * self.span_s
+
+    def jump(self, moments: Iterable[float], onward: bool, picture: Picture) -> bool:
+        """To the next of some moments, or the one before; False when there is none."""
+        port = picture.board.viewport
+        at = self.cursor if self.cursor is not None else picture.now
+        slack = 0.51 * port.column_s
+        fitting = [time for time in moments if (time > at + slack if onward else time < at - slack)]
+        if not fitting:
+            return False
+        self.pause(picture)
+        self.put(min(fitting) if onward else max(fitting))
+        return True

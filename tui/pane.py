@@ -1,0 +1,109 @@
+"""What all panes are: one widget drawn row by row, which repaints only what has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.geometry import Region
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from .render.rows import Row, between, changed, cropped, merged, strip_of
+from .skin import Skin
+
+
+class Pane(Widget):
+    """Rows of text.
+
+    A pane says in `rows` what it shows; `redraw` compares that with what is on the screen and repaints the cells that
+    differ. Nothing in a row is markup.
+    """
+
+    DEFAULT_CSS = "Pane { width: 1fr; }"
+
+    def __init__(self, skin: Skin, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.skin = skin
+        self._drawn: list[Row] = []
+        self._strips: dict[int, Strip] = {}
+
+    def rows(self, width: int, height: int) -> Sequence[Row]:
+        """What to show, a row a line; what is missing stays blank."""
+        raise NotImplementedError
+
+    def dress(self, skin: Skin) -> None:
+        """Puts on another skin."""
+        self.skin = skin
+        self._drawn = []
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Repaints what has changed."""
+        width, height = self.size
+        if not width or not height or not self.display:
+            return
+        blank: Row = ((" " * width, self.skin.style("text")),)
+        made = list(self.rows(width, height))[:height]
+        fill = self.skin.style("text")
+        fresh = [merged(cropped(row, width, fill)) for row in made] + [blank] * (height - len(made))
+        old, self._drawn = self._drawn, fresh
+        if len(old) != height:
+            self._strips.clear()
+            self.refresh()
+            return
+        regions = []
+        for y, (before, after) in enumerate(zip(old, fresh, strict=True)):
+            span = changed(before, after, width)
+            if span is not None:
+                self._strips.pop(y, None)
+                regions.append(Region(span[0], y, span[1] - span[0], 1))
+        if regions:
+            self.refresh(*regions)
+
+    def render_line(self, y: int) -> Strip:
+        """A line of what was drawn last."""
+        strip = self._strips.get(y)
+        if strip is not None:
+            return strip
+        width = self.size.width
+        if y >= len(self._drawn):
+            return Strip.blank(width, self.skin.style("text"))
+        strip = self._strips[y] = strip_of(self._drawn[y], width)
+        return strip
+
+    def on_resize(self) -> None:
+        """Another size, another picture."""
+        self._drawn = []
+        self._strips.clear()
+        self.redraw()
+
+    def on_focus(self) -> None:
+        """The title says who has the keys."""
+        self.redraw()
+
+    def on_blur(self) -> None:
+        """Likewise."""
+        self.redraw()
+
+    def title_row(self, number: int, title: str, left: str, right: str, width: int) -> Row:
+        """The rule above a pane: its number, its name, what it says of itself, and its keys."""
+        skin = self.skin
+        frame = skin.style("frame-focus" if self.has_focus else "frame")
+        line = skin.glyph("horizontal")
+        head = [
+            (f"{line}{line} ", frame),
+            (f"{number} ", skin.style("footer-key")),
+            (f"{title} ", skin.style("title" if self.has_focus else "muted")),
+            (f" {left} " if left else "", skin.style("muted")),
+        ]
+        tail = [(f" {right} ", skin.style("faint")), (line * 2, frame)] if right else [(line * 2, frame)]
+        return between(head, tail, width, (line, frame))
+
+
+class Asked(Message):
+    """A pane wants something done that is the app's to do."""
+
+    def __init__(self, action: str, about: object = None) -> None:
+        super().__init__()
+        self.action, self.about = action, about

@@ -1,0 +1,1 @@
+"""The panes of the screen: one widget each, and none knows another."""

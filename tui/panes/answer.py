@@ -1,0 +1,70 @@
+"""The three answer rows; the first and the last row of the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from perfmon.picture import Picture
+
+from ..pane import Pane
+from ..render.answer import answer_rows
+from ..render.bars import Place, footer_row, header_row
+from ..render.rows import Row
+from ..skin import Skin
+
+
+class AnswerPane(Pane):
+    """Verdict, why and next, where the window went."""
+
+    can_focus = False
+
+    def __init__(self, skin: Skin, picture: Picture) -> None:
+        super().__init__(skin, id="answer")
+        self._picture = picture
+
+    def show(self, picture: Picture) -> None:
+        """Shows another picture."""
+        self._picture = picture
+        self.redraw()
+
+    def rows(self, width: int, height: int) -> Sequence[Row]:
+        """As many of the three as fit."""
+        return answer_rows(self._picture, width, height, self.skin)
+
+
+class HeaderPane(Pane):
+    """What is watched, and how it goes."""
+
+    can_focus = False
+
+    def __init__(self, skin: Skin, picture: Picture, place: Place) -> None:
+        super().__init__(skin, id="header")
+        self._picture, self._place = picture, place
+
+    def show(self, picture: Picture, place: Place) -> None:
+        """Shows another picture, seen from another place."""
+        self._picture, self._place = picture, place
+        self.redraw()
+
+    def rows(self, width: int, height: int) -> Sequence[Row]:
+        """One."""
+        return [header_row(self._picture, self._place, width, self.skin)]
+
+
+class FooterPane(Pane):
+    """The keys that matter now."""
+
+    can_focus = False
+
+    def __init__(self, skin: Skin, place: Place, remapped: Mapping[str, str]) -> None:
+        super().__init__(skin, id="footer")
+        self._place, self._pane, self._remapped = place, "board", remapped
+
+    def show(self, place: Place, pane: str) -> None:
+        """Another pane has the keys."""
+        self._place, self._pane = place, pane
+        self.redraw()
+
+    def rows(self, width: int, height: int) -> Sequence[Row]:
+        """One."""
+        return [footer_row(self._pane, self._place, width, self.skin, self._remapped)]

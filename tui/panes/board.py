@@ -1,0 +1,144 @@
+"""The board: lanes over one time axis, a selection, and the time cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from textual import events
+
+from perfmon.picture import Picture
+
+from ..pane import Asked, Pane
+from ..render.board import Drawn, Sight, board_title, draw_board
+from ..render.lanes import Geometry, Lane
+from ..render.rows import Row
+from ..skin import Skin
+
+_ORDERS = ("usual", "worst", "name")
+
+
+class BoardPane(Pane, can_focus=True):
+    """Weight updates, checkpoints, generation, metrics and alerts.
+
+    Posts `Asked("cursor", moment)` when a column is clicked, `Asked("open_lane", lane)` for the lane that is to be
+    opened.
+    """
+
+    def __init__(self, skin: Skin, picture: Picture) -> None:
+        super().__init__(skin, id="board")
+        self._picture = picture
+        self.sight = Sight()
+        self.span_s = picture.window_s
+        self.bare = False
+        """Without title and axis: the strip has no room for them."""
+        self._drawn_board = Drawn([], [], 0, 0, 0)
+
+    @property
+    def columns(self) -> int:
+        """Columns of the chart at this size."""
+        return Geometry.of(max(1, self.size.width)).chart
+
+    @property
+    def lane(self) -> Lane | None:
+        """The lane that the selection is on."""
+        drawn = self._drawn_board
+        shown = [lane for lane in drawn.lanes if lane is not None]
+        at = drawn.selected - drawn.top
+        return shown[at] if 0 <= at < len(shown) else None
+
+    def show(self, picture: Picture) -> None:
+        """Shows another picture."""
+        self._picture = picture
+        self.redraw()
+
+    def point(self, cursor: float | None) -> None:
+        """Puts the time cursor somewhere, or takes it away."""
+        self.sight = replace(self.sight, cursor=cursor)
+        self.redraw()
+
+    def want(self, text: str) -> None:
+        """Shows only lanes with a text in their names."""
+        self.sight = replace(self.sight, wanted=text, selected=0, top=0)
+        self.redraw()
+
+    def rows(self, width: int, height: int) -> Sequence[Row]:
+        """Title, axis, lanes."""
+        titles = not self.bare and height > 3
+        if self._picture.board.viewport.columns != Geometry.of(width).chart:
+            return []  # made for another width: the next picture is on its way
+        sight = replace(self.sight, focused=self.has_focus)
+        drawn = draw_board(self._picture, width, height - titles, sight, self.skin, header=titles)
+        self._drawn_board = drawn
+        self.sight = replace(self.sight, top=drawn.top, selected=drawn.selected)
+        if not titles:
+            return drawn.rows
+        left, right = board_title(self._picture.board, self.span_s, self.sight, drawn)
+        return [self.title_row(1, "TIMELINE", left, right, width), *drawn.rows]
+
+    # --- keys -------------------------------------------------------------------------------------------------
+    def _select(self, at: int) -> None:
+        last = max(0, self._drawn_board.count - 1)
+        self.sight = replace(self.sight, selected=min(max(0, at), last))
+        self.redraw()
+
+    def do_up(self) -> None:
+        """The lane above."""
+        self._select(self.sight.selected - 1)
+
+    def do_down(self) -> None:
+        """The lane below."""
+        self._select(self.sight.selected + 1)
+
+    def do_page_up(self) -> None:
+        """A page of lanes up."""
+        self._select(self.sight.selected - max(1, self.size.height - 3))
+
+    def do_page_down(self) -> None:
+        """A page of lanes down."""
+        self._select(self.sight.selected + max(1, self.size.height - 3))
+
+    def do_top(self) -> None:
+        """The first lane."""
+        self._select(0)
+
+    def do_bottom(self) -> None:
+        """The last lane."""
+        self._select(self._drawn_board.count)
+
+    def do_sort(self) -> None:
+        """The next order of the metrics."""
+        order = _ORDERS[(_ORDERS.index(self.sight.order) + 1) % len(_ORDERS)]
+        self.sight = replace(self.sight, order=order)
+        self.redraw()
+
+    def do_open(self) -> None:
+        """Opens the selected lane."""
+        if self.lane is not None:
+            self.post_message(Asked("open_lane", self.lane))
+
+    # --- mouse ------------------------------------------------------------------------------------------------
+    def on_click(self, event: events.Click) -> None:
+        """A click selects the lane and puts the cursor on the column; a second one opens."""
+        titles = 0 if self.bare or self.size.height <= 3 else 1
+        row = event.y - titles
+        lanes = self._drawn_board.lanes
+        if 0 <= row < len(lanes) and lanes[row] is not None:
+            shown = sum(lane is not None for lane in lanes[:row])
+            self._select(self._drawn_board.top + shown)
+        geometry, port = Geometry.of(self.size.width), self._picture.board.viewport
+        column = event.x - geometry.begin - 1
+        if 0 <= column < geometry.chart:
+            self.post_message(Asked("cursor", port.start + (column + 0.5) * port.column_s))
+        if event.chain >= 2:
+            self.do_open()
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """The wheel goes through the lanes."""
+        event.stop()
+        self._select(self.sight.selected - 1)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Likewise."""
+        event.stop()
+        self._select(self.sight.selected + 1)

@@ -1,0 +1,1 @@
+"""Pure drawing: pictures and numbers in, rows of styled text out."""

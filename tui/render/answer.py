@@ -1,0 +1,235 @@
+"""The three rows that answer the question at every size: what is wrong, why and what next, where time went."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.style import Style
+
+from perfmon.picture import Alert, AlertState, Level, Picture, RunState
+from perfmon.rules.wording import format_share
+from perfmon.snapshot import Finding, LedgerEntry, Snapshot, Verdict
+from perfmon.text import plain
+from perfmon.units import format_seconds
+
+from ..skin import LEVEL_WORDS, Skin
+from .rows import Row, Run, cells, cropped
+
+_LEVELS = {"info": Level.NONE, "warning": Level.WARNING, "critical": Level.CRITICAL}
+_FILLS = ("full", "medium", "dark", "hatch", "light")
+_NARROW, _WIDE = 72, 150
+_LEAST_EVENTS = 3
+
+
+def answer_rows(picture: Picture, width: int, height: int, skin: Skin) -> list[Row]:
+    """The first `height` of the three rows, `width` cells each."""
+    fill = skin.style("text")
+    rows = [verdict_row(picture, width, skin), why_row(picture, width, skin), ledger_row(picture, width, skin)]
+    return [cropped(row, width, fill) for row in rows[:height]]
+
+
+# --- the verdict --------------------------------------------------------------------------------------------------
+def verdict_row(picture: Picture, width: int, skin: Skin) -> Row:
+    """What is wrong, how bad, what it costs, since when, how often."""
+    snapshot = picture.snapshot
+    if snapshot is None:
+        return _waiting(picture, skin)
+    if snapshot.verdict is None:
+        return _no_verdict(picture, snapshot, skin)
+    verdict = snapshot.verdict
+    level = _LEVELS[verdict.severity.value]
+    head = _badge(skin, level, f"{skin.mark(level)} {LEVEL_WORDS[level]}" if width >= _NARROW else skin.mark(level))
+    runs: list[Run] = [*head, (plain(verdict.title).upper(), skin.level(level))]
+    if picture.stale_s is not None:
+        runs.append((f"  as of {format_seconds(picture.stale_s)} ago: no log speaks", skin.style("stale")))
+    runs += _cost(picture, verdict, skin)
+    if width >= _NARROW:
+        runs += _loudest(verdict, width - sum(cells(text) for text, _ in runs), skin)
+    return tuple(runs)
+
+
+def _badge(skin: Skin, level: Level, text: str) -> list[Run]:
+    return [(f" {text} ", skin.badge(level)), (" ", skin.style("text"))]
+
+
+def _cost(picture: Picture, verdict: Verdict, skin: Skin) -> list[Run]:
+    text, muted = skin.style("text"), skin.style("muted")
+    runs: list[Run] = []
+    snapshot = picture.snapshot
+    if verdict.lost_s > 0 and snapshot is not None:
+        wall = format_seconds(snapshot.run.wall_s)
+        runs += [("  lost ", muted), (format_share(verdict.lost_share), skin.style("title"))]
+        runs += [(f" of {wall} ({format_seconds(verdict.lost_s)})", text)]
+    alerts = _alerts_of(picture, verdict.signature)
+    if alerts:
+        count = sum(alert.count for alert in alerts)
+        since = format_seconds(max(0.0, picture.now - min(alert.began for alert in alerts)))
+        runs.append((f"  {count}{_times(count)} for {since}", muted))
+    return runs
+
+
+def _times(count: int) -> str:
+    return " time" if count == 1 else " times"
+
+
+def _alerts_of(picture: Picture, signature: str) -> list[Alert]:
+    over = (AlertState.RESOLVED, AlertState.PENDING)
+    return [alert for alert in picture.alerts if alert.finding.signature == signature and alert.state not in over]
+
+
+def _loudest(verdict: Verdict, room: int, skin: Skin) -> list[Run]:
+    """The figures of the sentence, when they fit whole: a figure that is cut off is a wrong one."""
+    said = plain(verdict.sentence, 2000)
+    told = said.partition(": ")[2] or said
+    told = told.rsplit(" lost. ", 1)[0].rpartition(";")[0] or told
+    return [(f"  {told}", skin.style("text"))] if cells(told) + 2 <= room else []
+
+
+def _waiting(picture: Picture, skin: Skin) -> Row:
+    if picture.progress is not None and any(source.bytes for source in picture.sources):
+        said = f"reading what the logs hold already: {format_share(picture.progress)}"
+    elif picture.sources:
+        said = f"waiting for the first line of {plain(picture.sources[0].name, 60)}"
+    else:
+        said = "looking for logs"
+    return ((f" {skin.glyph('loading')} ", skin.style("badge-info")), (f" {said}", skin.style("text")))
+
+
+def _no_verdict(picture: Picture, snapshot: Snapshot, skin: Skin) -> Row:
+    summary = plain(snapshot.summary, 1000)
+    if picture.stale_s is not None:
+        age = format_seconds(picture.stale_s)
+        names = ", ".join(plain(source.name, 40) for source in picture.sources[:3])
+        return (
+            *_badge(skin, Level.NONE, f"{skin.glyph('stale')} STALE"),
+            (f"no log has said anything for {age}", skin.style("stale")),
+            (f"  ({names})", skin.style("muted")),
+        )
+    events = sum(source.events for source in picture.sources)
+    if events < _LEAST_EVENTS:
+        learning = f" {skin.glyph('loading')} LEARNING "
+        return ((learning, skin.style("badge-info")), (f" {summary}", skin.style("text")))
+    good = _badge(skin, Level.GOOD, f"{skin.mark(Level.GOOD)} HEALTHY")
+    return (*good, (summary, skin.style("text")))
+
+
+# --- why, and what next -------------------------------------------------------------------------------------------
+def why_row(picture: Picture, width: int, skin: Skin) -> Row:
+    """The conditions with their values, what else it may be, and the one thing to do."""
+    snapshot = picture.snapshot
+    muted = skin.style("muted")
+    if snapshot is None:
+        return ()
+    if snapshot.verdict is None:
+        return _why_not(picture, snapshot, skin)
+    finding = _behind(snapshot, snapshot.verdict)
+    advice = f"next {skin.glyph('next')} {plain(finding.advice[0]) if finding and finding.advice else ''}"
+    conditions = _conditions(finding, skin) if finding is not None else []
+    rivals = _rivals(snapshot, snapshot.verdict, skin) if width >= _WIDE else []
+    lead: list[Run] = [("  why  ", muted)]
+    tail: list[Run] = [("   ", muted), (advice, skin.style("accent"))]
+    if width < _NARROW:
+        return (("  ", muted), (advice.removeprefix("next "), skin.style("accent")), (" · ", muted), *conditions)
+    room = width - cells(advice) - 3 - 7
+    shown: list[Run] = []
+    for part in (*_grouped(conditions), rivals):
+        size = sum(cells(text) for text, _ in part)
+        if part and size <= room:
+            shown += part
+            room -= size
+    if not shown and conditions:
+        shown = conditions
+    return (*lead, *shown, *tail)
+
+
+def _grouped(conditions: list[Run]) -> list[list[Run]]:
+    return [conditions[at : at + 2] for at in range(0, len(conditions), 2)]
+
+
+def _behind(snapshot: Snapshot, verdict: Verdict) -> Finding | None:
+    """The costliest finding of the verdict's signature."""
+    mine = [finding for finding in snapshot.findings if finding.signature == verdict.signature]
+    return max(mine, key=lambda finding: finding.lost_s, default=None)
+
+
+def _conditions(finding: Finding, skin: Skin) -> list[Run]:
+    """Values rather than rules: what a condition asks for is told where the alert is opened."""
+    runs: list[Run] = []
+    marks = {True: ("good", "text"), False: ("critical", "muted"), None: ("stale", "muted")}
+    for condition in finding.conditions:
+        value = plain(condition.text.rpartition(": ")[2] or condition.text, 80)
+        glyph, style = marks[condition.held]
+        mark = {"good": skin.glyph("good"), "critical": skin.glyph("critical"), "stale": skin.glyph("stale")}[glyph]
+        runs += [(f"{mark} ", skin.style(glyph)), (f"{value}  ", skin.style(style))]
+    return runs
+
+
+def _rivals(snapshot: Snapshot, verdict: Verdict, skin: Skin) -> list[Run]:
+    others = [
+        finding
+        for finding in snapshot.findings
+        if finding.signature != verdict.signature and finding.explained_by is None and finding.state != "pending"
+    ]
+    if not others:
+        return []
+    named = ", ".join(f"{plain(other.title).lower()} {format_share(other.lost_share)}" for other in others[:2])
+    return [(f" besides: {named}", skin.style("muted"))]
+
+
+def _why_not(picture: Picture, snapshot: Snapshot, skin: Skin) -> Row:
+    """Where nothing is wrong: what small things there are, or what was not seen."""
+    muted = skin.style("muted")
+    firing = [finding for finding in snapshot.findings if finding.state != "pending"]
+    if firing:
+        named = " · ".join(f"{plain(finding.title)} ({finding.count}{_times(finding.count)})" for finding in firing[:3])
+        return (("  also ", muted), (named, skin.style("text")))
+    if picture.state is RunState.LOADING and picture.progress is not None:
+        return ((f"  reading what the logs hold already: {format_share(picture.progress)}", muted),)
+    unseen = "; ".join(plain(text.partition(":")[0]) for text in snapshot.unseen[:3])
+    return ((f"  not observed: {unseen}", muted),) if unseen else ()
+
+
+# --- where the window went ----------------------------------------------------------------------------------------
+def ledger_row(picture: Picture, width: int, skin: Skin) -> Row:
+    """One stacked bar of the window, and its legend: as many causes as fit."""
+    snapshot = picture.snapshot
+    entries = [entry for entry in (snapshot.ledger if snapshot else ()) if entry.share > 0]
+    if snapshot is None or not entries:
+        return ()
+    order = sorted(entries, key=lambda entry: (entry.cause == "unknown", entry.cause != "productive", -entry.share))
+    head = f" {format_seconds(snapshot.run.wall_s)} "
+    legend = _legend(order, width // 2, skin)
+    room = width - cells(head) - sum(cells(text) for text, _ in legend) - 1
+    bar = _bar(order, max(4, room), skin)
+    return ((head, skin.style("muted")), *bar, (" ", skin.style("text")), *legend)
+
+
+def _look(at: int, entry: LedgerEntry, skin: Skin) -> tuple[str, Style]:
+    """Character and style of a cause: told apart without colour too."""
+    if entry.cause == "unknown":
+        return skin.glyph("dot"), skin.style("faint")
+    fill = "full" if entry.cause == "productive" else _FILLS[1 + (at - 1) % (len(_FILLS) - 1)]
+    return skin.glyph(fill), skin.cause(entry.cause)
+
+
+def _bar(entries: Sequence[LedgerEntry], width: int, skin: Skin) -> list[Run]:
+    from perfmon.drawing import stack
+
+    sizes = stack([entry.share for entry in entries], width)
+    runs = []
+    for at, (entry, size) in enumerate(zip(entries, sizes, strict=True)):
+        glyph, style = _look(at, entry, skin)
+        runs.append((glyph * size, style))
+    return runs
+
+
+def _legend(entries: Sequence[LedgerEntry], room: int, skin: Skin) -> list[Run]:
+    runs: list[Run] = []
+    for at, entry in enumerate(entries):
+        glyph, style = _look(at, entry, skin)
+        said = f" {entry.cause} {format_share(entry.share)} "
+        if cells(said) + 1 > room:
+            break
+        room -= cells(said) + 1
+        runs += [(glyph, style), (said, skin.style("text"))]
+    return runs

@@ -1,0 +1,126 @@
+"""The first and the last row: what is watched, and which keys matter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from perfmon.model import TimeBase
+from perfmon.picture import Freshness, Picture, RunState
+from perfmon.text import plain
+from perfmon.units import format_bytes, format_seconds
+
+from ..actions import footer_actions, keys_of, spelled
+from ..skin import Skin
+from .rows import Row, Run, between, cells
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the screen itself knows: where somebody looks, and what it costs."""
+
+    title: str
+    span_s: float
+    paused_at: float | None = None
+    unseen_lines: int = 0
+    cpu_percent: float | None = None
+    rss_bytes: int | None = None
+    said: str = ""
+    """The newest notice, for a while."""
+    preset: str = "overview"
+
+
+def moment_text(time: float, picture: Picture) -> str:
+    """A moment on the axis as people read it: time of day, or seconds where no clock tells the day."""
+    if picture.time_base is TimeBase.WALL:
+        try:
+            return datetime.fromtimestamp(time, UTC).strftime("%H:%M:%S")
+        except (OverflowError, ValueError, OSError):
+            return f"{time:.1f} s"
+    return f"{time:.1f} s"
+
+
+def header_row(picture: Picture, place: Place, width: int, skin: Skin) -> Row:
+    """What is watched, how it goes, and the time."""
+    muted, text, bar = skin.style("muted"), skin.style("text"), skin.style("frame")
+    sep: Run = (f" {skin.glyph('vertical')} ", bar)
+    left: list[Run] = [(" perfmon ", skin.style("accent"))] if width >= 100 else [(" ", text)]
+    left.append((plain(place.title, max(10, width // 4)), skin.style("title")))
+    left += [sep, *_sources(picture, width, skin)]
+    if picture.recording is not None and picture.recording.failed is None:
+        since = format_seconds(picture.recording.since_s)
+        left += [sep, (f"{skin.glyph('recording')} REC {since}", skin.style("critical"))]
+    left += [sep, *_state(picture, place, skin)]
+    right: list[Run] = []
+    if place.said:
+        right.append((f" {plain(place.said, max(20, width // 2))} ", skin.style("accent")))
+    if place.cpu_percent is not None and place.rss_bytes is not None and width >= 110:
+        right.append((f" cpu {place.cpu_percent:.1f}%  {format_bytes(place.rss_bytes)} ", skin.style("faint")))
+    if picture.snapshot is not None:
+        right.append((f" {moment_text(picture.now, picture)} ", muted))
+    return between(left, right, width, (" ", text))
+
+
+def _sources(picture: Picture, width: int, skin: Skin) -> list[Run]:
+    count = len(picture.sources)
+    odd = [one for one in picture.sources if one.freshness in (Freshness.STALE, Freshness.WAITING)]
+    errors = sum(one.errors for one in picture.sources)
+    runs: list[Run] = [(f"{count} log{'s' * (count != 1)}", skin.style("text"))]
+    runs.append((f" {skin.glyph('stale' if odd else 'fresh')}", skin.style("stale" if odd else "good")))
+    if odd:
+        runs.append((f" {len(odd)} silent", skin.style("stale")))
+    if errors:
+        runs.append((f" {skin.glyph('warning')} {errors} lost", skin.style("warning")))
+    if width >= 72:
+        runs.append((f" {_rate(picture.lines_per_s)}", skin.style("muted")))
+    return runs
+
+
+def _rate(lines: float) -> str:
+    return f"{lines / 1000:.1f}k l/s" if lines >= 9999.5 else f"{lines:.0f} l/s"
+
+
+def _state(picture: Picture, place: Place, skin: Skin) -> list[Run]:
+    span = (f" {format_seconds(place.span_s).replace(' 00s', '')}", skin.style("muted"))
+    if place.paused_at is not None:
+        behind = format_seconds(max(0.0, picture.now - place.paused_at))
+        said = f"PAUSED {skin.glyph('paused')} {moment_text(place.paused_at, picture)} (-{behind})"
+        more = f" +{place.unseen_lines} lines" if place.unseen_lines else ""
+        return [(said, skin.style("warning")), (more, skin.style("muted"))]
+    names = {
+        RunState.LOADING: ("LOADING", "loading", "info"),
+        RunState.LIVE: ("LIVE", "live", "good"),
+        RunState.REPLAY: ("REPLAY", "replay", "info"),
+        RunState.PAUSED: ("PAUSED", "paused", "warning"),
+        RunState.ENDED: ("ENDED", "ended", "muted"),
+    }
+    word, glyph, style = names[picture.state]
+    runs: list[Run] = [(f"{word} {skin.glyph(glyph)}", skin.style(style))]
+    if picture.progress is not None and picture.progress < 1:
+        runs.append((f" {100 * picture.progress:.0f}%", skin.style("info")))
+    if picture.speed is not None and picture.state is RunState.REPLAY:
+        runs.append((f" x{picture.speed:g}", skin.style("info")))
+    if picture.position_s is not None and picture.duration_s:
+        runs.append((f" {_clock(picture.position_s)}/{_clock(picture.duration_s)}", skin.style("muted")))
+    return [*runs, span]
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
+
+
+def footer_row(pane: str, place: Place, width: int, skin: Skin, remapped: Mapping[str, str]) -> Row:
+    """The keys that matter while `pane` has them."""
+    right: list[Run] = [(f"{place.preset} ", skin.style("faint"))]
+    runs: list[Run] = [(" ", skin.style("text"))]
+    room = width - 1 - sum(cells(text) for text, _ in right)
+    for action in footer_actions(pane):
+        key, title = spelled(keys_of(action, remapped)[0]), action.title
+        size = cells(key) + cells(title) + 3
+        if size > room:
+            continue
+        room -= size
+        runs += [(key, skin.style("footer-key")), (f" {title}  ", skin.style("footer-text"))]
+    return between(runs, right, width, (" ", skin.style("text")))

@@ -1,0 +1,141 @@
+"""The board as rows: title, axis, lanes, and one cursor through all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isnan
+
+from perfmon.drawing import axis, compact_value, fit, ticks
+from perfmon.picture import Board, Level, MetricLane, Picture, Viewport
+from perfmon.units import format_seconds
+
+from ..skin import Skin
+from .bars import moment_text
+from .lanes import Cell, Geometry, Lane, lanes_of
+from .rows import Row, Run
+
+_ROWS_OF_UPDATES = ((22, 7), (13, 4), (9, 3))
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """How somebody looks at the board."""
+
+    cursor: float | None = None
+    """A moment on the axis."""
+    selected: int = 0
+    """Which lane, from 0."""
+    top: int = 0
+    """The first lane that is shown."""
+    order: str = "usual"
+    wanted: str = ""
+    """Only lanes with this in their name."""
+    focused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The rows below the title, and the lane that each of them shows."""
+
+    rows: list[Row]
+    lanes: list[Lane | None]
+    count: int
+    """Of all lanes, those out of sight included."""
+    top: int
+    selected: int
+
+
+def draw_board(picture: Picture, width: int, height: int, sight: Sight, skin: Skin, header: bool = True) -> Drawn:
+    """`height` rows of the board of a picture."""
+    board, geometry = picture.board, Geometry.of(width)
+    body = height - header
+    update_rows = next((rows for least, rows in _ROWS_OF_UPDATES if body >= least), 1)
+    lanes = lanes_of(board, geometry, skin, update_rows, sight.order, sight.wanted)
+    selected = min(max(0, sight.selected), max(0, len(lanes) - 1))
+    top = min(max(0, sight.top), max(0, len(lanes) - body))
+    if selected < top:
+        top = selected
+    elif selected >= top + body:
+        top = selected - body + 1
+    shown = [drawing() for drawing in lanes[top : top + body]]
+    column = None if sight.cursor is None else board.viewport.column(sight.cursor)
+    rows = [_axis_row(picture, geometry, column, skin)] if header else []
+    kept: list[Lane | None] = [None] * header
+    for at, lane in enumerate(shown):
+        chosen = sight.focused and top + at == selected
+        rows.append(lane_row(lane, geometry, column, chosen, skin))
+        kept.append(lane)
+    return Drawn(rows, kept, len(lanes), top, selected)
+
+
+def _axis_row(picture: Picture, geometry: Geometry, column: int | None, skin: Skin) -> Row:
+    board, faint = picture.board, skin.style("faint")
+    port = board.viewport
+    named = ticks(port.start, port.end, geometry.chart, origin=picture.now)
+    line = axis(named, geometry.chart)
+    if column is not None and 0 <= column < geometry.chart:
+        label = moment_text(port.start + (column + 0.5) * port.column_s, picture)
+        begin = min(max(0, column - len(label) // 2), max(0, geometry.chart - len(label)))
+        line = (line[:begin] + label + line[begin + len(label) :])[: geometry.chart]
+    heads = {36: f" {'p50':>8} {'p95':>8} {'max':>8} {'crit':>6}", 19: f" {'p95':>8} {'crit':>6}", 12: "    p95 crit"}
+    now = "at cursor" if column is not None else "now"
+    return (
+        (f" {fit('lane', geometry.label)}{fit(now, geometry.now, right=True)}  ", faint),
+        (line, faint),
+        (" ", faint),
+        (heads.get(geometry.stats, ""), faint),
+    )
+
+
+def lane_row(lane: Lane, geometry: Geometry, column: int | None, chosen: bool, skin: Skin) -> Row:
+    """One lane, `chosen` when the selection is on it."""
+    label_style = skin.style("selection") if chosen else skin.style(lane.style)
+    now, level = lane.now, lane.level
+    if column is not None and isinstance(lane.shown, MetricLane):
+        now, level = at_column(lane.shown, column, geometry)
+    mark = skin.mark(level) if level is not Level.NONE and now else " "
+    head: list[Run] = [
+        (" ", skin.style("text")),
+        (fit(lane.label, geometry.label, glyphs=skin.glyphs), label_style),
+        (fit(now, geometry.now, right=True, glyphs=skin.glyphs), skin.style("text")),
+        (mark, skin.level(level)),
+        (" ", skin.style("text")),
+    ]
+    cells = lane.cells if column is None else with_cursor(lane.cells, column, skin)
+    tail = (fit(lane.stats, geometry.stats + 1, glyphs=skin.glyphs), skin.style("muted"))
+    return (*head, *cells, tail)
+
+
+def at_column(lane: MetricLane, column: int, geometry: Geometry) -> tuple[str, Level]:
+    """The value under the cursor."""
+    if not 0 <= column < len(lane.values) or isnan(lane.values[column]):
+        return "-", Level.NONE
+    return compact_value(lane.values[column], lane.unit, geometry.now), Level(lane.levels[column])
+
+
+def with_cursor(cells: Sequence[Cell], column: int, skin: Skin) -> list[Cell]:
+    """The cells with the cursor's line through them."""
+    drawn = list(cells)
+    if 0 <= column < len(drawn):
+        char = drawn[column][0]
+        style = skin.style("accent") if char == " " else drawn[column][1] + skin.style("cursor")
+        drawn[column] = (skin.glyph("vertical") if char == " " else char, style)
+    return drawn
+
+
+def board_title(board: Board, span_s: float, sight: Sight, drawn: Drawn) -> tuple[str, str]:
+    """What the title says of the board, left and right."""
+    port: Viewport = board.viewport
+    left = f"{_span(span_s)}, one column {_span(port.column_s)}"
+    if sight.wanted:
+        left += f", lanes with {sight.wanted!r}"
+    if sight.order != "usual":
+        left += f", {'worst first' if sight.order == 'worst' else 'by name'}"
+    hidden = drawn.count - sum(lane is not None for lane in drawn.lanes)
+    right = f"{hidden} more lanes" if hidden > 0 else ""
+    return left, right
+
+
+def _span(seconds: float) -> str:
+    return format_seconds(seconds).replace("m 00s", "m").replace("h 00m", "h")

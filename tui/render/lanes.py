@@ -1,0 +1,262 @@
+"""The lanes of the board as rows: what each shows over the common time axis, and the figures at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isnan
+
+from rich.style import Style
+
+from perfmon.drawing import compact, compact_value, fit, gantt, limits, spark
+from perfmon.picture import Bar, Board, Level, MetricLane, SpanLane, Transition, Viewport
+from perfmon.text import plain
+
+from ..skin import Skin
+
+UPDATES = "weight-update"
+Cell = tuple[str, Style]
+_NAMES = {
+    "checkpoint-write": "ckpt write",
+    "checkpoint-wait": "ckpt wait",
+    "generation-batch": "generation",
+    "weight-sync": "weight sync",
+    "batch-wait": "batch wait",
+    "policy-wait": "policy wait",
+}
+_STYLES = {
+    "checkpoint-write": "checkpoint-write",
+    "checkpoint-wait": "checkpoint-wait",
+    "generation-batch": "generation",
+}
+_HEIGHTS = {Level.NONE: 2, Level.GOOD: 2, Level.WARNING: 4, Level.CRITICAL: 7}
+_LEG_STYLES = {"send": "send", "queue": "queue", "rpc": "rpc", "done": "done", "unknown": "unknown"}
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """How the columns of a row are shared out."""
+
+    label: int
+    now: int
+    chart: int
+    stats: int
+
+    @classmethod
+    def of(cls, width: int) -> Geometry:
+        """The one for a pane of that width; the chart has what the others leave."""
+        label, now, stats = next(
+            (parts for least, *parts in ((150, 17, 9, 36), (100, 15, 8, 19), (72, 14, 8, 12)) if width >= least),
+            [9, 7, 5 if width >= 48 else 0],
+        )
+        return cls(label, now, max(4, width - label - now - stats - 4), stats)
+
+    @property
+    def begin(self) -> int:
+        """The cell at which the chart begins."""
+        return self.label + self.now + 3
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A row of the board."""
+
+    kind: str
+    """`update`, `updates`, a kind of span, `metric` or `alerts`."""
+    key: str
+    """What opens it: trace id, metric's name."""
+    label: str
+    style: str
+    """Name of the style of the label."""
+    now: str
+    level: Level
+    cells: list[Cell]
+    """The chart, a cell a column."""
+    stats: str
+    shown: Bar | MetricLane | SpanLane | None = None
+
+
+Drawing = Callable[[], Lane]
+
+
+def update_lane(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> Lane:
+    """One weight update on a row of its own."""
+    step = f" s{bar.values['step']:.0f}" if "step" in bar.values else ""
+    wall = compact_value(bar.values.get("wall_ms", 0.0), "ms", geometry.now)
+    return Lane(
+        "update", bar.key, f"{plain(bar.key, 10)}{step}", "text", wall, bar.level, _gantt(bar, port, geometry, skin),
+        _shares(bar, geometry), bar,
+    )  # fmt: skip
+
+
+def shared_lane(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: Skin, label: str) -> Lane:
+    """Several weight updates on one row."""
+    cells: list[Cell] = [(" ", skin.style("text"))] * geometry.chart
+    for bar in bars:
+        for at, cell in enumerate(_gantt(bar, port, geometry, skin)):
+            if cell[0] != " ":
+                cells[at] = cell
+    last = bars[-1]
+    wall = compact_value(last.values.get("wall_ms", 0.0), "ms", geometry.now)
+    return Lane("updates", last.key, label, "text", wall, last.level, cells, _shares(last, geometry), last)
+
+
+def _gantt(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> list[Cell]:
+    drawn = gantt(bar.legs, port.start, port.end, geometry.chart, still_open=bar.open, glyphs=skin.glyphs)
+    blank = skin.style("text")
+    return [(char, skin.style(_LEG_STYLES.get(kind, "metric")) if kind else blank) for char, kind in drawn]
+
+
+def _shares(bar: Bar, geometry: Geometry) -> str:
+    wall = bar.values.get("wall_ms", 0.0)
+    queue, rpc = bar.values.get("queue_ms"), bar.values.get("rpc_ms")
+
+    def part(name: str, value: float | None, cells: int) -> str:
+        share = f"{100 * value / wall:3.0f}%" if value is not None and wall > 0 else "  ? "
+        told = "?" if value is None else compact_value(value, "ms", cells)
+        return f"{name} {told.rjust(cells)} {share}"
+
+    if geometry.stats >= 36:
+        return f" {part('queue', queue, 6)}  {part('rpc', rpc, 6)}"
+    if geometry.stats >= 19:
+        return " " + part("queue", queue, 7)
+    if geometry.stats >= 12:
+        return f" q {100 * queue / wall:3.0f}%" if queue is not None and wall > 0 else " q ?"
+    return f"{100 * queue / wall:4.0f}%" if queue is not None and wall > 0 else ""
+
+
+def span_lane(lane: SpanLane, stats: MetricLane | None, port: Viewport, geometry: Geometry, skin: Skin) -> Lane:
+    """Spans of a kind on one row: a column is as high as its worst span."""
+    worst: dict[int, Level] = {}
+    for bar in lane.bars:
+        for column in range(max(0, port.column(bar.start)), min(geometry.chart - 1, port.column(bar.end)) + 1):
+            worst[column] = max(worst.get(column, Level.NONE), bar.level)
+    usual = skin.style(_STYLES.get(lane.kind, "metric"))
+    blank = (" ", skin.style("text"))
+    cells = [
+        blank if (level := worst.get(column)) is None else (skin.spark[_HEIGHTS[level]], _bar_style(level, usual, skin))
+        for column in range(geometry.chart)
+    ]
+    last = lane.bars[-1] if lane.bars else None
+    value = next(iter(last.values.values()), None) if last is not None else None
+    unit = "ms" if lane.metric.endswith("_ms") else "s"
+    now = "" if value is None else compact_value(value, unit, geometry.now)
+    level = last.level if last is not None else Level.NONE
+    label = _NAMES.get(lane.kind, lane.kind)
+    return Lane(
+        lane.kind, lane.metric, label, "text", now, level, cells, _stats(stats, geometry) if stats else "", lane
+    )
+
+
+def _bar_style(level: Level, usual: Style, skin: Skin) -> Style:
+    return skin.level(level) if level > Level.GOOD else usual
+
+
+def metric_lane(lane: MetricLane, geometry: Geometry, skin: Skin) -> Lane:
+    """A metric as a sparkline, coloured by its band; where nothing was measured there is nothing."""
+    low, high = scale(lane)
+    critical = None if lane.lower_is_worse else lane.critical
+    drawn = spark(lane.values, low, high, critical=critical, glyphs=skin.glyphs)
+    styles = [skin.level(Level(level)) for level in range(4)]
+    cells = [(char, styles[level]) for char, level in zip(drawn, lane.levels, strict=True)]
+    now = "" if lane.now is None else compact_value(lane.now, lane.unit, geometry.now)
+    return Lane(
+        "metric", lane.name, plain(lane.name, 40), "text", now, lane.now_level, cells, _stats(lane, geometry), lane
+    )
+
+
+def scale(lane: MetricLane) -> tuple[float, float]:
+    """Lowest and highest value of a lane's chart: with a band, what is good stays low."""
+    known = [value for value in lane.values if not isnan(value)]
+    if lane.critical is not None and not lane.lower_is_worse and known:
+        return min(0.0, *known), max(lane.critical, *known)
+    return limits(known, lane.unit)
+
+
+def _stats(lane: MetricLane, geometry: Geometry) -> str:
+    def told(value: float | None, cells: int) -> str:
+        return " " * cells if value is None else compact_value(value, lane.unit, cells).rjust(cells)
+
+    share = "" if lane.critical_share is None else f"{100 * lane.critical_share:.0f}%"
+    if geometry.stats >= 36:
+        return f" {told(lane.p50, 8)} {told(lane.p95, 8)} {told(lane.max, 8)} {share:>6}"
+    if geometry.stats >= 19:
+        return f" {told(lane.p95, 8)} {share:>6}"
+    if geometry.stats >= 12:
+        return f" {told(lane.p95, 6)} {share:>4}"
+    return f"{share:>5}"[: geometry.stats]
+
+
+def alerts_lane(ticks: Sequence[Transition], port: Viewport, geometry: Geometry, skin: Skin) -> Lane:
+    """When alerts began and ended."""
+    cells: list[Cell] = [(" ", skin.style("text"))] * geometry.chart
+    worst: dict[int, Transition] = {}
+    for tick in ticks:
+        column = port.column(tick.time)
+        if 0 <= column < geometry.chart and (column not in worst or tick.level >= worst[column].level):
+            worst[column] = tick
+    for column, tick in worst.items():
+        firing = tick.state.value == "firing"
+        glyph = skin.mark(tick.level) if firing else skin.glyph(tick.state.value)
+        cells[column] = (glyph, skin.level(tick.level) if firing else skin.style("muted"))
+    firing_now = sum(tick.state.value == "firing" for tick in ticks)
+    return Lane("alerts", "", "alerts", "text", "", Level.NONE, cells, f" {firing_now} fired" if firing_now else "")
+
+
+def lanes_of(board: Board, geometry: Geometry, skin: Skin, update_rows: int, order: str, wanted: str) -> list[Drawing]:
+    """All lanes from top to bottom, each drawn when it is asked for: most of them are out of sight."""
+    port, stats = board.viewport, {lane.name: lane for lane in board.metrics}
+    drawings: list[Drawing] = []
+    told: set[str] = set()
+    for lane in board.spans:
+        if lane.kind == UPDATES:
+            drawings += _updates(lane.bars, port, geometry, skin, update_rows)
+        elif lane.bars:
+            told.add(lane.metric)
+            drawings.append(_bound_span(lane, stats.get(lane.metric), port, geometry, skin))
+    drawings.append(lambda: alerts_lane(board.ticks, port, geometry, skin))
+    for metric in ordered(board.metrics, order):
+        if metric.name not in told or wanted:
+            drawings.append(_bound_metric(metric, geometry, skin))
+    if not wanted:
+        return drawings
+    return [drawing for drawing in drawings if wanted in (lane := drawing()).label or wanted in lane.key]
+
+
+def _updates(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: Skin, rows: int) -> list[Drawing]:
+    """The newest updates on rows of their own, those before them together on one."""
+    if not bars:
+        return []
+    if rows <= 1 or len(bars) > rows:
+        own = bars[len(bars) - (rows - 1) :] if rows > 1 else ()
+        rest = bars[: len(bars) - len(own)]
+        first: list[Drawing] = [lambda: shared_lane(rest, port, geometry, skin, f"weights x{len(rest)}")]
+    else:
+        own, first = bars, []
+    return first + [_bound_update(bar, port, geometry, skin) for bar in own]
+
+
+def _bound_update(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> Drawing:
+    return lambda: update_lane(bar, port, geometry, skin)
+
+
+def _bound_span(lane: SpanLane, stats: MetricLane | None, port: Viewport, geometry: Geometry, skin: Skin) -> Drawing:
+    return lambda: span_lane(lane, stats, port, geometry, skin)
+
+
+def _bound_metric(lane: MetricLane, geometry: Geometry, skin: Skin) -> Drawing:
+    return lambda: metric_lane(lane, geometry, skin)
+
+
+def ordered(lanes: Sequence[MetricLane], order: str) -> list[MetricLane]:
+    """Metrics in the usual order, the worst first, or by name."""
+    if order == "name":
+        return sorted(lanes, key=lambda lane: lane.name)
+    if order == "worst":
+        return sorted(lanes, key=lambda lane: (-(lane.critical_share or 0.0), -lane.now_level))
+    return list(lanes)
+
+
+def figure(value: float, cells: int = 7) -> str:
+    """A bare number, right-aligned."""
+    return fit(compact(value, cells), cells, right=True)
