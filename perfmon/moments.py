@@ -10,7 +10,7 @@ from .errors import UsageError
 from .units import parse_duration
 
 _DAY = 86400.0
-_YEARLESS_S = 10 * 366 * _DAY
+YEARLESS_S = 10 * 366 * _DAY
 """Axes that begin below this have no year: they count from a midnight or a New Year."""
 _LEAP_YEAR = 2000
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?$")
@@ -50,7 +50,7 @@ def _dated(text: str, start: float, end: float) -> float:
     try:
         when = datetime.fromisoformat(text)
         when = when if when.tzinfo else when.replace(tzinfo=UTC)
-        if start >= _YEARLESS_S:
+        if start >= YEARLESS_S:
             return when.timestamp()
     except (ValueError, OverflowError):
         raise UsageError(

@@ -10,14 +10,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.config import Config, load_config
-from perfmon.errors import ExitCode, InputError
+from perfmon.errors import ExitCode
 from perfmon.model import Severity
 
-from .arguments import add_data_arguments, completes_files, completes_folders
+from .arguments import add_data_arguments, add_formats_argument, completes_files, completes_folders, read_config
 from .progress import ReadingBar
 
 if TYPE_CHECKING:
+    from perfmon.config import Config
     from perfmon.snapshot import Snapshot
 
 DESCRIPTION = """\
@@ -48,17 +48,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--since", metavar="TIME", help=f"leave out what was earlier: {when}")
     parser.add_argument("--until", metavar="TIME", help="leave out what was later (TIME as for --since)")
     parser.add_argument("--jobs", metavar="N", type=_positive, help="processes that read logs (default: one a core)")
-    completes_folders(
-        parser.add_argument(
-            "--formats", metavar="DIR", type=Path, action="append", default=[], help="one more folder of format packs"
-        )
-    )
+    add_formats_argument(parser)
     add_data_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Reads, diagnoses and reports."""
-    config = _config(args)
+    config = read_config(args)
     snapshot = _diagnose(args, config)
     if args.output:
         _write(args, snapshot)
@@ -71,19 +67,6 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of 1 or more, not {text!r}")
     return int(text)
-
-
-def _config(args: argparse.Namespace) -> Config:
-    config = load_config(args.config)
-    for folder in (*args.formats, *args.signatures):
-        if not folder.is_dir():
-            raise InputError(f"{folder}: not a folder (it should hold *.toml files)")
-    return replace(
-        config,
-        format_dirs=(*config.format_dirs, *args.formats),
-        signature_dirs=(*config.signature_dirs, *args.signatures),
-        band_files=(*config.band_files, *args.bands),
-    )
 
 
 def _diagnose(args: argparse.Namespace, config: Config) -> Snapshot:

@@ -9,6 +9,7 @@ from operator import add
 
 from perfmon.drawing import bucket, limits, spark
 from perfmon.model import TimeBase
+from perfmon.moments import YEARLESS_S
 from perfmon.picture import Alert, AlertState, Picture, SourceNow
 from perfmon.snapshot import ClockOffset, MetricStats, Snapshot, SourceInfo
 from perfmon.text import without_secrets
@@ -20,7 +21,7 @@ from .markdown import finding_lines
 from .redact import Redactor
 from .retold import retold, texts
 from .waterfall import waterfall_lines
-from .wording import amount, clock_notes, limits_text, loss_notes, percent, run_line
+from .wording import amount, clock_notes, common_folder, limits_text, loss_notes, percent, run_line
 
 _SHOWN_FINDINGS = 20
 _SHOWN_ALERTS = 40
@@ -40,8 +41,10 @@ def render(
     masked too.
     """
     snapshot, picture = cleaned(snapshot, picture, redact)
+    folder = common_folder([source.spec for source in snapshot.run.sources])
+    snapshot, picture = retold((snapshot, picture), lambda text: text.removeprefix(folder))
     parts = [
-        [f"# {inline(headline(snapshot), 200)}", "", _about(snapshot, picture, made)],
+        [f"# {inline(headline(snapshot), 200)}", "", _about(snapshot, picture, folder, made)],
         [f"> {inline(said)}" for said in (*cautions(picture), *notes)],
         verdict_lines(snapshot, picture),
         why_lines(snapshot, picture),
@@ -71,21 +74,25 @@ def cleaned(snapshot: Snapshot, picture: Picture | None, redact: bool) -> tuple[
     return retold((snapshot, picture), redactor.text)
 
 
-def _about(snapshot: Snapshot, picture: Picture | None, made: datetime) -> str:
+def _about(snapshot: Snapshot, picture: Picture | None, folder: str, made: datetime) -> str:
     run = snapshot.run
-    window = f"window {_moment(run.start, snapshot)} to {_moment(run.end, snapshot)}"
-    state = [f"{picture.state.value}"] if picture else []
-    return inline(" · ".join([run_line(run), *([window] if run.time_base is TimeBase.WALL else []), *state])) + (
-        f" · made {made:%Y-%m-%d %H:%M:%S %z}".rstrip()
-    )
+    parts = [run_line(run)]
+    if folder:
+        parts.append(f"in {folder}")
+    if run.time_base is TimeBase.WALL:
+        parts.append(f"window {_moment(run.start, snapshot)} to {_moment(run.end, snapshot)} by the clock of the logs")
+    if picture is not None:
+        parts.append(picture.state.value)
+    return inline(" · ".join([*parts, f"made {made:%Y-%m-%d %H:%M:%S %z}".rstrip()]))
 
 
 def _moment(time: float, snapshot: Snapshot) -> str:
     """A moment by the clock of the logs; seconds where they tell no date."""
     if snapshot.run.time_base is not TimeBase.WALL:
         return f"{time - snapshot.run.start:.1f} s"
+    shape = "%H:%M:%S" if time < YEARLESS_S else "%Y-%m-%d %H:%M:%S"
     try:
-        return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M:%S}"
+        return datetime.fromtimestamp(time, UTC).strftime(shape)
     except (ValueError, OverflowError, OSError):
         return f"{time:.1f} s"
 

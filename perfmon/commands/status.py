@@ -1,0 +1,84 @@
+"""`perfmon status`: how a run stands, in one short line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from perfmon.errors import ExitCode, InputError, UsageError
+from perfmon.statefile import State, read_state, read_states
+
+from .arguments import add_data_arguments, add_formats_argument, completes_files, read_config, seconds
+
+DESCRIPTION = """\
+Prints one short line for the status bar of tmux or another program. Where a monitor runs on the same SPECs, the line
+comes from a small file that the monitor refreshes; else perfmon looks at the last 4 MiB of each log itself.
+
+For tmux:  set -g status-right '#(perfmon status --format tmux)'"""
+EXAMPLE = "perfmon status logs/ --format tmux"
+_RANKS = {"warning": 1, "critical": 2}
+_LOOK = "600s"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    completes_files(
+        parser.add_argument(
+            "spec", metavar="SPEC", nargs="*", help="what the monitor was started with; default: the only one that runs"
+        )
+    )
+    parser.add_argument(
+        "--format", choices=["tmux", "plain", "json"], default="plain", help="how it is printed (default: plain)"
+    )
+    parser.add_argument(
+        "--max-age", metavar="TIME", type=seconds, default=10.0, help="believe no monitor that is silent longer (10s)"
+    )
+    parser.add_argument("--fail-on", choices=sorted(_RANKS), help="exit with 1 when the verdict is this bad, or worse")
+    add_formats_argument(parser)
+    add_data_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Finds how the run stands, and prints it."""
+    state = _of_monitor(args) if args.spec else _of_the_only_monitor(args)
+    told_by = "monitor"
+    if state is None:
+        state, told_by = _of_logs(args), "logs"
+    print(_rendered(state, args.format, told_by))
+    found = args.fail_on and _RANKS.get(state.severity, 0) >= _RANKS[args.fail_on]
+    return ExitCode.FOUND if found else ExitCode.DONE
+
+
+def _of_monitor(args: argparse.Namespace) -> State | None:
+    state = read_state(args.spec)
+    return state if state is not None and state.age_s <= args.max_age else None
+
+
+def _of_the_only_monitor(args: argparse.Namespace) -> State:
+    states = [state for state in read_states() if state.age_s <= args.max_age]
+    distinct = {state.specs: state for state in reversed(states)}
+    if not distinct:
+        raise InputError("no monitor runs (start one, or name what to look at: perfmon status logs/)")
+    if len(distinct) > 1:
+        which = "; ".join(" ".join(specs) for specs in sorted(distinct))
+        raise UsageError(f"{len(distinct)} monitors run, name what one of them observes: {which}")
+    return next(iter(distinct.values()))
+
+
+def _of_logs(args: argparse.Namespace) -> State:
+    from perfmon.observe import TAIL, glance
+    from perfmon.statefile import absolute, state_of
+
+    snapshot, short = glance(args.spec, read_config(args), _LOOK)
+    cut = f", of {short} only the last {TAIL >> 20} MiB or nothing" if short else ""
+    print(f"perfmon: no monitor observes this: looked at the logs{cut}", file=sys.stderr)
+    return state_of(absolute(args.spec), snapshot, "observed")
+
+
+def _rendered(state: State, form: str, told_by: str) -> str:
+    if form == "json":
+        return json.dumps({"schema": 1, "from": told_by, **state._asdict()}, allow_nan=False)
+    from perfmon.statusline import FORMATS
+
+    return FORMATS[form](state)

@@ -1,0 +1,296 @@
+"""What a running monitor leaves for status lines: a small file that says how the run stands, refreshed every second.
+
+It lies in `$XDG_RUNTIME_DIR/perfmon`, else `$XDG_STATE_HOME/perfmon` (`~/.local/state/perfmon`), for its owner alone.
+One file a monitor: its name holds a number made from the SPECs, and the process. A file whose process is gone is no
+news. Reading one loads next to nothing: a status line is printed every few seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .text import evidence_text
+
+if TYPE_CHECKING:
+    from .picture import Picture
+    from .snapshot import MetricStats, Snapshot
+
+SCHEMA = 1
+EVERY_S = 1.0
+"""The shortest time between two writes."""
+POINTS = 24
+"""Values of the headline metric that are kept, over the window."""
+_LARGEST = 65536
+
+
+class State(NamedTuple):
+    """How a run stands."""
+
+    specs: tuple[str, ...]
+    """What is observed: absolute paths where they are paths."""
+    age_s: float
+    """Seconds since it was written."""
+    run: str
+    """What the monitor is doing (`picture.RunState`), or `observed` for a single look."""
+    severity: str
+    """Of the verdict: critical, warning, info; "" when there is no bottleneck."""
+    signature: str
+    """Of the verdict; "" without one."""
+    title: str
+    sentence: str
+    lost_s: float
+    lost_share: float
+    """Fraction of the window that the verdict costs."""
+    firing: int
+    """Alerts that fire; findings, for a single look."""
+    observed: bool
+    """Some line was recognised."""
+    stale_s: float | None = None
+    """Age of the newest line, when it is too old for a verdict."""
+    metric: str = ""
+    """The metric that tells most of the verdict; "" when none does."""
+    unit: str = ""
+    value: float | None = None
+    """Its last value."""
+    values: tuple[float | None, ...] = ()
+    """The largest of each part of the window, oldest first; None where nothing was measured."""
+
+
+class Refused(Exception):
+    """A folder that is not the user's alone."""
+
+
+def absolute(specs: Sequence[str]) -> tuple[str, ...]:
+    """SPECs as they are wherever one stands; sorted, because their order means nothing."""
+    return tuple(sorted({spec if spec == "-" or "://" in spec else os.path.abspath(spec) for spec in specs}))
+
+
+def folder() -> str:
+    """Where state files lie."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(runtime) and os.path.isdir(runtime):
+        return os.path.join(runtime, "perfmon")
+    home = os.environ.get("XDG_STATE_HOME", "")
+    return os.path.join(home if os.path.isabs(home) else os.path.expanduser("~/.local/state"), "perfmon")
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+class StateFile:
+    """The file of this monitor; `write` it with every picture, `remove` it at the end. Neither ever raises.
+
+    `problem` says in one line why nothing could be written, "" while all is well.
+    """
+
+    def __init__(self, specs: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+        self.problem = ""
+        self._specs = absolute(specs)
+        self._clock = clock
+        self._next = float("-inf")
+        self._path = os.path.join(folder(), f"{_key(self._specs)}.{os.getpid()}.json")
+        self._written = False
+
+    def write(self, picture: Picture) -> None:
+        """Tells how the picture stands, at most once every EVERY_S seconds."""
+        now = self._clock()
+        if now < self._next:
+            return
+        self._next = now + EVERY_S
+        try:
+            _own_folder(os.path.dirname(self._path))
+            document = {
+                "schema": SCHEMA,
+                **_owner(),
+                "written": time.time(),
+                **state_of_picture(self._specs, picture)._asdict(),
+            }
+            _replace(self._path, json.dumps(document, allow_nan=False))
+            self._written, self.problem = True, ""
+        except (OSError, ValueError, Refused) as error:
+            said = getattr(error, "strerror", None) or error
+            self.problem = f"{self._path}: cannot be written: {said} (perfmon status cannot see this monitor)"
+
+    def remove(self) -> None:
+        """Nothing is observed any more."""
+        if self._written:
+            with suppress(OSError):
+                os.unlink(self._path)
+
+
+def _own_folder(path: str) -> None:
+    """Makes the folder, and raises Refused when it is somebody else's or a link."""
+    with suppress(FileExistsError):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.mkdir(path, 0o700)
+    _check_owner(path)
+    if stat.S_IMODE(os.lstat(path).st_mode) & 0o077:
+        os.chmod(path, 0o700)
+
+
+def _check_owner(path: str) -> None:
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise Refused(f"{path} is not a folder of yours")
+
+
+def _replace(path: str, text: str) -> None:
+    fresh = f"{path}.new"
+    with suppress(FileNotFoundError):
+        os.unlink(fresh)
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with open(handle, "w", encoding="utf-8") as out:
+            out.write(text)
+        os.replace(fresh, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(fresh)
+        raise
+
+
+def _key(specs: Sequence[str]) -> str:
+    whole = "\0".join(specs)
+    return f"{zlib.crc32(whole.encode(errors='surrogateescape')):08x}"
+
+
+# --- who wrote it -----------------------------------------------------------------------------------------------------
+def _owner() -> dict[str, Any]:
+    return {"pid": os.getpid(), "host": os.uname().nodename, "boot": _boot(), "started": _started(os.getpid())}
+
+
+def _boot() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _started(pid: int) -> str:
+    """When a process began, in the kernel's ticks since boot; "" where the kernel does not tell."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read(4096).rpartition(b")")[2].split()[19].decode("ascii")
+    except (OSError, IndexError, ValueError):
+        return ""
+
+
+def _alive(document: dict[str, Any]) -> bool:
+    """Whether the monitor still runs; one of another host (homes may be shared) is believed by its age alone."""
+    if document.get("host") != os.uname().nodename:
+        return True
+    if document.get("boot") != _boot():
+        return False
+    pid = document.get("pid")
+    if not isinstance(pid, int) or pid <= 0:
+        return False
+    with suppress(PermissionError):
+        try:
+            os.kill(pid, 0)
+        except (ProcessLookupError, OverflowError):
+            return False
+    return document.get("started") == _started(pid)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+def read_state(specs: Sequence[str]) -> State | None:
+    """How the run stands that a running monitor observes under the same SPECs; the newest, when there are several."""
+    wanted = absolute(specs)
+    found = [state for state in read_states(_key(wanted)) if state.specs == wanted]
+    return min(found, key=lambda state: state.age_s, default=None)
+
+
+def read_states(key: str = "") -> list[State]:
+    """The states of all monitors of this user that run, by what they observe."""
+    where = folder()
+    try:
+        _check_owner(where)
+        names = sorted(name for name in os.listdir(where) if name.startswith(key) and name.endswith(".json"))
+    except (OSError, Refused):
+        return []
+    states = [state for name in names if (state := _read(os.path.join(where, name))) is not None]
+    return sorted(states, key=lambda state: (state.specs, state.age_s))
+
+
+def _read(path: str) -> State | None:
+    """The state in a file; None for one that is broken, somebody else's, or of a monitor that is gone."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(handle, encoding="utf-8") as file:
+            if os.fstat(handle).st_uid != os.geteuid():
+                return None
+            document = json.loads(file.read(_LARGEST))
+        if document.pop("schema") != SCHEMA or not _alive(document):
+            return None
+        age = max(0.0, time.time() - float(document["written"]))
+        told = {name: document[name] for name in State._fields if name in document}
+        told |= {"age_s": age, "specs": tuple(map(str, told["specs"])), "values": tuple(told["values"])}
+        return State(**told)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+# --- what it says -----------------------------------------------------------------------------------------------------
+def state_of_picture(specs: tuple[str, ...], picture: Picture) -> State:
+    """How a live run stands."""
+    firing = sum(alert.state in ("firing", "acked") for alert in picture.alerts)
+    return state_of(specs, picture.snapshot, picture.state.value, firing, picture.stale_s)
+
+
+def state_of(
+    specs: tuple[str, ...], snapshot: Snapshot | None, run: str, firing: int | None = None, stale_s: float | None = None
+) -> State:
+    """How a run stands; without `firing`, the findings that fire are counted."""
+    verdict = snapshot.verdict if snapshot else None
+    if firing is None:
+        firing = sum(finding.state == "firing" for finding in snapshot.findings) if snapshot else 0
+    metric = _headline(snapshot) if snapshot else None
+    return State(
+        specs=specs,
+        age_s=0.0,
+        run=run,
+        severity=verdict.severity.value if verdict else "",
+        signature=evidence_text(verdict.signature) if verdict else "",
+        title=evidence_text(verdict.title) if verdict else "",
+        sentence=evidence_text(verdict.sentence) if verdict else evidence_text(snapshot.summary) if snapshot else "",
+        lost_s=_finite(verdict.lost_s) or 0.0 if verdict else 0.0,
+        lost_share=_finite(verdict.lost_share) or 0.0 if verdict else 0.0,
+        firing=firing,
+        observed=any(source.events for source in snapshot.run.sources) if snapshot else False,
+        stale_s=_finite(stale_s),
+        metric=evidence_text(metric.name) if metric else "",
+        unit=evidence_text(metric.unit) if metric else "",
+        value=_finite(metric.last) if metric else None,
+        values=_values(metric, snapshot.run.wall_s) if metric and snapshot else (),
+    )
+
+
+def _headline(snapshot: Snapshot) -> MetricStats | None:
+    """The metric of the verdict's first condition that names one; without a verdict the one that is critical most."""
+    verdict = snapshot.verdict
+    if verdict is not None:
+        told = [finding for finding in snapshot.findings if finding.signature == verdict.signature]
+        words = [word for finding in told for one in finding.conditions for word in one.text.replace(":", " ").split()]
+        return next((snapshot.metrics[word] for word in words if word in snapshot.metrics), None)
+    banded = [metric for metric in snapshot.metrics.values() if metric.band not in (None, "good")]
+    return max(banded, key=lambda metric: metric.band_shares.get("critical", 0.0), default=None)
+
+
+def _values(metric: MetricStats, wall_s: float) -> tuple[float | None, ...]:
+    kept: list[float | None] = [None] * POINTS
+    for time_s, value in metric.series:
+        at = min(POINTS - 1, max(0, int(time_s / wall_s * POINTS))) if wall_s > 0 else POINTS - 1
+        before = kept[at]
+        if _finite(value) is not None and (before is None or value > before):
+            kept[at] = value
+    return tuple(kept)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and abs(value) < 1e300 else None

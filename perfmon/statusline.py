@@ -1,0 +1,75 @@
+"""How a run stands in one short line, for tmux and other bars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from .drawing import compact_seconds, compact_value, spark
+from .statefile import State
+from .text import plain
+
+COLUMNS = 8
+_NAME = 40
+_MARKS: Mapping[str, tuple[str, str]] = {
+    "critical": ("✗", "red"),
+    "warning": ("!", "yellow"),
+    "info": ("·", "cyan"),
+    "good": ("✓", "green"),
+    "unknown": ("?", "colour244"),
+}
+
+
+def plain_line(state: State) -> str:
+    """`✗ FRONTEND-QUEUE 30.3s 16% lost ▁▁▃▁▆▇█`."""
+    return " ".join(part for part in (_said(state), _trend(state)) if part)
+
+
+def tmux_line(state: State) -> str:
+    """The same, coloured as tmux's `status-right` has it; nothing of a log's text can be a format."""
+    colour = _MARKS[_level(state)][1]
+    trend = _trend(state)
+    return f"#[fg={colour}]{_said(state).replace('#', '')}#[default]" + (f" {trend}" if trend else "")
+
+
+FORMATS: Mapping[str, Callable[[State], str]] = {"tmux": tmux_line, "plain": plain_line}
+
+
+def _level(state: State) -> str:
+    if state.stale_s is not None or not state.observed:
+        return "unknown"
+    return state.severity if state.severity in _MARKS else "good"
+
+
+def _said(state: State) -> str:
+    mark = _MARKS[_level(state)][0]
+    if state.run == "loading":
+        return f"{mark} reading logs"
+    if not state.observed:
+        return f"{mark} no data"
+    stale = [] if state.stale_s is None else [f"STALE {_close(compact_seconds(state.stale_s))}"]
+    return " ".join([mark, *stale, *(_verdict(state) if state.severity else ["OK"] if not stale else [])])
+
+
+def _verdict(state: State) -> list[str]:
+    parts = [plain(" ".join(state.signature.upper().split()), _NAME)]
+    if state.value is not None:
+        parts.append(_close(compact_value(state.value, state.unit)))
+    if state.lost_share > 0:
+        parts.append(f"{100 * state.lost_share:.0f}% lost")
+    if state.firing > 1:
+        parts.append(f"+{state.firing - 1}")
+    return parts
+
+
+def _close(text: str) -> str:
+    return plain(text.replace(" ", ""), _NAME)
+
+
+def _trend(state: State) -> str:
+    """The headline metric, the largest value of each stretch."""
+    values = [value for value in state.values if value is not None]
+    if not values or not state.severity:
+        return ""
+    size = max(1, len(state.values) // COLUMNS)
+    parts = [[v for v in state.values[at : at + size] if v is not None] for at in range(0, len(state.values), size)]
+    return spark([max(part) if part else float("nan") for part in parts], min(0.0, *values), max(values))

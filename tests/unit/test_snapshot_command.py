@@ -1,0 +1,128 @@
+"""`perfmon snapshot`: observes without a screen and writes one page."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from perfmon.cli import main
+from perfmon.demo.writer import write_demo
+from perfmon.errors import ExitCode, InputError
+from perfmon.reports.saving import save
+
+MADE = datetime(2026, 8, 21, 9, 10, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in, without settings."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("PERFMON_CONFIG", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def logs(place: Path) -> Path:
+    """The logs of a run whose weight updates queue."""
+    write_demo(place / "logs", "frontend-queue", 0, 10.0)
+    return place / "logs"
+
+
+def test_the_page_goes_to_stdout(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["snapshot", str(logs)]) == ExitCode.DONE
+    out, err = capsys.readouterr()
+    assert out.startswith("# ✗ CRIT Front-end queue saturation\n")
+    assert err == ""
+
+
+def test_only_the_window_is_judged(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["snapshot", "logs", "--window", "2m", "--json"]) == ExitCode.DONE
+    assert json.loads(capsys.readouterr().out)["run"]["wall_s"] == pytest.approx(120.0, abs=1.0)
+    assert main(["snapshot", "logs", "--window", "all", "--json"]) == ExitCode.DONE
+    assert json.loads(capsys.readouterr().out)["run"]["wall_s"] > 600.0
+
+
+def test_logs_without_a_clock_have_a_page_too(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "x.log").write_text("queue_ms=12 rpc_ms=3\n")
+    assert main(["snapshot", "x.log"]) == ExitCode.DONE
+    assert "no clock in the lines" in capsys.readouterr().out
+
+
+def test_a_file_is_replaced_and_told(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("page.md").write_text("old")
+    assert main(["snapshot", "logs", "-o", "page.md"]) == ExitCode.DONE
+    assert capsys.readouterr() == ("", "perfmon: wrote page.md\n")
+    assert Path("page.md").read_text().startswith("# ✗ CRIT")
+    assert sorted(os.listdir()) == ["logs", "page.md"]
+
+
+def test_a_redacted_document_names_no_place(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["snapshot", str(logs), "--json", "--redact"]) == ExitCode.DONE
+    out = capsys.readouterr().out
+    assert str(logs) not in out
+    assert "10.0.0.5" not in out
+    assert json.loads(out)["verdict"]["signature"] == "frontend-queue"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--for", "soon", "logs"], ["--window", "0s", "logs"], ["gone.log"], ["gone.log", "--for", "1s"], []]
+)
+def test_a_mistake_is_told_in_one_line(logs: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["snapshot", *arguments]) == ExitCode.USAGE
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+
+
+def test_in_a_folder_the_page_is_named_after_the_moment(place: Path) -> None:
+    assert [save("x", place, MADE).name, save("y", place, MADE).name] == [
+        "perfmon_20260821_091000.md",
+        "perfmon_20260821_091000_2.md",
+    ]
+
+
+def test_a_page_that_cannot_be_written_leaves_what_was_there(place: Path) -> None:
+    (place / "target").mkdir()
+    with pytest.raises(InputError, match="cannot be written"):
+        save("x", place / "gone" / "page.md", MADE)
+    (place / "link.md").symlink_to("target/page.md")
+    save("x", place / "link.md", MADE)
+    assert (place / "target" / "page.md").read_text() == "x"
+    assert (place / "link.md").is_symlink()
+
+
+@pytest.fixture
+def running(logs: Path) -> Iterator[subprocess.Popen[str]]:
+    """A snapshot that follows the logs for an hour, and has begun to."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "perfmon", "snapshot", "logs", "--for", "1h", "-o", "page.md"]
+    child = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    yield child
+    child.kill()
+    child.communicate()
+
+
+def test_an_interrupted_one_writes_what_it_saw(running: subprocess.Popen[str]) -> None:
+    assert running.stderr is not None
+    assert running.stderr.readline() == "perfmon: following the logs for 1h 00m (Ctrl+C ends that)\n"
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == ExitCode.INTERRUPTED, err
+    page = Path("page.md").read_text()
+    assert "> interrupted after" in page
+    assert page.startswith("# ✗ CRIT")
+
+
+def test_lines_that_come_meanwhile_are_on_the_page(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["snapshot", "logs", "--for", "100ms", "--json", "--window", "all"]) == ExitCode.DONE
+    followed = json.loads(capsys.readouterr().out)
+    assert main(["analyze", "logs", "--json"]) == ExitCode.DONE
+    assert followed["ledger"] == json.loads(capsys.readouterr().out)["ledger"]

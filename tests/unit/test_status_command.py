@@ -1,0 +1,113 @@
+"""`perfmon status`: from a running monitor's file, else from the logs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pictures
+import pytest
+
+from perfmon import observe
+from perfmon.cli import main
+from perfmon.config import Config
+from perfmon.demo.writer import write_demo
+from perfmon.errors import ExitCode
+from perfmon.statefile import StateFile
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in, without settings and monitors."""
+    for name in ("XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"):
+        (tmp_path / name).mkdir()
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.delenv("PERFMON_CONFIG", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def logs(place: Path) -> Path:
+    """The logs of a run whose weight updates queue."""
+    write_demo(place / "logs", "frontend-queue", 0, 10.0)
+    return place / "logs"
+
+
+def test_the_line_of_a_running_monitor(capsys: pytest.CaptureFixture[str]) -> None:
+    StateFile(["logs"]).write(pictures.picture(pictures.alert()))
+    for command in (["status", "logs"], ["status"]):
+        assert main(command) == ExitCode.DONE
+        assert capsys.readouterr() == ("✗ FRONTEND-QUEUE 13.3s 31% lost ████████\n", "")
+    assert main(["status", "--format", "tmux", "--fail-on", "warning"]) == ExitCode.FOUND
+    assert capsys.readouterr().out.startswith("#[fg=red]✗ FRONTEND-QUEUE")
+    assert main(["status", "logs", "--format", "json"]) == ExitCode.DONE
+    told = json.loads(capsys.readouterr().out)
+    assert (told["from"], told["severity"], told["lost_share"]) == ("monitor", "critical", 0.31)
+
+
+def test_without_a_monitor_the_logs_are_looked_at(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", str(logs)]) == ExitCode.DONE
+    out, err = capsys.readouterr()
+    assert out.startswith("✗ FRONTEND-QUEUE ")
+    assert err == "perfmon: no monitor observes this: looked at the logs\n"
+
+
+def test_a_monitor_that_is_silent_is_not_believed(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    StateFile([str(logs)]).write(pictures.picture(snapshot=None))
+    [path] = Path("XDG_RUNTIME_DIR/perfmon").iterdir()
+    path.write_text(json.dumps({**json.loads(path.read_text()), "written": 1000.0}))
+    assert main(["status", str(logs), "--format", "json"]) == ExitCode.DONE
+    assert json.loads(capsys.readouterr().out)["from"] == "logs"
+    assert main(["status"]) == ExitCode.USAGE
+
+
+def test_which_monitors_run_is_told_when_none_was_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status"]) == ExitCode.USAGE
+    assert "no monitor runs (start one, or name what to look at" in capsys.readouterr().err
+    for name in ("one", "two"):
+        StateFile([name]).write(pictures.picture())
+    assert main(["status"]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert f"2 monitors run, name what one of them observes: {os.path.abspath('one')}; " in said
+
+
+def test_only_the_end_of_a_long_log_is_read(
+    logs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observe, "TAIL", 20_000)
+    snapshot, short = observe.glance([str(logs)], Config())
+    assert short == 2
+    assert [source.bytes <= 20_000 for source in snapshot.run.sources] == [True, True, True]
+    assert main(["status", str(logs)]) == ExitCode.DONE
+    assert "of 2 only the last" in capsys.readouterr().err
+
+
+def test_what_cannot_be_looked_at_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for spec in ("gone.log", "-"):
+        assert main(["status", spec]) == ExitCode.USAGE
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_line_costs_no_session() -> None:
+    StateFile(["logs"]).write(pictures.picture())
+    code = (
+        "import json, sys\nfrom perfmon.cli import main\nassert main(['status', '--format', 'tmux']) == 0\n"
+        "print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    heavy = {
+        "textual",
+        "rich",
+        "ahocorasick_rs",
+        "asyncio",
+        "tomllib",
+        "perfmon.session",
+        "perfmon.config",
+        "perfmon.rules",
+    }
+    assert set(json.loads(done.stderr.splitlines()[-1])) & heavy == set()
