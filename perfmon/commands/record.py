@@ -1,0 +1,150 @@
+"""`perfmon record`: keeps what logs print, with the moments at which it came, to be replayed or analysed later."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import signal
+import sys
+import time
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfmon.errors import ExitCode, InputError, PerfmonError
+from perfmon.text import plain
+from perfmon.units import format_bytes, format_seconds
+
+from .arguments import completes_files, seconds
+
+if TYPE_CHECKING:
+    from perfmon.recording import RecordingWriter
+
+DESCRIPTION = """\
+Follows logs without a screen and records what they print, until it is ended. Credentials are masked before they reach
+the file, which only its owner may read. A crash or a full disk costs what comes after it, never what came before.
+perfmon analyze reads a recording like the logs themselves.
+
+Exit codes: 0 when ended by SIGTERM or --for, or when there is nothing left to follow, 130 when ended by Ctrl+C,
+2 when the file could not be written to the end (full disk, --max-size). The file is whole in each case."""
+EXAMPLE = "perfmon record logs/ -o run.pmrec --for 10m"
+_TICK_S = 1.0
+_LAST_LOOK_S = 0.4
+"""What was printed just before the end is still read."""
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    completes_files(parser.add_argument("spec", metavar="SPEC", nargs="+", help="what to follow, as for analyze"))
+    completes_files(
+        parser.add_argument(
+            "-o", "--output", metavar="FILE", type=Path, help="the recording (default: perfmon-DATE-TIME.pmrec)"
+        )
+    )
+    parser.add_argument("--for", dest="for_s", metavar="TIME", type=seconds, help="end after this time (30s, 10m)")
+    parser.add_argument("--no-history", action="store_true", help="leave out what the logs hold already")
+    parser.add_argument("--max-size", metavar="SIZE", type=_size, help="end at this size (500M; default: 2G)")
+    parser.add_argument("--force", action="store_true", help="overwrite the file when there is one")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Records until something ends it."""
+    from perfmon.recording import MAX_BYTES, SUFFIX, RecordingWriter
+    from perfmon.sources.spec import parse_spec
+
+    for text in args.spec:
+        parse_spec(text)
+    path = args.output or Path(f"perfmon-{datetime.now():%Y%m%d-%H%M%S}{SUFFIX}")
+    writer = RecordingWriter(path, args.spec, overwrite=args.force, max_bytes=args.max_size or MAX_BYTES)
+    recorder = _Recorder(writer)
+    try:
+        asyncio.run(recorder.record(args.spec, not args.no_history, args.for_s))
+    except PerfmonError:
+        writer.close()
+        if not writer.frames:
+            path.unlink(missing_ok=True)
+        raise
+    finally:
+        writer.close(recorder.elapsed_s)
+    print(f"perfmon: recorded {recorder.told()}", file=sys.stderr)
+    if writer.failed:
+        raise InputError(writer.failed)
+    return ExitCode.INTERRUPTED if recorder.interrupted else ExitCode.DONE
+
+
+class _Recorder:
+    """Follows, writes and shows how far it is."""
+
+    def __init__(self, writer: RecordingWriter) -> None:
+        self.interrupted = False
+        self._writer = writer
+        self._began = time.monotonic()
+        self._logs: set[str] = set()
+        self._ended = asyncio.Event()
+        self._shown = sys.stderr.isatty()
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the recording began."""
+        return time.monotonic() - self._began
+
+    async def record(self, specs: list[str], history: bool, for_s: float | None) -> None:
+        """Until a signal, the end of the time, of all logs, or of the room on the disk."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._ended.set)
+        loop.add_signal_handler(signal.SIGINT, self._interrupt)
+        following = asyncio.create_task(self._follow(specs, history))
+        ended = asyncio.create_task(self._ended.wait())
+        try:
+            while not following.done() and not ended.done() and not self._writer.failed:
+                left = _TICK_S if for_s is None else min(_TICK_S, for_s - self.elapsed_s)
+                if left <= 0:
+                    break
+                await asyncio.wait((following, ended), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                self._tick()
+            await asyncio.wait((following,), timeout=0 if self._writer.failed else _LAST_LOOK_S)
+        finally:
+            self._clear()
+            ended.cancel()
+            following.cancel()
+            with suppress(asyncio.CancelledError):
+                await following
+
+    def told(self) -> str:
+        """What has been recorded, in a line."""
+        writer = self._writer
+        what = f"{writer.lines:,} lines ({format_bytes(writer.log_bytes)}) of {len(self._logs)} logs"
+        where = f"{plain(str(writer.path))}, {format_bytes(writer.bytes_written)}"
+        return f"{what} in {format_seconds(self.elapsed_s)}: {where}"
+
+    async def _follow(self, specs: list[str], history: bool) -> None:
+        from perfmon.sources.follow import follow
+
+        async for log, item in follow(specs, history=history):
+            self._logs.add(log.name)
+            self._writer.write(self.elapsed_s, log.name, item)
+
+    def _interrupt(self) -> None:
+        self.interrupted = True
+        self._ended.set()
+
+    def _tick(self) -> None:
+        self._writer.flush_due()
+        if self._shown:
+            print(f"\rrecording {self.told()} (Ctrl+C ends it)\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def _clear(self) -> None:
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _size(text: str) -> int:
+    match = _SIZE.fullmatch(text.strip())
+    size = float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ") if match else 0.0
+    if not 1024 <= size < 1e18:
+        raise argparse.ArgumentTypeError(f"expected a size such as 500M or 2G, not {text!r}")
+    return int(size)
