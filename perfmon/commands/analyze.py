@@ -24,7 +24,8 @@ DESCRIPTION = """\
 Reads logs and says what slowed the run down: the bottleneck with its cost, the lines that prove it, and the mend.
 The formats are recognised; the summary goes to stdout.
 
-A SPEC is a file (also .gz .bz2 .xz .zst), a folder, a quoted glob, an archive of logs (.tar.* .zip), or - for stdin."""
+A SPEC is a file (also .gz .bz2 .xz .zst), a folder, a quoted glob, an archive of logs (.tar.* .zip), a recording
+(.pmrec), or - for stdin."""
 EXAMPLE = "perfmon analyze logs/ --since 30m --fail-on critical"
 
 
