@@ -1,0 +1,78 @@
+"""Little apps around one pane or screen, with the keys of the real one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rich.cells import cell_len
+from textual.app import App, ComposeResult
+from textual.events import Key
+from textual.message import Message
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widget import Widget
+
+from perfmon.themes.loader import load_themes
+from perfmon.tui.actions import by_key, chosen
+from perfmon.tui.skin import Depth, Skin
+
+SIZES = [(60, 10), (80, 24), (120, 30), (200, 50)]
+SKIN = Skin(load_themes()["midnight"])
+PLAIN = Skin(load_themes()["midnight"], Depth.NONE)
+
+
+class Host(App[None]):
+    """Shows one widget or screen; keeps what it posts."""
+
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(self, make: Callable[[], Widget]) -> None:
+        super().__init__()
+        self._make = make
+        self.said: list[Message] = []
+
+    def compose(self) -> ComposeResult:
+        """The widget."""
+        made = self._make()
+        if not isinstance(made, Screen):
+            yield made
+
+    def on_mount(self) -> None:
+        """Or the screen."""
+        made = self._make()
+        if isinstance(made, Screen):
+            self.push_screen(made)
+        elif self.screen.focus_chain:
+            self.screen.focus_chain[0].focus()
+
+    def _heard(self, message: Message) -> None:
+        self.said.append(message)
+
+    on_alert_opened = on_alert_acked = on_alert_silence_asked = on_alert_undone = _heard
+    on_jump_to_line = on_line_yanked = on_pager_asked = on_asked = _heard
+
+    def on_key(self, event: Key) -> None:
+        """Runs the action of a key as the app does."""
+        focused = self.screen.focused
+        if focused is None:
+            return
+        action = chosen(by_key({}).get(event.key, []), focused.id or "")
+        if action is not None:
+            getattr(focused, f"do_{action.id}", lambda: None)()
+
+
+def screen_text(app: App[None]) -> list[str]:
+    """What stands on the screen, line by line."""
+    return [strip.text for strip in app.screen._compositor.render_strips()]
+
+
+async def paged(app: App[None], pilot: Pilot[None]) -> list[str]:
+    """All lines that paging down shows, until nothing moves any more; each as wide as the screen."""
+    seen: list[str] = []
+    lines: list[str] = []
+    while (now := screen_text(app)) != lines:
+        lines = now
+        assert {cell_len(line) for line in lines} == {app.size.width}
+        seen += lines
+        await pilot.press("pagedown")
+    return seen

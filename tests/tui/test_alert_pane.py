@@ -1,0 +1,187 @@
+"""The pane of alerts: what its rows say, where its cursor stands, what it asks for, and how little it repaints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Self
+
+import pytest
+from hosts import PLAIN, SIZES, SKIN, Host, screen_text
+from pictures import START, alert, picture
+from rich.cells import cell_len
+from snapshots import HOSTILE, finding
+from textual.events import MouseScrollUp
+from textual.geometry import Region
+
+from perfmon.glyphs import ASCII
+from perfmon.model import Severity
+from perfmon.picture import Alert, AlertState, Picture
+from perfmon.tui.messages import AlertAcked, AlertMessage, AlertOpened, AlertSilenceAsked, AlertUndone
+from perfmon.tui.panes.alerts import AlertPane
+from perfmon.tui.skin import Skin
+
+STATES = list(AlertState)
+
+
+def several(count: int = 12) -> list[Alert]:
+    """Alerts in all states, told apart by their titles."""
+    return [
+        alert(at, STATES[at % len(STATES)], finding=finding(title=f"Trouble {at}", signature=f"s{at}"), since=START)
+        for at in range(1, count + 1)
+    ]
+
+
+class Shown(AlertPane):
+    """Remembers what it repainted."""
+
+    def __init__(self, shown: Picture, skin: Skin = SKIN) -> None:
+        super().__init__(skin)
+        self.regions: list[Region] = []
+        self.show(shown)
+
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """As it is, and remembered."""
+        self.__dict__.setdefault("regions", []).extend(regions)
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+
+def said(app: Host) -> Iterator[tuple[type, int]]:
+    """Kinds of what was posted, with the number of the alert."""
+    return ((type(message), message.alert.number) for message in app.said if isinstance(message, AlertMessage))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_every_row_fills_the_width_and_says_state_severity_and_what(size: tuple[int, int]) -> None:
+    app = Host(lambda: Shown(picture(*several(30))))
+    async with app.run_test(size=size):
+        lines = screen_text(app)
+    assert [cell_len(line) for line in lines] == [size[0]] * size[1]
+    row = next(line for line in lines if "Trouble 2 " in line or "acked: Trouble 2" in line)
+    assert "●" in row
+    assert "CRIT" in row
+    assert "acked" in row
+    assert "ALERTS" in lines[0]
+    assert "4 firing" in lines[0]
+
+
+@pytest.mark.parametrize("size", [*SIZES, (20, 5), (43, 2), (29, 1), (8, 3)])
+@pytest.mark.parametrize("skin", [SKIN, PLAIN, Skin(SKIN.theme, glyphs=ASCII)], ids=["colours", "plain", "ascii"])
+async def test_hostile_text_stays_text(size: tuple[int, int], skin: Skin) -> None:
+    bad = finding(title=HOSTILE, sentence=HOSTILE, identity={HOSTILE: HOSTILE}, signature=HOSTILE)
+    alerts = [
+        replace(alert(at, state, finding=bad, inhibited_by=HOSTILE), key=(HOSTILE, ((HOSTILE, HOSTILE),)))
+        for at, state in enumerate(STATES)
+    ]
+    app = Host(lambda: Shown(picture(*alerts), skin))
+    async with app.run_test(size=size):
+        lines = screen_text(app)
+    text = "".join(lines)
+    assert {cell_len(line) for line in lines} == {size[0]}
+    assert not set(text) & set("\x1b\x07\n\r\u202e\x00")
+    assert size[0] < 43 or "[/x]" in text
+
+
+async def test_it_says_what_each_state_means() -> None:
+    alerts = [
+        alert(1, AlertState.INHIBITED, inhibited_by="stall"),
+        alert(2, AlertState.SILENCED, silenced_until=1795168233.0),
+        alert(3, AlertState.RESOLVED, since=START, changed=START + 41.0),
+        alert(4, AlertState.UNKNOWN),
+        alert(5, AlertState.FIRING, flapping=True),
+        alert(6, AlertState.PENDING, count=0, lost_s=0.0, severity=Severity.WARNING, since=START + 590.7),
+    ]
+    app = Host(lambda: Shown(picture(*alerts)))
+    async with app.run_test(size=(200, 20)):
+        text = screen_text(app)
+    expected = (
+        "⊘ .*explained by stall",
+        "∅ .*silenced until 09:50:33",
+        "○ .*resolved after 41.0 s",
+        r"\? .*logs are silent",
+        "≈ .*flapping",
+        "◔ .*WARN +10s .*pending .* - ",
+    )
+    for row, words in zip(text[2:8], expected, strict=True):
+        assert re.search(words, row), row
+
+
+async def test_keys_move_the_cursor_and_ask_for_what_they_name() -> None:
+    app = Host(lambda: Shown(picture(*several())))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("j", "down", "k", "enter", "a", "end", "S", "home", "u")
+        await pilot.pause()
+    assert list(said(app)) == [(AlertOpened, 2), (AlertAcked, 2), (AlertSilenceAsked, 12), (AlertUndone, 1)]
+
+
+async def test_the_cursor_follows_its_alert_but_stays_on_top_when_it_is_there() -> None:
+    app = Host(lambda: Shown(picture(*several())))
+    async with app.run_test(size=(80, 24)) as pilot:
+        pane = app.query_one(Shown)
+        pane.show(picture(*several()[::-1]))
+        assert pane.selected is not None
+        assert pane.selected.number == 12
+        await pilot.press("j", "j")
+        assert pane.selected.number == 10
+        pane.show(picture(*several()))
+        assert pane.selected.number == 10
+        pane.show(picture(*several(3)))
+        assert pane.selected.number == 3
+
+
+async def test_more_alerts_than_rows_scroll_with_keys_and_wheel() -> None:
+    app = Host(lambda: Shown(picture(*several(40))))
+    async with app.run_test(size=(80, 8)) as pilot:
+        await pilot.press(*["j"] * 9)
+        assert any("Trouble 10 " in line for line in screen_text(app))
+        await pilot.press("end")
+        assert "Trouble 40" in screen_text(app)[-1]
+        await pilot.press("pageup")
+        pane = app.query_one(Shown)
+        before = pane.top
+        pane.post_message(MouseScrollUp(pane, 5, 3, 0, 0, 0, False, False, False))
+        await pilot.pause()
+        assert pane.top == before - 3
+
+
+async def test_a_click_chooses_and_a_double_click_opens() -> None:
+    app = Host(lambda: Shown(picture(*several())))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.click(offset=(10, 4))
+        assert list(said(app)) == []
+        await pilot.press("a")
+        await pilot.click(offset=(10, 6), times=2)
+        await pilot.click(offset=(10, 20), times=2)
+        await pilot.pause()
+    assert list(said(app)) == [(AlertAcked, 4), (AlertOpened, 6)]
+
+
+async def test_a_second_later_only_ages_are_painted() -> None:
+    base = picture(*several(4))
+    app = Host(lambda: Shown(base))
+    async with app.run_test(size=(120, 30)) as pilot:
+        pane = app.query_one(Shown)
+        await pilot.pause()
+        pane.regions.clear()
+        pane.show(base)
+        assert pane.regions == []
+        pane.show(replace(base, now=base.now + 1))
+        assert {region.y for region in pane.regions} == {2, 3, 4, 5}
+        assert {(region.width <= 14, region.height) for region in pane.regions} == {(True, 1)}, pane.regions
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "✓ no alerts in the last 10m 00s"),
+        ({"stale_s": 75.0}, "? no alerts, but the newest line is 75.0 s old"),
+        ({"snapshot": None}, "… nothing read yet"),
+    ],
+)
+async def test_no_alerts_is_told_too(changes: dict[str, Any], words: str) -> None:
+    app = Host(lambda: Shown(replace(picture(), **changes)))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("enter", "j", "a")
+        assert words in screen_text(app)[1]
+    assert app.said == []

@@ -1,0 +1,197 @@
+"""All of one alert: what the page says, what its keys ask for, that it holds still and that it is never broken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hosts import PLAIN, SIZES, SKIN, Host, paged, screen_text
+from pictures import START, alert, bar, board, picture
+from snapshots import HOSTILE, finding, hostile
+
+from perfmon.glyphs import ASCII
+from perfmon.picture import Alert, AlertState, Bar, Level, Picture
+from perfmon.snapshot import ConditionState, EvidenceLine, Moment
+from perfmon.tui.messages import (
+    AlertAcked,
+    AlertSilenceAsked,
+    AlertUndone,
+    JumpToLine,
+    LineMessage,
+    LineYanked,
+    PagerAsked,
+)
+from perfmon.tui.screens.alert import AlertScreen
+from perfmon.tui.skin import Skin
+
+EVIDENCE = tuple(EvidenceLine("orchestrator.log", 812 + at, f"queue_ms={at}") for at in range(3))
+FOUND = finding(
+    conditions=(
+        ConditionState("queue above", True),
+        ConditionState("rpc below", False),
+        ConditionState("flight", None),
+    ),
+    confused_with=("slow-weight-load: there the load takes long", "frontend-queue: itself", "an idle server"),
+    evidence=EVIDENCE,
+    moments=(Moment((12, 0), 520.0, 533.2, "ab13"), Moment((13, 0), 560.0, 573.2, "ab14")),
+)
+
+
+def shown(**changes: Any) -> tuple[Alert, Picture]:
+    """An alert with two weight updates on the board, and two more alerts."""
+    first = alert(1, finding=FOUND, since=START + 40.0)
+    made = picture(first, alert(2, AlertState.ACKED), alert(3, AlertState.RESOLVED))
+    lanes = board(bar(13, 13.2, seq=12), bar(14, 6.0, seq=13))
+    return first, replace(made, board=lanes, **changes)
+
+
+def host(first: Alert, made: Picture, skin: Skin = SKIN) -> Host:
+    return Host(lambda: AlertScreen(skin, first, made))
+
+
+def page(app: Host) -> AlertScreen:
+    assert isinstance(app.screen, AlertScreen)
+    return app.screen
+
+
+async def test_everything_is_told() -> None:
+    app = host(*shown())
+    async with app.run_test(size=(120, 50)):
+        text = "\n".join(screen_text(app))
+    for words in (
+        "#1 frontend-queue",
+        "✗ CRIT ● firing 9m 21s",
+        "14 occurrences  first 09:41:13  last 09:50:23",
+        "url: http://10.0.0.1:8000",
+        "1 of 3 conditions seen to hold",
+        "✓ queue above",
+        "✗ rpc below",
+        "? flight",
+        "• slow-weight-load: there the load takes long (not found here)",
+        "! frontend-queue: itself (firing too)",
+        "• an idle server ",
+        "3m 06s of the last 10m 01s (31 %); at this rate 18m 36s an hour",
+        "1 Use a dedicated admin client",
+        "? no inference log",
+        "ab13 ",
+        "queue   13.2 s  rpc    1.2 s",
+        "12 more in this window",
+        "orchestrator.log:812  queue_ms=0",
+    ):
+        assert words in text, words
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_whole_page_can_be_read_at_every_size(size: tuple[int, int]) -> None:
+    app = host(*shown())
+    async with app.run_test(size=size) as pilot:
+        seen = await paged(app, pilot)
+    text = "\n".join(seen)
+    for words in ("14 of 15", "WHY", "COST", "WHAT TO DO", "OCCURRENCES", "EVIDENCE", "queue_ms=2", "esc"):
+        assert words in text, words
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_going_down_line_by_line_reaches_the_last_line(size: tuple[int, int]) -> None:
+    app = host(*shown())
+    async with app.run_test(size=size) as pilot:
+        for _ in range(45):
+            page(app).detail.do_down()
+        await pilot.press("enter")
+        await pilot.pause()
+    assert [m.line for m in app.said if isinstance(m, LineMessage)] == [814]
+
+
+async def test_lines_are_jumped_to_copied_and_opened() -> None:
+    app = host(*shown())
+    async with app.run_test(size=(120, 50)) as pilot:
+        await pilot.press("j", "enter", "j", "y", "O")
+        await pilot.pause()
+    assert [(type(m), m.line) for m in app.said if isinstance(m, LineMessage)] == [
+        (JumpToLine, 812),
+        (LineYanked, 813),
+        (PagerAsked, 813),
+    ]
+    yanked = app.said[1]
+    assert isinstance(yanked, LineYanked)
+    assert yanked.copied == "orchestrator.log:813 queue_ms=1"
+
+
+async def test_a_click_on_a_line_chooses_it() -> None:
+    app = host(*shown())
+    async with app.run_test(size=(120, 50)) as pilot:
+        row = next(y for y, line in enumerate(screen_text(app)) if "queue_ms=2" in line)
+        await pilot.click(offset=(40, row), times=2)
+        await pilot.click(offset=(40, 3), times=2)
+        await pilot.pause()
+    assert [(type(m), m.line) for m in app.said if isinstance(m, LineMessage)] == [(JumpToLine, 814)]
+
+
+async def test_alerts_are_acted_on_and_turned_over() -> None:
+    app = host(*shown())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("a", "right_square_bracket", "S", "left_square_bracket", "left_square_bracket", "u", "escape")
+        await pilot.pause()
+        assert not isinstance(app.screen, AlertScreen)
+    assert [(type(m), m.alert.number) for m in app.said if hasattr(m, "alert")] == [
+        (AlertAcked, 1),
+        (AlertSilenceAsked, 2),
+        (AlertUndone, 3),
+    ]
+
+
+async def test_it_holds_still_and_says_that_there_is_news() -> None:
+    first, made = shown()
+    app = host(first, made)
+    async with app.run_test(size=(120, 50)) as pilot:
+        before = screen_text(app)
+        grown = replace(first, count=16, state=AlertState.RESOLVING, finding=replace(FOUND, sentence="Worse."))
+        page(app).show(replace(made, now=made.now + 60, alerts=(grown,)))
+        await pilot.pause()
+        after = screen_text(app)
+        assert "2 more since: L shows it" in after[0]
+        assert "◑ resolving 10m21s" in after[1]
+        assert after[2:] == before[2:]
+        await pilot.press("L")
+        assert "Worse." in screen_text(app)[2]
+        assert "since" not in screen_text(app)[0]
+        page(app).show(replace(made, alerts=()))
+        await pilot.pause()
+        assert "gone since" in screen_text(app)[0]
+
+
+async def test_other_occurrences_are_told_one_by_one() -> None:
+    other = replace(FOUND, moments=(Moment((1, 2, 3, 0), 30.0, 30.0), Moment((), 100.0, 400.0)), count=2)
+    app = host(alert(1, finding=other), replace(shown()[1], board=board()))
+    async with app.run_test(size=(120, 50)):
+        text = "\n".join(screen_text(app))
+    assert "09:42:13        3m 21s ago  took 5m 00s" in text
+    assert "09:41:03        9m 31s ago" in text
+
+
+async def test_a_leg_that_no_line_told_is_a_question() -> None:
+    legs = bar(14, 6.0, seq=13)
+    unknown: Bar = replace(legs, legs=(replace(legs.legs[0], kind="unknown"),), values={}, open=True, level=Level.NONE)
+    first, made = shown()
+    app = host(first, replace(made, board=board(unknown)))
+    async with app.run_test(size=(120, 50)):
+        text = "\n".join(screen_text(app))
+    assert "▒▒▒▒" in text
+    assert "queue        ?" in text
+
+
+@pytest.mark.parametrize("size", [*SIZES, (20, 5), (9, 3)])
+@pytest.mark.parametrize("skin", [SKIN, PLAIN, Skin(SKIN.theme, glyphs=ASCII)], ids=["colours", "plain", "ascii"])
+async def test_hostile_text_stays_text(size: tuple[int, int], skin: Skin) -> None:
+    snap = hostile()
+    bad = replace(
+        snap.findings[0], confused_with=(HOSTILE,), moments=(Moment((1, 0), 0.0, 1.0, HOSTILE),), signature=HOSTILE
+    )
+    first = replace(alert(1, finding=bad, inhibited_by=HOSTILE), key=(HOSTILE, ((HOSTILE, HOSTILE),)))
+    made = picture(first, snapshot=snap, board=board(bar(1, 2.0, seq=1, key=HOSTILE)))
+    app = host(first, made, skin)
+    async with app.run_test(size=size) as pilot:
+        text = "".join(await paged(app, pilot))
+    assert not set(text) & set("\x1b\x07\n\r\u202e\x00")
+    assert size[0] < 60 or "[/x] [bold red]a|b[/]" in text

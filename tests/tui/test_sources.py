@@ -1,0 +1,131 @@
+"""The pane of sources, and the doctor: how fresh each log is, how well it is understood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hosts import PLAIN, SIZES, SKIN, Host, paged, screen_text
+from pictures import picture, source
+from rich.cells import cell_len
+from snapshots import HOSTILE
+
+from perfmon.glyphs import ASCII
+from perfmon.picture import Freshness, Picture, SourceNow
+from perfmon.tui.pane import Asked
+from perfmon.tui.panes.sources import SourcesPane
+from perfmon.tui.screens.doctor import DoctorScreen
+from perfmon.tui.skin import Skin
+
+LOGS = (
+    source(patterns={"trace/weights": 75, "trace/gen": 45}),
+    source(index=1, name="a/very/long/folder/of/the/run/inference.log", freshness=Freshness.STALE, age_s=314.0),
+    source(index=2, name="trainer.log", freshness=Freshness.LAGGING, age_s=4.2, errors=2, notes=("rotated", "cut off")),
+    source(index=3, name="new.log", freshness=Freshness.WAITING, age_s=None, events=0, lines=7, last=None,
+           format="unknown", unparsed=("what is this", "and this"), offset_s=None),
+    source(index=4, name="old.log", freshness=Freshness.ENDED),
+)  # fmt: skip
+BAD = tuple(
+    replace(log, name=HOSTILE, format=HOSTILE, notes=(HOSTILE,), unparsed=(HOSTILE,), patterns={HOSTILE: 3}, errors=3)
+    for log in LOGS
+)
+SKINS = [SKIN, PLAIN, Skin(SKIN.theme, glyphs=ASCII)]
+
+
+def pane(sources: tuple[SourceNow, ...], skin: Skin = SKIN) -> Host:
+    def make() -> SourcesPane:
+        made = SourcesPane(skin)
+        made.show(picture(sources=sources))
+        return made
+
+    return Host(make)
+
+
+def doctor(sources: tuple[SourceNow, ...], skin: Skin = SKIN, about: SourceNow | None = None) -> Host:
+    return Host(lambda: DoctorScreen(skin, picture(sources=sources), about))
+
+
+@pytest.mark.parametrize("size", [*SIZES, (50, 6), (30, 4)])
+async def test_each_log_has_a_row_that_says_how_fresh_it_is(size: tuple[int, int]) -> None:
+    app = pane(LOGS)
+    async with app.run_test(size=size):
+        lines = screen_text(app)
+    assert {cell_len(line) for line in lines} == {size[0]}
+    assert size[0] < 44 or "5 logs · 1 lagging" in lines[0]
+    for mark, name, line in zip(
+        "✓?~…", ("orchestrator.log", "inference.log", "trainer.log", "new.log"), lines[1:5], strict=False
+    ):
+        assert line.startswith(f" {mark} ")
+        assert name in line or name[-6:] in line
+    assert " 5m14s" in lines[2]
+    assert size[0] < 44 or "lagging" in lines[3]
+    assert size[0] < 72 or "2 errors" in lines[3]
+
+
+async def test_opening_one_asks_for_the_doctor() -> None:
+    app = pane(LOGS)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("j", "enter")
+        await pilot.click(offset=(5, 3), times=2)
+        await pilot.pause()
+    asked = [(said.action, said.about) for said in app.said if isinstance(said, Asked)]
+    assert asked == [("doctor", LOGS[1]), ("doctor", LOGS[2])]
+
+
+async def test_no_logs_are_told_too() -> None:
+    app = pane(())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("enter")
+        assert "no logs yet" in screen_text(app)[1]
+
+
+async def test_the_doctor_tells_what_was_understood() -> None:
+    app = doctor(LOGS)
+    async with app.run_test(size=(120, 50)):
+        text = "\n".join(screen_text(app))
+    for words in (
+        "── orchestrator.log  fresh ──",
+        "trace+prime-rl; 120 of 1000 lines recognised (12 %)",
+        "75 ████████████ trace/weights",
+        "last dated line 09:50:33; +2 ms against the client's clock",
+        "! rotated",
+        "2 errors, 2 lines with values that cannot be meant",
+        "unknown; 0 of 7 lines recognised (0 %) - see `perfmon analyze LOG --explain-formats`",
+        "no line has a date or time yet",
+        "? what is this",
+    ):
+        assert words in text, words
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_doctor_scrolls_and_begins_at_the_log_that_was_asked_for(size: tuple[int, int]) -> None:
+    app = doctor(LOGS * 3, about=LOGS[3])
+    async with app.run_test(size=size) as pilot:
+        assert "new.log" in screen_text(app)[1]
+        await pilot.press("end")
+        assert "doctor" in screen_text(app)[0]
+        await pilot.press("home", "down")
+        assert "recognised" in screen_text(app)[1]
+        await pilot.press("escape")
+        assert not isinstance(app.screen, DoctorScreen)
+
+
+async def test_the_doctor_follows_what_is_read() -> None:
+    app = doctor(LOGS)
+    async with app.run_test(size=(80, 24)) as pilot:
+        later: Picture = picture(number=2, sources=(source(events=500, lines=1234),))
+        assert isinstance(app.screen, DoctorScreen)
+        app.screen.show(later)
+        await pilot.pause()
+        assert "500 of 1234 lines recognised (41 %)" in "\n".join(screen_text(app))
+
+
+@pytest.mark.parametrize("size", [*SIZES, (20, 20), (9, 3)])
+@pytest.mark.parametrize("skin", SKINS, ids=["colours", "plain", "ascii"])
+@pytest.mark.parametrize("make", [pane, doctor])
+async def test_hostile_text_stays_text(make: Callable[..., Host], size: tuple[int, int], skin: Skin) -> None:
+    app = make(BAD[:2], skin)
+    async with app.run_test(size=size) as pilot:
+        text = "".join(await paged(app, pilot))
+    assert not set(text) & set("\x1b\x07\n\r\u202e\x00")

@@ -1,0 +1,56 @@
+"""What panes and screens of alerts ask of the app."""
+
+from __future__ import annotations
+
+from textual.message import Message
+
+from perfmon.picture import Alert
+
+
+class AlertMessage(Message):
+    """About one alert, as it was shown."""
+
+    def __init__(self, alert: Alert) -> None:
+        super().__init__()
+        self.alert = alert
+
+
+class AlertOpened(AlertMessage):
+    """Show all of it."""
+
+
+class AlertAcked(AlertMessage):
+    """Somebody looks after it."""
+
+
+class AlertSilenceAsked(AlertMessage):
+    """Ask for how long, then silence it."""
+
+
+class AlertUndone(AlertMessage):
+    """Take back acknowledgement and silence."""
+
+
+class LineMessage(Message):
+    """About one line of a log: the log's name as in its evidence, the line's number from 1, and its text."""
+
+    def __init__(self, source: str, line: int, text: str) -> None:
+        super().__init__()
+        self.source, self.line, self.text = source, line, text
+
+
+class JumpToLine(LineMessage):
+    """Show it among its neighbours."""
+
+
+class LineYanked(LineMessage):
+    """Copy `copied` to the clipboard."""
+
+    @property
+    def copied(self) -> str:
+        """Where it stands, and what it says."""
+        return f"{self.source}:{self.line} {self.text}"
+
+
+class PagerAsked(LineMessage):
+    """Open its log in the user's pager, at the line."""

@@ -1,0 +1,134 @@
+"""The pane of alerts: the most pressing first, what is explained or over below, dimmed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from perfmon.picture import Alert, AlertKey, Picture
+from perfmon.units import format_seconds
+
+from ..listing import Listing
+from ..messages import AlertAcked, AlertMessage, AlertOpened, AlertSilenceAsked, AlertUndone
+from ..render.alerts import Moment, alert_row, heading_row
+from ..render.rows import Row
+from ..skin import Skin
+
+_COUNTED = ("firing", "acked", "pending", "resolving", "unknown", "inhibited", "silenced", "resolved")
+_KEYS = "Enter evidence  a ack  S silence  u undo"
+
+
+class AlertPane(Listing):
+    """All alerts of a picture, one a row."""
+
+    def __init__(self, skin: Skin, *, number: int | None = 2, id: str | None = "alerts") -> None:
+        super().__init__(skin, id=id)
+        self.number = number
+        """The key that toggles it; None: no title above it."""
+        self.cursor = 0
+        self._picture: Picture | None = None
+        self._alerts: tuple[Alert, ...] = ()
+        self._chosen: AlertKey | None = None
+        self._several: frozenset[str] = frozenset()
+
+    def show(self, picture: Picture) -> None:
+        """Repaints what differs from the picture before; the cursor stays on its alert, on top it stays on top."""
+        self._picture, self._alerts = picture, picture.alerts
+        kinds = Counter(alert.key[0] for alert in picture.alerts)
+        self._several = frozenset(kind for kind, count in kinds.items() if count > 1)
+        keys = [alert.key for alert in picture.alerts]
+        if self._chosen is None:
+            self.cursor = 0
+        elif self._chosen in keys:
+            self._follow(keys.index(self._chosen))
+        else:
+            self.cursor = max(0, min(self.cursor or 0, len(keys) - 1))
+        self.redraw()
+
+    @property
+    def selected(self) -> Alert | None:
+        """The alert under the cursor."""
+        at = self.cursor or 0
+        return self._alerts[at] if at < len(self._alerts) else None
+
+    def summary(self, width: int = 1000) -> str:
+        """`2 firing · 1 pending`; of what there is no room for in `width` cells only that there is more."""
+        counts = Counter(alert.state.value for alert in self._alerts)
+        told = [f"{counts[state]} {state}" for state in _COUNTED if counts[state]]
+        while told and len(" · ".join(told)) > width:
+            told = [*told[: -2 if told[-1] == "…" else -1], "…"] if len(told) > 1 and told != ["…"] else []
+        return " · ".join(told)
+
+    # --- drawing ------------------------------------------------------------------------------------------------------
+    def head(self, width: int, height: int) -> Sequence[Row]:
+        """The title, and the names of the columns where there is room."""
+        rows: list[Row] = []
+        if self.number is not None:
+            keys = (
+                "Enter evidence  a ack  S silence  u undo" if width >= 100 else "Enter evidence" if width >= 60 else ""
+            )
+            rows.append(self.title_row(self.number, "ALERTS", self.summary(width - 20), keys, width))
+        if self._picture is not None and self._alerts and width >= 100 and height >= 8:
+            rows.append(heading_row(self.skin, width, self._picture.window_s))
+        return rows
+
+    def count(self) -> int:
+        """One line says that there is nothing."""
+        return max(1, len(self._alerts))
+
+    def line(self, at: int, width: int, ground: str) -> Row:
+        """An alert."""
+        picture = self._picture
+        if picture is None or not self._alerts:
+            return self._nothing(picture)
+        alert = self._alerts[at]
+        moment = Moment(picture.now, picture.window_s, picture.time_base)
+        return alert_row(alert, self.skin, ground, width, moment, alert.key[0] in self._several)
+
+    def stops_at(self, at: int) -> bool:
+        """Every alert can be chosen."""
+        return at < len(self._alerts)
+
+    def _nothing(self, picture: Picture | None) -> Row:
+        skin = self.skin
+        if picture is None or picture.snapshot is None:
+            return ((f" {skin.glyph('waiting')} nothing read yet", skin.style("muted")),)
+        if picture.stale_s is not None:
+            words = f"no alerts, but the newest line is {format_seconds(picture.stale_s)} old"
+            return ((f" {skin.glyph('stale')} ", skin.style("stale")), (words, skin.style("muted")))
+        words = f"no alerts in the last {format_seconds(picture.window_s)}"
+        return ((f" {skin.glyph('good')} ", skin.style("good")), (words, skin.style("muted")))
+
+    # --- acting -------------------------------------------------------------------------------------------------------
+    def moved(self) -> None:
+        """On top, the cursor is for what is most pressing, whichever that is."""
+        alert = self.selected
+        self._chosen = alert.key if self.cursor and alert is not None else None
+
+    def do_open(self) -> None:
+        """Shows all of an alert."""
+        self._post(AlertOpened)
+
+    def do_ack(self) -> None:
+        """Says that somebody looks after it."""
+        self._post(AlertAcked)
+
+    def do_silence(self) -> None:
+        """Asks for how long nobody wants to hear of it."""
+        self._post(AlertSilenceAsked)
+
+    def do_undo(self) -> None:
+        """Takes that back."""
+        self._post(AlertUndone)
+
+    def _post(self, message: type[AlertMessage]) -> None:
+        alert = self.selected
+        if alert is not None:
+            self.post_message(message(alert))
+
+    def _follow(self, at: int) -> None:
+        first, last = self.sight
+        in_sight = self.cursor is not None and first <= self.cursor < last
+        self.cursor = at
+        if in_sight:
+            self.reveal()

@@ -1,0 +1,101 @@
+"""How well each log is understood, live: the page behind `:doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.app import ComposeResult
+from textual.screen import Screen
+
+from perfmon.picture import Picture, SourceNow
+
+from ..listing import Listing
+from ..render.doctor import doctor
+from ..render.prose import Words, dressed
+from ..render.rows import Row, between
+from ..skin import Skin
+
+
+class DoctorPage(Listing):
+    """All logs, one below another; there is nothing to choose, keys scroll."""
+
+    def __init__(
+        self, skin: Skin, picture: Picture, about: SourceNow | None = None, *, id: str | None = "doctor"
+    ) -> None:
+        super().__init__(skin, id=id)
+        self._picture = picture
+        self._about = about
+        self._laid: tuple[int, int, list[Words], list[int]] = (-1, -1, [], [])
+
+    def show(self, picture: Picture) -> None:
+        """Repaints what differs from the picture before."""
+        self._picture = picture
+        self.redraw()
+
+    def dress(self, skin: Skin) -> None:
+        """Puts on another skin."""
+        self._laid = (-1, -1, [], [])
+        super().dress(skin)
+
+    def rows(self, width: int, height: int) -> Sequence[Row]:
+        """The page; the first time it begins at the log that was asked for."""
+        if self._about is not None:
+            starts = self._lay(width)[3]
+            at = next((i for i, s in enumerate(self._picture.sources) if s.index == self._about.index), 0)
+            self.top, self._about = starts[at] if at < len(starts) else 0, None
+        return super().rows(width, height)
+
+    def head(self, width: int, height: int) -> Sequence[Row]:
+        """What this is."""
+        skin = self.skin
+        left = [
+            (" doctor ", skin.style("title", "panel")),
+            ("how each log is understood", skin.style("muted", "panel")),
+        ]
+        right = [(" esc back ", skin.style("footer-key", "panel"))]
+        return (between(left, right, width, (" ", skin.style("panel"))),)
+
+    def count(self) -> int:
+        """Lines of the page."""
+        return len(self._lay(self.size.width)[2])
+
+    def line(self, at: int, width: int, ground: str) -> Row:
+        """A line of the page."""
+        return dressed(self._lay(width)[2][at], self.skin, ground)
+
+    def stops_at(self, at: int) -> bool:
+        """Nowhere."""
+        return False
+
+    def do_back(self) -> None:
+        """Closes the page."""
+        self.screen.dismiss(None)
+
+    def _lay(self, width: int) -> tuple[int, int, list[Words], list[int]]:
+        if self._laid[:2] != (width, self._picture.number):
+            self._laid = (width, self._picture.number, *doctor(self._picture, self.skin, width))
+        return self._laid
+
+
+class DoctorScreen(Screen[None]):
+    """Opens over everything; the app goes on giving it pictures."""
+
+    def __init__(self, skin: Skin, picture: Picture, about: SourceNow | None = None) -> None:
+        super().__init__()
+        self.page = DoctorPage(skin, picture, about)
+
+    def compose(self) -> ComposeResult:
+        """The page."""
+        yield self.page
+
+    def on_mount(self) -> None:
+        """Keys go to the page."""
+        self.page.focus()
+
+    def show(self, picture: Picture) -> None:
+        """What is known now."""
+        self.page.show(picture)
+
+    def dress(self, skin: Skin) -> None:
+        """Puts on another skin."""
+        self.page.dress(skin)
