@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from perfmon.sources.blocks import Block, Cutter, Notice
 from perfmon.sources.files import STDIN, LogFile, discover
-from perfmon.sources.follow import Follower
 
 from .alignment import align
 from .config import Config
 from .errors import UsageError
 from .model import TimeBase
-from .picture import Picture
+from .monitor import FollowFeed, Monitor
+from .picture import Picture, RunState
 from .session import Options, Progress, Session, read
 from .snapshot import Snapshot
 from .store import SourceState
+from .units import parse_duration
 
 TAIL = 4 << 20
 """The most bytes of a log, from its end, that a glance reads."""
 _GLANCE = 64 << 20
 """The most bytes that it reads in all."""
-_POLL_S = 0.25
-_LOOK_S = 0.02
+_EVERYTHING_S = 1e8
+_BOARD_S, _COLUMNS = 600.0, 200
+"""Of the board only the last weight updates are shown."""
+_LOOK_S = 0.5
+_PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,7 @@ class Observed:
 
     snapshot: Snapshot
     picture: Picture | None = None
-    """What only a monitor knows: alerts, freshness."""
+    """What only a monitor knows: alerts, freshness; None where nothing was followed."""
     watched_s: float = 0.0
     """How long the logs were followed once all that they held was read."""
     interrupted: bool = False
@@ -60,7 +64,7 @@ def observe(
         session = read(Options(specs=tuple(specs), jobs=config.jobs, config=config), progress)
         return Observed(_judged(session, window))
     discover(specs)  # what does not exist, or holds nothing, is told at once
-    return _Watch(specs, config, for_s, following).run(window)
+    return _Watch(specs, config, window, for_s).run(following)
 
 
 def glance(specs: Sequence[str], config: Config, window: str | None = None) -> tuple[Snapshot, int]:
@@ -114,51 +118,50 @@ def _take(session: Session, state: SourceState, item: Block | Notice) -> None:
 
 
 class _Watch:
-    """Reads to the present, then goes on for a while."""
+    """A monitor that nobody looks at: reads to the present, then goes on for a while."""
 
-    def __init__(self, specs: Sequence[str], config: Config, for_s: float, following: Callable[[], None]) -> None:
-        self._specs, self._for_s, self._following = specs, for_s, following
-        self._session = Session(config)
-        self._states: dict[LogFile, SourceState] = {}
-        self._live_since: float | None = None
+    def __init__(self, specs: Sequence[str], config: Config, window: str | None, for_s: float) -> None:
+        self._specs, self._config, self._window, self._for_s = specs, config, window, for_s
+        self._window_s = _EVERYTHING_S if window is None else parse_duration(window)
+        self._monitor = Monitor(lambda: FollowFeed(specs), config, window_s=self._window_s)
+        self._monitor.look(None, min(self._window_s, _BOARD_S), _COLUMNS)
+        self._stirred = threading.Event()
+        self._judged = threading.Event()
+        self._monitor.listeners.append(lambda _: self._judged.set())
 
-    def run(self, window: str | None) -> Observed:
+    def run(self, following: Callable[[], None]) -> Observed:
         """Until the time is over, every log has ended, or Ctrl+C."""
+        self._monitor.start(self._stirred.set)
         interrupted = False
         try:
-            asyncio.run(self._follow())
-        except KeyboardInterrupt:
-            if self._live_since is None:
-                raise
-            interrupted = True
-        began = self._live_since
-        watched = 0.0 if began is None else time.monotonic() - began
-        return Observed(_judged(self._session, window), None, watched, interrupted)
-
-    async def _follow(self) -> None:
-        follower = Follower(list(self._specs), True, _POLL_S, None, time.monotonic)
-        try:
-            async with asyncio.timeout(None) as limit:
-                alarm = asyncio.create_task(self._set_alarm(follower, limit))
-                try:
-                    async for log, item in follower.items():
-                        _take(self._session, self._state(log), item)
-                finally:
-                    alarm.cancel()
-        except TimeoutError:
-            pass  # the time is over
+            self._until(lambda picture: picture.state is not RunState.LOADING)
+            following()
+            began = time.monotonic()
+            try:
+                self._until(lambda picture: picture.state is RunState.ENDED, self._for_s)
+            except KeyboardInterrupt:
+                interrupted = True
+            watched = time.monotonic() - began
+            picture = self._last()
         finally:
-            await follower.close()
+            self._monitor.stop()
+        return Observed(picture.snapshot or self._read(), picture, watched, interrupted)
 
-    async def _set_alarm(self, follower: Follower, limit: asyncio.Timeout) -> None:
-        """The time counts from the moment at which all that was there has been read."""
-        while not follower.caught_up:  # noqa: ASYNC110 - a follower tells nobody when it has
-            await asyncio.sleep(_LOOK_S)
-        self._live_since = time.monotonic()
-        self._following()
-        limit.reschedule(asyncio.get_running_loop().time() + self._for_s)
+    def _until(self, done: Callable[[Picture], bool], for_s: float = float("inf")) -> None:
+        end = time.monotonic() + for_s
+        while not done(self._monitor.picture) and (left := end - time.monotonic()) > 0:
+            if self._monitor.failed is not None:
+                raise self._monitor.failed
+            self._stirred.wait(min(left, _LOOK_S))
+            self._stirred.clear()
 
-    def _state(self, log: LogFile) -> SourceState:
-        if log not in self._states:
-            self._states[log] = self._session.add_source(log.name)
-        return self._states[log]
+    def _last(self) -> Picture:
+        """The picture of a judgement that was made after now: the last one may be a second old."""
+        self._judged.clear()
+        self._monitor.judge_window(self._window_s)
+        self._judged.wait(_PATIENCE_S if self._monitor.picture.snapshot is not None else 0.0)
+        return self._monitor.picture
+
+    def _read(self) -> Snapshot:
+        """Where the monitor had nothing to judge: what the logs are is told all the same."""
+        return _judged(read(Options(specs=tuple(self._specs), jobs=1, config=self._config)), self._window)

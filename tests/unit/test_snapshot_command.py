@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from perfmon.cli import main
+from perfmon.config import Config
 from perfmon.demo.writer import write_demo
 from perfmon.errors import ExitCode, InputError
+from perfmon.observe import observe
 from perfmon.reports.saving import save
 
 MADE = datetime(2026, 8, 21, 9, 10, tzinfo=UTC)
@@ -121,8 +123,25 @@ def test_an_interrupted_one_writes_what_it_saw(running: subprocess.Popen[str]) -
     assert page.startswith("# ✗ CRIT")
 
 
-def test_lines_that_come_meanwhile_are_on_the_page(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["snapshot", "logs", "--for", "100ms", "--json", "--window", "all"]) == ExitCode.DONE
-    followed = json.loads(capsys.readouterr().out)
-    assert main(["analyze", "logs", "--json"]) == ExitCode.DONE
-    assert followed["ledger"] == json.loads(capsys.readouterr().out)["ledger"]
+def test_lines_that_come_meanwhile_are_on_the_page(logs: Path) -> None:
+    trainer = logs / "trainer.log"
+    lines = trainer.read_text().splitlines(keepends=True)
+
+    def go_on() -> None:
+        with trainer.open("a") as log:
+            log.writelines(lines[-3:])
+
+    seen = observe(["logs"], Config(), "600s", 1.0, following=go_on)
+    assert {Path(s.spec).name: s.lines for s in seen.snapshot.run.sources}["trainer.log"] == len(lines) + 3
+    assert seen.picture is not None
+    assert [alert.finding.signature for alert in seen.picture.alerts][:1] == ["frontend-queue"]
+    assert not seen.interrupted
+
+
+def test_logs_that_nothing_recognises_are_named_all_the_same(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "x.log").write_text("nothing to see\n")
+    for arguments in ([], ["--for", "50ms"]):
+        assert main(["snapshot", "x.log", *arguments]) == ExitCode.DONE
+        out = capsys.readouterr().out
+        assert out.startswith("# ? nothing observed\n")
+        assert "| x.log | unknown |" in out
