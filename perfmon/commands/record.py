@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import re
+import shutil
 import signal
 import sys
 import time
@@ -117,7 +118,9 @@ class _Recorder:
     def told(self) -> str:
         """What has been recorded, in a line."""
         writer = self._writer
-        what = f"{writer.lines:,} lines ({format_bytes(writer.log_bytes)}) of {len(self._logs)} logs"
+        what = (
+            f"{_counted(writer.lines, 'line')} ({format_bytes(writer.log_bytes)}) of {_counted(len(self._logs), 'log')}"
+        )
         where = f"{plain(str(writer.path))}, {format_bytes(writer.bytes_written)}"
         return f"{what} in {format_seconds(self.elapsed_s)}: {where}"
 
@@ -135,11 +138,17 @@ class _Recorder:
     def _tick(self) -> None:
         self._writer.flush_due()
         if self._shown:
-            print(f"\rrecording {self.told()} (Ctrl+C ends it)\x1b[K", end="", file=sys.stderr, flush=True)
+            room = shutil.get_terminal_size().columns - 1
+            told = f"recording {self.told()} (Ctrl+C ends it)"[:room]
+            print(f"\r{told}\x1b[K", end="", file=sys.stderr, flush=True)
 
     def _clear(self) -> None:
         if self._shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _size(text: str) -> int:

@@ -56,7 +56,7 @@ def test_it_records_until_a_signal_and_closes_the_file(tmp_path: Path, number: i
         process.send_signal(number)
         out, err = process.communicate(timeout=20)
     assert (process.returncode, out) == (code, "")
-    assert err.startswith("perfmon: recorded 3 lines (41 B) of 1 logs in ")
+    assert err.startswith("perfmon: recorded 3 lines (41 B) of 1 log in ")
     assert err.count("\n") == 1
     recording = open_recording(tmp_path / "run.pmrec")
     assert (recording.note, recording.header.specs, recording.logs) == (None, ("a.log",), ("a.log",))
