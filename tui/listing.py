@@ -73,6 +73,12 @@ class Listing(Pane, can_focus=True):
         """First line in sight and one past the last, as drawn last."""
         return self.top, min(self.count(), self.top + self._room)
 
+    def place(self, room: int) -> str:
+        """`3-9 of 20` where `room` lines are not enough for all, else ""."""
+        count = self.count()
+        top = max(0, min(self.top, count - room))
+        return f"{top + 1}-{min(count, top + room)} of {count}" if 0 < room < count else ""
+
     def reveal(self) -> None:
         """Scrolls as little as is needed to have the cursor in sight."""
         if self.cursor is not None and self._room:

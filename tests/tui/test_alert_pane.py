@@ -135,6 +135,7 @@ async def test_more_alerts_than_rows_scroll_with_keys_and_wheel() -> None:
     async with app.run_test(size=(80, 8)) as pilot:
         await pilot.press(*["j"] * 9)
         assert any("Trouble 10 " in line for line in screen_text(app))
+        assert "4-10 of 40" in screen_text(app)[0]
         await pilot.press("end")
         assert "Trouble 40" in screen_text(app)[-1]
         await pilot.press("pageup")

@@ -103,6 +103,14 @@ async def test_going_down_line_by_line_reaches_the_last_line(size: tuple[int, in
     assert [m.line for m in app.said if isinstance(m, LineMessage)] == [814]
 
 
+async def test_only_whole_keys_and_the_place_are_shown_where_there_is_little_room() -> None:
+    app = host(*shown())
+    async with app.run_test(size=(60, 10)):
+        foot = screen_text(app)[-1]
+    assert foot.startswith(" esc back  [ ] other alerts  j k lines  ")
+    assert foot.rstrip().endswith("1-7 of 29")
+
+
 async def test_lines_are_jumped_to_copied_and_opened() -> None:
     app = host(*shown())
     async with app.run_test(size=(120, 50)) as pilot:

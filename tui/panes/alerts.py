@@ -62,13 +62,15 @@ class AlertPane(Listing):
     # --- drawing ------------------------------------------------------------------------------------------------------
     def head(self, width: int, height: int) -> Sequence[Row]:
         """The title, and the names of the columns where there is room."""
+        names = self._picture is not None and bool(self._alerts) and width >= 100 and height >= 8
         rows: list[Row] = []
         if self.number is not None:
-            keys = (
-                "Enter evidence  a ack  S silence  u undo" if width >= 100 else "Enter evidence" if width >= 60 else ""
-            )
-            rows.append(self.title_row(self.number, "ALERTS", self.summary(width - 20), keys, width))
-        if self._picture is not None and self._alerts and width >= 100 and height >= 8:
+            place = self.place(height - 1 - names)
+            keys = _KEYS if width >= 150 else _KEYS[:14] if width >= 80 else ""
+            summary = self.summary(width - 24 - len(place) - len(keys))
+            right = "  ".join(part for part in (place, keys) if part)
+            rows.append(self.title_row(self.number, "ALERTS", summary, right, width))
+        if names and self._picture is not None:
             rows.append(heading_row(self.skin, width, self._picture.window_s))
         return rows
 

@@ -48,7 +48,8 @@ class SourcesPane(Listing):
         """The title."""
         if self.number is None:
             return ()
-        keys = "Enter doctor" if width >= 60 else ""
+        place = self.place(height - 1) if width >= 44 else ""
+        keys = "  ".join(part for part in (place, "Enter doctor" if width >= 60 else "") if part)
         return (self.title_row(self.number, "SOURCES", self.summary(), keys, width),)
 
     def count(self) -> int:

@@ -33,7 +33,7 @@ class Line:
     """The log line that it shows: what the cursor stops at."""
 
 
-def status(alert: Alert, picture: Picture, skin: Skin) -> Words:
+def status(alert: Alert, picture: Picture, skin: Skin, width: int) -> Words:
     """Severity, state, age, how often, first and last."""
     finding, base = alert.finding, picture.time_base
     level = LEVELS[finding.severity]
@@ -42,7 +42,7 @@ def status(alert: Alert, picture: Picture, skin: Skin) -> Words:
         (f"{skin.glyph('edge')}{skin.glyph(level)} {WORDS[finding.severity]} ", level),
         (f"{skin.glyph(alert.state.value)} {words} ", state_style(alert)),
         (f"{compact_seconds(age_s(alert, picture.now), 6)}  ", "muted"),
-        (f"{finding.title}  ", "title"),
+        (f"{finding.title}  " if width >= 110 else "", "title"),
         (f"{counted(alert.count, 'occurrence')}  ", "text"),
         (f"first {moment_text(alert.began, base)}  last {moment_text(alert.last, base)}", "muted"),
     )

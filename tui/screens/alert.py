@@ -22,6 +22,7 @@ from ..messages import (
     PagerAsked,
 )
 from ..render.detail import Line, detail, status
+from ..render.keys import key_row
 from ..render.moments import moment_text
 from ..render.prose import dressed
 from ..render.rows import Row, between
@@ -91,22 +92,15 @@ class AlertDetail(Listing):
             right = [(f" {self.news}: L shows it ", skin.style("badge-info")), (" ", skin.style("muted", panel))]
         now = self._now or self.alert
         rows = [between(left, right, width, (" ", skin.style("panel")))]
-        return [*rows, dressed(status(now, self._latest, skin), skin, "background")] if height > 2 else rows
+        return [*rows, dressed(status(now, self._latest, skin, width), skin, "background")] if height > 2 else rows
 
     def foot(self, width: int, height: int) -> Sequence[Row]:
         """The keys."""
         if height < 6:
             return ()
-        skin = self.skin
-        keys = [
-            run
-            for key, what in _KEYS
-            for run in (
-                (f" {key} ", skin.style("footer-key", "panel")),
-                (f"{what} ", skin.style("footer-text", "panel")),
-            )
-        ]
-        return [between(keys, (), width, (" ", skin.style("panel")))]
+        place = self.place(height - len(self.head(width, height)) - 1)
+        right = [(f" {place} ", self.skin.style("muted", "panel"))] if place else []
+        return [key_row(_KEYS, right, width, self.skin)]
 
     def count(self) -> int:
         """Lines of the page."""

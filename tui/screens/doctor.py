@@ -52,7 +52,8 @@ class DoctorPage(Listing):
             (" doctor ", skin.style("title", "panel")),
             ("how each log is understood", skin.style("muted", "panel")),
         ]
-        right = [(" esc back ", skin.style("footer-key", "panel"))]
+        place = self.place(height - 1)
+        right = [(f" {place}  esc back ", skin.style("footer-key", "panel"))]
         return (between(left, right, width, (" ", skin.style("panel"))),)
 
     def count(self) -> int:
