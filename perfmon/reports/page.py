@@ -187,7 +187,8 @@ def _sources(snapshot: Snapshot, picture: Picture | None) -> _SECTION:
     offsets = {offset.source: offset for offset in snapshot.clock_offsets}
     head = ("source", "format", "state", "last line", "size", "lines", "recognised", "unusable", "clock")
     rows = [
-        _source(source, now.get(source.spec), offsets.get(source.spec), snapshot) for source in sources[:_SHOWN_SOURCES]
+        _source(source, now.get(source.spec), offsets.get(source.spec), snapshot, picture)
+        for source in sources[:_SHOWN_SOURCES]
     ]
     more = len(sources) - len(rows)
     left = ["", f"… and {more} more."] if more > 0 else []
@@ -195,19 +196,28 @@ def _sources(snapshot: Snapshot, picture: Picture | None) -> _SECTION:
 
 
 def _source(
-    source: SourceInfo, now: SourceNow | None, offset: ClockOffset | None, snapshot: Snapshot
+    source: SourceInfo,
+    now: SourceNow | None,
+    offset: ClockOffset | None,
+    snapshot: Snapshot,
+    picture: Picture | None,
 ) -> tuple[str, ...]:
     counts = (f"{count:,}" for count in (source.lines, source.events, source.skipped))
     clock = "–" if now is None or now.offset_s is None else f"{now.offset_s:+.3f} s"
     if offset is not None:
         clock = f"{offset.offset_s:+.3f} s ± {format_seconds(offset.uncertainty_s)}"
     state = "read" if now is None else now.freshness.value
-    return source.spec, source.format, state, _age(source, now, snapshot), format_bytes(source.bytes), *counts, clock
+    age = _age(source, snapshot) if now is None or picture is None else _live_age(now, picture)
+    return source.spec, source.format, state, age, format_bytes(source.bytes), *counts, clock
 
 
-def _age(source: SourceInfo, now: SourceNow | None, snapshot: Snapshot) -> str:
-    if now is not None:
-        return "–" if now.age_s is None else f"{format_seconds(now.age_s)} ago"
+def _live_age(now: SourceNow, picture: Picture) -> str:
+    """How long ago the last line was printed; where it has no date, how long ago it was read."""
+    age = now.age_s if now.last is None else max(0.0, picture.now - now.last)
+    return "–" if age is None else f"{format_seconds(age)} ago"
+
+
+def _age(source: SourceInfo, snapshot: Snapshot) -> str:
     if source.last_s is None:
         return "–"
     return f"{format_seconds(max(0.0, snapshot.run.end - snapshot.run.start - source.last_s))} before the end"

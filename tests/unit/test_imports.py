@@ -27,7 +27,18 @@ def test_help_and_version_load_next_to_nothing(argument: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["perfmon.cli", "perfmon.session", "perfmon.commands.analyze", "perfmon.commands.rules"]
+    "module",
+    [
+        "perfmon.cli",
+        "perfmon.session",
+        "perfmon.observe",
+        "perfmon.notify",
+        "perfmon.reports.page",
+        "perfmon.commands.analyze",
+        "perfmon.commands.rules",
+        "perfmon.commands.snapshot",
+        "perfmon.commands.status",
+    ],
 )
 def test_headless_modules_load_no_heavy_library(module: str) -> None:
     assert loaded(f"import {module}") & HEAVY == set()

@@ -88,7 +88,7 @@ def test_a_verdict_that_is_not_about_the_present_says_so() -> None:
 
 
 def test_sources_say_how_fresh_they_are() -> None:
-    stale = pictures.picture(sources=(pictures.source(freshness=Freshness.STALE, age_s=14.0),))
+    stale = pictures.picture(sources=(pictures.source(freshness=Freshness.STALE, last=pictures.START + 586.7),))
     assert (
         "| orchestrator.log | trace+prime-rl | stale | 14.0 s ago | 50.8 KiB | 1,000 | 120 | 2 | \\+0.002 s |"
         in page(picture=stale)
