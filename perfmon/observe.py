@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from perfmon.sources.blocks import Block, Cutter, Notice
@@ -117,6 +119,19 @@ def _take(session: Session, state: SourceState, item: Block | Notice) -> None:
         session.feed(state, item)
 
 
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """Whoever ends a job sends SIGTERM: what was seen until then is worth a page as well."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 class _Watch:
     """A monitor that nobody looks at: reads to the present, then goes on for a while."""
 
@@ -130,15 +145,16 @@ class _Watch:
         self._monitor.listeners.append(lambda _: self._judged.set())
 
     def run(self, following: Callable[[], None]) -> Observed:
-        """Until the time is over, every log has ended, or Ctrl+C."""
+        """Until the time is over, every log has ended, or Ctrl+C or SIGTERM."""
         self._monitor.start(self._stirred.set)
         interrupted = False
         try:
             self._until(lambda picture: picture.state is not RunState.LOADING)
-            following()
             began = time.monotonic()
             try:
-                self._until(lambda picture: picture.state is RunState.ENDED, self._for_s)
+                with _terminated_like_interrupted():
+                    following()
+                    self._until(lambda picture: picture.state is RunState.ENDED, self._for_s)
             except KeyboardInterrupt:
                 interrupted = True
             watched = time.monotonic() - began

@@ -104,6 +104,8 @@ class StateFile:
         self._next = now + EVERY_S
         try:
             _own_folder(os.path.dirname(self._path))
+            if not self._written:
+                _sweep(os.path.dirname(self._path))
             document = {
                 "schema": SCHEMA,
                 **_owner(),
@@ -137,6 +139,16 @@ def _check_owner(path: str) -> None:
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         raise Refused(f"{path} is not a folder of yours")
+
+
+def _sweep(where: str) -> None:
+    """Removes what monitors of this host left that were killed."""
+    for name in os.listdir(where):
+        path = os.path.join(where, name)
+        document = _document(path) if name.endswith(".json") else None
+        if document is not None and document.get("host") == os.uname().nodename and not _alive(document):
+            with suppress(OSError):
+                os.unlink(path)
 
 
 def _replace(path: str, text: str) -> None:
@@ -220,20 +232,28 @@ def read_states(key: str = "") -> list[State]:
 
 def _read(path: str) -> State | None:
     """The state in a file; None for one that is broken, somebody else's, or of a monitor that is gone."""
+    document = _document(path)
+    if document is None or document.get("schema") != SCHEMA or not _alive(document):
+        return None
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(handle, encoding="utf-8") as file:
-            if os.fstat(handle).st_uid != os.geteuid():
-                return None
-            document = json.loads(file.read(_LARGEST))
-        if document.pop("schema") != SCHEMA or not _alive(document):
-            return None
         age = max(0.0, time.time() - float(document["written"]))
         told = {name: document[name] for name in State._fields if name in document}
         told |= {"age_s": age, "specs": tuple(map(str, told["specs"])), "values": tuple(told["values"])}
         return State(**told)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return None
+
+
+def _document(path: str) -> dict[str, Any] | None:
+    """What a file of this user holds; None where that is no table."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(handle, encoding="utf-8") as file:
+            own = os.fstat(handle).st_uid == os.geteuid()
+            document = json.loads(file.read(_LARGEST)) if own else None
+    except (OSError, ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
 
 
 # --- what it says -----------------------------------------------------------------------------------------------------

@@ -112,10 +112,11 @@ def running(logs: Path) -> Iterator[subprocess.Popen[str]]:
     child.communicate()
 
 
-def test_an_interrupted_one_writes_what_it_saw(running: subprocess.Popen[str]) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_one_writes_what_it_saw(running: subprocess.Popen[str], number: signal.Signals) -> None:
     assert running.stderr is not None
     assert running.stderr.readline() == "perfmon: following the logs for 1h 00m (Ctrl+C ends that)\n"
-    running.send_signal(signal.SIGINT)
+    running.send_signal(number)
     _, err = running.communicate(timeout=60)
     assert running.returncode == ExitCode.INTERRUPTED, err
     page = Path("page.md").read_text()

@@ -135,6 +135,20 @@ def test_a_state_of_a_process_that_is_gone_is_no_news(runtime: Path) -> None:
     assert len(read_states()) == 1
 
 
+def test_what_killed_monitors_left_is_removed_by_the_next_one(runtime: Path) -> None:
+    written("old")
+    path = only(runtime)
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps({**document, "started": "1"}))
+    (runtime / "elsewhere.1.json").write_text(json.dumps({**document, "host": "elsewhere"}))
+    (runtime / "broken.1.json").write_text("{")
+    written("new")
+    names = {entry.name for entry in runtime.iterdir()}
+    assert path.name not in names
+    assert {"elsewhere.1.json", "broken.1.json"} < names
+    assert len(names) == 3
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"schema": 1}', "[" * 60_000, "\x00" * 100])
 def test_a_broken_file_is_passed_over(runtime: Path, text: str) -> None:
     written("good")
