@@ -277,6 +277,12 @@ class LogBook:
         with self._lock:
             return {source: shelf.name for source, shelf in self._shelves.items()}
 
+    @property
+    def dated(self) -> bool:
+        """The run's axis is that of the clocks on walls: some log has stamps."""
+        with self._lock:
+            return any(shelf.chunks[-1].kind is not None for shelf in self._shelves.values() if shelf.chunks)
+
     def path(self, source: int) -> Path | None:
         """The local file that a log is, if it is one."""
         shelf = self._shelves.get(source)

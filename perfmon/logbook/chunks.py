@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 from operator import itemgetter
@@ -76,14 +77,13 @@ class Chunk:
         mark = self.mark(at)
         return mark.line and mark.line + at - mark.at
 
-    def holds(self, number: int) -> int | None:
-        """The last of its lines that has this number in the file; None when none has."""
+    def lines_numbered(self, number: int) -> Iterator[int]:
+        """Its lines that have this number in their file, the newest first: numbers begin anew after a rotation."""
         stop = self.count
         for mark in reversed(self.marks):
             if mark.line and mark.line <= number < mark.line + stop - mark.at:
-                return mark.at + number - mark.line
+                yield mark.at + number - mark.line
             stop = mark.at
-        return None
 
 
 def line_count(data: bytes) -> int:

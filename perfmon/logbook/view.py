@@ -78,7 +78,7 @@ class View:
         self._indexes: dict[int, Index] = {}
         self._found: dict[int, _Found] = {}
         self._lines: dict[Place, Line] = {}
-        self._deadline = inf
+        self._deadline, self._searched = inf, False
         self._failed: UsageError | None = None
 
     # --- asking -------------------------------------------------------------------------------------------------
@@ -117,10 +117,12 @@ class View:
         """
         self._look()
         source = next((index for index, known in self.book.names.items() if known == name), None)
-        for chunk in reversed(self._chunks.get(-1 if source is None else source, ())):
-            at = chunk.holds(number)
-            if at is not None and source is not None and (not text or self._reads(chunk, at, text)):
-                return Place(source, chunk.first + at)
+        if source is None:
+            return None
+        for chunk in reversed(self._chunks.get(source, ())):
+            for at in chunk.lines_numbered(number):
+                if not text or self._reads(chunk, at, text):
+                    return Place(source, chunk.first + at)
         return None
 
     def line(self, place: Place) -> Line | None:
@@ -142,12 +144,12 @@ class View:
     # --- the merge ----------------------------------------------------------------------------------------------
     def _read_on(self, rank: Rank, rows: int, budget_s: float) -> Page:
         self._look()
-        self._deadline = time.perf_counter() + budget_s
+        self._deadline, self._searched = time.perf_counter() + budget_s, False
         return self._page(merge(*[self._forward(source, self._bound(source, rank)) for source in self._wanted()]), rows)
 
     def _read_back(self, rank: Rank, rows: int, budget_s: float) -> Page:
         self._look()
-        self._deadline = time.perf_counter() + budget_s
+        self._deadline, self._searched = time.perf_counter() + budget_s, False
         runs = [self._backward(source, self._bound(source, rank)) for source in self._wanted()]
         page = self._page(merge(*runs, reverse=True), rows)
         return Page(page.lines[::-1], page.complete)
@@ -253,6 +255,7 @@ class View:
             self._found[chunk.serial] = found
         while not found.done:
             more = self._next_slice(found)
+            self._searched = True
             if more is None:
                 found.done = True
                 break
@@ -271,7 +274,7 @@ class View:
             raise
 
     def _spent(self) -> bool:
-        return time.perf_counter() > self._deadline
+        return self._searched and time.perf_counter() > self._deadline
 
     def _line(self, place: Place, chunk: Chunk) -> Line:
         line = self._lines.get(place)
