@@ -22,9 +22,12 @@ from .tail import Tail
 from .tree import walk_tree
 from .watching import Waker
 
-_RESCAN_S = 2.0
-_PACE_S = 0.1
-"""Rounds over busy logs are this far apart: sooner nobody sees, and each costs a turn of a thread."""
+_RESCAN_S = 1.0
+_PACE_S = 0.18
+"""Rounds over busy logs are this far apart: sooner nobody sees."""
+_BUSY_ROUNDS, _CALM_ROUNDS = 5, 10
+"""After so many rounds in a row that gave something, being told of every write costs more than looking; after so many
+that gave nothing, it is the other way round."""
 _TURN_BYTES = 1 << 22
 """What a round reads before it hands it on."""
 Item = tuple[LogFile, Block | Notice]
@@ -83,6 +86,9 @@ class Follower:
         """Compressed files, which are not followed."""
         self._next_scan = 0.0
         self._round_at = float("-inf")
+        self._streak = 0
+        """Rounds in a row that gave something; below 0: that gave nothing."""
+        self._napping = False
         self.caught_up = False
         """All that was there at the start has been read."""
 
@@ -148,17 +154,30 @@ class Follower:
             if pipe.more or pipe.look():
                 async for item in pipe.advance():
                     yield item
-        turns = deque(self._turns())
+        turns = deque(_turn(tail) for tail in self._tails.values())
+        gave = False
         while turns:
-            for item in await asyncio.to_thread(_some, turns):
+            # Where a file system may hang nobody else shall wait for it; elsewhere a thread's turn costs more than it.
+            items = await asyncio.to_thread(_some, turns) if self._waker.polling else _some(turns)
+            for item in items:
+                gave = True
                 yield item
-
-    def _turns(self) -> Iterator[Iterator[Item]]:
-        for tail in self._tails.values():
-            yield _turn(tail)
+            await asyncio.sleep(0)
+        self._streak = max(1, self._streak + 1) if gave else min(-1, self._streak - 1)
 
     async def _rest(self) -> None:
         """Until something changes, but not so soon after the last round that a busy log costs a turn a line."""
+        if not self._napping and self._streak >= _BUSY_ROUNDS and not self._waker.polling:
+            self._napping = True
+            await self._waker.nap()
+        elif self._napping and self._streak <= -_CALM_ROUNDS:
+            self._napping = False
+            await self._waker.resume()
+            return  # what changed before it watched again is found by looking
+        early = self._round_at + _PACE_S - self._clock()
+        if self._napping:
+            await self._waker.wait(max(0.0, early))
+            return
         await self._waker.wait()
         early = self._round_at + _PACE_S - self._clock()
         if 0.0 < early <= _PACE_S:
@@ -171,7 +190,10 @@ class Follower:
         listing = await asyncio.to_thread(_listed, self._specs)
         took = self._clock() - began
         self._next_scan = began + max(self._poll_s if self._waker.polling else _RESCAN_S, 10 * took)
-        await self._waker.watch(listing.folders)
+        if self._napping:
+            self._waker.remember(listing.folders)
+        else:
+            await self._waker.watch(listing.folders)
         notices: list[Item] = []
         for log in listing.logs:
             if log.path not in self._tails and log.path not in self._passed:

@@ -27,6 +27,7 @@ class Waker:
         self._poll_s = poll_s
         self._forced = polling
         self._folders: frozenset[str] = frozenset()
+        self._wanted: frozenset[str] = frozenset()
         self._event = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -34,16 +35,31 @@ class Waker:
         """Ends the current or next wait."""
         self._event.set()
 
-    async def wait(self) -> None:
-        """Returns when something may have changed; at the latest after the polling interval."""
+    async def wait(self, at_most_s: float | None = None) -> None:
+        """Returns when something may have changed; at the latest after `at_most_s`, else the polling interval."""
+        if at_most_s is None:
+            at_most_s = self._poll_s if self.polling else max(self._poll_s, _BACKSTOP_S)
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._poll_s if self.polling else max(self._poll_s, _BACKSTOP_S)):
+            async with asyncio.timeout(at_most_s):
                 await self._event.wait()
         self._event.clear()
 
+    async def nap(self) -> None:
+        """Watches nothing until `resume`."""
+        await self.close()
+
+    def remember(self, folders: Collection[str]) -> None:
+        """Folders to watch after the nap."""
+        self._wanted = frozenset(folders)
+
+    async def resume(self) -> None:
+        """Watches again."""
+        wanted, self._folders = self._wanted, frozenset()
+        await self.watch(wanted)
+
     async def watch(self, folders: Collection[str]) -> None:
         """Watches these folders from now on, not those below them."""
-        wanted = frozenset(folders)
+        wanted = self._wanted = frozenset(folders)
         if self._forced or wanted == self._folders:
             return
         self._folders = wanted

@@ -1,0 +1,56 @@
+"""What the live monitor costs at 200x50, beside an empty Textual app: watching a busy run, and an idle one."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from terminal import EMPTY_APP, PERFMON, Terminal, Usage
+
+
+def main() -> None:
+    """Prints the figures and their ratios."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=30.0, help="how long each is measured")
+    parser.add_argument("--settle", type=float, default=8.0, help="before that")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for log in ("orchestrator.log", "inference.log", "trainer.log"):
+            (folder / log).touch()
+        total = 2 * (arguments.seconds + arguments.settle) + 5
+        feeder = Path(__file__).with_name("feeder.py")
+        writer = subprocess.Popen([sys.executable, str(feeder), name, "--seconds", str(total)])
+        busy = measured((*PERFMON, "watch", name), arguments.seconds, arguments.settle)
+        writer.terminate()
+        writer.wait()
+        time.sleep(1)
+        idle = measured((*PERFMON, "watch", name), arguments.seconds, arguments.settle + 4)
+        empty = measured(EMPTY_APP, arguments.seconds / 2, arguments.settle)
+    told("perfmon, 3 logs at 100 lines/s", busy)
+    told("perfmon, the same logs silent", idle)
+    told("an empty Textual app", empty)
+    print(f"memory: {busy.rss_mb / empty.rss_mb:.2f} times the empty app")
+
+
+def measured(command: tuple[str, ...], seconds: float, settle: float) -> Usage:
+    """Runs a program on a terminal and measures it once it has settled."""
+    terminal = Terminal(command, 200, 50)
+    try:
+        terminal.read(settle)
+        return terminal.measure(seconds)
+    finally:
+        terminal.close()
+
+
+def told(what: str, usage: Usage) -> None:
+    """One line."""
+    print(f"{what:<34} {usage.cpu_percent:5.2f} % cpu  {usage.rss_mb:5.1f} MB  {usage.written_kib_s:6.1f} KiB/s")
+
+
+if __name__ == "__main__":
+    main()
