@@ -260,7 +260,8 @@ class Doings(App[int]):
         self.journey.usual()
         self._moved()
 
-    def _updates(self) -> list[Bar]:
+    def updates(self) -> list[Bar]:
+        """The weight updates in sight."""
         lanes = [lane for lane in self.picture.board.spans if lane.kind == "weight-update"]
         return list(lanes[0].bars) if lanes else []
 
@@ -272,11 +273,11 @@ class Doings(App[int]):
 
     def do_next_update(self) -> None:
         """The next weight update."""
-        self._jump([bar.start for bar in self._updates()], True, "weight update")
+        self._jump([bar.start for bar in self.updates()], True, "weight update")
 
     def do_previous_update(self) -> None:
         """The one before."""
-        self._jump([bar.start for bar in self._updates()], False, "weight update")
+        self._jump([bar.start for bar in self.updates()], False, "weight update")
 
     def _turns(self) -> list[Transition]:
         return [tick for tick in self.picture.board.ticks if tick.state in _TURNING]
@@ -299,21 +300,23 @@ class Doings(App[int]):
     def asked_open_lane(self, lane: Lane) -> None:
         """A lane was opened."""
         if isinstance(lane.shown, Bar):
-            self._open_trace(lane.shown)
+            self.open_trace(lane.shown)
         elif isinstance(lane.shown, MetricLane):
-            self._open_chart(lane.shown.name)
+            self.open_chart(lane.shown.name)
         elif lane.kind == "alerts":
             self.do_pane_alerts()
         else:
-            self._open_chart(lane.key)
+            self.open_chart(lane.key)
 
-    def _open_chart(self, metric: str) -> None:
+    def open_chart(self, metric: str) -> None:
+        """A metric as a chart."""
         from .screens.chart import ChartScreen
 
         if any(lane.name == metric for lane in self.picture.board.metrics):
             self.push_screen(ChartScreen(self.skin, metric, lambda: self.monitor.picture))
 
-    def _open_trace(self, bar: Bar) -> None:
+    def open_trace(self, bar: Bar) -> None:
+        """A weight update with its lines."""
         from .screens.trace import TraceScreen
 
         self.push_screen(TraceScreen(self.skin, bar, self.picture, self.monitor.logbook), self._jump_to_line)
@@ -332,13 +335,13 @@ class Doings(App[int]):
 
     def do_waterfall(self) -> None:
         """The trace under the cursor, else the selected or the newest one."""
-        bars = self._updates()
+        bars = self.updates()
         lane, cursor = self.board.lane, self.journey.cursor
         under = [bar for bar in bars if cursor is not None and bar.start <= cursor <= bar.end]
         if lane is not None and isinstance(lane.shown, Bar) and not under:
             under = [lane.shown]
         if under or bars:
-            self._open_trace((under or bars)[-1])
+            self.open_trace((under or bars)[-1])
         else:
             self.say("no weight update in sight (- shows more time)")
 

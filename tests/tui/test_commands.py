@@ -1,0 +1,197 @@
+"""What is typed after `:`: each command does what it says, and what is wrong is told in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given as examples
+from hypothesis import strategies
+from textual.pilot import Pilot
+from whole import running, until
+
+from perfmon.monitor import FollowFeed
+from perfmon.picture import AlertState
+from perfmon.tui.actions import ACTIONS
+from perfmon.tui.app import PerfmonApp
+from perfmon.tui.commands import COMMANDS, obey
+from perfmon.tui.screens.alert import AlertScreen
+from perfmon.tui.screens.help import HelpScreen
+from perfmon.tui.screens.prompt import Prompt
+from perfmon.tui.words import quoted, split_words
+
+WORDS = "expected "
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+async def done(app: PerfmonApp, pilot: Pilot[Any], *texts: str) -> None:
+    """Has commands obeyed that are right."""
+    for text in texts:
+        assert obey(app, text) is None, text
+        await pilot.pause()
+
+
+async def test_time() -> None:
+    async with running() as (app, pilot):
+        now = app.picture.now
+        await done(app, pilot, "at 10:08:20")
+        assert app.journey.cursor is not None
+        assert app.journey.cursor % 86400 == 10 * 3600 + 500
+        await done(app, pilot, ":at 2m")
+        assert app.journey.cursor == pytest.approx(now - 120, abs=1)
+        await done(app, pilot, " last 30m ")
+        assert (app.journey.span_s, app.journey.end) == (1800.0, None)
+        await done(app, pilot, "window 2m")
+        await until(pilot, lambda: app.monitor.picture.window_s == 120.0)
+        assert app.journey.usual_s == 120.0
+
+
+async def test_alerts() -> None:
+    async with running() as (app, pilot):
+
+        def state() -> AlertState:
+            return app.monitor.picture.alerts[0].state
+
+        await done(app, pilot, "ack frontend-queue")
+        await until(pilot, lambda: state() is AlertState.ACKED)
+        await done(app, pilot, "undo #1")
+        await until(pilot, lambda: state() is AlertState.FIRING)
+        await done(app, pilot, 'silence "front-end QUEUE sat" 15m')
+        await until(pilot, lambda: state() is AlertState.SILENCED)
+        await done(app, pilot, "undo 1", "silence front")
+        assert isinstance(app.screen, Prompt)
+        await pilot.press("escape")
+        await done(app, pilot, "open front")
+        assert isinstance(app.screen, AlertScreen)
+
+
+async def test_panes_and_themes() -> None:
+    async with running() as (app, pilot):
+        await done(app, pilot, "lane rpc")
+        assert app.board.sight.wanted == "rpc"
+        await done(app, pilot, "lane")
+        assert app.board.sight.wanted == ""
+        await done(app, pilot, r"log queue_ms=\d+ |rpc", "source infer")
+        wanted = app.log_pane.view.wanted
+        assert wanted.texts == (r"/queue_ms=\d+ |rpc/",)
+        assert wanted.sources is not None
+        assert [app.log_pane.book.names[at] for at in wanted.sources] == ["inference.log"]
+        assert app.focused is app.log_pane
+        await done(app, pilot, "log", "source")
+        assert app.log_pane.view.wanted.texts == ()
+        assert app.log_pane.view.wanted.sources is None
+        await done(app, pilot, "theme day", "layout log")
+        assert (app.theme_name, app.preset) == ("daylight", "log")
+        await done(app, pilot, "zoom", "mark", "pane-alerts", "help")
+        assert isinstance(app.screen, HelpScreen)
+
+
+async def test_files(tmp_path: Path) -> None:
+    async with running() as (app, pilot):
+        page = tmp_path / "a page.md"
+        await done(app, pilot, f"snapshot {page}")
+        await until(pilot, page.exists)
+        await done(app, pilot, f'record "{tmp_path}/it.pmrec"')
+        await until(pilot, lambda: app.monitor.picture.recording is not None)
+        assert "being recorded already" in str(obey(app, "record other.pmrec"))
+        assert "being recorded already" in str(obey(app, "record start"))
+        await done(app, pilot, "record stop")
+        await until(pilot, lambda: app.monitor.picture.recording is None)
+        assert obey(app, "record stop") == "nothing is being recorded"
+        assert (tmp_path / "it.pmrec").exists()
+
+
+async def test_a_replay_is_steered() -> None:
+    async with running() as (app, pilot):
+        assert app.monitor.feed is not None
+        player = app.monitor.feed.player
+        assert player is not None
+        await done(app, pilot, "pause", "speed x8")
+        assert player.speed == 8.0
+        await done(app, pilot, "seek 1:30")
+        await until(pilot, lambda: abs(player.position_s - 90.0) < 5.0)
+
+
+async def test_what_is_wrong_is_told_in_one_line() -> None:
+    async with running() as (app, _pilot):
+        for text, told in {
+            "at": "at: expected at TIME",
+            "at 25:99": "'25:99' is no time",
+            "at tomorrow": "'tomorrow' is no time",
+            "at 23:59:59": "later than the newest line",
+            "at 90000d": "long before these logs",
+            "last 5s": "'5s': expected 30.0 s to 7d 0h, as in 30m",
+            "last nan": WORDS,
+            "window -3": WORDS,
+            "window 1e999": WORDS,
+            "chart": "chart: expected chart METRIC",
+            "chart nonsense": "there is no metric 'nonsense': expected one of queue_ms",
+            "chart _ms": "is not clear: expected one of",
+            "trace zzz": "there is no weight update in sight with the id 'zzz'",
+            "ack nobody": "there is no alert 'nobody': expected one of frontend-queue",
+            "ack #99": "there is no alert #99",
+            "open ²": "there is no alert '²'",
+            "silence front soon": "'soon': expected 1.0 s to 30d 0h, as in 15m",
+            "silence front 15m now": "silence: expected silence [ALERT [TIME]]",
+            "log (": "/(/ is no regular expression",
+            "source nothing": "there is no log 'nothing': expected one of",
+            "theme pink": "there is no theme 'pink': expected one of",
+            "layout 7": "there is no layout '7': expected one of auto",
+            "snapshot ~nobody-of-that-name/x": "nobody knows where that home is",
+            "speed fast": "'fast': expected 0.1 to 1000",
+            "speed inf": WORDS,
+            "seek 99:00:00": "as in 1:30",
+            "snapshto": "there is no command 'snapshto': did you mean snapshot?",
+            "[/x]": "there is no command '[/x]': ? lists them all",
+            "quit now": "quit takes nothing more, and 'now' was given",
+            'theme "\x1b[2J': "there is no theme '': expected",
+        }.items():
+            said = obey(app, text)
+            assert said is not None, text
+            assert told in said, (text, said)
+            assert said.isprintable()
+        for text in ("", "  ", ":", " : "):
+            assert obey(app, text) is None
+
+
+async def test_of_a_live_run_only_what_can_be_done_is_done(tmp_path: Path) -> None:
+    log = tmp_path / "orchestrator.log"
+    log.write_text("nothing of use\n")
+    async with running(lambda: FollowFeed([str(log)])) as (app, pilot):
+        for text in ("speed 2", "seek 10"):
+            assert obey(app, text) == "this run is live: only a replay can be steered"
+        assert obey(app, "at 10:00") == "these logs have no time of day: expected how long ago, as in 10m"
+        assert obey(app, "trace a") == "no weight update is in sight (- shows more time)"
+        assert "there is none at all yet" in str(obey(app, "chart queue_ms"))
+        await done(app, pilot, "ack", "silence", "undo", "open", "snapshot")
+
+
+async def test_every_word_of_the_tables_is_a_command() -> None:
+    async with running() as (app, pilot):
+        for name in [action.word for action in ACTIONS] + [command.name for command in COMMANDS]:
+            if name in ("quit", "pager"):
+                continue
+            said = obey(app, name)
+            await pilot.pause()
+            while len(app.screen_stack) > 1:
+                app.pop_screen()
+            assert said is None or WORDS in said, (name, said)
+        await done(app, pilot, "quit")
+        assert app.return_value == 0
+
+
+@examples(strategies.text())
+def test_quoted_words_come_back_as_they_were(word: str) -> None:
+    assert split_words(f"a {quoted(word)}  b") == ["a", word, "b"]
+
+
+def test_words_are_those_of_a_shell_but_every_line_has_a_meaning() -> None:
+    assert split_words(r"""a 'b c' "d \" \\" x\y it's """) == ["a", "b c", 'd " \\', r"x\y", "it's"]
+    assert split_words("'never closed") == ["never closed"]
+    assert split_words(" \t ") == []

@@ -1,0 +1,71 @@
+"""The help: made from the tables, whole at every size, closed by any of its keys."""
+
+from __future__ import annotations
+
+import pytest
+from hosts import SIZES, SKIN, Host, paged, screen_text
+
+from perfmon.glyphs import ASCII
+from perfmon.tui.actions import ACTIONS
+from perfmon.tui.commands import COMMANDS
+from perfmon.tui.screens.help import HelpScreen
+from perfmon.tui.skin import Skin
+
+
+def host(pane: str = "board", skin: Skin = SKIN, **keys: str) -> Host:
+    return Host(lambda: HelpScreen(skin, pane, keys))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_every_action_command_and_sign_is_told(size: tuple[int, int]) -> None:
+    app = host()
+    async with app.run_test(size=size) as pilot:
+        text = " ".join("\n".join(await paged(app, pilot)).split())
+    for first in [action.help.split()[0] for action in ACTIONS] + [command.usage for command in COMMANDS]:
+        assert first in text
+    for sign in (
+        "○ leaves the client",
+        "░ waits in",
+        "▒ queue or",
+        "█ the server",
+        "● has ended",
+        "◔ pending",
+        "⊘ expl",
+    ):
+        assert sign in text
+
+
+async def test_the_keys_of_the_pane_go_first() -> None:
+    for pane, title, action in (
+        ("log", "LOG: this pane", "Mark the line."),
+        ("alerts", "ALERTS: this pane", "silence"),
+    ):
+        app = host(pane)
+        async with app.run_test(size=(60, 30)):
+            lines = screen_text(app)
+        assert title in lines[1]
+        assert any(action in line for line in lines)
+
+
+async def test_chosen_keys_are_shown_as_they_were_chosen() -> None:
+    app = host(help="f1", pause="ctrl+y,P")
+    async with app.run_test(size=(200, 50)):
+        lines = screen_text(app)
+    assert any(" f1 What every key does." in line for line in lines)
+    assert any(" ctrl+y P Freeze" in line for line in lines)
+
+
+@pytest.mark.parametrize("key", ["question_mark", "escape", "q"])
+async def test_any_of_its_keys_closes_it(key: str) -> None:
+    app = host()
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert isinstance(app.screen, HelpScreen)
+        await pilot.press(key)
+        assert not isinstance(app.screen, HelpScreen)
+
+
+async def test_without_utf8_it_is_ascii_but_for_the_names_of_keys() -> None:
+    app = host(skin=Skin(SKIN.theme, glyphs=ASCII))
+    async with app.run_test(size=(60, 10)) as pilot:
+        text = "".join(await paged(app, pilot))
+    assert set(text) - set("←→↑↓⇧") <= {chr(code) for code in range(32, 127)}

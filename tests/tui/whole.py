@@ -1,0 +1,49 @@
+"""The whole app on the built-in run, which has been played already."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime
+
+from textual.pilot import Pilot
+
+from perfmon.config import Config
+from perfmon.demo.feed import demo_timeline
+from perfmon.monitor import Feed, Monitor
+from perfmon.monitor.feeds import PlayerFeed
+from perfmon.sources.replay import Player
+from perfmon.themes.loader import load_themes
+from perfmon.tui.app import Opening, PerfmonApp
+
+BEGIN = datetime(2026, 8, 21, 10, 0)
+MINUTES = 12.0
+
+
+def played() -> Feed:
+    """The front-end queue: twelve minutes, all at once."""
+    return PlayerFeed(Player(demo_timeline("frontend-queue", 0, MINUTES, BEGIN), speed=math.inf, linger=True))
+
+
+@asynccontextmanager
+async def running(
+    feed: Callable[[], Feed] = played, size: tuple[int, int] = (120, 30), keys: dict[str, str] | None = None
+) -> AsyncIterator[tuple[PerfmonApp, Pilot[int]]]:
+    """The app with a picture that has an alert, if the feed gives one."""
+    app = PerfmonApp(Monitor(feed, Config()), Opening("run", load_themes(), "midnight", keys=keys or {}))
+    async with app.run_test(size=size) as pilot:
+        if feed is played:
+            await until(pilot, lambda: bool(app.picture.alerts and app.picture.board.metrics))
+        else:
+            await until(pilot, lambda: app.monitor.picture.number > 1)
+        yield app, pilot
+
+
+async def until(pilot: Pilot[int], true: Callable[[], bool]) -> None:
+    """Waits until that is so."""
+    for _ in range(1000):
+        if true():
+            return
+        await pilot.pause(0.02)
+    raise AssertionError("it never came")

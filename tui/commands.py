@@ -1,0 +1,286 @@
+"""Everything that can be typed after `:`, in one table: the palette and the help are made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from perfmon.errors import PerfmonError, UsageError
+from perfmon.logbook import Query
+from perfmon.model import TimeBase
+from perfmon.moments import moment
+from perfmon.picture import Alert
+from perfmon.text import plain
+from perfmon.units import format_seconds
+
+from . import given
+from .actions import ACTIONS, Action
+from .layout import LAYOUTS
+from .words import split_words
+
+if TYPE_CHECKING:
+    from .doings import Doings
+
+_DAY_S = 86400.0
+_NAMED = 60
+_YEARS_S = 3650 * _DAY_S
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Something that is done by its name, with arguments."""
+
+    name: str
+    usage: str
+    """How it is typed: capitals stand for what the user fills in, brackets for what may be left out."""
+    help: str
+    run: Callable[[Doings, Sequence[str]], None]
+    """Does it; raises UsageError, one line, for arguments that mean nothing."""
+    least: int = 0
+    most: int = 1
+    """Arguments that it takes; more are parts of the last one."""
+    picks: bool = False
+    """Its argument is a name out of those that there are."""
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+def _at(app: Doings, words: Sequence[str]) -> None:
+    picture = app.monitor.picture
+    if ":" in words[0] and picture.time_base is not TimeBase.WALL:
+        raise UsageError("these logs have no time of day: expected how long ago, as in 10m")
+    start = picture.now if picture.snapshot is None else picture.snapshot.run.start
+    when = moment(words[0], start, picture.now)
+    if when > picture.now:
+        raise UsageError(f"{plain(words[0], _NAMED)!r} is later than the newest line")
+    if when < picture.now - _YEARS_S:
+        raise UsageError(f"{plain(words[0], _NAMED)!r} is long before these logs")
+    app.asked_cursor(when)
+
+
+def _last(app: Doings, words: Sequence[str]) -> None:
+    seconds = given.seconds(words[0], 30.0, 7 * _DAY_S, "30m")
+    app.journey.zoom(seconds / app.journey.span_s)
+    app.do_live()
+
+
+def _window(app: Doings, words: Sequence[str]) -> None:
+    seconds = given.seconds(words[0], 10.0, 7 * _DAY_S, "10m")
+    app.monitor.judge_window(seconds)
+    app.journey.usual_s = seconds
+    app.say(f"the last {format_seconds(seconds)} are judged")
+
+
+# --- alerts -----------------------------------------------------------------------------------------------------------
+def _silence(app: Doings, words: Sequence[str]) -> None:
+    if not words:
+        _act(app, _action("silence"))
+        return
+    alerts = given.alerts(app, words[0])
+    if len(words) == 1:
+        app.ask_silence(alerts[0])
+        return
+    seconds = given.seconds(words[1], 1.0, 30 * _DAY_S, "15m")
+    for alert in alerts:
+        app.monitor.silence(alert.key, seconds)
+    app.say(f"{_title(alerts)}: silent for {format_seconds(seconds)}")
+
+
+def _ack(app: Doings, words: Sequence[str]) -> None:
+    if not words:
+        _act(app, _action("ack"))
+        return
+    alerts = given.alerts(app, words[0])
+    for alert in alerts:
+        app.monitor.ack(alert.key)
+    app.say(f"{_title(alerts)}: somebody looks after it")
+
+
+def _undo(app: Doings, words: Sequence[str]) -> None:
+    if not words:
+        _act(app, _action("undo"))
+        return
+    for alert in given.alerts(app, words[0]):
+        app.monitor.undo(alert.key)
+
+
+def _open(app: Doings, words: Sequence[str]) -> None:
+    if not words:
+        _act(app, _action("open"))
+        return
+    app.open_alert(given.alerts(app, words[0])[0])
+
+
+def _title(alerts: Sequence[Alert]) -> str:
+    return plain(alerts[0].finding.title, 40)
+
+
+# --- what there is to see ---------------------------------------------------------------------------------------------
+def _chart(app: Doings, words: Sequence[str]) -> None:
+    app.open_chart(given.named(words[0], [lane.name for lane in app.picture.board.metrics], "metric"))
+
+
+def _trace(app: Doings, words: Sequence[str]) -> None:
+    bars = {bar.key: bar for bar in app.updates()}
+    if not bars:
+        raise UsageError("no weight update is in sight (- shows more time)")
+    app.open_trace(bars[given.named(words[0], bars, "weight update in sight with the id")])
+
+
+def _lane(app: Doings, words: Sequence[str]) -> None:
+    app.board.want(words[0] if words else "")
+
+
+def _log(app: Doings, words: Sequence[str]) -> None:
+    texts: tuple[str, ...] = ()
+    if words:
+        text = words[0] if words[0].startswith("/") else f"/{words[0]}/"
+        texts = (Query(text).query,)
+    _show_log(app)
+    app.log_pane.filter(replace(app.log_pane.view.wanted, texts=texts))
+
+
+def _source(app: Doings, words: Sequence[str]) -> None:
+    indices = {name: index for index, name in app.log_pane.book.names.items()}
+    wanted = None if not words else frozenset({indices[given.named(words[0], indices, "log")]})
+    _show_log(app)
+    app.log_pane.filter(replace(app.log_pane.view.wanted, sources=wanted))
+
+
+def _show_log(app: Doings) -> None:
+    app.zoomed = None
+    app.hidden.discard("log")
+    app.arrange()
+    app.log_pane.focus()
+
+
+def _theme(app: Doings, words: Sequence[str]) -> None:
+    if words:
+        app.choose_theme(given.named(words[0], app.opening.themes, "theme"))
+    else:
+        app.do_theme()
+
+
+def _layout(app: Doings, words: Sequence[str]) -> None:
+    if words:
+        app.choose_preset(given.named(words[0], LAYOUTS, "layout"))
+    else:
+        app.do_preset()
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+def _snapshot(app: Doings, words: Sequence[str]) -> None:
+    app.do_snapshot(given.file(words[0]) if words else "")
+
+
+def _record(app: Doings, words: Sequence[str]) -> None:
+    held, word = app.monitor.picture.recording, words[0] if words else ""
+    if word == "stop" and held is None:
+        raise UsageError("nothing is being recorded")
+    if word not in ("", "stop") and held is not None:
+        raise UsageError(f"{plain(held.path, _NAMED)} is being recorded already: record stop ends it")
+    if word in ("", "start", "stop"):
+        app.do_record()
+    else:
+        app.monitor.record(given.file(word))
+
+
+# --- a replay ---------------------------------------------------------------------------------------------------------
+def _speed(app: Doings, words: Sequence[str]) -> None:
+    player = given.player(app)
+    try:
+        speed = float(words[0].lower().strip("x"))
+    except ValueError:
+        speed = 0.0
+    if not 0.1 <= speed <= 1000.0:
+        raise UsageError(f"{plain(words[0], _NAMED)!r}: expected 0.1 to 1000 times as fast, as in 8")
+    player.speed = speed
+
+
+def _seek(app: Doings, words: Sequence[str]) -> None:
+    player = given.player(app)
+    player.seek(given.seconds(words[0], 0.0, max(0.0, player.duration_s), "1:30"))
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("at", "at TIME", "Time cursor to 14:06:38, a date, or 10m ago.", _at, 1),
+    Command("last", "last TIME", "The newest 30m on the timeline, live.", _last, 1),
+    Command("window", "window TIME", "Judge the last 10m from now on.", _window, 1),
+    Command("open", "open [ALERT]", "All of an alert, by number or name.", _open, picks=True),
+    Command("ack", "ack [ALERT]", "Somebody looks after the alert.", _ack, picks=True),
+    Command("silence", "silence [ALERT [TIME]]", "Hide an alert for 15m.", _silence, most=2),
+    Command("undo", "undo [ALERT]", "Take back acknowledgement and silence.", _undo, picks=True),
+    Command("chart", "chart METRIC", "A metric as a large chart.", _chart, 1, picks=True),
+    Command("trace", "trace ID", "A weight update with its lines and the gaps.", _trace, 1, picks=True),
+    Command("lane", "lane [TEXT]", "Only lanes with a text in their name; none: all.", _lane),
+    Command("log", "log [REGEX]", "Only lines that match; none: all.", _log),
+    Command("source", "source [NAME]", "Only the lines of one log; none: of all.", _source, picks=True),
+    Command("snapshot", "snapshot [FILE]", "Write what is on the screen as a markdown page.", _snapshot),
+    Command("record", "record [FILE|start|stop]", "Begin or end a recording.", _record),
+    Command("theme", "theme [NAME]", "Put on a colour theme; none: the next one.", _theme, picks=True),
+    Command("layout", "layout [NAME]", "Arrange the panes; none: the next arrangement.", _layout, picks=True),
+    Command("speed", "speed NUMBER", "Replay: so many times as fast as it was.", _speed, 1),
+    Command("seek", "seek TIME", "Replay: to 1:30 after its beginning.", _seek, 1),
+)
+_BY_NAME = {command.name: command for command in COMMANDS}
+_ACTIONS = {**{action.id: action for action in ACTIONS}, **{action.word: action for action in ACTIONS}}
+
+
+# --- obeying ----------------------------------------------------------------------------------------------------------
+def known(name: str) -> Command | Action | None:
+    """The command of that name, or the action whose word it is."""
+    return _BY_NAME.get(name) or _ACTIONS.get(name)
+
+
+def obey(app: Doings, text: str) -> str | None:
+    """Does what was typed after `:`; what is wrong with it in one line, None when nothing is."""
+    name, rest = (*text.strip().removeprefix(":").split(maxsplit=1), "", "")[:2]
+    if not name:
+        return None
+    found = known(name)
+    try:
+        if isinstance(found, Command):
+            found.run(app, _arguments(found, rest.strip()))
+        elif found is None:
+            raise UsageError(_unknown(name))
+        elif rest.strip():
+            raise UsageError(f"{name} takes nothing more, and {plain(rest.strip(), _NAMED)!r} was given")
+        else:
+            _act(app, found)
+    except PerfmonError as error:
+        return plain(str(error), 300)
+    return None
+
+
+def _arguments(command: Command, rest: str) -> list[str]:
+    """A single argument may have blanks in it; it is taken as it is, unless it stands in quotes."""
+    words = split_words(rest)
+    if command.most == 1 and rest and rest[0] not in "\"'":
+        words = [rest]
+    if not command.least <= len(words) <= command.most or (command.least and not words[0]):
+        raise UsageError(f"{command.name}: expected {command.usage}")
+    return words
+
+
+def _unknown(name: str) -> str:
+    names = [*_BY_NAME, *(action.word for action in ACTIONS)]
+    near = get_close_matches(name[:_NAMED].lower(), names, 1)
+    mend = f"did you mean {near[0]}?" if near else "? lists them all"
+    return f"there is no command {plain(name, _NAMED)!r}: {mend}"
+
+
+def _action(name: str) -> Action:
+    return next(action for action in ACTIONS if action.id == name)
+
+
+def _act(app: Doings, action: Action) -> None:
+    """As its key does, and where that needs another pane, there."""
+    panes = {"board": app.board, "alerts": app.alerts, "log": app.log_pane}
+    own = [panes[name] for name in action.panes if name in panes]
+    for where in (*own, app.focused, app, *panes.values()):
+        method = getattr(where, f"do_{action.id}", None)
+        if method is not None:
+            method()
+            return
+    raise UsageError(f"{action.word}: there is nothing here to do that with")

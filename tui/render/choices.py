@@ -1,0 +1,176 @@
+"""What the palette offers: what there is at this moment first, then commands and actions; the best fit on top."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from perfmon.drawing import compact_value, fit
+from perfmon.errors import UsageError
+from perfmon.logbook import Query
+from perfmon.picture import Alert, AlertState, Level, Picture
+from perfmon.text import plain
+
+from ..actions import ACTIONS, spelled
+from ..commands import COMMANDS, Command, known
+from ..fuzzy import Fit, fit_of
+from ..layout import LAYOUTS
+from ..skin import LEVEL_NAMES, Skin
+from ..words import quoted
+from .alerts import LEVELS, WORDS
+from .rows import Row, Run, cells
+
+_MOST = 300
+_KIND = 9
+_NONE = Fit(0.0, frozenset())
+_WORTH = {"alert": 12.0, "metric": 8.0, "trace": 6.0, "log": 5.0, "run": 4.0, "do": 2.0, "theme": 1.0, "layout": 1.0}
+_OVER = (AlertState.RESOLVED, AlertState.SILENCED, AlertState.INHIBITED)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A row of the palette."""
+
+    kind: str
+    """`alert`, `metric`, `trace`, `log`, `theme`, `layout`, `run` or `do`."""
+    text: str
+    """What is looked through, safe to show."""
+    note: str
+    """What there is to say of it."""
+    command: str
+    """What is obeyed when it is chosen."""
+    style: str = "muted"
+    """Name of the style of the note."""
+    unfinished: bool = False
+    """The command wants more: choosing it begins to type it."""
+    also: str = ""
+    """What is looked through too, and not shown."""
+
+
+def choices(picture: Picture, themes: Iterable[str], keys: dict[str, tuple[str, ...]]) -> list[Choice]:
+    """Everything that there is to choose from; `keys` are those of each action."""
+    firing = [alert for alert in picture.alerts if alert.state not in _OVER]
+    rest = [alert for alert in picture.alerts if alert.state in _OVER]
+    return [
+        *map(_alert, firing),
+        *_metrics(picture),
+        *_traces(picture),
+        *map(_alert, rest),
+        *(_named("log", source.name, "source", source.freshness.value) for source in picture.sources[:_MOST]),
+        *map(_command, COMMANDS),
+        *_actions(keys),
+        *(_named("theme", name, "theme") for name in themes),
+        *(_named("layout", name, "layout") for name in LAYOUTS),
+    ]
+
+
+def _alert(alert: Alert) -> Choice:
+    finding = alert.finding
+    note = f"{WORDS[finding.severity]} {alert.state.value}"
+    style = LEVELS[finding.severity] if alert.state is AlertState.FIRING else "muted"
+    return Choice("alert", plain(f"{alert.key[0]}  {finding.title}", 120), note, f"open #{alert.number}", style)
+
+
+def _metrics(picture: Picture) -> Iterator[Choice]:
+    for lane in picture.board.metrics[:_MOST]:
+        value = "" if lane.now is None else compact_value(lane.now, lane.unit, 10)
+        yield Choice(
+            "metric", plain(lane.name, 120), value, f"chart {quoted(lane.name)}",
+            "muted" if lane.now_level is Level.NONE else LEVEL_NAMES[lane.now_level],
+        )  # fmt: skip
+
+
+def _traces(picture: Picture) -> Iterator[Choice]:
+    bars = [bar for lane in picture.board.spans if lane.kind == "weight-update" for bar in lane.bars if bar.key]
+    for bar in reversed(bars[-_MOST:]):
+        told = [
+            f"{name} {compact_value(bar.values[f'{name}_ms'], 'ms', 8)}"
+            for name in ("queue", "rpc")
+            if f"{name}_ms" in bar.values
+        ]
+        yield Choice("trace", plain(bar.key, 120), "  ".join(told), f"trace {quoted(bar.key)}", LEVEL_NAMES[bar.level])
+
+
+def _named(kind: str, name: str, command: str, note: str = "") -> Choice:
+    return Choice(kind, plain(name, 120), note, f"{command} {quoted(name)}", also=command)
+
+
+def _command(command: Command) -> Choice:
+    return Choice("run", command.usage, command.help, command.name, unfinished=command.least > 0)
+
+
+def _actions(keys: dict[str, tuple[str, ...]]) -> Iterator[Choice]:
+    names = {command.name for command in COMMANDS}
+    for action in ACTIONS:
+        if action.word not in names:
+            pressed = " ".join(spelled(key) for key in keys.get(action.id, action.keys))
+            yield Choice("do", action.word, f"{action.help}  {pressed}", action.word, also=action.title)
+
+
+# --- what fits --------------------------------------------------------------------------------------------------------
+def typed_command(typed: str) -> Choice | None:
+    """What was typed, where it is a whole command already."""
+    name, rest = (*typed.strip().removeprefix(":").split(maxsplit=1), "", "")[:2]
+    command = known(name)
+    if not isinstance(command, Command) or not (rest or not command.least):
+        return None
+    return Choice("run", plain(f"{name} {rest}".strip(), 200), command.help, f"{name} {rest}".strip())
+
+
+def fitting(typed: str, offered: Sequence[Choice]) -> list[tuple[Choice, Fit]]:
+    """What fits, the best first; nothing typed: everything as it is offered."""
+    text = typed.strip().removeprefix(":").strip()
+    if not text:
+        return [(choice, _NONE) for choice in offered]
+    found = [
+        (choice, fit) for choice in offered if (fit := fit_of(text, choice.text) or _beside(text, choice)) is not None
+    ]
+    found.sort(key=lambda pair: -(pair[1].score + _WORTH[pair[0].kind]))
+    whole = typed_command(typed)
+    if whole is None:
+        return found
+    command = known(text.split()[0])
+    named = [pair for pair in found if not pair[0].unfinished and pair[0].kind not in ("run", "do")]
+    rest = [pair for pair in found if pair[0].text != whole.text and pair not in named]
+    first = isinstance(command, Command) and command.picks and named and " " in text
+    return [*named, (whole, _NONE), *rest] if first else [(whole, _NONE), *named, *rest]
+
+
+def _beside(text: str, choice: Choice) -> Fit | None:
+    """By what is not shown: `theme day` finds the theme daylight."""
+    if not choice.also:
+        return None
+    found = fit_of(text, f"{choice.also} {choice.text}")
+    before = len(choice.also) + 1
+    return found and Fit(found.score, frozenset(at - before for at in found.places if at >= before))
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+def choice_row(choice: Choice, found: Fit, skin: Skin, width: int, ground: str) -> Row:
+    """A choice in exactly `width` cells; characters that were typed stand out."""
+    mark = skin.glyph("next") if ground == "cursor" else " "
+    head: list[Run] = [
+        (f" {mark} ", skin.style("accent", ground)),
+        (fit(choice.kind, _KIND), skin.style("muted", ground)),
+    ]
+    left = width - 4 - _KIND
+    note = fit(
+        choice.note, min(cells(choice.note), max(0, left - min(left, cells(choice.text)) - 2)), glyphs=skin.glyphs
+    )
+    room = max(0, left - cells(note) - 2 * bool(note))
+    shown = fit(choice.text, room, glyphs=skin.glyphs)
+    usual, hit = skin.style("text", ground), skin.style("accent", ground)
+    name = [(char, hit if at in found.places else usual) for at, char in enumerate(shown)]
+    tail: list[Run] = [("  ", usual), (note, skin.style(choice.style, ground))] if note else []
+    return (*head, *name, *tail, (" ", usual))
+
+
+def problem_of(typed: str) -> str:
+    """What is wrong already with what is being typed; "" when nothing is."""
+    name, rest = (*typed.strip().removeprefix(":").split(maxsplit=1), "", "")[:2]
+    if name == "log" and rest:
+        try:
+            Query(rest if rest.startswith("/") else f"/{rest}/")
+        except UsageError as error:
+            return str(error)
+    return ""

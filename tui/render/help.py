@@ -1,0 +1,127 @@
+"""The help as lines: the keys of the pane that has them, then all others, commands, and what the characters mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from perfmon.drawing import fit
+
+from ..actions import ACTIONS, Action, keys_of, spelled
+from ..commands import COMMANDS
+from ..skin import Skin
+from .prose import Words, paragraph, rule
+from .rows import cells
+
+Block = list[Words]
+_KEYS, _USAGE = 12, 25
+_COLUMN, _GAP = 58, 2
+_PANES = {"board": "TIMELINE", "alerts": "ALERTS", "sources": "SOURCES", "log": "LOG"}
+_LEGEND: Mapping[str, Sequence[tuple[str, str, str]]] = {
+    "A weight update": (
+        ("send", "send", "leaves the client"),
+        ("queue", "queue", "waits in the server's queue"),
+        ("unknown-leg", "unknown", "queue or network: no line of the server tells"),
+        ("rpc", "rpc", "the server loads the weights"),
+        ("done", "done", "has ended"),
+        ("open", "accent", "is still under way"),
+    ),
+    "Values": (
+        ("good", "good", "good"),
+        ("warning", "warning", "between good and critical"),
+        ("critical", "critical", "critical"),
+        ("unknown", "stale", "nobody knows: its logs are silent, or no line tells"),
+    ),
+    "Alerts": (
+        ("pending", "muted", "pending: too few occurrences yet"),
+        ("firing", "critical", "firing, or acknowledged"),
+        ("resolving", "muted", "resolving: not seen for a while"),
+        ("resolved", "muted", "resolved"),
+        ("inhibited", "muted", "explained by another one"),
+        ("silenced", "muted", "silenced"),
+        ("flapping", "warning", "comes and goes"),
+    ),
+    "Logs": (
+        ("fresh", "good", "speaks of the present"),
+        ("lagging", "warning", "is late"),
+        ("stale", "stale", "was silent too long to trust"),
+        ("waiting", "muted", "nothing was read yet"),
+        ("ended", "faint", "nothing more will come"),
+    ),
+}
+
+
+def help_lines(pane: str, remapped: Mapping[str, str], skin: Skin, width: int) -> list[Words]:
+    """All of it at that width, in as many columns as there is room for."""
+    columns = max(1, min(3, (width + _GAP) // (_COLUMN + _GAP)))
+    room = (width - 1 - _GAP * (columns - 1)) // columns
+    blocks = [*_actions(pane, remapped, skin, room), _commands(skin, room), *_legend(skin, room)]
+    return _side_by_side(_shared_out(blocks, columns), room)
+
+
+def _actions(pane: str, remapped: Mapping[str, str], skin: Skin, width: int) -> list[Block]:
+    """The pane's own keys, then those of everywhere by group, then those of the other panes."""
+    own = [action for action in ACTIONS if pane in action.panes]
+    groups: dict[str, list[Action]] = {f"{_PANES[pane]}: this pane": own} if own and pane in _PANES else {}
+    for action in ACTIONS:
+        if action not in own:
+            title = f"{action.group}: in its pane" if action.panes and action.panes != ("replay",) else action.group
+            groups.setdefault(title, []).append(action)
+    return [_block(title, actions, remapped, skin, width) for title, actions in groups.items()]
+
+
+def _block(title: str, actions: Sequence[Action], remapped: Mapping[str, str], skin: Skin, width: int) -> Block:
+    lines = [rule(title, skin, width)]
+    for action in actions:
+        keys = " ".join(spelled(key) for key in keys_of(action, remapped))
+        mark = fit(keys, _KEYS - 1, right=True, glyphs=skin.glyphs) + " "
+        lines += paragraph(action.help, width - 1, "text", mark, "footer-key")
+    return lines
+
+
+def _commands(skin: Skin, width: int) -> Block:
+    lines = [rule("After :", skin, width, "actions go by their names too")]
+    for command in COMMANDS:
+        mark = fit(f" {command.usage}", _USAGE) + " "
+        lines += paragraph(command.help, width - 1, "text", mark, "footer-key")
+    return lines
+
+
+def _legend(skin: Skin, width: int) -> list[Block]:
+    return [
+        [
+            rule(f"What the signs mean: {title.lower()}", skin, width),
+            *(
+                (("   ", "text"), (skin.glyph(glyph), style), (f"  {meaning}", "text"))
+                for glyph, style, meaning in signs
+            ),
+        ]
+        for title, signs in _LEGEND.items()
+    ]
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+def _shared_out(blocks: Sequence[Block], count: int) -> list[Block]:
+    """The blocks in order, in columns of about the same height."""
+    columns: list[Block] = [[] for _ in range(count)]
+    fair = sum(len(block) + 1 for block in blocks) / count
+    at = 0
+    for block in blocks:
+        if columns[at] and at < count - 1 and len(columns[at]) + len(block) / 2 > fair:
+            at += 1
+        columns[at] += [*block, ()]
+    return columns
+
+
+def _side_by_side(columns: Sequence[Block], width: int) -> list[Words]:
+    if len(columns) == 1:
+        return columns[0]
+    height = max(map(len, columns))
+    rows: list[Words] = []
+    for y in range(height):
+        row: list[tuple[str, str]] = []
+        for column in columns:
+            words = column[y] if y < len(column) else ()
+            used = sum(cells(text) for text, _ in words)
+            row += [*words, (" " * (width + _GAP - used), "text")]
+        rows.append(tuple(row[:-1]))
+    return rows
