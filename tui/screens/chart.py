@@ -1,0 +1,247 @@
+"""One metric as a large chart, live, with the figures of the window that is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import isnan
+
+from textual.app import ComposeResult
+from textual.events import Click
+from textual.screen import Screen
+
+from perfmon.drawing import compact_value
+from perfmon.model import TimeBase
+from perfmon.picture import Level, MetricLane, Picture
+from perfmon.rules.wording import counted, format_share
+from perfmon.units import format_seconds, format_value
+
+from ..pane import Pane
+from ..render.chart import LABEL, chart_rows, resampled
+from ..render.moments import moment_text
+from ..render.prose import Words, dressed
+from ..render.rows import Row, between
+from ..skin import LEVEL_NAMES, LEVEL_WORDS, Skin
+
+_FAR = 10
+_LOOK_S = 0.5
+_KEYS = (("esc", "back"), ("[ ]", "other metrics"), ("← →", "cursor"), ("+ -", "time"))
+
+
+class ChartPage(Pane, can_focus=True):
+    """A metric of the board, in as much room as there is."""
+
+    DEFAULT_CSS = "ChartPage { height: 1fr; }"
+    ALLOW_SELECT = False
+
+    def __init__(self, skin: Skin, metric: str, picture: Picture) -> None:
+        super().__init__(skin, id="chart")
+        self.metric = metric
+        self.cursor: float | None = None
+        """The moment that is read off, in seconds on the run's axis; it stays while time goes on."""
+        self._picture = picture
+
+    def show(self, picture: Picture) -> None:
+        """Repaints what differs from the picture before."""
+        if picture.number != self._picture.number:
+            self._picture = picture
+            self.redraw()
+
+    @property
+    def lane(self) -> MetricLane | None:
+        """The metric as the board has it."""
+        return next((lane for lane in self._picture.board.metrics if lane.name == self.metric), None)
+
+    # --- drawing ------------------------------------------------------------------------------------------------------
+    def rows(self, width: int, height: int) -> Sequence[Row]:
+        """Title, figures, chart, keys."""
+        skin, lane = self.skin, self.lane
+        rows = [self._head(lane, width)]
+        told = self._figures(lane, width)
+        rows += [dressed(words, skin, "background") for words in told[: 1 + (height >= 14)]]
+        foot = [self._foot(lane, width)] if height >= 6 else []
+        room = height - len(rows) - len(foot)
+        if lane is not None and room >= 3 and width >= 2 * LABEL:
+            picture = self._picture
+            port, column = picture.board.viewport, self._column(width)
+            rows += chart_rows(lane, port, picture.time_base, picture.now, (width, room), column, skin)
+        rows += [()] * (height - len(rows) - len(foot))
+        return [*rows, *foot]
+
+    def _head(self, lane: MetricLane | None, width: int) -> Row:
+        skin = self.skin
+        left = dressed(((f" chart {skin.glyph('next')} {self.metric} ", "title"),), skin, "panel")
+        now: Words = ()
+        if lane is not None and lane.now is not None:
+            now = (
+                (f" {format_value(lane.now, lane.unit)} ", "text"),
+                (self._judged(lane.now_level), _style(lane.now_level)),
+            )
+        names = self._names()
+        place = f"{names.index(self.metric) + 1} of {len(names)} " if self.metric in names else ""
+        right = [(place, skin.style("muted", "panel"))]
+        return between([*left, *dressed(now, skin, "panel")], right, width, (" ", skin.style("panel")))
+
+    def _judged(self, level: Level) -> str:
+        return f"{self.skin.mark(level)} {LEVEL_WORDS[level]} " if level is not Level.NONE else ""
+
+    def _figures(self, lane: MetricLane | None, width: int) -> list[Words]:
+        """Of the window that is judged, and where its limits come from; on one line where there is room."""
+        if lane is None:
+            return [((f" {self.skin.glyph('unknown')} nothing of it was measured in this stretch of time", "stale"),)]
+        snapshot = self._picture.snapshot
+        stats = snapshot.metrics.get(self.metric) if snapshot is not None else None
+        if stats is None:
+            return [((" no figures: nothing of it was measured in the window that is judged", "muted"),)]
+        summary = stats.summary
+        share = stats.band_shares.get("critical")
+        told = [counted(summary.count, "value")]
+        told += [
+            f"{name} {compact_value(value, stats.unit, 9)}"
+            for name, value in (("p50", summary.p50), ("p95", summary.p95), ("max", summary.max))
+        ]
+        told += (
+            [f"{self.skin.mark(Level.CRITICAL)} {format_share(share)}"]
+            if share is not None and stats.critical is not None
+            else []
+        )
+        figures: Words = ((" " + "  ".join(told), "text"),)
+        limits = self._limits(lane, stats.bands_from)
+        window = (f"   in the last {format_seconds(self._picture.window_s)}", "muted")
+        if width >= 130:
+            return [(*figures, window, ("   ", "text"), *limits)]
+        return [(*figures, window) if width >= 80 else figures, ((" ", "text"), *limits)]
+
+    def _limits(self, lane: MetricLane, source: str) -> Words:
+        if lane.critical is None and lane.good is None:
+            return (("no limits are known: nothing is good or bad about it", "muted"),)
+        skin, word = self.skin, "below" if lane.lower_is_worse else "from"
+        words: list[tuple[str, str]] = []
+        for limit, level in ((lane.good, Level.WARNING), (lane.critical, Level.CRITICAL)):
+            if limit is not None:
+                words.append((f"{skin.mark(level)} {word} {format_value(limit, lane.unit)}  ", _style(level)))
+        return (*words, (f"(limits: {source})" if source else "", "muted"))
+
+    def _foot(self, lane: MetricLane | None, width: int) -> Row:
+        skin = self.skin
+        keys = [
+            run
+            for key, what in _KEYS
+            for run in ((f" {key} ", skin.style("footer-key", "panel")), (what, skin.style("footer-text", "panel")))
+        ]
+        column = self._column(width)
+        if lane is None or column is None or self.cursor is None:
+            return between(keys, (), width, (" ", skin.style("panel")))
+        columns = resampled(lane, self._plot_width(width))
+        value, level = columns.values[column], columns.levels[column]
+        told = "nothing measured" if isnan(value) else f"{format_value(value, lane.unit)} {self._judged(level)}"
+        words: Words = ((f" {self._moment()}  ", "title"), (f"{told}  ", "muted" if isnan(value) else _style(level)))
+        return between(dressed(words, skin, "panel"), keys, width, (" ", skin.style("panel")))
+
+    def _moment(self) -> str:
+        picture, at = self._picture, self.cursor or 0.0
+        ago = f" ({format_seconds(max(0.0, picture.now - at))} ago)" if picture.time_base is TimeBase.WALL else ""
+        return f"{moment_text(at, picture.time_base)}{ago}"
+
+    # --- the cursor ---------------------------------------------------------------------------------------------------
+    @staticmethod
+    def _plot_width(width: int) -> int:
+        return max(1, width - LABEL - 1)
+
+    def _column(self, width: int) -> int | None:
+        """The column of the chart that the cursor is on; None where it is out of sight."""
+        port, count = self._picture.board.viewport, self._plot_width(width)
+        if self.cursor is None or not port.start <= self.cursor < port.end:
+            return None
+        return min(count - 1, int((self.cursor - port.start) / (port.end - port.start) * count))
+
+    def _step(self, by: int) -> None:
+        lane, width = self.lane, self.size.width
+        if lane is None:
+            return
+        count, at = self._plot_width(width), self._column(width)
+        if at is None:
+            known = [i for i, value in enumerate(resampled(lane, count).values) if not isnan(value)]
+            at = (known[-1] if known else count - 1) - by // abs(by)
+        self._point(min(count - 1, max(0, at + by)))
+
+    def _point(self, column: int) -> None:
+        port = self._picture.board.viewport
+        self.cursor = port.start + (column + 0.5) * (port.end - port.start) / self._plot_width(self.size.width)
+        self.redraw()
+
+    def do_cursor_left(self) -> None:
+        """A column back; the first time to the newest value."""
+        self._step(-1)
+
+    def do_cursor_right(self) -> None:
+        """A column on."""
+        self._step(1)
+
+    def do_cursor_left_far(self) -> None:
+        """Ten columns back."""
+        self._step(-_FAR)
+
+    def do_cursor_right_far(self) -> None:
+        """Ten columns on."""
+        self._step(_FAR)
+
+    def on_click(self, event: Click) -> None:
+        """Reads off the column."""
+        if LABEL < event.x < self.size.width:
+            event.stop()
+            self._point(event.x - LABEL - 1)
+
+    # --- other metrics ------------------------------------------------------------------------------------------------
+    def _names(self) -> list[str]:
+        return [lane.name for lane in self._picture.board.metrics]
+
+    def _turn(self, by: int) -> None:
+        names = self._names()
+        if names:
+            at = names.index(self.metric) + by if self.metric in names else 0
+            self.metric = names[at % len(names)]
+            self.redraw()
+
+    def do_next_alert(self) -> None:
+        """The next metric."""
+        self._turn(1)
+
+    def do_previous_alert(self) -> None:
+        """The metric before."""
+        self._turn(-1)
+
+    do_next_pane = do_down = do_next_alert
+    do_previous_pane = do_up = do_previous_alert
+
+    def do_back(self) -> None:
+        """Closes the chart."""
+        self.screen.dismiss(None)
+
+
+def _style(level: Level) -> str:
+    return "text" if level is Level.NONE else LEVEL_NAMES[level]
+
+
+class ChartScreen(Screen[None]):
+    """Opens over everything; looks for a newer picture twice a second. `metric` is a lane's name."""
+
+    def __init__(self, skin: Skin, metric: str, picture_of: Callable[[], Picture]) -> None:
+        super().__init__()
+        self._picture_of = picture_of
+        self.page = ChartPage(skin, metric, picture_of())
+
+    def compose(self) -> ComposeResult:
+        """The page."""
+        yield self.page
+
+    def on_mount(self) -> None:
+        """Keys go to the page."""
+        self.page.focus()
+        self.set_interval(_LOOK_S, self._look)
+
+    def _look(self) -> None:
+        self.page.show(self._picture_of())
+
+    def dress(self, skin: Skin) -> None:
+        """Puts on another skin."""
+        self.page.dress(skin)
