@@ -14,20 +14,21 @@ _LINE_CAP = 1 << 16
 _BYTES_CAP = 1 << 20
 
 
-def read_back(path: Path, number: int, around: int = 200) -> Block:
+def read_back(path: Path, number: int, around: int = 200, name: str = "") -> Block:
     """The line of that number, from 1, with up to `around` lines on both sides (blocking: reads the file up to it).
 
-    Raises InputError, one line, when the file cannot be read or has no such line.
+    Raises InputError, one line that calls the log `name`, when the file cannot be read or has no such line.
     """
     first = max(1, number - around)
+    name = plain(name or str(path))
     try:
         with path.open("rb") as file:
             offset = _offset_of(file, first)
             data = None if offset is None else _lines(file, offset, number - first + 1, around)
     except OSError as error:
-        raise InputError(f"{plain(str(path))}: cannot be read back: {error.strerror}") from None
+        raise InputError(f"{name}: cannot be read back: {error.strerror}") from None
     if offset is None or not data:
-        raise InputError(f"{plain(str(path))}: has no line {number} any more: it was rotated or truncated")
+        raise InputError(f"{name}: has no line {number} any more: it was rotated or truncated")
     return Block(data, offset, first)
 
 

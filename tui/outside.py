@@ -1,0 +1,75 @@
+"""Opens a log at a line in another program: $PAGER, or lnav. No shell sees any of it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfmon.logbook import LogBook, Place
+from perfmon.text import plain
+
+_AROUND = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What to run; the file that was made for it, to be removed afterwards."""
+
+    argv: tuple[str, ...]
+    temporary: Path | None = None
+
+
+def opened_at(
+    book: LogBook, name: str, number: int, text: str = "", environment: Mapping[str, str] | None = None
+) -> Opened | None:
+    """How to open a log at a line: its file, where it is a local one that still has the line, else a temporary copy
+    of what the ring holds around it. None when the ring holds neither."""
+    source = next((index for index, known in book.names.items() if known == name), None)
+    if source is None:
+        return None
+    view = book.view()
+    newest, meant = view.find(name, number), view.find(name, number, text)
+    path = book.path(source)
+    if path is not None and number and path.is_file() and (meant is None or meant == newest):
+        return Opened(command(path.absolute(), number, environment))
+    if meant is None:
+        return None
+    return _copied(book, meant, environment)
+
+
+def _copied(book: LogBook, place: Place, environment: Mapping[str, str] | None) -> Opened:
+    from perfmon.logbook import Filter
+
+    view = book.view(Filter(sources=frozenset({place.source})))
+    before, on = view.before(place, _AROUND).lines, view.start(place, _AROUND).lines
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="perfmon-", suffix=".log", delete=False) as file:
+        file.writelines(f"{line.text}\n" for line in (*before, *on))
+    path = Path(file.name)
+    return Opened(command(path, len(before) + 1, environment), path)
+
+
+def command(path: Path, number: int, environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """The arguments that open `path`, an absolute one so that it is never taken for an option, at line `number`."""
+    environment = os.environ if environment is None else environment
+    try:
+        pager = shlex.split(environment.get("PAGER", ""))
+    except ValueError:
+        pager = []
+    if not pager:
+        pager = [next((name for name in ("lnav", "less", "more") if shutil.which(name)), "less")]
+    program = Path(pager[0]).name
+    if program == "lnav":
+        return (*pager, "-c", f":goto {max(0, number - 1)}", str(path))
+    if program in ("less", "more", "most", "vim", "vi", "nvim", "view", "nano", "emacs"):
+        return (*pager, f"+{number}", str(path))
+    return (*pager, str(path))
+
+
+def told(opened: Opened) -> str:
+    """What runs, for a message."""
+    return plain(shlex.join(opened.argv), 200)

@@ -1,0 +1,332 @@
+"""The pane of log lines: all logs merged by time, following, searched, filtered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+from textual import events
+from textual.timer import Timer
+
+from perfmon.errors import InputError
+from perfmon.logbook import Line, LogBook, Place, Query
+from perfmon.snapshot import EvidenceLine
+from perfmon.text import plain
+
+from ..loghunt import Hunting
+from ..logpiece import piece_of
+from ..logview import LogView
+from ..messages import LineMessage, LineYanked, PagerAsked
+from ..render.loglines import Columns, Marked, gaps_of, log_row, short_names
+from ..render.logtitle import told
+from ..render.rows import Row
+from ..skin import Skin
+
+_PACE_S = 0.17
+_EARLY_S = 0.03
+"""So much sooner is as good: what comes in rounds is shown in the same round."""
+_RESUME_S = 0.015
+_COUNT_S = 1.0
+_WHEEL = 3
+_SIDEWAYS = 20
+_KEPT_ROWS = 512
+_KEYS = "/ find  & only  f log  v level  r trace  e error  m mark  O pager"
+
+
+class LineOpened(LineMessage):
+    """A line was chosen: show more of what it is about."""
+
+    def __init__(self, source: str, line: int, text: str, when: float | None, trace: str) -> None:
+        super().__init__(source, line, text)
+        self.when, self.trace = when, trace
+
+
+class LogPane(Hunting, can_focus=True):
+    """The lines of a log book.
+
+    Posts LineOpened, LineYanked and PagerAsked. Nothing is done while nothing arrives; a flood of lines is painted five
+    times a second.
+    """
+
+    def __init__(self, skin: Skin, book: LogBook, *, number: int | None = 4, id: str | None = "log") -> None:
+        super().__init__(skin, id=id)
+        self.number = number
+        """The key that toggles it; None: no title above it."""
+        self.book = book
+        self.view = LogView(book)
+        self.note = ""
+        """What there is to say of the last key; until the next one."""
+        self._live = self.view
+        """The view of the running logs; another one is shown while a piece of a file is."""
+        self._evidence: frozenset[tuple[str, int]] = frozenset()
+        self._marks: set[Place] = set()
+        self._begin = 0
+        self._version = -1
+        self._painted = 0.0
+        self._timer: Timer | None = None
+        self._columns: Columns | None = None
+        self._made: dict[tuple[Line, Marked], Row] = {}
+        self._names: dict[int, str] = {}
+        self._short: dict[int, str] = {}
+        self._top_row = 0
+
+    # --- what comes in ------------------------------------------------------------------------------------------
+    def stir(self) -> None:
+        """Something may have been appended: paints it at once after a quiet moment, else when it is time."""
+        if not self.display or not self.is_mounted or self._version == self.book.version or self._timer is not None:
+            return
+        pace = _PACE_S if self.view.follow else _COUNT_S
+        left = self._painted + pace - time.monotonic()
+        if left <= _EARLY_S:
+            self.redraw()
+        else:
+            self._timer = self.set_timer(left, self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        self.view.go_on()
+        self.redraw()
+
+    def on_show(self) -> None:
+        """What came while it was hidden."""
+        self.redraw()
+
+    def evidence(self, lines: Iterable[EvidenceLine]) -> None:
+        """Lines that findings rest on: they have a sign."""
+        fresh = frozenset((line.source, line.line) for line in lines)
+        if fresh != self._evidence:
+            self._evidence = fresh
+            self.redraw()
+
+    # --- drawing ------------------------------------------------------------------------------------------------
+    def redraw(self) -> None:
+        """Repaints what has changed."""
+        self._painted = time.monotonic()
+        super().redraw()
+        if (self.view.waiting or self.view.searching) and self._timer is None and self.is_mounted:
+            self._timer = self.set_timer(_RESUME_S, self._due)
+
+    def rows(self, width: int, height: int) -> Sequence[Row]:
+        """The title, and the lines in sight."""
+        self._version = self.book.version
+        view = self.view
+        self._top_row = int(self.number is not None and height > 1)
+        view.height = max(1, height - self._top_row)
+        view.fill()
+        if view.problem:
+            self.note, view.problem, self._query = view.problem, "", None
+        columns = self._laid_out(width)
+        if columns != self._columns:
+            self._columns = columns
+            self._made.clear()
+        gaps = gaps_of(view.lines) if columns.gaps else {}
+        rows = [self._row(line, gaps.get(at), columns) for at, line in enumerate(view.lines)]
+        return [self._title(width), *rows] if self._top_row else rows
+
+    def _laid_out(self, width: int) -> Columns:
+        wanted = self.view.wanted
+        queries = tuple(Query(text) for text in wanted.texts if text) if wanted.texts else ()
+        if self._columns is not None and queries:
+            old = {query.query: query for query in self._columns.queries}
+            queries = tuple(old.get(query.query, query) for query in queries)
+        if self._query is not None:
+            queries = (*queries, self._query)
+        names = self.view.book.names
+        if names != self._names:
+            self._names, self._short = names, short_names(names)
+        return Columns.of(
+            width, self._short, gaps=bool(wanted.trace), wall=self.view.book.dated, begin=self._begin, queries=queries
+        )
+
+    def _row(self, line: Line, gap: float | None, columns: Columns) -> Row:
+        view = self.view
+        selected = not view.follow and line.place == view.cursor
+        name = view.book.names.get(line.source, "")
+        remembered = view is self._live and line.place in self._marks
+        marked = Marked(selected, (name, line.number) in self._evidence, remembered, gap)
+        row = self._made.get((line, marked))
+        if row is None:
+            if len(self._made) >= _KEPT_ROWS:
+                self._made.clear()
+            row = self._made[line, marked] = log_row(line, columns, self.skin, marked)
+        return row
+
+    def _title(self, width: int) -> Row:
+        return self.title_row(
+            self.number or 0,
+            "LOG",
+            told(self.view, self._query, self.note, piece=self.view is not self._live),
+            _KEYS if width >= 120 else "",
+            width,
+        )
+
+    def dress(self, skin: Skin) -> None:
+        """Puts on another skin."""
+        self._made.clear()
+        super().dress(skin)
+
+    def _moved(self, note: str = "") -> None:
+        self.note = note
+        self.redraw()
+
+    # --- moving -------------------------------------------------------------------------------------------------
+    def follow(self) -> None:
+        """Shows the newest lines as they come."""
+        self.view = self._live
+        self.view.release()
+        self._moved()
+
+    def pause(self) -> None:
+        """What is in sight stays."""
+        self.view.hold()
+        self._moved()
+
+    def do_up(self) -> None:
+        """A line up."""
+        self.view.move(-1)
+        self._moved()
+
+    def do_down(self) -> None:
+        """A line down; after the last one it follows."""
+        self.view.move(1)
+        self._moved()
+
+    def do_page_up(self) -> None:
+        """A page up."""
+        self.view.page(-1)
+        self._moved()
+
+    def do_page_down(self) -> None:
+        """A page down."""
+        self.view.page(1)
+        self._moved()
+
+    def do_top(self) -> None:
+        """To the oldest line that is kept."""
+        self.view.top()
+        self._moved()
+
+    def do_bottom(self) -> None:
+        """To the newest line: it follows again."""
+        self.follow()
+
+    def do_scroll_left(self) -> None:
+        """To the beginning of long lines."""
+        self._begin = max(0, self._begin - _SIDEWAYS)
+        self._moved()
+
+    def do_scroll_right(self) -> None:
+        """On in long lines."""
+        longest = max((len(line.text) for line in self.view.lines), default=0)
+        self._begin = min(self._begin + _SIDEWAYS, max(0, longest - _SIDEWAYS))
+        self._moved()
+
+    def jump_time(self, when: float) -> None:
+        """To the first line at or after a moment on the run's axis."""
+        self.view = self._live
+        self.view.at(when)
+        self._moved()
+
+    def jump(self, source: str, line: int, text: str = "") -> None:
+        """To a line of a log, as evidence names it; one that is not kept any more is read back from its file."""
+        self.view = self._live
+        if self.view.find(source, line, text):
+            self._moved()
+            return
+        index = next((at for at, name in self.book.names.items() if name == source), None)
+        path = None if index is None else self.book.path(index)
+        if path is None or index is None:
+            self._moved(f"{plain(source, 60)}:{line} is not kept any more")
+            return
+        self._moved(f"reading {plain(source, 60)}:{line} back …")
+        self.run_worker(lambda: self._read_back(index, source, line), thread=True, exclusive=True, group="read-back")
+
+    def _read_back(self, index: int, source: str, line: int) -> None:
+        """Reads a piece of a file (in a worker)."""
+        try:
+            piece = piece_of(self.book, index, line)
+        except InputError as error:
+            self.app.call_from_thread(self._moved, str(error))
+            return
+        self.app.call_from_thread(self._show_piece, piece, source, line)
+
+    def _show_piece(self, book: LogBook, source: str, line: int) -> None:
+        self.view = LogView(book)
+        self.view.height = self._live.height
+        self.view.find(source, line)
+        self._moved()
+
+    # --- one line -----------------------------------------------------------------------------------------------
+    def do_mark(self) -> None:
+        """Marks the current line, or takes its mark away."""
+        line = self.view.current
+        if line is not None and self.view is self._live:
+            self._marks ^= {line.place}
+            self._moved()
+
+    def do_next_mark(self) -> None:
+        """To the next marked line, after the last one to the first."""
+        known = [line for place in self._marks if (line := self._live_line(place)) is not None]
+        current = self.view.current
+        if not known or current is None:
+            self._moved("no line is marked: m marks one")
+            return
+        self.view = self._live
+        known.sort(key=lambda line: (line.time or 0.0, line.place))
+        here = (current.time or 0.0, current.place)
+        self.view.show(next((line for line in known if (line.time or 0.0, line.place) > here), known[0]).place)
+        self._moved()
+
+    def _live_line(self, place: Place) -> Line | None:
+        return self.book.view().line(place)
+
+    def yank(self) -> str:
+        """Where the current line stands, and what it says; "" when there is none."""
+        line = self.view.current
+        return "" if line is None else f"{self.view.book.names.get(line.source, '')}:{line.number} {line.text}"
+
+    def do_yank(self) -> None:
+        """Has the current line copied."""
+        self._tell(LineYanked)
+
+    def do_pager(self) -> None:
+        """Has the log opened at the current line."""
+        self._tell(PagerAsked)
+
+    def _tell(self, kind: type[LineMessage]) -> None:
+        line = self.view.current
+        if line is not None:
+            self.post_message(kind(self.view.book.names.get(line.source, ""), line.number, line.text))
+
+    def do_open(self) -> None:
+        """Has more shown of what the current line is about."""
+        line = self.view.current
+        if line is not None:
+            name = self.view.book.names.get(line.source, "")
+            self.post_message(LineOpened(name, line.number, line.text, line.time, line.trace))
+
+    # --- mouse --------------------------------------------------------------------------------------------------
+    def on_click(self, event: events.Click) -> None:
+        """A click chooses a line; a second one opens it."""
+        at = event.y - self._top_row
+        lines = self.view.lines
+        if not 0 <= at < len(lines):
+            return
+        event.stop()
+        self.view.hold()
+        self.view.cursor = lines[at].place
+        self._moved()
+        if event.chain == 2:
+            self.do_open()
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """The wheel scrolls."""
+        event.stop()
+        self.view.scroll(-_WHEEL)
+        self._moved()
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Likewise; at the end it follows again."""
+        event.stop()
+        self.view.scroll(_WHEEL)
+        self._moved()

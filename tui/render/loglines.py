@@ -1,0 +1,164 @@
+"""A log line as a row: when, which log, how grave, what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from rich.style import Style
+
+from perfmon.logbook import Line, LogLevel, Query
+from perfmon.text import plain
+
+from ..skin import Skin
+from .rows import Row, Run, cells
+
+_DAY = 86400.0
+_NAME_CELLS = 10
+_GAP_CELLS = 14
+_LEVELS: Mapping[LogLevel, tuple[str, str]] = {
+    LogLevel.WARNING: ("warning", "warning"),
+    LogLevel.ERROR: ("critical", "critical"),
+    LogLevel.CRITICAL: ("critical", "critical"),
+}
+"""Glyph and style of a line's mark."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """What is special about a line where it is shown."""
+
+    selected: bool = False
+    evidence: bool = False
+    """A finding rests on it."""
+    marked: bool = False
+    gap_ms: float | None = None
+    """Milliseconds since the line of the same trace above it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """How lines are laid out at one width."""
+
+    width: int
+    names: Mapping[int, str]
+    """Short names of the logs, all equally wide."""
+    clock: int
+    """Cells for the time: 12, 8 or none."""
+    gaps: bool = False
+    wall: bool = True
+    """Times are those of clocks, not of a stopwatch."""
+    begin: int = 0
+    """First character of the text that is shown."""
+    queries: tuple[Query, ...] = field(default=())
+    """What to highlight."""
+
+    @classmethod
+    def of(cls, width: int, names: Mapping[int, str], **others: object) -> Columns:
+        """For that width: what is less important than the text goes first."""
+        clock = 12 if width >= 100 else 8 if width >= 60 else 0
+        most = max(map(cells, names.values()), default=0)
+        room = _NAME_CELLS if width >= 60 else 5 if width >= 40 else 0
+        short = {index: _fitted(name, min(most, room)) for index, name in names.items()}
+        return cls(width, short, clock, **others)  # type: ignore[arg-type]
+
+
+def _fitted(name: str, room: int) -> str:
+    while cells(name) > room:
+        name = name[:-1]
+    return name + " " * (room - cells(name))
+
+
+def short_names(names: Mapping[int, str]) -> dict[int, str]:
+    """As little of the logs' names as tells them apart: file names without their ends, or the folder that differs."""
+    parts = {index: PurePath(name.replace(":", "/")).parts or (name,) for index, name in names.items()}
+    short: dict[int, str] = {}
+    for index, own in parts.items():
+        stem = PurePath(own[-1]).stem or own[-1]
+        rivals = [other for at, other in parts.items() if at != index and other[-1] == own[-1]]
+        differing = (
+            part
+            for depth, part in enumerate(reversed(own[:-1]), 2)
+            if all(len(other) < depth or other[-depth] != part for other in rivals)
+        )
+        short[index] = plain(next(differing, stem) if rivals else stem, 40)
+    return short
+
+
+def clock_text(time: float | None, size: int, wall: bool) -> str:
+    """`14:11:28.904`, `14:11:28` or `1240.123` in `size` cells."""
+    if time is None or not abs(time) < 1e15:
+        return " " * size
+    if not wall:
+        return f"{time:{size}.3f}"[:size]
+    whole = int(time * 1000 // 1)
+    seconds, ms = divmod(whole, 1000)
+    minutes, second = divmod(int(seconds % _DAY), 60)
+    text = f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"
+    return f"{text}.{ms:03d}" if size >= 12 else text
+
+
+def gap_text(ms: float | None) -> str:
+    """`+30333.3 ms` in its column."""
+    return " " * _GAP_CELLS if ms is None else f"{ms:+.1f} ms "[:_GAP_CELLS].rjust(_GAP_CELLS)
+
+
+def log_row(line: Line, columns: Columns, skin: Skin, marked: Marked = Marked()) -> Row:
+    """The row of a line; it may be wider or narrower than the pane."""
+    ground = "cursor" if marked.selected else "background"
+    runs: list[Run] = [(" ", skin.style("text", ground))]
+    if columns.clock:
+        time = line.time if line.dated else None
+        runs.append((clock_text(time, columns.clock, columns.wall) + " ", skin.style("muted", ground)))
+    name = columns.names.get(line.source, "")
+    if name:
+        runs.append((name + " ", skin.source(line.source, ground)))
+    if columns.gaps:
+        runs.append((gap_text(marked.gap_ms), skin.style("accent", ground)))
+    sign = skin.glyph("bullet") if marked.marked else skin.glyph("next") if marked.evidence else " "
+    runs.append((sign, skin.style("accent", ground)))
+    glyph, style = _LEVELS.get(line.level, ("", "text"))
+    runs.append(((skin.glyph(glyph) if glyph else " ") + " ", skin.style(style, ground)))
+    left = columns.width - sum(cells(text) for text, _ in runs)
+    dim = line.level is LogLevel.DEBUG
+    runs += _text(line.text, columns, skin.style("muted" if dim else style, ground), skin, max(0, left))
+    used = sum(cells(text) for text, _ in runs)
+    if used < columns.width:
+        runs.append((" " * (columns.width - used), skin.style("text", ground)))
+    return tuple(runs)
+
+
+def _text(text: str, columns: Columns, style: Style, skin: Skin, room: int) -> list[Run]:
+    """What is in sight of a line's text, what was searched highlighted."""
+    begin = columns.begin
+    end = min(len(text), begin + 2 * room + 2)
+    spans = sorted(
+        (max(low, begin), min(high, end))
+        for query in columns.queries
+        for low, high in query.spans(text)
+        if high > begin and low < end
+    )
+    runs: list[Run] = []
+    at = begin
+    match = skin.style("match")
+    for low, high in spans:
+        if high > at:
+            runs += [(text[at : max(low, at)], style), (text[max(low, at) : high], match)]
+            at = high
+    runs.append((text[at:end], style))
+    return [(part, worn) for part, worn in runs if part]
+
+
+def gaps_of(lines: Sequence[Line]) -> dict[int, float]:
+    """Milliseconds between each line and the one above it, by the line's position."""
+    gaps: dict[int, float] = {}
+    for at in range(1, len(lines)):
+        before, line = lines[at - 1], lines[at]
+        if line.time is None or before.time is None:
+            continue
+        gap = line.time - before.time
+        if line.mono is not None and before.mono is not None and abs(line.mono - before.mono - gap) < 2.0:
+            gap = line.mono - before.mono  # one clock, and finer than the one at the head of the lines
+        gaps[at] = 1000.0 * gap
+    return gaps
