@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfmon.logbook import LogBook, Place
-from perfmon.text import plain
+from perfmon.logbook import Filter, LogBook, Place
 
-_AROUND = 2000
+_AROUND = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +32,25 @@ def opened_at(
     if source is None:
         return None
     view = book.view()
-    newest, meant = view.find(name, number), view.find(name, number, text)
-    path = book.path(source)
-    if path is not None and number and path.is_file() and (meant is None or meant == newest):
-        return Opened(command(path.absolute(), number, environment))
-    if meant is None:
+    meant, path = view.find(name, number, text), book.path(source)
+    if meant is not None:
+        return opened_place(book, meant, environment)
+    return Opened(command(path.absolute(), number, environment)) if path is not None and path.is_file() else None
+
+
+def opened_place(book: LogBook, place: Place, environment: Mapping[str, str] | None = None) -> Opened | None:
+    """The same for a line that the ring holds, or None where it does not any more."""
+    view = book.view()
+    line, path = view.line(place), book.path(place.source)
+    if line is None:
         return None
-    return _copied(book, meant, environment)
+    newest = view.find(book.names[place.source], line.number)
+    if path is not None and line.number and newest == place and path.is_file():
+        return Opened(command(path.absolute(), line.number, environment))
+    return _copied(book, place, environment)
 
 
 def _copied(book: LogBook, place: Place, environment: Mapping[str, str] | None) -> Opened:
-    from perfmon.logbook import Filter
-
     view = book.view(Filter(sources=frozenset({place.source})))
     before, on = view.before(place, _AROUND).lines, view.start(place, _AROUND).lines
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="perfmon-", suffix=".log", delete=False) as file:
@@ -68,8 +74,3 @@ def command(path: Path, number: int, environment: Mapping[str, str] | None = Non
     if program in ("less", "more", "most", "vim", "vi", "nvim", "view", "nano", "emacs"):
         return (*pager, f"+{number}", str(path))
     return (*pager, str(path))
-
-
-def told(opened: Opened) -> str:
-    """What runs, for a message."""
-    return plain(shlex.join(opened.argv), 200)

@@ -432,9 +432,16 @@ async def test_a_line_is_copied_and_opened_elsewhere() -> None:
         await pilot.press("k", "y", "O", "enter")
         await pilot.pause()
         assert app.pane.yank().endswith("number 008.")
+        copy = app.pane.pager()[-1]
+        assert _lines_of(copy)[4].endswith("number 008.")
+    assert _lines_of(copy) == []
     kinds = [type(message) for message in app.said]
     assert kinds == [LineYanked, PagerAsked, LineOpened]
     assert {(message.source, message.line) for message in app.said} == {("log0.log", 5)}  # type: ignore[attr-defined]
+
+
+def _lines_of(path: str) -> list[str]:
+    return Path(path).read_text().splitlines() if Path(path).exists() else []
 
 
 def test_what_opens_a_line_elsewhere_sees_no_option_in_a_path(tmp_path: Path) -> None:
