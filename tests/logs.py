@@ -11,6 +11,7 @@ from perfmon.sources.formats.headers import HeaderReader
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.schema import Pack
 from perfmon.sources.timeline import SourceClock
+from perfmon.text import ESCAPES
 
 
 @cache
@@ -34,7 +35,7 @@ class Filler:
         number, offset = self._next.get(source, (1, 0))
         clock = self._clocks.setdefault(source, SourceClock())
         for line in data.split(b"\n")[:-1]:
-            stamp = self._headers.read(line[:200].decode("utf-8", "replace"))
+            stamp = self._headers.read(ESCAPES.sub("", line[:200].decode("utf-8", "replace")))
             if stamp is not None:
                 clock.resolve(stamp, None)
         self._next[source] = number + data.count(b"\n"), offset + len(data)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from perfmon.sources.blocks import Block
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.schema import Pack
+from perfmon.text import ESCAPES
 
 from .chunks import NEVER, Chunk, Mark, line_count, pieces
 from .dating import Clock, Dater
@@ -212,7 +213,8 @@ class LogBook:
         if self._dater is None:
             self._dater = Dater(self.packs)
         for raw in raws:
-            told = self._dater.time(chunk, raw[:_HEAD_BYTES].decode("utf-8", "replace"))
+            text = raw[:_HEAD_BYTES].decode("utf-8", "replace")
+            told = self._dater.time(chunk, ESCAPES.sub("", text) if "\x1b" in text else text)
             if told is not None:
                 return told
         return None

@@ -45,6 +45,13 @@ def test_a_line_out_of_order_stays_where_its_log_has_it() -> None:
     assert texts(filler) == ["a", "x", "early", "b", "y"]
 
 
+def test_colours_do_not_hide_when_a_line_was_printed() -> None:
+    filler = Filler()
+    filler.add(0, [b"\x1b[2m" + said(5, "a"), b"\x1b[2m" + said(9, "c")])
+    filler.add(1, [said(7, "b")])
+    assert texts(filler) == ["a", "b", "c"]
+
+
 def test_the_present_remains_the_present_when_a_clock_goes_back() -> None:
     filler = Filler()
     filler.add(1, [said(100, "other")])
