@@ -12,10 +12,9 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-TICK = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +23,7 @@ class Usage:
 
     seconds: float
     cpu_percent: float
-    """Of one core, all threads and children that have ended."""
+    """Of one core, all threads."""
     rss_mb: float
     """At the end, resident."""
     written_kib_s: float
@@ -71,9 +70,15 @@ class Terminal:
         os.write(self.fd, keys.encode())
 
     def cpu_s(self) -> float:
-        """Processor seconds so far."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return sum(map(int, fields[11:15])) / TICK
+        """Processor seconds of the threads that run, by the scheduler's own clock.
+
+        `/proc/PID/stat` counts timer ticks: a program that wakes by timers, too, is counted by chance.
+        """
+        total = 0
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            with suppress(OSError):
+                total += int((task / "schedstat").read_text().split()[0])
+        return total / 1e9
 
     def rss_mb(self) -> float:
         """Resident memory, in MB (10^6)."""

@@ -14,6 +14,7 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .text import evidence_text
@@ -172,7 +173,9 @@ def _key(specs: Sequence[str]) -> str:
 
 
 # --- who wrote it -----------------------------------------------------------------------------------------------------
+@cache
 def _owner() -> dict[str, Any]:
+    """This process: it stays what it is."""
     return {"pid": os.getpid(), "host": os.uname().nodename, "boot": _boot(), "started": _started(os.getpid())}
 
 

@@ -50,6 +50,9 @@ SECRET_SHAPES = (
 shapes, each with the characters that tell quickly that there is none: for those who cannot look at every line."""
 
 
+_QUOTES = str.maketrans("", "", "'\"")
+
+
 def plain(text: str, limit: int = 500) -> str:
     """`text` without escape sequences, control or direction characters, tabs as spaces, at most `limit` characters."""
     if "\x1b" in text:
@@ -60,7 +63,17 @@ def plain(text: str, limit: int = 500) -> str:
 
 def without_secrets(text: str) -> str:
     """`text` with what looks like a credential replaced: keys, tokens, passwords in URLs."""
+    if not _suspicious(text):
+        return text
     return _URL_LOGIN.sub(_hidden_login, _KEYS.sub(_hidden, _SECRETS.sub(_hidden, text)))
+
+
+def _suspicious(text: str) -> bool:
+    """Whether it is worth looking for credentials: nearly no line is, and looking costs more than all else."""
+    if not text.isascii():  # upper and lower case are not that simple there
+        return True
+    folded = "".join(text.lower().split()).translate(_QUOTES)
+    return any(word in folded for word in SECRET_WORDS) or any(sign in text for sign, _ in SECRET_SHAPES)
 
 
 def starred(text: str) -> str:

@@ -17,7 +17,7 @@ from textual.message import Message
 
 from perfmon.glyphs import UNICODE, Glyphs
 from perfmon.monitor import Monitor
-from perfmon.picture import Picture
+from perfmon.picture import Picture, SourceNow
 from perfmon.themes.schema import ThemeData
 
 from .actions import Action, by_key, chosen
@@ -42,6 +42,7 @@ from .panes.board import BoardPane
 from .panes.logs import LogPane
 from .panes.sources import SourcesPane
 from .render.bars import Place
+from .screens.doctor import DoctorScreen
 from .skin import Skin, depth_of
 
 _SAID_S = 6.0
@@ -216,6 +217,10 @@ class PerfmonApp(Doings, App[int]):
             "overview" if layout == "auto" else layout,
         )
 
+    def asked_doctor(self, about: SourceNow | None) -> None:
+        """A source was opened."""
+        self.push_screen(DoctorScreen(self.skin, self.monitor.picture, about))
+
     # --- layout -----------------------------------------------------------------------------------------------
     def arrange(self) -> None:
         """Gives every pane its rows."""
@@ -335,6 +340,9 @@ class PerfmonApp(Doings, App[int]):
         self.theme = name
         for pane in (self.header, self.answer, self.board, self.alerts, self.sources, self.log_pane, self.footer):
             pane.dress(self.skin)
+        worn = getattr(self.screen, "dress", None)
+        if worn is not None:
+            worn(self.skin)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Colours that a terminal does not have are left out everywhere."""

@@ -39,9 +39,9 @@ def _fills(ground: RichColor | None) -> bool:
     return ground is not None and not ground.is_default and ground.triplet is None
 
 
-_COLOURLESS = Colourless()
+COLOURLESS = Colourless()
 
 
 def line_filters(depth: Depth, filters: Sequence[LineFilter]) -> Sequence[LineFilter]:
     """What `App.get_line_filters` should say: Textual's own filters, or only Colourless where no colour may show."""
-    return [_COLOURLESS] if depth is Depth.NONE else filters
+    return [COLOURLESS] if depth is Depth.NONE else filters

@@ -9,8 +9,9 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from .colourless import COLOURLESS
 from .render.rows import Row, between, changed, cropped, merged, strip_of
-from .skin import Skin
+from .skin import Depth, Skin
 
 
 class Pane(Widget):
@@ -26,6 +27,7 @@ class Pane(Widget):
         super().__init__(id=id)
         self.skin = skin
         self._drawn: list[Row] = []
+        self._raw: list[Row] = []
         self._strips: dict[int, Strip] = {}
 
     def rows(self, width: int, height: int) -> Sequence[Row]:
@@ -35,7 +37,7 @@ class Pane(Widget):
     def dress(self, skin: Skin) -> None:
         """Puts on another skin."""
         self.skin = skin
-        self._drawn = []
+        self._drawn, self._raw = [], []
         self.redraw()
 
     def redraw(self) -> None:
@@ -46,8 +48,13 @@ class Pane(Widget):
         blank: Row = ((" " * width, self.skin.style("text")),)
         made = list(self.rows(width, height))[:height]
         fill = self.skin.style("text")
-        fresh = [merged(cropped(row, width, fill)) for row in made] + [blank] * (height - len(made))
-        old, self._drawn = self._drawn, fresh
+        raw, self._raw = self._raw, made
+        old = self._drawn
+        fresh = [
+            old[y] if y < len(raw) and y < len(old) and row is raw[y] else merged(cropped(row, width, fill))
+            for y, row in enumerate(made)
+        ] + [blank] * (height - len(made))
+        self._drawn = fresh
         if len(old) != height:
             self._strips.clear()
             self.refresh()
@@ -72,9 +79,19 @@ class Pane(Widget):
         strip = self._strips[y] = strip_of(self._drawn[y], width)
         return strip
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The lines of a part: rows carry all their styles, so there is nothing to add to them."""
+        width = self.size.width
+        strips = [self.render_line(y) for y in range(crop.y, crop.bottom)]
+        if crop.x > 0 or crop.right < width:
+            strips = [strip.crop(crop.x, crop.right) for strip in strips]
+        if self.skin.depth is Depth.NONE:
+            strips = [strip.apply_filter(COLOURLESS, self.background_colors[1]) for strip in strips]
+        return strips
+
     def on_resize(self) -> None:
         """Another size, another picture."""
-        self._drawn = []
+        self._drawn, self._raw = [], []
         self._strips.clear()
         self.redraw()
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import floor, isnan
+from typing import TypeVar, cast
 
 from perfmon.alignment import Alignment
 from perfmon.model import Span, Update
@@ -44,18 +45,31 @@ class Now:
     open_spans: Iterable[Span] = ()
 
 
+_Lane = TypeVar("_Lane", SpanLane, MetricLane)
+
+
 class BoardBuilder:
     """Makes boards; remembers what it saw of each metric."""
 
     def __init__(self, store: Store, recent: Recent, bands: Bands) -> None:
         self._store, self._recent, self._bands = store, recent, bands
         self._buckets: dict[str, Buckets] = {}
+        self._made: dict[str, SpanLane | MetricLane] = {}
+        """The lanes that were made last: one that has not changed stays the same object, and need not be drawn anew."""
 
     def build(self, now: Now) -> Board:
         """The board of this moment."""
         bands = self._learned(now.snapshot)
         spans = self._span_lanes(now, bands)
-        return Board(now.viewport, spans, self._metric_lanes(now, bands), self._ticks(now))
+        metrics = tuple(self._kept(f"metric {lane.name}", lane) for lane in self._metric_lanes(now, bands))
+        return Board(now.viewport, tuple(self._kept(lane.kind, lane) for lane in spans), metrics, self._ticks(now))
+
+    def _kept(self, key: str, lane: _Lane) -> _Lane:
+        held = self._made.get(key)
+        if held == lane:
+            return cast(_Lane, held)
+        self._made[key] = lane
+        return lane
 
     def _learned(self, snapshot: Snapshot | None) -> Bands:
         """The bands, with the limits that the diagnosis worked out for relative ones."""

@@ -92,13 +92,15 @@ def _themes(config: Config, asked: str | None) -> tuple[dict[str, ThemeData], st
 
 def _announce(monitor: Monitor, config: Config, specs: Sequence[str]) -> list[Callable[[], None]]:
     """Refreshes the state file, and sends alerts where the configuration says so."""
+    from perfmon.monitor import Aside
     from perfmon.notify import Notifier
     from perfmon.statefile import StateFile
 
     state = StateFile(specs)
+    beside = Aside(state.write)  # a disk may be slow
     notifier = Notifier(config.notify, _to_terminal, monitor.notices.append)
-    monitor.listeners += [state.write, notifier.update]
-    return [state.remove, notifier.close]
+    monitor.listeners += [beside, notifier.update]
+    return [beside.close, state.remove, notifier.close]
 
 
 def _to_terminal(text: str) -> None:

@@ -12,7 +12,7 @@ from .chunks import NEVER, Chunk
 from .cleaning import RAW_CAP, last_frame
 from .dating import Dater
 
-_PAGE = 64
+_PAGE = 16
 _HEAD_BYTES = 400
 
 

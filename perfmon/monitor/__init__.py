@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from .aside import Aside
 from .feeds import Feed, FollowFeed, PlayerFeed
 from .monitor import Monitor
 
-__all__ = ["Feed", "FollowFeed", "Monitor", "PlayerFeed"]
+__all__ = ["Aside", "Feed", "FollowFeed", "Monitor", "PlayerFeed"]

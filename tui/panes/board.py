@@ -10,7 +10,7 @@ from textual import events
 from perfmon.picture import Picture
 
 from ..pane import Asked, Pane
-from ..render.board import Drawn, Sight, board_title, draw_board
+from ..render.board import Drawn, Made, Sight, board_title, draw_board
 from ..render.lanes import Geometry, Lane
 from ..render.rows import Row
 from ..skin import Skin
@@ -32,6 +32,7 @@ class BoardPane(Pane, can_focus=True):
         self.span_s = picture.window_s
         self.bare = False
         """Without title and axis: the strip has no room for them."""
+        self._made = Made()
         self._drawn_board = Drawn([], [], 0, 0, 0)
 
     @property
@@ -68,7 +69,7 @@ class BoardPane(Pane, can_focus=True):
         if self._picture.board.viewport.columns != Geometry.of(width).chart:
             return []  # made for another width: the next picture is on its way
         sight = replace(self.sight, focused=self.has_focus)
-        drawn = draw_board(self._picture, width, height - titles, sight, self.skin, header=titles)
+        drawn = draw_board(self._picture, width, height - titles, sight, self.skin, self._made, header=titles)
         self._drawn_board = drawn
         self.sight = replace(self.sight, top=drawn.top, selected=drawn.selected)
         if not titles:

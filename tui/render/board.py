@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isnan
 
 from perfmon.drawing import axis, compact_value, fit, ticks
@@ -12,7 +13,7 @@ from perfmon.units import format_seconds
 
 from ..skin import Skin
 from .bars import moment_text
-from .lanes import Cell, Geometry, Lane, lanes_of
+from .lanes import Cell, Drawing, Geometry, Lane, lanes_of
 from .rows import Row, Run
 
 _ROWS_OF_UPDATES = ((22, 7), (13, 4), (9, 3))
@@ -46,7 +47,32 @@ class Drawn:
     selected: int
 
 
-def draw_board(picture: Picture, width: int, height: int, sight: Sight, skin: Skin, header: bool = True) -> Drawn:
+class Made:
+    """Rows that were drawn, so that those whose lanes have not changed need not be drawn again."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, tuple[tuple[object, ...], tuple[object, ...], Lane, Row]] = {}
+
+    def get(
+        self, at: int, drawing: Drawing, how: tuple[object, ...], row_of: Callable[[Lane], Row]
+    ) -> tuple[Lane, Row]:
+        """The lane and the row at a place; `how` says what else the row depends on."""
+        held = self._rows.get(at)
+        if held is not None and held[1] == how and _same(held[0], drawing.of):
+            return held[2], held[3]
+        lane = drawing.draw()
+        row = row_of(lane)
+        self._rows[at] = (drawing.of, how, lane, row)
+        return lane, row
+
+
+def _same(old: tuple[object, ...], new: tuple[object, ...]) -> bool:
+    return len(old) == len(new) and all(a is b for a, b in zip(old, new, strict=True))
+
+
+def draw_board(
+    picture: Picture, width: int, height: int, sight: Sight, skin: Skin, made: Made, header: bool = True
+) -> Drawn:
     """`height` rows of the board of a picture."""
     board, geometry = picture.board, Geometry.of(width)
     body = height - header
@@ -58,13 +84,15 @@ def draw_board(picture: Picture, width: int, height: int, sight: Sight, skin: Sk
         top = selected
     elif selected >= top + body:
         top = selected - body + 1
-    shown = [drawing() for drawing in lanes[top : top + body]]
     column = None if sight.cursor is None else board.viewport.column(sight.cursor)
     rows = [_axis_row(picture, geometry, column, skin)] if header else []
     kept: list[Lane | None] = [None] * header
-    for at, lane in enumerate(shown):
+    port = (board.viewport.start, board.viewport.end, column, skin)
+    for at, drawing in enumerate(lanes[top : top + body]):
         chosen = sight.focused and top + at == selected
-        rows.append(lane_row(lane, geometry, column, chosen, skin))
+        row_of = partial(lane_row, geometry=geometry, column=column, chosen=chosen, skin=skin)
+        lane, row = made.get(at, drawing, (*port, width, chosen), row_of)
+        rows.append(row)
         kept.append(lane)
     return Drawn(rows, kept, len(lanes), top, selected)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import isnan
+from functools import lru_cache
+from math import floor, isnan
 
 from rich.style import Style
 
 from perfmon.drawing import compact, compact_value, fit, gantt, limits, spark
-from perfmon.picture import Bar, Board, Level, MetricLane, SpanLane, Transition, Viewport
+from perfmon.picture import Bar, Board, Leg, Level, MetricLane, SpanLane, Transition, Viewport
 from perfmon.text import plain
 
 from ..skin import Skin
@@ -76,7 +77,13 @@ class Lane:
     shown: Bar | MetricLane | SpanLane | None = None
 
 
-Drawing = Callable[[], Lane]
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A lane that is drawn when it is asked for."""
+
+    of: tuple[object, ...]
+    """What it is made of: where these are the same objects as before, so is the lane."""
+    draw: Callable[[], Lane]
 
 
 def update_lane(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> Lane:
@@ -93,18 +100,42 @@ def shared_lane(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: S
     """Several weight updates on one row."""
     cells: list[Cell] = [(" ", skin.style("text"))] * geometry.chart
     for bar in bars:
-        for at, cell in enumerate(_gantt(bar, port, geometry, skin)):
-            if cell[0] != " ":
-                cells[at] = cell
+        for at, cell in _sparse(bar, port, geometry, skin):
+            cells[at] = cell
     last = bars[-1]
     wall = compact_value(last.values.get("wall_ms", 0.0), "ms", geometry.now)
     return Lane("updates", last.key, label, "text", wall, last.level, cells, _shares(last, geometry), last)
 
 
 def _gantt(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> list[Cell]:
-    drawn = gantt(bar.legs, port.start, port.end, geometry.chart, still_open=bar.open, glyphs=skin.glyphs)
-    blank = skin.style("text")
-    return [(char, skin.style(_LEG_STYLES.get(kind, "metric")) if kind else blank) for char, kind in drawn]
+    cells: list[Cell] = [(" ", skin.style("text"))] * geometry.chart
+    for column, cell in _sparse(bar, port, geometry, skin):
+        cells[column] = cell
+    return cells
+
+
+def _sparse(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> tuple[tuple[int, Cell], ...]:
+    """The cells of a bar that are not blank."""
+    start, column_s = port.start, port.column_s
+    # Quarters of a column are fine enough: an open bar then is drawn anew only when it shows.
+    legs = tuple(
+        (leg.kind, floor(4 * (leg.start - start) / column_s), floor(4 * (leg.end - start) / column_s))
+        for leg in bar.legs
+    )
+    return _drawn(legs, geometry.chart, bar.open, skin)
+
+
+@lru_cache(maxsize=512)
+def _drawn(
+    legs: tuple[tuple[str, int, int], ...], columns: int, still_open: bool, skin: Skin
+) -> tuple[tuple[int, Cell], ...]:
+    quarters = [Leg(kind, begin / 4, end / 4) for kind, begin, end in legs]
+    drawn = gantt(quarters, 0.0, float(columns), columns, still_open=still_open, glyphs=skin.glyphs)
+    return tuple(
+        (column, (char, skin.style(_LEG_STYLES.get(kind, "metric"))))
+        for column, (char, kind) in enumerate(drawn)
+        if kind
+    )
 
 
 def _shares(bar: Bar, geometry: Geometry) -> str:
@@ -214,13 +245,13 @@ def lanes_of(board: Board, geometry: Geometry, skin: Skin, update_rows: int, ord
         elif lane.bars:
             told.add(lane.metric)
             drawings.append(_bound_span(lane, stats.get(lane.metric), port, geometry, skin))
-    drawings.append(lambda: alerts_lane(board.ticks, port, geometry, skin))
+    drawings.append(Drawing((board.ticks, object()), lambda: alerts_lane(board.ticks, port, geometry, skin)))
     for metric in ordered(board.metrics, order):
         if metric.name not in told or wanted:
             drawings.append(_bound_metric(metric, geometry, skin))
     if not wanted:
         return drawings
-    return [drawing for drawing in drawings if wanted in (lane := drawing()).label or wanted in lane.key]
+    return [drawing for drawing in drawings if wanted in (drawn := drawing.draw()).label or wanted in drawn.key]
 
 
 def _updates(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: Skin, rows: int) -> list[Drawing]:
@@ -230,22 +261,23 @@ def _updates(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: Skin
     if rows <= 1 or len(bars) > rows:
         own = bars[len(bars) - (rows - 1) :] if rows > 1 else ()
         rest = bars[: len(bars) - len(own)]
-        first: list[Drawing] = [lambda: shared_lane(rest, port, geometry, skin, f"weights x{len(rest)}")]
+        label = f"weights x{len(rest)}" if geometry.label > 9 else "weights"
+        first: list[Drawing] = [Drawing((object(),), lambda: shared_lane(rest, port, geometry, skin, label))]
     else:
         own, first = bars, []
     return first + [_bound_update(bar, port, geometry, skin) for bar in own]
 
 
 def _bound_update(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> Drawing:
-    return lambda: update_lane(bar, port, geometry, skin)
+    return Drawing((object(),), lambda: update_lane(bar, port, geometry, skin))
 
 
 def _bound_span(lane: SpanLane, stats: MetricLane | None, port: Viewport, geometry: Geometry, skin: Skin) -> Drawing:
-    return lambda: span_lane(lane, stats, port, geometry, skin)
+    return Drawing((lane, stats), lambda: span_lane(lane, stats, port, geometry, skin))
 
 
 def _bound_metric(lane: MetricLane, geometry: Geometry, skin: Skin) -> Drawing:
-    return lambda: metric_lane(lane, geometry, skin)
+    return Drawing((lane,), lambda: metric_lane(lane, geometry, skin))
 
 
 def ordered(lanes: Sequence[MetricLane], order: str) -> list[MetricLane]:

@@ -71,14 +71,25 @@ def changed(old: Row, new: Row, width: int) -> tuple[int, int] | None:
     """First and one past the last cell in which two rows of `width` cells differ; None when they do not."""
     if old == new:
         return None
-    first = 0
+    first, before, after = 0, (), ()
     for before, after in zip(old, new, strict=False):
         if before != after:
             break
         first += cells(before[0])
+    first += _common(before, after, forward=True)
     last = width
     for before, after in zip(reversed(old), reversed(new), strict=False):
         if before != after:
             break
         last -= cells(before[0])
-    return (first, max(last, first + 1))
+    last -= _common(before, after, forward=False)
+    return (min(first, width - 1), max(last, first + 1))
+
+
+def _common(before: Run | tuple[()], after: Run | tuple[()], forward: bool) -> int:
+    """Cells that two runs of the same style share at their begin, or end."""
+    if not before or not after or before[1] != after[1] or not (before[0].isascii() and after[0].isascii()):
+        return 0
+    one, other = (before[0], after[0]) if forward else (before[0][::-1], after[0][::-1])
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
