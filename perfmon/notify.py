@@ -62,6 +62,7 @@ class Notifier:
         self._posts: list[threading.Thread] = []
         self._title = ""
         self._closing = threading.Event()
+        self._child: subprocess.Popen[bytes] | None = None
 
     def update(self, picture: Picture) -> None:
         """Compares with the picture before, and tells what is new."""
@@ -75,7 +76,7 @@ class Notifier:
                 self._send(tiding)
 
     def close(self, wait_s: float = 1.0) -> None:
-        """Ends, once what waits was sent or `wait_s` seconds have passed."""
+        """Ends, once what waits was sent or `wait_s` seconds have passed; a program that still runs is stopped."""
         if self._title:
             self._title = ""
             self._write(_POP_TITLE)
@@ -84,6 +85,8 @@ class Notifier:
                 self._queue.put(None, timeout=wait_s)
             self._worker.join(wait_s)
             self._closing.set()
+            if (child := self._child) is not None:
+                _end(child)
 
     def _show_title(self, picture: Picture) -> None:
         verdict = picture.snapshot.verdict if picture.snapshot else None
@@ -140,7 +143,7 @@ class Notifier:
     def _run_command(self, tiding: Tiding) -> str:
         words = filled(self._config.command, tiding.values)
         environment = {f"PERFMON_{name.upper()}": value for name, value in tiding.values.items()}
-        child = subprocess.Popen(
+        child = self._child = subprocess.Popen(
             words,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -148,11 +151,15 @@ class Notifier:
             env={**os.environ, **environment},
             start_new_session=True,
         )
+        if self._closing.is_set():  # `close` came too early to see it
+            _end(child)
         try:
             child.communicate(_json(tiding), timeout=COMMAND_S)
         except subprocess.TimeoutExpired:
             _end(child)
             return f"{plain(words[0], 80)} was stopped after {COMMAND_S:.0f} s"
+        finally:
+            self._child = None
         return f"{plain(words[0], 80)} exited with {child.returncode}" if child.returncode else ""
 
     def _post(self, tiding: Tiding) -> str:
@@ -240,11 +247,11 @@ def _reason(error: Exception) -> str:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
+    """Stops a program and what it started."""
     with suppress(OSError):
         os.killpg(child.pid, signal.SIGKILL)
-    for pipe in (child.stdin,):
-        if pipe is not None:
-            with suppress(OSError):
-                pipe.close()
+    with suppress(OSError, ValueError):
+        if child.stdin is not None:
+            child.stdin.close()
     with suppress(subprocess.TimeoutExpired):
         child.wait(1.0)

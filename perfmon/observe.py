@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from perfmon.monitor import FollowFeed, Monitor
 from perfmon.sources.blocks import Block, Cutter, Notice
 from perfmon.sources.files import STDIN, LogFile, discover
 
@@ -17,7 +18,6 @@ from .alignment import align
 from .config import Config
 from .errors import UsageError
 from .model import TimeBase
-from .monitor import FollowFeed, Monitor
 from .picture import Picture, RunState
 from .session import Options, Progress, Session, read
 from .snapshot import Snapshot

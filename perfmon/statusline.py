@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from .drawing import compact_seconds, compact_value, spark
+from perfmon.drawing import compact_seconds, compact_value, spark
+
 from .statefile import State
 from .text import plain
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 import threading
@@ -124,6 +125,19 @@ def test_a_program_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(notify, "COMMAND_S", 0.3)
     hanging = script(tmp_path, "import signal\nsignal.pause()")
     assert "was stopped after" in tell(Outward(command=hanging), alert()).failures[0]
+
+
+def test_closing_stops_a_program_that_still_runs(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    os.mkfifo(begun)
+    code = f"import os, signal\nopen({str(begun)!r}, 'w').write(str(os.getpid()))\nsignal.pause()"
+    notifier = Notifier(Outward(command=script(tmp_path, code)))
+    notifier.update(picture())
+    notifier.update(picture(alert()))
+    pid = int(begun.read_text())
+    notifier.close(wait_s=0.0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 def test_a_webhook_gets_the_document(server: Server) -> None:
