@@ -17,6 +17,7 @@ from perfmon.units import format_seconds, format_value
 
 from ..pane import Pane
 from ..render.chart import LABEL, chart_rows, resampled
+from ..render.keys import key_row
 from ..render.moments import moment_text
 from ..render.prose import Words, dressed
 from ..render.rows import Row, between
@@ -122,20 +123,14 @@ class ChartPage(Pane, can_focus=True):
         return (*words, (f"(limits: {source})" if source else "", "muted"))
 
     def _foot(self, lane: MetricLane | None, width: int) -> Row:
-        skin = self.skin
-        keys = [
-            run
-            for key, what in _KEYS
-            for run in ((f" {key} ", skin.style("footer-key", "panel")), (what, skin.style("footer-text", "panel")))
-        ]
-        column = self._column(width)
-        if lane is None or column is None or self.cursor is None:
-            return between(keys, (), width, (" ", skin.style("panel")))
+        skin, column = self.skin, self._column(width)
+        if lane is None or column is None:
+            return key_row(_KEYS, (), width, skin)
         columns = resampled(lane, self._plot_width(width))
         value, level = columns.values[column], columns.levels[column]
         told = "nothing measured" if isnan(value) else f"{format_value(value, lane.unit)} {self._judged(level)}"
         words: Words = ((f" {self._moment()}  ", "title"), (f"{told}  ", "muted" if isnan(value) else _style(level)))
-        return between(dressed(words, skin, "panel"), keys, width, (" ", skin.style("panel")))
+        return key_row(_KEYS, dressed(words, skin, "panel"), width, skin)
 
     def _moment(self) -> str:
         picture, at = self._picture, self.cursor or 0.0

@@ -1,0 +1,261 @@
+"""One weight update as a page: its legs to scale, its lines with the gaps between them, and what ran beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from perfmon.drawing import axis, compact_seconds, fit, gantt, ticks
+from perfmon.logbook import Line
+from perfmon.model import LEGS, TimeBase
+from perfmon.picture import Bar, Level, Picture
+from perfmon.rules.wording import counted, format_share
+from perfmon.snapshot import ClockOffset, EvidenceLine
+from perfmon.units import format_seconds
+
+from ..skin import LEVEL_NAMES, LEVEL_WORDS, Skin
+from .loglines import Columns, Marked, gap_text, gaps_of, log_row, short_names
+from .moments import moment_text
+from .prose import Words, dressed, ending, paragraph, rule
+from .rows import Row, cropped
+
+_LABEL, _FIGURES = 9, 17
+_MARK = 9
+_WIDE = 110
+_BESIDE = 8
+_LEGS = {"queue": "queue", "unknown": "wait", "rpc": "rpc", "done": "return"}
+_SERVER = LEGS[1:4]
+_STYLES = ("send", "queue", "rpc", "done")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the log book has of an update."""
+
+    lines: tuple[Line, ...] = ()
+    complete: bool = False
+    """All of the book was looked through."""
+    lost: bool = False
+    """Lines as old as its beginning are not kept any more."""
+    names: Mapping[int, str] = field(default_factory=dict)
+    """Of the logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the page."""
+
+    words: Words = ()
+    row: Line | None = None
+    """The log line that is shown instead of words."""
+    gap_ms: float | None = None
+    mark: str = ""
+    """The leg that the gap before it is."""
+    evidence: EvidenceLine | None = None
+    """What the cursor stops at."""
+
+
+def name_of(bar: Bar) -> str:
+    """`def456 s43`."""
+    step = f" s{bar.values['step']:.0f}" if "step" in bar.values else ""
+    return f"{bar.key or 'no id'}{step}"
+
+
+def summary(bar: Bar, base: TimeBase, skin: Skin) -> Words:
+    """How long it took, how bad that is, and when it began."""
+    level = f"{skin.mark(bar.level)} {LEVEL_WORDS[bar.level]} " if bar.level is not Level.NONE else ""
+    return (
+        (f" {compact_seconds(bar.end - bar.start, 9)} ", "text"),
+        (level, _style(bar.level)),
+        (f" {'since' if bar.open else 'from'} {moment_text(bar.start, base)} ", "muted"),
+        ("still under way " if bar.open else "", "accent"),
+    )
+
+
+def trace_page(bar: Bar, told: Told, picture: Picture, skin: Skin, width: int) -> list[Entry]:
+    """The whole page at that width."""
+    sections: list[tuple[str, str, list[Entry]]] = [
+        ("LEGS", "", [*map(Entry, _legs(bar, skin, width)), *map(Entry, _missing(bar, skin, width))]),
+        ("LINES", _count(told), _lines(bar, told, picture, skin, width)),
+        ("CLOCKS", "", [*map(Entry, _clocks(picture, skin, width))]),
+        ("AT THE SAME TIME", "", [*map(Entry, _beside(bar, picture, skin, width))]),
+    ]
+    return [entry for title, note, body in sections if body for entry in (Entry(rule(title, skin, width, note)), *body)]
+
+
+def entry_row(entry: Entry, told: Told, wall: bool, skin: Skin, width: int, ground: str) -> Row:
+    """A line of the page as it is drawn."""
+    if entry.row is None:
+        return dressed(entry.words, skin, ground)
+    wide = width >= _WIDE
+    room = width - _MARK if wide else width
+    columns = Columns.of(room, short_names(told.names), gaps=wide, wall=wall)
+    marked = Marked(selected=ground == "cursor", gap_ms=entry.gap_ms)
+    row = cropped(log_row(entry.row, columns, skin, marked), room, skin.style("text", ground))
+    return (*row, *dressed(((_marked(entry.mark, skin), entry.mark or "text"),), skin, ground)) if wide else row
+
+
+def _marked(mark: str, skin: Skin) -> str:
+    return f" {skin.glyph('here')} {mark}" if mark else ""
+
+
+# --- legs -------------------------------------------------------------------------------------------------------------
+def _legs(bar: Bar, skin: Skin, width: int) -> Iterator[Words]:
+    """An axis that begins with the update, and a leg a row."""
+    span = max(1e-3, bar.end - bar.start)
+    room = max(8, width - _LABEL - _FIGURES - 1)
+    yield ((" " * _LABEL, "faint"), (axis(ticks(0.0, span, room, origin=0.0, zero="0 s", plus=""), room), "faint"))
+    for leg in bar.legs:
+        moved = replace(leg, start=leg.start - bar.start, end=leg.end - bar.start)
+        still_open = bar.open and leg is bar.legs[-1]
+        cells = gantt((moved,), 0.0, span, room, still_open=still_open, glyphs=skin.glyphs)
+        style = leg.kind if leg.kind in _STYLES else "unknown"
+        took = leg.end - leg.start
+        figures = f"{compact_seconds(took, 9):>9} {format_share(min(1.0, took / span)):>6}"
+        yield (
+            (fit(f" {_LEGS.get(leg.kind, leg.kind)}", _LABEL, glyphs=skin.glyphs), "text"),
+            ("".join(char for char, _ in cells), style),
+            (f" {figures}", "text"),
+        )
+    if not bar.legs:
+        yield ((" no line tells its legs", "muted"),)
+
+
+def _missing(bar: Bar, skin: Skin, width: int) -> Iterator[Words]:
+    if any(leg.kind == "unknown" for leg in bar.legs):
+        yield from paragraph("wait: queue or network, as no line of the server tells", width - 1, "muted", "   ")
+    if bar.missing:
+        mend = ": the server's log would tell" if set(_SERVER) <= set(bar.missing) else ""
+        text = f"no line tells {', '.join(bar.missing)}{mend}"
+        yield from paragraph(text, width - 1, "stale", f" {skin.glyph('unknown')} ", "stale")
+
+
+# --- lines ------------------------------------------------------------------------------------------------------------
+def _count(told: Told) -> str:
+    if not told.lines:
+        return ""
+    logs = counted(len({line.source for line in told.lines}), "log")
+    return f"{counted(len(told.lines), 'line')} of {logs}  Enter log  y copy"
+
+
+def _lines(bar: Bar, told: Told, picture: Picture, skin: Skin, width: int) -> list[Entry]:
+    entries: list[Entry] = []
+    lines = tuple(replace(line, text=_without_head(line.text, bar.key)) for line in told.lines)
+    gaps, marks = gaps_of(lines), leg_marks([line.text for line in lines])
+    for at, (line, full) in enumerate(zip(lines, told.lines, strict=True)):
+        evidence = EvidenceLine(told.names.get(line.source, ""), line.number, full.text)
+        gap, mark = gaps.get(at), marks.get(at, "")
+        if width < _WIDE and gap is not None:
+            entries.append(Entry(((f"{gap_text(gap)}", "accent"), (_marked(mark, skin), mark or "text"))))
+        entries.append(Entry((), line, gap, mark, evidence))
+    said = _why_not(bar, told)
+    entries += [Entry(words) for words in paragraph(said, width - 1, "muted", " ")] if said else []
+    return entries if told.lines else [*entries, *_evidence(bar, picture, skin, width)]
+
+
+def _why_not(bar: Bar, told: Told) -> str:
+    """Why there are no lines, or not all of them."""
+    if not bar.key:
+        return "its lines name no trace: there is nothing to look up"
+    if not told.complete:
+        return "searching …"
+    if told.lost:
+        return "lines as old as its beginning are not kept any more"
+    return "" if told.lines else "no line that is kept names it"
+
+
+def _evidence(bar: Bar, picture: Picture, skin: Skin, width: int) -> list[Entry]:
+    """Where the diagnosis remembers some of its lines, those."""
+    slowest = picture.snapshot.slowest if picture.snapshot is not None else ()
+    found = [line for row in slowest if row.key == bar.key and bar.key for line in row.evidence]
+    column = min(width // 3, max((len(line.source) + 8 for line in found), default=0))
+    return [
+        Entry(
+            (
+                (f" {ending(f'{line.source}:{line.line}', column, skin)}  ", "accent"),
+                (fit(line.text, max(0, width - column - 4), glyphs=skin.glyphs), "text"),
+            ),
+            evidence=line,
+        )
+        for line in found
+    ]
+
+
+def _without_head(text: str, key: str) -> str:
+    """What follows `[weights][key]`: the time before it has its own column."""
+    before, found, rest = text.partition(f"[{key}]")
+    return rest.lstrip() if found and key else before
+
+
+def in_order(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """The lines by time, and where clocks tell only seconds as the legs of an update follow each other."""
+    ranked: list[tuple[float, int, int, Line]] = []
+    time, leg = float("-inf"), 0
+    for at, line in enumerate(lines):
+        time = time if line.time is None else line.time
+        leg = next((index for index, name in enumerate(LEGS) if name in line.text), leg)
+        ranked.append((time, leg, at, line))
+    return tuple(line for _, _, _, line in sorted(ranked, key=lambda rank: rank[:3]))
+
+
+def leg_marks(texts: Sequence[str]) -> dict[int, str]:
+    """Which leg the gap before a line is, by the position of the line: `queue` or `rpc`."""
+    marks: dict[int, str] = {}
+    before = ""
+    for at, text in enumerate(texts):
+        leg = next((name for name in LEGS if name in text), "")
+        if before == "client.send" and leg in ("server.recv", "rpc.start"):
+            marks[at] = "queue"
+        elif before in ("server.recv", "rpc.start") and leg == "rpc.done":
+            marks[at] = "rpc"
+        before = leg or before
+    return marks
+
+
+# --- clocks and company -----------------------------------------------------------------------------------------------
+def _clocks(picture: Picture, skin: Skin, width: int) -> Iterator[Words]:
+    """How far gaps between lines of different logs can be trusted."""
+    offsets = picture.snapshot.clock_offsets if picture.snapshot is not None else ()
+    for offset in offsets:
+        style = "warning" if offset.contradictory else "muted"
+        mark = skin.glyph("warning" if offset.contradictory else "bullet")
+        yield from paragraph(_clock(offset), width - 1, "text" if offset.contradictory else "muted", f" {mark} ", style)
+
+
+def _clock(offset: ClockOffset) -> str:
+    side = "ahead of" if offset.offset_s >= 0 else "behind"
+    text = (
+        f"{offset.source}: its clock is {format_seconds(abs(offset.offset_s))} {side} the client's, "
+        f"± {format_seconds(offset.uncertainty_s)}, by {counted(offset.traces, 'update')}"
+    )
+    if offset.contradictory:
+        text += "; they contradict each other: gaps between the logs are not to be trusted"
+    return text
+
+
+def _beside(bar: Bar, picture: Picture, skin: Skin, width: int) -> Iterator[Words]:
+    """Other spans that share time with it, those that share most first."""
+    others = [
+        (min(bar.end, other.end) - max(bar.start, other.start), other)
+        for lane in picture.board.spans
+        for other in lane.bars
+        if other.start < bar.end and other.end > bar.start and (other.kind, other.seq) != (bar.kind, bar.seq)
+    ]
+    others.sort(key=lambda pair: (-pair[0], pair[1].start))
+    span = max(1e-9, bar.end - bar.start)
+    for shared, other in others[:_BESIDE]:
+        name = fit(f"{other.kind} {other.key}", 28 if width >= 80 else 20, glyphs=skin.glyphs)
+        level = skin.mark(other.level) if other.level is not Level.NONE else " "
+        began = f"  from {moment_text(other.start, picture.time_base)}" if width >= 80 else ""
+        yield (
+            (f" {name} ", "text"),
+            (f"{compact_seconds(other.end - other.start, 8):>8} ", "text"),
+            (f"{level} ", _style(other.level)),
+            (f"{format_share(min(1.0, shared / span)):>6} of it{began}", "muted"),
+        )
+    if len(others) > _BESIDE:
+        yield ((f" {len(others) - _BESIDE} more", "faint"),)
+
+
+def _style(level: Level) -> str:
+    return "text" if level is Level.NONE else LEVEL_NAMES[level]
