@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from .filters import Filter
     from .view import View
 
-BUDGET = 16 << 20
-_PIECE = 1 << 18
+BUDGET = 12 << 20
+_PIECE = 1 << 16
 _SMALL = 1 << 15
 _LOOK_BYTES = 1 << 13
 _HEAD_BYTES = 400

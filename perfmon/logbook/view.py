@@ -223,9 +223,11 @@ class View:
         if epoch != self._epoch:
             self._epoch = epoch
             self._lines.clear()
-        if self._found:
-            held_now = {chunk.serial for held in self._chunks.values() for chunk in held}
-            self._found = {serial: found for serial, found in self._found.items() if serial in held_now}
+        # What is remembered of a chunk holds its text: it goes when the ring lets go of it.
+        held_now = {chunk.serial for held in self._chunks.values() for chunk in held}
+        for known in (self._found, self._indexes):
+            for serial in [serial for serial in known if serial not in held_now]:
+                del known[serial]
         if self._dater is None:
             self._dater = Dater(self.book.packs)
 
