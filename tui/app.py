@@ -248,9 +248,10 @@ class PerfmonApp(Doings, App[int]):
         self.board.bare = layout.bare
         if before is None or before.bare != layout.bare:
             # In a strip the answers come first: there the header only says how the run goes.
-            self.screen.move_child(
-                self.header, after=self.board if layout.bare else None, before=None if layout.bare else 0
-            )
+            if layout.bare:
+                self.screen.move_child(self.header, after=self.board)
+            else:
+                self.screen.move_child(self.header, before=self.answer)
         if self.focused is None or not self.focused.display:
             self.focus_first()
         self.call_after_refresh(self._ask_for_view)

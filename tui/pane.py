@@ -51,7 +51,7 @@ class Pane(Widget):
         raw, self._raw = self._raw, made
         old = self._drawn
         fresh = [
-            old[y] if y < len(raw) and y < len(old) and row is raw[y] else merged(cropped(row, width, fill))
+            old[y] if y < len(raw) and y < len(old) and row is raw[y] else cropped(merged(row), width, fill)
             for y, row in enumerate(made)
         ] + [blank] * (height - len(made))
         self._drawn = fresh

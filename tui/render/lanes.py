@@ -159,23 +159,24 @@ def _shares(bar: Bar, geometry: Geometry) -> str:
 def span_lane(lane: SpanLane, stats: MetricLane | None, port: Viewport, geometry: Geometry, skin: Skin) -> Lane:
     """Spans of a kind on one row: a column is as high as its worst span."""
     worst: dict[int, Level] = {}
+    start, column_s, last_column = port.start, port.column_s, geometry.chart - 1
     for bar in lane.bars:
-        for column in range(max(0, port.column(bar.start)), min(geometry.chart - 1, port.column(bar.end)) + 1):
-            worst[column] = max(worst.get(column, Level.NONE), bar.level)
+        first, level = max(0, int((bar.start - start) // column_s)), bar.level
+        for column in range(first, min(last_column, int((bar.end - start) // column_s)) + 1):
+            if level >= worst.get(column, Level.NONE):
+                worst[column] = level
     usual = skin.style(_STYLES.get(lane.kind, "metric"))
     blank = (" ", skin.style("text"))
-    cells = [
-        blank if (level := worst.get(column)) is None else (skin.spark[_HEIGHTS[level]], _bar_style(level, usual, skin))
-        for column in range(geometry.chart)
-    ]
+    drawn = {level: (skin.spark[height], _bar_style(level, usual, skin)) for level, height in _HEIGHTS.items()}
+    cells = [blank if (found := worst.get(column)) is None else drawn[found] for column in range(geometry.chart)]
     last = lane.bars[-1] if lane.bars else None
     value = next(iter(last.values.values()), None) if last is not None else None
     unit = "ms" if lane.metric.endswith("_ms") else "s"
     now = "" if value is None else compact_value(value, unit, geometry.now)
-    level = last.level if last is not None else Level.NONE
+    now_level = last.level if last is not None else Level.NONE
     label = _NAMES.get(lane.kind, lane.kind)
     return Lane(
-        lane.kind, lane.metric, label, "text", now, level, cells, _stats(stats, geometry) if stats else "", lane
+        lane.kind, lane.metric, label, "text", now, now_level, cells, _stats(stats, geometry) if stats else "", lane
     )
 
 

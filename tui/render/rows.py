@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
@@ -10,6 +12,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 Run = tuple[str, Style]
+_STYLE = itemgetter(1)
 Row = tuple[Run, ...]
 
 
@@ -25,6 +28,10 @@ def row_cells(row: Iterable[Run]) -> int:
 
 def cropped(row: Iterable[Run], width: int, fill: Style) -> Row:
     """The row at exactly `width` cells: cut with `…`, or filled up."""
+    row = row if isinstance(row, tuple) else tuple(row)
+    room = width - row_cells(row)
+    if room >= 0:
+        return (*row, (" " * room, fill)) if room else row
     out: list[Run] = []
     left = width
     for text, style in row:
@@ -36,10 +43,7 @@ def cropped(row: Iterable[Run], width: int, fill: Style) -> Row:
             continue
         if left > 0:
             out.append((set_cell_size(text, left - 1) + "…", style))
-        left = 0
         break
-    if left > 0:
-        out.append((" " * left, fill))
     return tuple(out)
 
 
@@ -53,13 +57,7 @@ def between(left: Sequence[Run], right: Sequence[Run], width: int, fill: Run) ->
 
 def merged(runs: Iterable[Run]) -> Row:
     """Neighbours of the same style as one run: fewer of them are quicker to draw."""
-    out: list[Run] = []
-    for text, style in runs:
-        if out and out[-1][1] is style:
-            out[-1] = (out[-1][0] + text, style)
-        elif text:
-            out.append((text, style))
-    return tuple(out)
+    return tuple(("".join([text for text, _ in group]), style) for style, group in groupby(runs, _STYLE))
 
 
 def strip_of(row: Row, width: int) -> Strip:
@@ -71,24 +69,26 @@ def changed(old: Row, new: Row, width: int) -> tuple[int, int] | None:
     """First and one past the last cell in which two rows of `width` cells differ; None when they do not."""
     if old == new:
         return None
-    first, before, after = 0, (), ()
-    for before, after in zip(old, new, strict=False):
-        if before != after:
-            break
-        first += cells(before[0])
-    first += _common(before, after, forward=True)
-    last = width
-    for before, after in zip(reversed(old), reversed(new), strict=False):
-        if before != after:
-            break
-        last -= cells(before[0])
-    last -= _common(before, after, forward=False)
+    head = _unequal(old, new)
+    first = sum(cells(text) for text, _ in old[:head])
+    if head < min(len(old), len(new)):
+        first += _common(old[head], new[head], forward=True)
+    tail = _unequal(old[::-1], new[::-1])
+    last = width - sum(cells(text) for text, _ in old[len(old) - tail :])
+    if tail < min(len(old), len(new)):
+        last -= _common(old[-1 - tail], new[-1 - tail], forward=False)
     return (min(first, width - 1), max(last, first + 1))
 
 
-def _common(before: Run | tuple[()], after: Run | tuple[()], forward: bool) -> int:
+def _unequal(old: Row, new: Row) -> int:
+    """At which run two rows begin to differ."""
+    pairs = zip(old, new, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(old), len(new)))
+
+
+def _common(before: Run, after: Run, forward: bool) -> int:
     """Cells that two runs of the same style share at their begin, or end."""
-    if not before or not after or before[1] != after[1] or not (before[0].isascii() and after[0].isascii()):
+    if before[1] != after[1] or not (before[0].isascii() and after[0].isascii()):
         return 0
     one, other = (before[0], after[0]) if forward else (before[0][::-1], after[0][::-1])
     pairs = zip(one, other, strict=False)
