@@ -45,6 +45,10 @@ def header_row(picture: Picture, place: Place, width: int, skin: Skin) -> Row:
     """What is watched, how it goes, and the time."""
     muted, text, bar = skin.style("muted"), skin.style("text"), skin.style("frame")
     sep: Run = (f" {skin.glyph('vertical')} ", bar)
+    if place.said:
+        # For a few seconds it has all the room that it needs: who has just done something looks for it.
+        told = [(f" {plain(place.said, 300)} ", skin.style("accent"))]
+        return between(told, _state(picture, place, skin), width, (" ", text))
     left: list[Run] = [(" perfmon ", skin.style("accent"))] if width >= 100 else [(" ", text)]
     left.append((plain(place.title, max(10, width // 4)), skin.style("title")))
     left += [sep, *_sources(picture, width, skin)]
@@ -53,8 +57,6 @@ def header_row(picture: Picture, place: Place, width: int, skin: Skin) -> Row:
         left += [sep, (f"{skin.glyph('recording')} REC {since}", skin.style("critical"))]
     left += [sep, *_state(picture, place, skin)]
     right: list[Run] = []
-    if place.said:
-        right.append((f" {plain(place.said, max(20, width // 2))} ", skin.style("accent")))
     if place.cpu_percent is not None and place.rss_bytes is not None and width >= 110:
         right.append((f" cpu {place.cpu_percent:.1f}%  {format_bytes(place.rss_bytes)} ", skin.style("faint")))
     if picture.snapshot is not None:

@@ -1,0 +1,67 @@
+"""What opens over the panes, with the keys of the whole app."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hosts import screen_text
+from whole import running, until
+
+from perfmon.tui.palette import Palette
+from perfmon.tui.screens.chart import ChartScreen
+from perfmon.tui.screens.help import HelpScreen
+from perfmon.tui.screens.trace import TraceScreen
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+
+@pytest.mark.parametrize("size", [(60, 10), (80, 24), (200, 50)])
+async def test_from_the_palette_to_a_chart_and_back(size: tuple[int, int]) -> None:
+    async with running(size=size) as (app, pilot):
+        await pilot.press("colon")
+        assert isinstance(app.screen, Palette)
+        await pilot.press(*"queue", "underscore", *"ms", "enter")
+        await until(pilot, lambda: isinstance(app.screen, ChartScreen))
+        await pilot.pause()
+        assert "chart ▸ queue_ms" in screen_text(app)[0]
+        await pilot.press("right_square_bracket", "left", "left")
+        assert "chart ▸ rpc_ms" in screen_text(app)[0]
+        await pilot.press("escape")
+        assert len(app.screen_stack) == 1
+
+
+async def test_from_a_waterfall_into_the_log() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("w")
+        assert isinstance(app.screen, TraceScreen)
+        await pilot.press("comma")
+        page = app.screen.page
+        await until(pilot, lambda: len(page.told.lines) == 5)
+        key = page.bar.key
+        await pilot.press("w", "j", "enter")
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+        await pilot.pause()
+        line = app.log_pane.view.current
+        assert line is not None
+        assert f"[weights][{key}] client.send" in line.text
+        assert app.focused is app.log_pane
+
+
+async def test_the_help_is_about_the_pane_and_its_q_does_not_quit() -> None:
+    async with running(keys={"help": "f1"}) as (app, pilot):
+        await pilot.press("tab", "f1")
+        assert isinstance(app.screen, HelpScreen)
+        assert "ALERTS: this pane" in screen_text(app)[1]
+        await pilot.press("q")
+        assert len(app.screen_stack) == 1
+        assert app.is_running
+
+
+async def test_what_is_wrong_with_a_command_is_said() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("ctrl+p", *"theme", "space", *"pink", "enter")
+        await until(pilot, lambda: "there is no theme 'pink'" in "\n".join(screen_text(app)))
