@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -23,6 +24,10 @@ _LEVELS: Mapping[LogLevel, tuple[str, str]] = {
     LogLevel.CRITICAL: ("critical", "critical"),
 }
 """Glyph and style of a line's mark."""
+_STAMP = re.compile(
+    r"\[?(?:\d{4}[-/]\d\d[-/]\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?"
+    r"(?:\s*[|:-](?=\s))?\s+(?=\S)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +110,7 @@ def gap_text(ms: float | None) -> str:
 
 
 def log_row(line: Line, columns: Columns, skin: Skin, marked: Marked = Marked()) -> Row:
-    """The row of a line; it may be wider or narrower than the pane."""
+    """The row of a line, at least as wide as the pane. A time that has its column is not told again in the text."""
     ground = "cursor" if marked.selected else "background"
     runs: list[Run] = [(" ", skin.style("text", ground))]
     if columns.clock:
@@ -122,7 +127,9 @@ def log_row(line: Line, columns: Columns, skin: Skin, marked: Marked = Marked())
     runs.append(((skin.glyph(glyph) if glyph else " ") + " ", skin.style(style, ground)))
     left = columns.width - sum(cells(text) for text, _ in runs)
     dim = line.level is LogLevel.DEBUG
-    runs += _text(line.text, columns, skin.style("muted" if dim else style, ground), skin, max(0, left))
+    stamp = _STAMP.match(line.text) if columns.clock and line.dated else None
+    text = line.text if stamp is None else line.text[stamp.end() :]
+    runs += _text(text, columns, skin.style("muted" if dim else style, ground), skin, max(0, left))
     used = sum(cells(text) for text, _ in runs)
     if used < columns.width:
         runs.append((" " * (columns.width - used), skin.style("text", ground)))
