@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from rich.cells import cell_len
 from textual.app import App, ComposeResult
@@ -61,7 +62,7 @@ class Host(App[None]):
             getattr(focused, f"do_{action.id}", lambda: None)()
 
 
-def screen_text(app: App[None]) -> list[str]:
+def screen_text(app: App[Any]) -> list[str]:
     """What stands on the screen, line by line."""
     return [strip.text for strip in app.screen._compositor.render_strips()]
 
