@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 Listener = Callable[[Picture], None]
 PERIOD_S = 0.5
 _SLOW_S = 2.0
+_TOGETHER_S = 0.01
+"""What is read within this time is one piece of news."""
+_READY, _PATIENCE = 0.75, 1.25
+"""Shares of a period: from when on a picture is made with the next news, and by when it is made without any."""
 _NOTICES = 20
 
 
@@ -86,6 +90,7 @@ class Monitor:
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._period_s = PERIOD_S
+        self._pictured_at = 0.0
         self._watch: Watch | None = None
         self.feed: Feed | None = None
         """The feed, once the thread has made it: a replay is steered through it."""
@@ -198,8 +203,12 @@ class Monitor:
                 if collector:
                     gc.enable()
             now = time.monotonic()
-            if not isinstance(item, Anew) and now - woken > 0.01:
-                woken = now
+            if isinstance(item, Anew) or now - woken <= _TOGETHER_S:
+                continue
+            woken = now
+            if now - self._pictured_at >= _READY * self._period_s and self._stirred is not None:
+                self._stirred.set()  # the picture that is due soon is made now: who looks wakes once for both
+            else:
                 self._wake()
         watch.ended = True
 
@@ -212,6 +221,7 @@ class Monitor:
             began = time.monotonic()
             judged = watch.judge_if_due(began)
             self.picture = watch.picture(self._look, self.picture.number + 1)
+            self._pictured_at = began
             self._wake()
             if judged:
                 for listener in self.listeners:
@@ -222,7 +232,7 @@ class Monitor:
             if self._asked or self._stopping.is_set():
                 continue
             with suppress(TimeoutError):
-                async with asyncio.timeout(max(0.05, self._period_s - (time.monotonic() - began))):
+                async with asyncio.timeout(max(0.05, _PATIENCE * self._period_s - (time.monotonic() - began))):
                     await self._stirred.wait()
 
 
