@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, repeat
+from itertools import repeat
 from operator import itemgetter
 
 from perfmon.model import HEAD, J_LINES, LEG, SILENCE, TAIL, Record, Stamp
@@ -185,7 +185,7 @@ class _Block:
         self.legs += self.read
         before: Stamp | None = None
         for begin, _, _, stamp, *_ in self.read:
-            if stamp is not before and stamp is not None:
+            if stamp != before and stamp is not None:
                 self.anchors.append((begin, stamp))
                 before = stamp
         if legs:
@@ -257,31 +257,23 @@ class _Block:
 
     def _dated(self, begin: int, stamp: Stamp | None) -> Stamp | None:
         """The stamp of a line, or that of the last dated line before it; None when that stands in an earlier block."""
+        self._catch_up(begin)
         if stamp is None:
-            self._catch_up(begin)
             found = self.lines.before(self.known_until, begin)
             if found is not None:
                 self.anchors.append(found)
                 self.known = found[1]
         else:
-            self._anchor_beside(begin, stamp)
-            if stamp is not self.known:
+            self._anchor_after(begin, stamp)
+            if stamp != self.known:
                 self.known = stamp
                 self.anchors.append((begin, stamp))
         return self.known
 
-    def _anchor_beside(self, begin: int, stamp: Stamp) -> None:
-        """Anchors the lines of known shapes on both sides of a line whose clock does not lie between theirs."""
-        read = self.read
-        at = bisect_right(self.read_begins, begin)
-        low, high = read[at - 1][3] if at else stamp, read[at][3] if at < len(read) else stamp
-        if low is not None and high is not None and low <= stamp <= high:
-            return
-        beside = [(leg[0], leg[3]) for leg in self.read[max(at - 1, 0) : at + 1]]
-        told = [near[1] for near in beside[: at > 0]] + [stamp] + [near[1] for near in beside[at > 0 :]]
-        if any(after is None or before is None or after < before for before, after in pairwise(told)):
-            self.anchors += [(near, known) for near, known in beside if known is not None]
-            self.anchors.append((begin, stamp))
+    def _anchor_after(self, begin: int, stamp: Stamp) -> None:
+        """Anchors the line of a known shape after this one when its clock shows another time."""
+        after = self.read[(at := bisect_right(self.read_begins, begin)) : at + 1]
+        self.anchors += [(near, known) for near, _, _, known, *_ in after if known is not None and known != stamp]
 
     def _catch_up(self, begin: int) -> None:
         """Takes note of the last line of a known shape before `begin`."""
