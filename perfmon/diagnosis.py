@@ -20,7 +20,7 @@ from .alignment import Alignment, align
 from .evidence import NEWEST, evidence_lines, moments
 from .facts import metric_stats, nothing_found, slowest_rows, source_infos, timeline_rows, unseen_signals
 from .ledger import PRODUCTIVE, UNKNOWN, Claim, Shares, share_out, union, without
-from .model import Severity, TimeBase
+from .model import ALL_LEGS, Severity, TimeBase
 from .recent import Recent
 from .snapshot import (
     ClockOffset,
@@ -78,7 +78,7 @@ def diagnose(
     verdict = _verdict(found, findings, shares, view)
     unseen = unseen_signals(view)
     infos = source_infos(store, view, alignment, pattern_names)
-    complete = sum(update.complete for update in store.updates)
+    complete = [update.legs for update in store.updates].count(ALL_LEGS)
     return Snapshot(
         version=__version__,
         run=RunInfo(start, end, view.observed_s, alignment.base, infos),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from heapq import nsmallest
 
@@ -41,17 +41,18 @@ def metric_stats(view: View) -> dict[str, MetricStats]:
 
 
 def _stats(name: str, track: Track, view: View, start: float) -> MetricStats:
+    ordered = sorted(track.values)
     band = view.bands.get(name)
     shares: dict[str, float] = {}
     worst: str | None = None
     if band is not None:
-        counts = _counts(band, track.values)
+        counts = _counts(band, ordered)
         shares = {name: count / len(track) for name, count in zip(_LEVELS, counts, strict=True)}
         worst = next(name for name in reversed(_LEVELS) if shares[name] > 0)
     return MetricStats(
         name=name,
         unit=metric_unit(name),
-        summary=summarise(track.values),
+        summary=summarise(ordered),
         last=track.values[-1],
         band=worst,
         band_shares=shares,
@@ -62,12 +63,12 @@ def _stats(name: str, track: Track, view: View, start: float) -> MetricStats:
     )
 
 
-def _counts(band: Band, values: Sequence[float]) -> list[int]:
-    """How many values are good, warnings and critical: of few distinct ones each is judged once."""
-    counts = [0, 0, 0]
-    for value, count in Counter(values).items():
-        counts[band.level(value)] += count
-    return counts
+def _counts(band: Band, ordered: Sequence[float]) -> list[int]:
+    """How many of the values, in ascending order, are good, warnings and critical."""
+    if not band.higher_is_worse:
+        ordered = ordered[::-1]
+    warning, critical = (bisect_left(ordered, level, key=band.level) for level in (1, 2))
+    return [warning, critical - warning, len(ordered) - critical]
 
 
 def _thinned(track: Track, start: float) -> tuple[tuple[float, float], ...]:

@@ -106,6 +106,8 @@ before it, monotonic `t=` seconds likewise, observations, text without escape se
 
 LEGS = ("client.send", "server.recv", "rpc.start", "rpc.done", "client.done")
 """The legs of a weight update in the order in which they happen."""
+ALL_LEGS = (1 << len(LEGS)) - 1
+"""What an update of which all legs were seen has in `Update.legs`."""
 
 
 @dataclass(slots=True)
@@ -157,7 +159,7 @@ class Update(Span):
     @property
     def complete(self) -> bool:
         """All five legs were seen."""
-        return self.legs == 0b11111
+        return self.legs == ALL_LEGS
 
 
 @dataclass(frozen=True, slots=True)

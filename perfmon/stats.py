@@ -38,11 +38,11 @@ def median(values: Sequence[float]) -> float:
 
 
 def summarise(values: Sequence[float]) -> Summary:
-    """Summary of a non-empty sequence."""
+    """Summary of a non-empty sequence; quickest when its values ascend."""
     ordered = sorted(values)
     count = len(ordered)
     mean = math.fsum(ordered) / count
-    deviations = [value - mean for value in ordered]
+    deviations = list(map(mean.__rsub__, ordered))
     variance = sum(map(mul, deviations, deviations)) / count
     return Summary(
         count=count,

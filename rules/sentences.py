@@ -71,8 +71,15 @@ def _figure(slot: str, items: Sequence[Item], view: View) -> str | None:
 def fill(template: str, known: Mapping[str, str], items: Sequence[Item], view: View) -> str:
     """The sentence with its figures."""
 
+    figures: dict[str, str | None] = {}
+
+    def figure(slot: str) -> str | None:
+        if slot not in figures:
+            figures[slot] = _figure(slot, items, view)
+        return figures[slot]
+
     def value(match: re.Match[str]) -> str | None:
-        found = known.get(match[1]) or _figure(match[1], items, view)
+        found = known.get(match[1]) or figure(match[1])
         if found is None or not match[2]:
             return found
         return counted(int(found), match[2], match[3] or "") if found.isdecimal() else f"{found} {match[2]}"

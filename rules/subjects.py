@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import compress, pairwise, repeat
+from math import inf
+from operator import ge, gt, is_not, itemgetter
 
 from perfmon.model import Ref
 from perfmon.stats import median
 
-from .bands import Bands
 from .conditions.alternatives import AnyOf
 from .conditions.base import Condition
+from .conditions.baseline import Baseline
 from .conditions.threshold import Threshold
 from .schema import Signature, Subject
 from .silence import Quiet
@@ -25,6 +28,7 @@ _SAME_UPDATE_S = 5.0
 _SEEN_POLICIES = 2
 """One that was there before, and one that came with the last update."""
 
+_start = itemgetter(0)
 Event = tuple[float, list[tuple[Ref, str]]]
 """When it began, and the lines that say so."""
 
@@ -82,83 +86,110 @@ def items_of(subject: Subject, signature: Signature, view: View) -> Judged:
     return _numbered(_absences(subject.name, view))
 
 
-Test = Callable[[float], bool]
+LENGTH = ""
+"""Stands for the seconds that an item lasts where a metric is expected."""
 
 
-def _possible(condition: Condition, bands: Bands) -> dict[str, Test] | None:
-    """By metric a quick test that some value must pass for the condition to hold: most items never do."""
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    """What a value of a metric must be above, or reach, for a condition to hold: most never are."""
+
+    metric: str
+    limit: float
+    reached: bool = False
+
+    def pick(self, values: Sequence[float]) -> list[bool]:
+        """Which values are."""
+        return list(map(ge if self.reached else gt, values, repeat(self.limit)))
+
+
+def _bars(condition: Condition, view: View) -> list[_Bar]:
+    """At least one of these is passed by what the condition holds for; none when that cannot be told quickly."""
     if isinstance(condition, Threshold):
-        test = _test(condition, bands)
-        return None if test is None else {condition.metric: test}
+        bar = _bar(condition, view)
+        return [bar] if bar is not None else []
     if not isinstance(condition, AnyOf):
+        return []
+    bars = [_bar(part, view) if getattr(part, "within_s", 0.0) <= 0 else None for part in condition.of]
+    told = [bar for bar in bars if bar is not None]
+    return told if len({bar.metric for bar in told}) == len(bars) else []
+
+
+def _bar(condition: Condition, view: View) -> _Bar | None:
+    if isinstance(condition, Baseline):
+        usual = condition.usual(view)
+        return None if usual is None else _Bar(LENGTH, condition.factor * usual)
+    if not isinstance(condition, Threshold):
         return None
-    tests: dict[str, Test] = {}
-    for part in condition.of:
-        test = _test(part, bands) if isinstance(part, Threshold) and part.within_s <= 0 else None
-        if test is None or not isinstance(part, Threshold) or part.metric in tests:
-            return None
-        tests[part.metric] = test
-    return tests
-
-
-def _test(condition: Threshold, bands: Bands) -> Test | None:
     limits = condition.limits
     if limits.above is not None and not limits.band:
-        above = limits.above if limits.clear is None else limits.clear
-        return lambda value: value > above
-    band = bands.get(condition.metric)
+        return _Bar(condition.metric, limits.above if limits.clear is None else limits.clear)
+    band = view.bands.get(condition.metric)
     if limits.band == "critical" and band is not None and band.higher_is_worse:
-        good = band.good
-        return lambda value: value >= good
+        return _Bar(condition.metric, band.good, reached=True)
     return None
 
 
-def _quick(signature: Signature, view: View) -> dict[str, Test] | None:
+def _quick(signature: Signature, view: View) -> list[_Bar]:
     first = signature.conditions[0]
-    return _possible(first, view.bands) if first.required else None
+    return _bars(first, view) if first.required else []
 
 
 def _span_items(kind: str, signature: Signature, view: View) -> Judged:
-    items = view.spans(kind)
-    quick = _quick(signature, view)
-    tests = list(quick.items()) if quick else []
-    if tests and not any(metric in item.values for item in items for metric, _ in tests):
-        tests = []
+    items, passed = _passing(view.spans(kind), _quick(signature, view))
     judged = Judged()
-    names, found, streams = signature.identity, judged.items, judged.streams
-    key = ""
-    for item in items:
-        passed = _passed(item.values, tests)
-        if passed is None:
-            continue
-        if names:
-            key = "/".join([str(item.fields.get(name, "")) for name in names])
-        item.stream = key
-        stream = streams.get(key)
-        item.at = (judged.stream(key) if stream is None else stream).add(item.end)
-        if passed:
-            found.append(item)
-    judged.total = sum(stream.count for stream in streams.values())
+    names, streams = signature.identity, judged.streams
+    keys = _keys(items, names)
+    ends = [item.end for item in items]
+    first, last = dict(zip(reversed(keys), reversed(ends), strict=True)), dict(zip(keys, ends, strict=True))
+    streams.update({key: Stream(count, first[key], last[key]) for key, count in Counter(keys).items()})
+    places: dict[object, int] = dict.fromkeys(streams, -1)
+    for item, key, picked in zip(items, keys, passed, strict=True):
+        places[key] += 1
+        if picked:
+            item.stream, item.at = key, places[key]
+            judged.items.append(item)
+    judged.total = len(items)
     return judged
 
 
-def _passed(values: Mapping[str, float], tests: list[tuple[str, Test]]) -> bool | None:
-    """Whether one of the values passes its test; None when there is none of them."""
-    if not tests:
-        return True
-    told: bool | None = None
-    for metric, test in tests:
-        value = values.get(metric)
-        if value is not None:
-            if test(value):
-                return True
-            told = False
-    return told
+def _keys(items: Sequence[Item], names: Sequence[str]) -> list[str]:
+    """The stream of each item."""
+    if not names:
+        return [""] * len(items)
+    if len(names) == 1:
+        only = names[0]
+        return [str(item.fields.get(only, "")) for item in items]
+    return ["/".join([str(item.fields.get(name, "")) for name in names]) for item in items]
+
+
+def _passing(items: Sequence[Item], bars: Sequence[_Bar]) -> tuple[Sequence[Item], Sequence[bool]]:
+    """The items that tell one of the values, and which of them pass; all of them when none tells any."""
+    if not bars:
+        return items, [True] * len(items)
+    columns = [_column(items, bar.metric) for bar in bars]
+    if not any(all(map(is_not, column, repeat(None))) for column in columns):
+        told = [any(value is not None for value in row) for row in zip(*columns, strict=True)]
+        if not any(told):
+            return items, [True] * len(items)
+        items = list(compress(items, told))
+        columns = [_column(items, bar.metric) for bar in bars]
+    picked = [
+        bar.pick([-inf if value is None else value for value in column])
+        for bar, column in zip(bars, columns, strict=True)
+    ]
+    return items, picked[0] if len(picked) == 1 else list(map(any, zip(*picked, strict=True)))
+
+
+def _column(items: Sequence[Item], metric: str) -> list[float | None]:
+    if metric == LENGTH:
+        return [item.end - item.start for item in items]
+    return [item.values.get(metric) for item in items]
 
 
 def _sample_items(name: str, track: Track, signature: Signature, view: View) -> Judged:
-    quick = _quick(signature, view) or {}
-    test = quick.get(name)
+    bar = next((bar for bar in _quick(signature, view) if bar.metric == name), None)
+    picked = bar.pick(track.values) if bar is not None else [True] * len(track)
     judged = Judged(total=len(track))
     floors: dict[object, float] = {}
     skip = signature.skip_first
@@ -171,7 +202,7 @@ def _sample_items(name: str, track: Track, signature: Signature, view: View) -> 
             floors[key] = time
             judged.total -= 1
             continue
-        if test is not None and not test(value):
+        if not picked[index]:
             continue
         judged.items.append(
             Item(
@@ -264,13 +295,14 @@ def _heard_until(events: Sequence[Event], view: View) -> float:
 
 def _events(kind: str, view: View) -> list[Event]:
     """When spans of a kind began, with their lines; several servers' updates, or lines about one, count once."""
-    spans = [(span.start, span.end, list(span.refs)) for span in view.spans(kind)]
+    spans = ((item.start, item.end, item.refs) for item in view.spans(kind))
     marks = view.marks.get(UPDATED) if kind == UPDATE else None
     told = [(marks.times[at], marks.times[at], [marks.ref(at)]) for at in range(len(marks))] if marks else []
     events: list[Event] = []
     until = float("-inf")
-    for start, end, refs in sorted(spans + told, key=lambda event: event[0]):
+    for start, end, refs in sorted([*spans, *told], key=_start) if told else spans:
         if start > until + _SAME_UPDATE_S:
-            events.append((start, refs))
-        until = max(until, end)
+            events.append((start, list(refs)))
+        if end > until:
+            until = end
     return events

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from operator import attrgetter
 
 from perfmon.ledger import length, without
@@ -164,37 +165,25 @@ class View:
         return self._spans.keys()
 
     def _items(self, spans: Iterable[Span]) -> list[Item]:
-        items: list[Item] = []
-        shifts = self.shifts
-        for span in spans:
-            if span.start is None or span.end is None:
-                continue
-            shift = shifts.get(span.source, 0.0) if shifts else 0.0
-            start, end = span.start + shift, span.end + shift
-            if self.clip is not None and (end < self.clip[0] or start > self.clip[1]):
-                continue
-            values: dict[str, float] = {}
-            if isinstance(span, Update):
-                values = update_values(span)
-            elif span.duration_s is not None:
-                name, scale = SPAN_METRICS.get(span.kind, ("duration_s", 1.0))
-                values = {name: span.duration_s * scale}
-            items.append(Item(start, end, values, span.fields, span.refs, "", span.key, span.source, span))
+        items = [
+            Item(span.start, span.end, values_of(span), span.fields, span.refs, "", span.key, span.source, span)
+            for span in spans
+            if span.start is not None and span.end is not None
+        ]
+        if self.shifts:
+            for item in items:
+                shift = self.shifts.get(item.source, 0.0)
+                item.start, item.end = item.start + shift, item.end + shift
+        if self.clip is not None:
+            low, high = self.clip
+            items = [item for item in items if item.end >= low and item.start <= high]
         items.sort(key=_BY_START)
         return items
 
     @cached_property
     def _ends(self) -> dict[str, list[float]]:
         """For each kind the running maximum of ends: where to stop looking back for overlaps."""
-        ends: dict[str, list[float]] = {}
-        for kind, items in self._spans.items():
-            high = float("-inf")
-            running = []
-            for item in items:
-                high = max(high, item.end)
-                running.append(high)
-            ends[kind] = running
-        return ends
+        return {kind: list(accumulate((item.end for item in items), max)) for kind, items in self._spans.items()}
 
     @cached_property
     def _starts(self) -> dict[str, list[float]]:
@@ -347,6 +336,16 @@ class View:
     def quiet_run(self) -> list[Quiet]:
         """Stretches in which no log printed a line."""
         return quiet_run(self)
+
+
+def values_of(span: Span) -> dict[str, float]:
+    """What a span lasted, as a metric; of an update the durations that it has."""
+    if span.__class__ is Update:
+        return update_values(span)
+    if span.duration_s is None:
+        return {}
+    name, scale = SPAN_METRICS.get(span.kind, ("duration_s", 1.0))
+    return {name: span.duration_s * scale}
 
 
 def update_values(update: Update) -> dict[str, float]:

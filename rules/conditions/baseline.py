@@ -50,17 +50,22 @@ class Baseline(Condition):
         """From its table."""
         return cls(table.text("span"), table.text("apart_from", ""), table.number("factor", 3.0))
 
+    def usual(self, view: View) -> float | None:
+        """The median in seconds; None without undisturbed peers."""
+        usual = undisturbed_median(view, self.span, self.apart_from)
+        return None if usual is None or usual <= 0 else usual
+
     def judge(self, item: Item, view: View) -> Level:
         """Unknown without undisturbed peers."""
-        usual = undisturbed_median(view, self.span, self.apart_from)
-        if usual is None or usual <= 0:
+        usual = self.usual(view)
+        if usual is None:
             return Level.UNKNOWN
         return Level.CRITICAL if item.end - item.start > self.factor * usual else Level.NO
 
     def describe(self, item: Item, view: View) -> str:
         """The length and how it compares."""
-        usual = undisturbed_median(view, self.span, self.apart_from)
-        if usual is None or usual <= 0:
+        usual = self.usual(view)
+        if usual is None:
             return f"no undisturbed {self.span} to compare with"
         length = item.end - item.start
         return f"{format_seconds(length)}, {length / usual:.1f}x the undisturbed median"
