@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import groupby, repeat
 from operator import itemgetter
 
 from perfmon.model import HEAD, J_LINES, LEG, SILENCE, TAIL, Record, Stamp
@@ -96,7 +96,7 @@ class _Block:
         self.known: Stamp | None = None
         self.known_until = 0
         self.known_mono: float | None = None
-        self.anchors: list[Dated] = []
+        self.dated: list[Dated] = []
 
     def scan(self) -> Scanned:
         data, scanner = self.data, self.scanner
@@ -183,11 +183,7 @@ class _Block:
         self.read = list(legs.values())
         self.read_begins = list(legs)
         self.legs += self.read
-        before: Stamp | None = None
-        for begin, _, _, stamp, *_ in self.read:
-            if stamp != before and stamp is not None:
-                self.anchors.append((begin, stamp))
-                before = stamp
+        self.dated += [(begin, stamp) for begin, _, _, stamp, *_ in self.read if stamp is not None]
         if legs:
             self.recognised[self.scanner.leg_pattern] = len(legs)
 
@@ -261,19 +257,12 @@ class _Block:
         if stamp is None:
             found = self.lines.before(self.known_until, begin)
             if found is not None:
-                self.anchors.append(found)
+                self.dated.append(found)
                 self.known = found[1]
         else:
-            self._anchor_after(begin, stamp)
-            if stamp != self.known:
-                self.known = stamp
-                self.anchors.append((begin, stamp))
+            self.known = stamp
+            self.dated.append((begin, stamp))
         return self.known
-
-    def _anchor_after(self, begin: int, stamp: Stamp) -> None:
-        """Anchors the line of a known shape after this one when its clock shows another time."""
-        after = self.read[(at := bisect_right(self.read_begins, begin)) : at + 1]
-        self.anchors += [(near, known) for near, _, _, known, *_ in after if known is not None and known != stamp]
 
     def _catch_up(self, begin: int) -> None:
         """Takes note of the last line of a known shape before `begin`."""
@@ -293,10 +282,6 @@ class _Block:
     def _finish(self) -> Scanned:
         data = self.data
         size = len(data)
-        self.anchors.sort(key=itemgetter(0))
-        tail = self.lines.before(self.anchors[-1][0] if self.anchors else 0, size)
-        if tail is not None:
-            self.anchors.append(tail)
         self._tell_silences()
         for index, trace, joined in join(self.legs, data, self.offset, self.scanner.calm):
             line, offset, text = joined[J_LINES][-1]
@@ -306,7 +291,10 @@ class _Block:
 
     def _tell_silences(self) -> None:
         """Adds records for the first and last dated line and for each silence between."""
-        anchors = self.anchors
+        anchors = [next(same) for _, same in groupby(sorted(self.dated), key=itemgetter(1))]
+        tail = self.lines.before(anchors[-1][0] if anchors else 0, len(self.data))
+        if tail is not None:
+            anchors.append(tail)
         first = self.lines.after(0, anchors[0][0] if anchors else len(self.data)) or (anchors[0] if anchors else None)
         if first is None:
             return
