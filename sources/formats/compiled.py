@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from perfmon.model import EPOCH, Observation, Stamp
@@ -118,11 +118,15 @@ def needle_index(patterns: Sequence[CompiledPattern]) -> tuple[list[bytes], list
         for needle in compiled.pattern.needles:
             wanted.setdefault(needle.encode(), set()).add(compiled.index)
     needles = sorted(wanted)
-    asked = [tuple(sorted(set().union(*(wanted[o] for o in needles if _overlap(n, o))))) for n in needles]
+    openings: dict[bytes, set[bytes]] = {}
+    for text in needles:
+        for size in range(1, len(text)):
+            openings.setdefault(text[:size], set()).add(text)
+    asked = [tuple(sorted(set().union(*map(wanted.__getitem__, _near(n, needles, openings))))) for n in needles]
     return needles, asked
 
 
-def _overlap(found: bytes, hidden: bytes) -> bool:
-    if hidden in found or found in hidden:
-        return True
-    return any(found.endswith(hidden[:size]) for size in range(1, min(len(found), len(hidden))))
+def _near(found: bytes, needles: Sequence[bytes], openings: Mapping[bytes, set[bytes]]) -> set[bytes]:
+    """The needles that share a stretch of text with one that is found: in it, around it or begun at its end."""
+    near = {needle for needle in needles if needle in found or found in needle}
+    return near.union(*(openings.get(found[-size:], ()) for size in range(1, len(found))))
