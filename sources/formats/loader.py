@@ -44,6 +44,14 @@ def _check_fields(table: Table, emits: Iterable[Emit], groups: Iterable[str]) ->
             raise table.wrong(f"emit[{index}]", f"reads {name!r}, {expected}")
 
 
+def _check(table: Table, style: str, regex: re.Pattern[str], emits: Iterable[Emit]) -> None:
+    """Raises for a regex that does not capture what is read of it."""
+    if style == "regex":
+        _check_fields(table, emits, regex.groupindex)
+    elif "body" not in regex.groupindex:
+        raise table.wrong("regex", f"style {style!r} reads a group named body, expected (?P<body>...)")
+
+
 def _emit(table: Table) -> Emit:
     table.only(_EMIT_KEYS)
     kinds = [kind for kind in _KINDS if kind in table.data]
@@ -92,7 +100,7 @@ def _sample(table: Table) -> Sample:
     return Sample(table.text("text"), table.numbers("gives"))
 
 
-def _pattern(pack: str, table: Table) -> Pattern:
+def _pattern(pack: str, table: Table, trusted: bool) -> Pattern:
     table.only(("id", "needles", "regex", "style", "emit", "sample", "rejects", "clock", "mono"))
     style = table.text("style", "regex")
     if style not in STYLES:
@@ -102,12 +110,9 @@ def _pattern(pack: str, table: Table) -> Pattern:
         if len(needle.encode()) < 3:
             raise table.wrong("needles", f"{needle!r} is too short to find lines quickly, expected 3 bytes or more")
     regex = table.text("regex", "(?P<body>.*)" if style != "regex" else None)
-    compiled = _compiled(table, "regex", regex)
-    if style != "regex" and "(?P<body>" not in regex:
-        raise table.wrong("regex", f"style {style!r} reads a group named body, expected (?P<body>...)")
     emits = tuple(_emit(item) for item in table.tables("emit"))
-    if style == "regex":
-        _check_fields(table, emits, compiled.groupindex)
+    if not trusted:
+        _check(table, style, _compiled(table, "regex", regex), emits)
     return Pattern(
         pack=pack,
         id=table.text("id"),
@@ -122,7 +127,7 @@ def _pattern(pack: str, table: Table) -> Pattern:
     )
 
 
-def _header(table: Table) -> Header:
+def _header(table: Table, trusted: bool) -> Header:
     table.only(("id", "regex", "time", "samples"))
     regex, time = table.text("regex"), table.text("time")
     if regex.count("{time}") != 1:
@@ -131,18 +136,22 @@ def _header(table: Table) -> Header:
         time_text = time_regex(time)
     except ValueError as error:
         raise table.wrong("time", str(error)) from None
-    _compiled(table, "regex", f"(?:{regex.replace('{time}', time_text)})")
+    if not trusted:
+        _compiled(table, "regex", f"(?:{regex.replace('{time}', time_text)})")
     return Header(table.text("id"), regex, time, table.texts("samples"))
 
 
-def load_pack(path: Path) -> Pack:
-    """The pack in one TOML file; DataFileError names file, key and what was expected."""
+def load_pack(path: Path, trusted: bool = False) -> Pack:
+    """The pack in one TOML file; DataFileError names file, key and what was expected.
+
+    The regexes of a `trusted` one are not compiled until a line needs them: that takes as long as all the rest.
+    """
     table = read_toml(path)
     table.only((*_PACK_KEYS, "header", "pattern"))
     if table.data.get("schema") != 1:
         raise table.wrong("schema", "expected 1")
     pack = table.text("id")
-    patterns = tuple(_pattern(pack, item) for item in table.tables("pattern"))
+    patterns = tuple(_pattern(pack, item, trusted) for item in table.tables("pattern"))
     seen: set[str] = set()
     for pattern in patterns:
         if pattern.id in seen:
@@ -155,7 +164,7 @@ def load_pack(path: Path) -> Pack:
         rank=int(table.number("rank", 100)),
         idle_silence=table.flag("idle_silence"),
         generic=table.flag("generic"),
-        headers=tuple(_header(item) for item in table.tables("header")),
+        headers=tuple(_header(item, trusted) for item in table.tables("header")),
         patterns=patterns,
         file=str(path),
         healthy=table.texts("healthy"),
@@ -174,4 +183,6 @@ def load_packs(folders: Iterable[Path] = ()) -> tuple[Pack, ...]:
 
 @cache
 def _builtin() -> tuple[Pack, ...]:
-    return tuple(load_pack(path) for path in sorted(BUILTIN.glob("*.toml")) if not path.name.startswith("_"))
+    return tuple(
+        load_pack(path, trusted=True) for path in sorted(BUILTIN.glob("*.toml")) if not path.name.startswith("_")
+    )

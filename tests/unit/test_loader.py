@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perfmon.errors import DataFileError, PerfmonError
-from perfmon.sources.formats.loader import load_pack, load_packs
+from perfmon.sources.formats.loader import BUILTIN, load_pack, load_packs
 from perfmon.sources.scan import Scanner
 
 PACK = """
@@ -137,3 +137,8 @@ def test_a_later_folder_wins_and_rank_orders(tmp_path: Path) -> None:
     assert (packs[0].id, packs[0].title) == ("mine", "two")
     assert [pack.rank for pack in packs] == sorted(pack.rank for pack in packs)
     assert packs[-1].generic
+
+
+@pytest.mark.parametrize("path", sorted(BUILTIN.glob("*.toml")), ids=lambda path: path.stem)
+def test_packs_that_come_along_pass_all_checks(path: Path) -> None:
+    assert load_pack(path) == load_pack(path, trusted=True)
