@@ -23,6 +23,7 @@ from .ledger import PRODUCTIVE, UNKNOWN, Claim, Shares, share_out, union, withou
 from .model import ALL_LEGS, Severity, TimeBase
 from .recent import Recent
 from .snapshot import (
+    TIMELINE_ROWS,
     ClockOffset,
     ConditionState,
     Finding,
@@ -36,7 +37,6 @@ from .store import Store
 from .text import evidence_text
 from .units import format_seconds
 
-TIMELINE_ROWS = 5000
 VERDICT_SHARE = 0.02
 QUALITY_SHARE = 0.20
 _DARK_S = 60.0

@@ -1,4 +1,7 @@
-"""The one place that knows the whole road: sources feed the assembler, the store and the rules make the Snapshot."""
+"""The one place that knows the whole road: sources feed the assembler, the store and the rules make the Snapshot.
+
+What judges is imported when it is needed: by then processes that scan are at work.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perfmon.rules.bands import Bands, load_bands
-from perfmon.rules.loader import load_signatures
 from perfmon.sources.blocks import Block, Notice
 from perfmon.sources.bulk import BulkScanner, OddLineError, splittable
 from perfmon.sources.files import STDIN, LogFile, discover
@@ -19,16 +22,18 @@ from perfmon.sources.reading import read_logs
 from perfmon.sources.scan import Scanned, Scanner
 from perfmon.sources.timeline import SourceClock
 
-from .alignment import Alignment, align
 from .config import Config
-from .diagnosis import TIMELINE_ROWS, Knowledge, diagnose
 from .errors import UsageError
 from .model import J_QUEUE, J_RPC, Joined, Span, TimeBase
 from .moments import moment
 from .recent import Recent
-from .snapshot import Snapshot
+from .snapshot import TIMELINE_ROWS, Snapshot
 from .store import SourceState, Store
 from .traces import Assembler
+
+if TYPE_CHECKING:
+    from .alignment import Alignment
+    from .diagnosis import Knowledge
 
 Progress = Callable[[int, int], None]
 _MB = 1 << 20
@@ -81,6 +86,10 @@ class Session:
     @property
     def knowledge(self) -> Knowledge:
         """Signatures and bands, read when they are first needed."""
+        from perfmon.rules.loader import load_signatures
+
+        from .diagnosis import Knowledge
+
         if self._knowledge is None:
             level = self.config.async_level
             signatures = load_signatures(self.config.signature_dirs)
@@ -117,6 +126,9 @@ class Session:
 
     def snapshot(self, since: str | None = None, until: str | None = None, rows: int = TIMELINE_ROWS) -> Snapshot:
         """What is known now, within since..until; `rows` is the most that its timeline holds."""
+        from .alignment import align
+        from .diagnosis import diagnose
+
         self._characterise()
         alignment = align(self.store)
         names = [compiled.pattern.name for compiled in self.scanner.patterns]
@@ -136,6 +148,8 @@ class Session:
 
         Unlike `snapshot` its cost does not grow with what lies before the window.
         """
+        from .diagnosis import diagnose
+
         self._characterise()
         names = [compiled.pattern.name for compiled in self.scanner.patterns]
         return diagnose(self.store, self.knowledge, names, window, alignment, 0, now, self.recent)
