@@ -55,8 +55,10 @@ class Updates:
         """Adds an update of a new trace with all its legs and their stamps: nearly all are such, so at one go."""
         _, send, recv, rpc_start, rpc_done, done, wall, rpc, queue, server_rpc, op, url, path, server_path = joined[:14]
         store, source = self._store, state.index
-        placed(store, state, clock, joined[J_SERVER_STAMP], _known((recv, rpc_start, rpc_done)))
-        placed(store, state, clock, joined[J_SERVER_LAST_STAMP], _known((rpc_done, rpc_start, recv)))
+        first = recv if recv is not None else _known((rpc_start, rpc_done))
+        last = rpc_done if rpc_done is not None else _known((rpc_start, recv))
+        placed(store, state, clock, joined[J_SERVER_STAMP], first)
+        placed(store, state, clock, joined[J_SERVER_LAST_STAMP], last)
         start = placed(store, state, clock, joined[J_SEND_STAMP], send)
         end = placed(store, state, clock, joined[J_DONE_STAMP], done)
         if wall is not None:

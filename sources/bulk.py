@@ -23,8 +23,8 @@ from .formats.schema import Pack
 from .kinds import HEAD, bundle_in, compression_in, is_binary, utf16_in
 from .scan import Scanned, Scanner
 
-RANGE = 1 << 25
-"""Bytes a task: small enough for a progress bar and for little memory, large enough to cost nothing."""
+RANGE = 1 << 24
+"""Bytes a task: small enough for a progress bar, for little memory and for cores that end together."""
 LEAST = 1 << 25
 """Smaller files are quicker to scan at once."""
 _READ = 1 << 21

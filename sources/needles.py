@@ -1,6 +1,7 @@
 """Finds any of many literal texts in a block, in one pass or a few.
 
-The search is vectorised for up to about sixty needles and several times slower for more, hence the groups.
+The search is vectorised for up to about sixty needles and several times slower for more, hence the groups. It looks
+at the low four bits of four bytes first: needles that share those are quicker to look for together.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
-_GROUP = 56
+_GROUP = 48
 
 Hit = tuple[int, int, int]
 """(begin, end, number of the needle)."""
@@ -20,9 +21,11 @@ class NeedleSearch:
 
     def __init__(self, needles: Sequence[bytes], alone: int = -1) -> None:
         self._alone = alone
+        order = sorted(range(len(needles)), key=lambda number: bytes(byte & 15 for byte in needles[number][:4]))
+        groups = [order[first : first + _GROUP] for first in range(0, len(order), _GROUP)]
         self._groups = [
-            (first, BytesAhoCorasick(needles[first : first + _GROUP], matchkind=MatchKind.LeftmostFirst))
-            for first in range(0, len(needles), _GROUP)
+            (numbers, BytesAhoCorasick([needles[number] for number in numbers], matchkind=MatchKind.LeftmostFirst))
+            for numbers in groups
         ]
 
     def find(self, data: bytes) -> tuple[list[int], list[Hit]]:
@@ -32,13 +35,13 @@ class NeedleSearch:
         """
         alone: list[int] = []
         hits: list[Hit] = []
-        for first, group in self._groups:
+        for numbers, group in self._groups:
             found = group.find_matches_as_indexes(data)
-            if 0 <= self._alone - first < _GROUP:
-                number = self._alone - first
-                alone = [match[1] for match in found if match[0] == number]
-                found = [match for match in found if match[0] != number]
-            hits += [(begin, end, first + needle) for needle, begin, end in found]
+            if self._alone in numbers:
+                own = numbers.index(self._alone)
+                alone = [match[1] for match in found if match[0] == own]
+                found = [match for match in found if match[0] != own]
+            hits += [(begin, end, numbers[needle]) for needle, begin, end in found]
         if len(self._groups) > 1:
             hits.sort()
         return alone, hits
