@@ -303,6 +303,5 @@ def _events(kind: str, view: View) -> list[Event]:
     for start, end, refs in sorted([*spans, *told], key=_start) if told else spans:
         if start > until + _SAME_UPDATE_S:
             events.append((start, list(refs)))
-        if end > until:
-            until = end
+        until = max(until, end)
     return events
