@@ -183,7 +183,17 @@ class _Block:
         self.read = list(legs.values())
         self.read_begins = list(legs)
         self.legs += self.read
-        self.dated += [(begin, stamp) for begin, _, _, stamp, *_ in self.read if stamp is not None]
+        before: Stamp | None = None
+        last = 0
+        for begin, _, _, stamp, *_ in self.read:
+            if stamp is not before and stamp is not None:
+                if before is not None:
+                    self.dated.append((last, before))
+                self.dated.append((begin, stamp))
+                before = stamp
+            last = begin
+        if before is not None:
+            self.dated.append((last, before))
         if legs:
             self.recognised[self.scanner.leg_pattern] = len(legs)
 
