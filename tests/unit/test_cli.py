@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
@@ -21,10 +22,11 @@ PERFMON = [sys.executable, "-m", "perfmon"]
 
 @pytest.fixture(autouse=True)
 def no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests do not read the settings of whoever runs them."""
+    """Tests do not read the settings of whoever runs them, nor open the screen there."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
     monkeypatch.delenv("PERFMON_CONFIG", raising=False)
     monkeypatch.delenv("PERFMON_DEBUG", raising=False)
+    monkeypatch.setattr("sys.stdin", io.StringIO())  # no terminal, wherever they are run
 
 
 def fail_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,16 +55,31 @@ def test_the_help_of_each_command_has_an_example(command: str, capsys: pytest.Ca
     assert "example: " in capsys.readouterr().out
 
 
-def test_without_arguments_the_help_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("names", "line"),
+    [
+        ((), "no logs here: name what to watch (perfmon SPEC...), or try perfmon demo"),
+        (("run.log",), "the live monitor needs a terminal (without one: perfmon snapshot SPEC, perfmon status SPEC)"),
+    ],
+)
+def test_without_arguments_this_folder_is_watched(
+    names: tuple[str, ...],
+    line: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in names:
+        (tmp_path / name).write_text("a line\n")
+    monkeypatch.chdir(tmp_path)
     assert main([]) == ExitCode.USAGE
-    out, err = capsys.readouterr()
-    assert (out, err[:6]) == ("", "usage:")
+    assert capsys.readouterr() == ("", f"perfmon: {line}\n")
 
 
 @pytest.mark.parametrize(
     ("argv", "line"),
     [
-        (["frobnicate"], "perfmon: frobnicate: no such command (try: perfmon --help)"),
+        (["frobnicate"], "perfmon: frobnicate: no such command, file or folder (see perfmon --help)"),
         (["--frobnicate"], "required: COMMAND (see perfmon --help)"),
         (["analyze"], "required: SPEC (see perfmon analyze --help)"),
         (["analyze", "x.log", "--jobs", "0"], "expected a whole number of 1 or more, not '0'"),
@@ -75,7 +92,14 @@ def test_without_arguments_the_help_goes_to_stderr(capsys: pytest.CaptureFixture
         (["rules", "frob"], "invalid choice: 'frob'"),
     ],
 )
-def test_wrong_usage_is_one_line(argv: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_is_one_line(
+    argv: list[str],
+    line: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
     assert main(argv) == ExitCode.USAGE
     out, err = capsys.readouterr()
     assert out == ""
@@ -84,14 +108,25 @@ def test_wrong_usage_is_one_line(argv: list[str], line: str, capsys: pytest.Capt
     assert err.count("\n") == 1
 
 
-def test_a_path_in_place_of_a_command_gets_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(tmp_path)]) == ExitCode.USAGE
-    assert f"(try: perfmon analyze {tmp_path})" in capsys.readouterr().err
+@pytest.mark.parametrize("spec", ["run", "run/a.log", "run/*.log"])
+def test_what_is_no_command_is_watched(
+    spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/a.log").write_text("a line\n")
+    monkeypatch.chdir(tmp_path)
+    assert main([spec]) == main(["watch", spec]) == ExitCode.USAGE
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == second
+    assert "terminal" in first
 
 
-def test_control_characters_of_an_argument_are_not_sent_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["\x1b]0;owned\x07ls\x1b[2J"])
-    assert capsys.readouterr().err == "perfmon: ls: no such command (try: perfmon --help)\n"
+def test_control_characters_of_an_argument_are_not_sent_to_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    main(["\x1b]0;owned\x07ls\x1bc"])
+    assert capsys.readouterr().err == "perfmon: ls: no such command, file or folder (see perfmon --help)\n"
 
 
 def test_errors_carry_their_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
