@@ -16,6 +16,7 @@ from perfmon.recent import Recent
 from perfmon.store import Series, Store
 
 from .bands import Bands
+from .in_flight import in_flight
 from .silence import Quiet, apart, dark_run, quiet_logs, quiet_run
 
 Window = tuple[float, float]
@@ -148,8 +149,11 @@ class View:
     def _spans(self) -> dict[str, list[Item]]:
         if self.recent is not None and self.clip is not None:
             since = self.clip[0] - max(self.shifts.values(), default=0.0)
-            kinds = self.recent.kinds
-            return {kind: self._items(self.recent.spans(kind, since)) for kind in kinds}
+            recent = {kind: self.recent.spans(kind, since) for kind in self.recent.kinds}
+            spans = {kind: self._items(held) for kind, held in recent.items()}
+            if UPDATE in recent:
+                spans[UPDATE] = sorted((*spans[UPDATE], *in_flight(recent[UPDATE], self)), key=_BY_START)
+            return spans
         spans = {kind: self._items(held) for kind, held in self.store.spans.items()}
         if self.store.updates:
             spans[UPDATE] = self._items(self.store.updates)

@@ -1,0 +1,69 @@
+"""Weight updates that have not ended: what is certain already of how long they wait.
+
+A run that is watched is not told that an update hangs until it is over, unless somebody looks at the clock. What the
+server's log has told since the update was sent is proof: as far as that log has come, the update was not received, or
+its RPC not done. A log that lags behind proves nothing beyond its last line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from perfmon.model import LEGS, Span, Update
+
+if TYPE_CHECKING:
+    from .view import Item, View
+
+_DONE = 1 << LEGS.index("client.done")
+_ABANDONED_S = 3600.0
+
+
+def in_flight(spans: Iterable[Span], view: View) -> list[Item]:
+    """Updates whose wait, or RPC, is critical already; none where nobody watches."""
+    if view.present is None:
+        return []
+    updates = [span for span in spans if isinstance(span, Update)]
+    newest: dict[int, float] = {}
+    servers: dict[int, int] = {}
+    for update in updates:
+        if update.end is not None and update.start is not None:
+            newest[update.source] = max(newest.get(update.source, update.start), update.start)
+        if update.server is not None and update.client is not None:
+            servers[update.client] = update.server
+    return [item for update in updates if (item := _item(update, newest, servers, view)) is not None]
+
+
+def _item(update: Update, newest: dict[int, float], servers: dict[int, int], view: View) -> Item | None:
+    from .view import Item
+
+    if update.start is None or update.end is not None or update.legs & _DONE or view.present is None:
+        return None
+    server = update.server if update.server is not None else servers.get(update.source)
+    # One that began before another that is done already lost its end: its line was never seen.
+    if server is None or server == update.source or update.start < newest.get(update.source, float("-inf")):
+        return None
+    spoke = view.store.sources[server].last
+    if spoke is None:
+        return None
+    began, heard = update.start + view.shifts.get(update.source, 0.0), spoke + view.shifts.get(server, 0.0)
+    if heard <= began or view.present - began > _ABANDONED_S:
+        return None
+    values = _values(update, heard - began)
+    if not any(view.bands.level(metric, value) == 2 for metric, value in values.items()):
+        return None
+    return Item(began, heard, values, update.fields, update.refs, "", update.key, update.source, update)
+
+
+def _values(update: Update, elapsed_s: float) -> dict[str, float]:
+    """The least that its legs last, in milliseconds."""
+    elapsed_ms = 1000.0 * elapsed_s
+    if update.recv_t is None:
+        return {"queue_ms": elapsed_ms}
+    if update.rpc_done_t is not None or update.send_t is None:
+        return {}
+    queue_ms = 1000.0 * (update.recv_t - update.send_t)
+    if not 0.0 <= queue_ms <= elapsed_ms:
+        return {}  # clocks of two hosts: how long it waited is known when it is done
+    metric = "rpc_ms" if update.op == "update_weights" else f"rpc_ms.{update.op}"
+    return {"queue_ms": queue_ms, metric: elapsed_ms - queue_ms}

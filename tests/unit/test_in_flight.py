@@ -1,0 +1,63 @@
+"""A weight update that hangs is named while it hangs, and only as far as the server's log proves it."""
+
+from __future__ import annotations
+
+from perfmon.alignment import align
+from perfmon.config import Config
+from perfmon.session import Session
+from perfmon.snapshot import Snapshot
+from perfmon.sources.blocks import Block
+
+_DONE = [
+    "2026-08-21 10:00:00 INFO [weights][aaa] client.send url=http://x t=100.0",
+    "2026-08-21 10:00:01 INFO [weights][aaa] client.done wall_ms=1000 rpc_ms=990 queue_ms=10",
+    "2026-08-21 10:00:30 INFO [weights][bbb] client.send url=http://x t=130.0",
+]
+_SERVED = [
+    "2026-08-21 10:00:00 INFO [weights][aaa] server.recv path=/update_weights t=100.01",
+    "2026-08-21 10:00:00 INFO [weights][aaa] rpc.start op=update_weights t=100.01",
+    "2026-08-21 10:00:01 INFO [weights][aaa] rpc.done op=update_weights t=101.0 rpc_ms=990",
+]
+
+
+def _told(client: list[str], server: list[str], present: str) -> Snapshot:
+    session = Session(Config())
+    for name, lines in (("client.log", client), ("server.log", server)):
+        session.feed(session.add_source(name), Block("".join(f"{line}\n" for line in lines).encode(), 0, 1))
+    alignment = align(session.store)
+    start = next(state.first for state in session.store.sources if state.first is not None)
+    hours, minutes, seconds = map(int, present.split(":"))
+    now = start + 3600 * (hours - 10) + 60 * minutes + seconds
+    return session.present((now - 600, now), alignment, now)
+
+
+def test_a_wait_is_critical_before_it_ends() -> None:
+    snapshot = _told(_DONE, [*_SERVED, "2026-08-21 10:00:50 INFO Engine 000: idle"], "10:00:51")
+    (finding,) = [one for one in snapshot.findings if one.signature == "frontend-queue"]
+    assert "20.0 s" in finding.sentence
+    assert any("[weights][bbb] client.send" in line.text for line in finding.evidence)
+
+
+def test_a_server_log_that_lags_proves_nothing() -> None:
+    assert not _told(_DONE, _SERVED, "10:05:00").findings
+
+
+def test_a_wait_within_its_band_is_nothing_yet() -> None:
+    served = [*_SERVED, "2026-08-21 10:00:30 INFO Engine 000: idle"]
+    assert not _told(_DONE, served, "10:00:31").findings
+
+
+def test_an_rpc_that_hangs_is_slow_loading() -> None:
+    served = [
+        *_SERVED,
+        "2026-08-21 10:00:30 INFO [weights][bbb] server.recv path=/update_weights t=130.01",
+        "2026-08-21 10:00:30 INFO [weights][bbb] rpc.start op=update_weights t=130.01",
+        "2026-08-21 10:00:52 INFO Engine 000: idle",
+    ]
+    assert [one.signature for one in _told(_DONE, served, "10:00:53").findings] == ["slow-weight-load"]
+
+
+def test_one_whose_end_was_lost_is_left_out() -> None:
+    client = [*_DONE, "2026-08-21 10:00:40 INFO [weights][ccc] client.send url=http://x t=140.0"]
+    client.append("2026-08-21 10:00:41 INFO [weights][ccc] client.done wall_ms=1000 rpc_ms=990 queue_ms=10")
+    assert not _told(client, [*_SERVED, "2026-08-21 10:01:50 INFO Engine 000: idle"], "10:01:51").findings
