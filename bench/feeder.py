@@ -58,6 +58,7 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rate", type=float, default=100.0, help="lines a second, to each log")
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--open-traces", type=int, default=20, help="weight updates that never end")
     parser.add_argument("--batch", type=int, default=1, help="lines that are written together")
     arguments = parser.parse_args()
-    feed(arguments.folder, arguments.rate, arguments.seconds, batch=arguments.batch)
+    feed(arguments.folder, arguments.rate, arguments.seconds, arguments.open_traces, arguments.batch)

@@ -29,10 +29,14 @@ def main() -> None:
         writer.terminate()
         writer.wait()
         time.sleep(1)
+        for log in folder.iterdir():
+            log.unlink()
+        calm = (sys.executable, str(feeder), name, "--rate", "2000", "--seconds", "10", "--open-traces", "0")
+        subprocess.run((*calm, "--batch", "100"), check=True)
         idle = measured((*PERFMON, "watch", name), arguments.seconds, arguments.settle + 4)
         empty = measured(EMPTY_APP, arguments.seconds / 2, arguments.settle)
     told("perfmon, 3 logs at 100 lines/s", busy)
-    told("perfmon, the same logs silent", idle)
+    told("perfmon, logs that are silent", idle)
     told("an empty Textual app", empty)
     print(f"memory: {busy.rss_mb / empty.rss_mb:.2f} times the empty app")
 

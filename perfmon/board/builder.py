@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import floor, isnan
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from perfmon.alignment import Alignment
 from perfmon.model import Span, Update
@@ -45,7 +45,7 @@ class Now:
     open_spans: Iterable[Span] = ()
 
 
-_Lane = TypeVar("_Lane", SpanLane, MetricLane)
+_Lane = TypeVar("_Lane")
 
 
 class BoardBuilder:
@@ -54,22 +54,17 @@ class BoardBuilder:
     def __init__(self, store: Store, recent: Recent, bands: Bands) -> None:
         self._store, self._recent, self._bands = store, recent, bands
         self._buckets: dict[str, Buckets] = {}
-        self._made: dict[str, SpanLane | MetricLane] = {}
+        self._spans: dict[str, SpanLane] = {}
+        self._metrics: dict[str, MetricLane] = {}
         """The lanes that were made last: one that has not changed stays the same object, and need not be drawn anew."""
 
     def build(self, now: Now) -> Board:
         """The board of this moment."""
         bands = self._learned(now.snapshot)
         spans = self._span_lanes(now, bands)
-        metrics = tuple(self._kept(f"metric {lane.name}", lane) for lane in self._metric_lanes(now, bands))
-        return Board(now.viewport, tuple(self._kept(lane.kind, lane) for lane in spans), metrics, self._ticks(now))
-
-    def _kept(self, key: str, lane: _Lane) -> _Lane:
-        held = self._made.get(key)
-        if held == lane:
-            return cast(_Lane, held)
-        self._made[key] = lane
-        return lane
+        spans = tuple(_kept(self._spans, lane.kind, lane) for lane in spans)
+        metrics = tuple(_kept(self._metrics, lane.name, lane) for lane in self._metric_lanes(now, bands))
+        return Board(now.viewport, spans, metrics, self._ticks(now))
 
     def _learned(self, snapshot: Snapshot | None) -> Bands:
         """The bands, with the limits that the diagnosis worked out for relative ones."""
@@ -177,6 +172,15 @@ class BoardBuilder:
             values = buckets.values(first, now.viewport.columns)
             lanes.append(_metric_lane(metric, values, max(samples)[1], now, bands.get(metric)))
         return lanes
+
+
+def _kept(made: dict[str, _Lane], key: str, lane: _Lane) -> _Lane:
+    """The lane, as the object that it was before when it is equal to that."""
+    held = made.get(key)
+    if held is not None and held == lane:
+        return held
+    made[key] = lane
+    return lane
 
 
 def _within(bars: Iterable[Bar | None], port: Viewport) -> list[Bar]:

@@ -35,8 +35,9 @@ PERIOD_S = 0.5
 _SLOW_S = 2.0
 _TOGETHER_S = 0.01
 """What is read within this time is one piece of news."""
-_READY, _PATIENCE = 0.75, 1.25
-"""Shares of a period: from when on a picture is made with the next news, and by when it is made without any."""
+_READY, _PATIENCE, _CALM = 0.75, 1.25, 2.0
+"""Shares of a period: from when on a picture is made with the next news, by when it is made without any, and by when
+where there was none for a while."""
 _NOTICES = 20
 
 
@@ -90,7 +91,7 @@ class Monitor:
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._period_s = PERIOD_S
-        self._pictured_at = 0.0
+        self._pictured_at = self._read_at = 0.0
         self._watch: Watch | None = None
         self.feed: Feed | None = None
         """The feed, once the thread has made it: a replay is steered through it."""
@@ -202,7 +203,7 @@ class Monitor:
                 gc.freeze()
                 if collector:
                     gc.enable()
-            now = time.monotonic()
+            now = self._read_at = time.monotonic()
             if isinstance(item, Anew) or now - woken <= _TOGETHER_S:
                 continue
             woken = now
@@ -231,8 +232,10 @@ class Monitor:
             self._stirred.clear()
             if self._asked or self._stopping.is_set():
                 continue
+            # Where nothing came, only clocks and ages move on: once a second is enough for them.
+            patience = _PATIENCE if self._read_at >= began - self._period_s or watch.steered else _CALM
             with suppress(TimeoutError):
-                async with asyncio.timeout(max(0.05, _PATIENCE * self._period_s - (time.monotonic() - began))):
+                async with asyncio.timeout(max(0.05, patience * self._period_s - (time.monotonic() - began))):
                     await self._stirred.wait()
 
 

@@ -168,6 +168,11 @@ class Watch:
             self._recorder = None
 
     # --- what goes out --------------------------------------------------------------------------------------------
+    @property
+    def steered(self) -> bool:
+        """Time is a replay's: it may go faster than the clock."""
+        return self._feed.player is not None
+
     def judge_if_due(self, clock: float) -> bool:
         """Judges the window, when there is something new and time for it; whether it did."""
         version = self.session.store.version

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from rich.style import Style
@@ -19,6 +20,8 @@ _LEVELS = {"info": Level.NONE, "warning": Level.WARNING, "critical": Level.CRITI
 _FILLS = ("full", "medium", "dark", "hatch", "light")
 _NARROW, _WIDE = 72, 150
 _LEAST_EVENTS = 3
+_ASIDE = re.compile(r" \(|[.;:,] | for | so that ")
+_OVER = re.compile(r"\b(?:max|min|mean|last|p\d+|share|rate) of ([\w.]+) over [\d.]+ \w+(?= )")
 
 
 def answer_rows(picture: Picture, width: int, height: int, skin: Skin) -> list[Row]:
@@ -48,6 +51,11 @@ def verdict_row(picture: Picture, width: int, skin: Skin) -> Row:
     return tuple(runs)
 
 
+def brief_seconds(seconds: float) -> str:
+    """`10m`, `3m 16s`, `1h`: without the zeros of a round length."""
+    return format_seconds(seconds).replace("m 00s", "m").replace("h 00m", "h")
+
+
 def _badge(skin: Skin, level: Level, text: str) -> list[Run]:
     return [(f" {text} ", skin.badge(level)), (" ", skin.style("text"))]
 
@@ -57,13 +65,13 @@ def _cost(picture: Picture, verdict: Verdict, skin: Skin) -> list[Run]:
     runs: list[Run] = []
     snapshot = picture.snapshot
     if verdict.lost_s > 0 and snapshot is not None:
-        wall = format_seconds(snapshot.run.wall_s)
+        wall = brief_seconds(snapshot.run.wall_s)
         runs += [("  lost ", muted), (format_share(verdict.lost_share), skin.style("title"))]
         runs += [(f" of {wall} ({format_seconds(verdict.lost_s)})", text)]
     alerts = _alerts_of(picture, verdict.signature)
     if alerts:
         count = sum(alert.count for alert in alerts)
-        since = format_seconds(max(0.0, picture.now - min(alert.began for alert in alerts)))
+        since = brief_seconds(max(0.0, picture.now - min(alert.began for alert in alerts)))
         runs.append((f"  {count}{_times(count)} for {since}", muted))
     return runs
 
@@ -123,23 +131,27 @@ def why_row(picture: Picture, width: int, skin: Skin) -> Row:
     if snapshot.verdict is None:
         return _why_not(picture, snapshot, skin)
     finding = _behind(snapshot, snapshot.verdict)
-    advice = f"next {skin.glyph('next')} {plain(finding.advice[0]) if finding and finding.advice else ''}"
-    conditions = _conditions(finding, skin) if finding is not None else []
-    rivals = _rivals(snapshot, snapshot.verdict, skin) if width >= _WIDE else []
-    lead: list[Run] = [("  why  ", muted)]
-    tail: list[Run] = [("   ", muted), (advice, skin.style("accent"))]
-    if width < _NARROW:
-        return (("  ", muted), (advice.removeprefix("next "), skin.style("accent")), (" · ", muted), *conditions)
-    room = width - cells(advice) - 3 - 7
+    lead: list[Run] = [("  ", muted)] if width < _WIDE else [("  why  ", muted)]
+    sign = "" if width < _WIDE else "next "
+    advice = f"{sign}{skin.glyph('next')} {_advice(finding, width)}"
+    conditions = _grouped(_conditions(finding, skin)) if finding is not None else []
+    parts = [*conditions, _rivals(snapshot, snapshot.verdict, skin)] if width >= _WIDE else conditions
+    room = width - cells(advice) - sum(cells(text) for text, _ in lead)
     shown: list[Run] = []
-    for part in (*_grouped(conditions), rivals):
+    for part in parts:
         size = sum(cells(text) for text, _ in part)
         if part and size <= room:
             shown += part
             room -= size
-    if not shown and conditions:
-        shown = conditions
-    return (*lead, *shown, *tail)
+    return (*lead, *shown, (advice, skin.style("accent")))
+
+
+def _advice(finding: Finding | None, width: int) -> str:
+    """What to do; where there is little room, what stands before the explanations."""
+    text = plain(finding.advice[0]) if finding is not None and finding.advice else ""
+    if cells(text) <= width // 2:
+        return text
+    return _ASIDE.split(text, maxsplit=1)[0].rstrip(" .")
 
 
 def _grouped(conditions: list[Run]) -> list[list[Run]]:
@@ -157,7 +169,7 @@ def _conditions(finding: Finding, skin: Skin) -> list[Run]:
     runs: list[Run] = []
     marks = {True: ("good", "text"), False: ("critical", "muted"), None: ("stale", "muted")}
     for condition in finding.conditions:
-        value = plain(condition.text.rpartition(": ")[2] or condition.text, 80)
+        value = _OVER.sub(r"\1", plain(condition.text.rpartition(": ")[2] or condition.text, 80))
         glyph, style = marks[condition.held]
         mark = {"good": skin.glyph("good"), "critical": skin.glyph("critical"), "stale": skin.glyph("stale")}[glyph]
         runs += [(f"{mark} ", skin.style(glyph)), (f"{value}  ", skin.style(style))]
@@ -197,7 +209,7 @@ def ledger_row(picture: Picture, width: int, skin: Skin) -> Row:
     if snapshot is None or not entries:
         return ()
     order = sorted(entries, key=lambda entry: (entry.cause == "unknown", entry.cause != "productive", -entry.share))
-    head = f" {format_seconds(snapshot.run.wall_s)} "
+    head = f" {brief_seconds(snapshot.run.wall_s)} "
     legend = _legend(order, width // 2, skin)
     room = width - cells(head) - sum(cells(text) for text, _ in legend) - 1
     bar = _bar(order, max(4, room), skin)
@@ -224,9 +236,11 @@ def _bar(entries: Sequence[LedgerEntry], width: int, skin: Skin) -> list[Run]:
 
 
 def _legend(entries: Sequence[LedgerEntry], room: int, skin: Skin) -> list[Run]:
+    """What was lost first: where there is little room, what is well needs no word."""
+    looks = [(entry, *_look(at, entry, skin)) for at, entry in enumerate(entries)]
+    looks.sort(key=lambda look: look[0].cause in ("productive", "unknown"))
     runs: list[Run] = []
-    for at, entry in enumerate(entries):
-        glyph, style = _look(at, entry, skin)
+    for entry, glyph, style in looks:
         said = f" {entry.cause} {format_share(entry.share)} "
         if cells(said) + 1 > room:
             break

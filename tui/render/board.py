@@ -77,7 +77,7 @@ def draw_board(
     board, geometry = picture.board, Geometry.of(width)
     body = height - header
     update_rows = next((rows for least, rows in _ROWS_OF_UPDATES if body >= least), 1)
-    lanes = lanes_of(board, geometry, skin, update_rows, sight.order, sight.wanted)
+    lanes = lanes_of(board, geometry, skin, update_rows, sight.order, sight.wanted, brief=not header)
     selected = min(max(0, sight.selected), max(0, len(lanes) - 1))
     top = min(max(0, sight.top), max(0, len(lanes) - body))
     if selected < top:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import floor, isnan
@@ -191,10 +191,15 @@ def metric_lane(lane: MetricLane, geometry: Geometry, skin: Skin) -> Lane:
     drawn = spark(lane.values, low, high, critical=critical, glyphs=skin.glyphs)
     styles = [skin.level(Level(level)) for level in range(4)]
     cells = [(char, styles[level]) for char, level in zip(drawn, lane.levels, strict=True)]
-    now = "" if lane.now is None else compact_value(lane.now, lane.unit, geometry.now)
+    now = "" if lane.now is None else compact_value(lane.now, _shown_unit(lane.unit), geometry.now)
     return Lane(
         "metric", lane.name, plain(lane.name, 40), "text", now, lane.now_level, cells, _stats(lane, geometry), lane
     )
+
+
+def _shown_unit(unit: str) -> str:
+    """Units that the metric's name says already take no room."""
+    return "" if unit == "steps" else unit
 
 
 def scale(lane: MetricLane) -> tuple[float, float]:
@@ -207,7 +212,7 @@ def scale(lane: MetricLane) -> tuple[float, float]:
 
 def _stats(lane: MetricLane, geometry: Geometry) -> str:
     def told(value: float | None, cells: int) -> str:
-        return " " * cells if value is None else compact_value(value, lane.unit, cells).rjust(cells)
+        return " " * cells if value is None else compact_value(value, _shown_unit(lane.unit), cells).rjust(cells)
 
     share = "" if lane.critical_share is None else f"{100 * lane.critical_share:.0f}%"
     if geometry.stats >= 36:
@@ -235,24 +240,44 @@ def alerts_lane(ticks: Sequence[Transition], port: Viewport, geometry: Geometry,
     return Lane("alerts", "", "alerts", "text", "", Level.NONE, cells, f" {firing_now} fired" if firing_now else "")
 
 
-def lanes_of(board: Board, geometry: Geometry, skin: Skin, update_rows: int, order: str, wanted: str) -> list[Drawing]:
-    """All lanes from top to bottom, each drawn when it is asked for: most of them are out of sight."""
+def lanes_of(
+    board: Board, geometry: Geometry, skin: Skin, update_rows: int, order: str, wanted: str, brief: bool = False
+) -> list[Drawing]:
+    """All lanes from top to bottom, each drawn when it is asked for: most of them are out of sight.
+
+    `brief`: what has limits goes first, the worst of it before the rest; for where few lanes have room.
+    """
     port, stats = board.viewport, {lane.name: lane for lane in board.metrics}
     drawings: list[Drawing] = []
     told: set[str] = set()
-    for lane in board.spans:
+    spans, metrics = (board.spans, ordered(board.metrics, order)) if not brief else _pressing(board, stats)
+    for lane in spans:
         if lane.kind == UPDATES:
             drawings += _updates(lane.bars, port, geometry, skin, update_rows)
         elif lane.bars:
             told.add(lane.metric)
             drawings.append(_bound_span(lane, stats.get(lane.metric), port, geometry, skin))
-    drawings.append(Drawing((board.ticks, object()), lambda: alerts_lane(board.ticks, port, geometry, skin)))
-    for metric in ordered(board.metrics, order):
+    if not brief:
+        drawings.append(Drawing((board.ticks, object()), lambda: alerts_lane(board.ticks, port, geometry, skin)))
+    for metric in metrics:
         if metric.name not in told or wanted:
             drawings.append(_bound_metric(metric, geometry, skin))
     if not wanted:
         return drawings
     return [drawing for drawing in drawings if wanted in (drawn := drawing.draw()).label or wanted in drawn.key]
+
+
+def _pressing(board: Board, stats: Mapping[str, MetricLane]) -> tuple[list[SpanLane], list[MetricLane]]:
+    """Spans that were critical, then metrics with limits, the worst first, then what is left."""
+
+    def share(metric: str) -> float:
+        lane = stats.get(metric)
+        return lane.critical_share or 0.0 if lane is not None else 0.0
+
+    spans = [lane for lane in board.spans if lane.kind in (UPDATES, "generation-batch") or share(lane.metric) > 0]
+    spans.sort(key=lambda lane: (lane.kind != UPDATES, -share(lane.metric)))
+    metrics = sorted(board.metrics, key=lambda lane: (lane.good is None, -(lane.critical_share or 0.0)))
+    return spans, metrics
 
 
 def _updates(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: Skin, rows: int) -> list[Drawing]:
