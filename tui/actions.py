@@ -29,7 +29,13 @@ class Action:
         """What is typed after `:`."""
         return self.command or self.id.replace("_", "-")
 
+    @property
+    def everywhere(self) -> bool:
+        """It is done while something is open over the panes, too; others would change what nobody sees."""
+        return self.group in ("General", "Replay") or self.id in _EVERYWHERE
 
+
+_EVERYWHERE = frozenset({"pause", "live", "zoom_in", "zoom_out", "zoom_reset"})
 _BOARD, _LOG, _ALERTS = ("board",), ("log",), ("alerts",)
 
 ACTIONS: tuple[Action, ...] = (
@@ -75,7 +81,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("ack", ("a",), "acknowledge", "Somebody looks after the alert.", "Alerts", _ALERTS, rank=5),
     Action("silence", ("S",), "silence", "Hide the alert for a while.", "Alerts", _ALERTS, rank=6),
     Action("undo", ("u",), "undo", "Take back acknowledgement and silence.", "Alerts", _ALERTS, rank=7),
-    Action("search", ("slash",), "filter", "Only lines that match a regular expression.", "Log", _LOG, rank=5),
+    Action("search", ("slash",), "find", "Find a text, or a /regular expression/.", "Log", _LOG, rank=5),
+    Action("filter_text", ("ampersand",), "only lines", "Only lines with a text, or that match.", "Log", _LOG, rank=6),
     Action("next_match", ("n",), "next match", "The next line that matches.", "Log"),
     Action("previous_match", ("N",), "previous match", "The matching line before.", "Log"),
     Action("next_error", ("e",), "next error", "The next error in the log.", "Log", rank=7),
@@ -102,7 +109,7 @@ _SPELLED = {
     "question_mark": "?", "colon": ":", "plus": "+", "equals_sign": "=", "minus": "-", "comma": ",", "full_stop": ".",
     "left_square_bracket": "[", "right_square_bracket": "]", "slash": "/", "apostrophe": "'", "escape": "esc",
     "less_than_sign": "<", "greater_than_sign": ">", "left_curly_bracket": "{", "right_curly_bracket": "}",
-    "backslash": "\\", "left": "←", "right": "→", "up": "↑", "down": "↓", "shift+left": "⇧←", "shift+right": "⇧→",
+    "backslash": "\\", "ampersand": "&", "left": "←", "right": "→", "up": "↑", "down": "↓", "shift+left": "⇧←", "shift+right": "⇧→",
     "shift+tab": "⇧tab", "pageup": "pgup", "pagedown": "pgdn", "space": "space", "ctrl+p": "^p", "ctrl+u": "^u",
     "ctrl+d": "^d",
 }  # fmt: skip

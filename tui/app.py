@@ -46,6 +46,8 @@ from .screens.doctor import DoctorScreen
 from .skin import Skin, depth_of
 
 _SAID_S = 6.0
+_WIDE = 110
+"""Below, alerts need more of the row that they share with the sources."""
 _PANES = ("board", "alerts", "sources", "log")
 
 
@@ -243,8 +245,9 @@ class PerfmonApp(Doings, App[int]):
         lower = self.query_one("#lower")
         both = (layout.alerts, layout.sources)
         lower.display = any(both)
-        lower.styles.height = max(both) if layout.side_by_side else sum(both)
-        lower.styles.layout = "horizontal" if layout.side_by_side else "vertical"
+        lower.styles.height = max(both)
+        self.alerts.styles.width = "1fr" if width >= _WIDE else "5fr"
+        self.sources.styles.width = "1fr" if width >= _WIDE else "3fr"
         self.board.bare = layout.bare
         if before is None or before.bare != layout.bare:
             # In a strip the answers come first: there the header only says how the run goes.

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 LAYOUTS = ("auto", "overview", "timeline", "log", "strip")
 PRESETS = LAYOUTS[1:]
 _STRIP_WIDTH, _STRIP_HEIGHT = 72, 18
-_SIDE_BY_SIDE = 110
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Rows of each pane; 0 hides it."""
+    """Rows of each pane; 0 hides it. Alerts and sources share theirs, left and right."""
 
     header: int
     answer: int
@@ -22,8 +21,6 @@ class Layout:
     sources: int
     log: int
     footer: int
-    side_by_side: bool
-    """Alerts and sources share their rows, left and right."""
     bare: bool
     """The board has no title and no axis."""
 
@@ -37,51 +34,52 @@ def layout_for(
     """
     small = width < _STRIP_WIDTH or height < _STRIP_HEIGHT
     if zoomed is not None and height >= 4:
-        return _zoomed(width, height, zoomed)
+        return _zoomed(height, zoomed)
     if preset == "strip" or small:
         return _strip(width, height)
-    return _full(width, height, preset, hidden)
+    return _full(height, preset, hidden)
 
 
-def _zoomed(width: int, height: int, pane: str) -> Layout:
-    answer = 3 if height >= 14 else 1
+def _zoomed(height: int, pane: str) -> Layout:
+    answer = 3 if height >= 9 else 1
     header = int(height >= 14)
     rest = height - answer - header - 1
     rows = {name: rest if name == pane else 0 for name in ("board", "alerts", "sources", "log")}
-    return Layout(header, answer, footer=1, side_by_side=False, bare=False, **rows)
+    return Layout(header, answer, footer=1, bare=False, **rows)
 
 
 def _strip(width: int, height: int) -> Layout:
     """Answers first; then lanes; then one row that says how the run goes, and the keys when there is room."""
     if width < 40 or height < 4:
-        return Layout(0, min(height, 3), 0, 0, 0, 0, 0, False, True)
+        return Layout(int(height >= 4), min(height, 3), 0, 0, 0, 0, 0, bare=True)
     answer = 3 if height >= 5 else 2
     rest = height - answer
     header = int(rest >= 2)
     footer = int(rest >= 5)
-    return Layout(header, answer, rest - header - footer, 0, 0, 0, footer, False, True)
+    return Layout(header, answer, rest - header - footer, 0, 0, 0, footer, bare=True)
 
 
-def _full(width: int, height: int, preset: str, hidden: Collection[str]) -> Layout:
-    side = width >= _SIDE_BY_SIDE
+def _full(height: int, preset: str, hidden: Collection[str]) -> Layout:
     rest = height - 5
-    alerts, log = (3, 3) if height < 28 else (5, 6) if height < 44 else (9, 12)
-    sources = alerts if side else 0
+    lower, log = (3, 3) if height < 28 else (5, 6) if height < 44 else (9, 12)
     if preset == "timeline":
-        alerts = sources = log = 0
+        lower = log = 0
     elif preset == "log":
-        alerts = sources = 0
-        log = rest - (8 if height >= 28 else 5)
-    rows = {"alerts": alerts, "sources": sources, "log": log}
-    for name in hidden:
-        if name in rows:
-            rows[name] = 0
-    below = max(rows["alerts"], rows["sources"]) if side else rows["alerts"] + rows["sources"]
-    board = rest - below - rows["log"]
+        lower, log = 0, rest - (8 if height >= 28 else 5)
+    rows = {"alerts": lower, "sources": lower, "log": log} | dict.fromkeys(hidden, 0)
+    below = max(rows["alerts"], rows["sources"])
+    rows["board"] = rest - below - rows["log"]
     if "board" in hidden:
-        grow = "log" if rows["log"] else "alerts" if rows["alerts"] else "sources"
-        rows[grow] = (rows[grow] if grow != "sources" or side else 0) + board
-        if side and grow != "log":
-            rows["alerts"] = rows["sources"] = max(rows["alerts"], rows["sources"])
-        board = 0
-    return Layout(1, 3, board, footer=1, side_by_side=side, bare=False, **rows)
+        rows |= _instead(rows)
+    return Layout(1, 3, footer=1, bare=False, **rows)
+
+
+def _instead(rows: Mapping[str, int]) -> dict[str, int]:
+    """Who has the room of the board when it is hidden: the log, else what is left."""
+    room = rows["board"]
+    grown = (
+        {"log": rows["log"] + room}
+        if rows["log"]
+        else {name: rows[name] + room for name in ("alerts", "sources") if rows[name]}
+    )
+    return {"board": 0, **grown}
