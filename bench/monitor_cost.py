@@ -20,8 +20,8 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for log in ("orchestrator.log", "inference.log", "trainer.log"):
-            (folder / log).touch()
+        for log_name in ("orchestrator.log", "inference.log", "trainer.log"):
+            (folder / log_name).touch()
         total = 2 * (arguments.seconds + arguments.settle) + 5
         feeder = Path(__file__).with_name("feeder.py")
         writer = subprocess.Popen([sys.executable, str(feeder), name, "--seconds", str(total)])

@@ -10,9 +10,17 @@ import re
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asyncinotify import Inotify
 
 _BACKSTOP_S = 1.0
 _MOST_FOLDERS = 2048
+_WRITTEN = 0x00000002
+_LISTING = 0x00000040 | 0x00000080 | 0x00000100 | 0x00000200 | 0x00000400 | 0x00000800 | 0x00004000
+"""Moved from, moved to, created, deleted, itself deleted, itself moved, queue overflown: see inotify(7)."""
+_FOLDERS_ONLY = 0x01000000
 _REMOTE = re.compile(r"nfs|cifs|smb|fuse|lustre|gpfs|beegfs|ceph|9p|afs|gluster|weka|virtiofs|panfs|orangefs")
 
 
@@ -30,6 +38,7 @@ class Waker:
         self._wanted: frozenset[str] = frozenset()
         self._event = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._inotify: Inotify | None = None
 
     def wake(self) -> None:
         """Ends the current or next wait."""
@@ -66,8 +75,11 @@ class Waker:
         await self.close()
         remote = self._forced is None and await asyncio.to_thread(_any_remote, wanted)
         self.polling = not wanted or len(wanted) > _MOST_FOLDERS or remote
-        if not self.polling:
-            self._task = asyncio.create_task(self._watch(sorted(wanted)))
+        self._inotify = None if self.polling else _opened(wanted)
+        if self._inotify is None:
+            self.polling = True
+        else:
+            self._task = asyncio.create_task(self._listen(self._inotify))
 
     async def close(self) -> None:
         """Stops watching."""
@@ -76,20 +88,32 @@ class Waker:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+        if self._inotify is not None:
+            self._inotify.close()
+            self._inotify = None
 
-    async def _watch(self, folders: list[str]) -> None:
-        from watchfiles import Change, awatch
-
-        try:
-            async for changes in awatch(
-                *folders, watch_filter=None, debounce=200, step=10, recursive=False, ignore_permission_denied=True
-            ):
-                self.listing_changed = self.listing_changed or any(kind is not Change.modified for kind, _ in changes)
-                self._event.set()
-        except (OSError, RuntimeError):
-            # No watches left, or a folder has just vanished: the clock takes over until the folders change.
-            self.polling = True
+    async def _listen(self, inotify: Inotify) -> None:
+        async for event in inotify:
+            self.listing_changed = self.listing_changed or bool(event.mask & _LISTING)
             self._event.set()
+
+
+def _opened(folders: Collection[str]) -> Inotify | None:
+    """An inotify that watches these folders; None where there is none, or not for so many."""
+    try:
+        from asyncinotify import Inotify, Mask
+
+        inotify = Inotify()
+    except (ImportError, OSError, AttributeError):  # no Linux
+        return None
+    try:
+        for folder in sorted(folders):
+            with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+                inotify.add_watch(folder, Mask(_LISTING | _WRITTEN | _FOLDERS_ONLY))
+    except OSError:  # no watches left
+        inotify.close()
+        return None
+    return inotify
 
 
 def _any_remote(folders: Collection[str]) -> bool:

@@ -54,17 +54,28 @@ class BoardBuilder:
     def __init__(self, store: Store, recent: Recent, bands: Bands) -> None:
         self._store, self._recent, self._bands = store, recent, bands
         self._buckets: dict[str, Buckets] = {}
+        self._board: Board | None = None
+        self._version = -1
+        self._now: Now
+        self._growing = False
         self._spans: dict[str, SpanLane] = {}
         self._metrics: dict[str, MetricLane] = {}
         """The lanes that were made last: one that has not changed stays the same object, and need not be drawn anew."""
 
     def build(self, now: Now) -> Board:
-        """The board of this moment."""
+        """The board of this moment; the one before where nothing has changed."""
+        if self._board is not None and not self._growing and self._version == self._store.version:
+            same = now.snapshot is self._now.snapshot and now.alignment is self._now.alignment
+            if same and now.viewport == self._now.viewport and now.ticks == self._now.ticks:
+                return self._board
         bands = self._learned(now.snapshot)
         spans = self._span_lanes(now, bands)
         spans = tuple(_kept(self._spans, lane.kind, lane) for lane in spans)
         metrics = tuple(_kept(self._metrics, lane.name, lane) for lane in self._metric_lanes(now, bands))
-        return Board(now.viewport, spans, metrics, self._ticks(now))
+        self._growing = any(bar.open for lane in spans for bar in lane.bars)
+        self._version, self._now = self._store.version, now
+        self._board = Board(now.viewport, spans, metrics, self._ticks(now))
+        return self._board
 
     def _learned(self, snapshot: Snapshot | None) -> Bands:
         """The bands, with the limits that the diagnosis worked out for relative ones."""

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 HEAVY = {"textual", "asyncssh", "duckdb", "matplotlib", "pynvml", "numpy", "pandas"}
-LATER = {"rich", "shtab", "ahocorasick_rs", "watchfiles", "perfmon.session", "perfmon.commands.analyze"}
+LATER = {"rich", "shtab", "ahocorasick_rs", "asyncinotify", "perfmon.session", "perfmon.commands.analyze"}
 """Light enough for a command that uses them, too heavy for `--help`."""
 
 
