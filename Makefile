@@ -1,22 +1,27 @@
 # make run and make test set up everything they need: Python >= 3.11, git and a package index are enough.
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs dist clean
+.PHONY: help run test check docs screenshots dist clean
 
 BIN := .venv/bin
 READY := .venv/.ready
 ARGS ?=
 
 help:
-	@echo "make run     diagnose the built-in demo run"
-	@echo "make test    run the tests (ARGS='-k name' for some of them)"
-	@echo "make check   lint, format, types, layers"
-	@echo "make docs    regenerate the generated parts of the documentation"
-	@echo "make dist    build the sdist and, from it, the wheel; try the wheel"
-	@echo "make clean   remove what make made"
+	@echo "make run          open the live monitor on a built-in run (ARGS='slow-weight-load --speed 50')"
+	@echo "make test         run the tests (ARGS='-k name' for some of them)"
+	@echo "make check        lint, format, types, layers"
+	@echo "make docs         regenerate the generated parts of the documentation"
+	@echo "make screenshots  make its pictures"
+	@echo "make dist         build the sdist and, from it, the wheel; try the wheel"
+	@echo "make clean        remove what make made"
 
+# Without a terminal there is no screen: then the built-in run is written to files and analysed.
+SCENARIO = $(filter-out -%,$(firstword $(ARGS)))
 run: $(READY)
-	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
-	  $(BIN)/python -m perfmon.demo "$$folder" && $(BIN)/perfmon analyze "$$folder" $(ARGS)
+	@if [ -t 0 ] && [ -t 2 ]; then $(BIN)/perfmon demo $(ARGS); else \
+	  folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+	  $(BIN)/python -m perfmon.demo "$$folder" $(if $(SCENARIO),--scenario $(SCENARIO)) && \
+	  $(BIN)/perfmon analyze "$$folder"; fi
 
 test: $(READY)
 	$(BIN)/python -m pytest -n auto $(ARGS)
@@ -29,6 +34,9 @@ check: $(READY)
 
 docs: $(READY)
 	$(BIN)/python docs/refresh.py
+
+screenshots: $(READY)
+	$(BIN)/python docs/screenshots.py
 
 # `build` makes the wheel from the sdist: made from the folder, a stale build/ would ship deleted modules.
 dist: $(READY)
