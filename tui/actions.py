@@ -45,6 +45,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("record", ("R",), "record", "Begin or end a recording of all that is read.", "General"),
     Action("theme", ("T",), "theme", "The next colour theme.", "General"),
     Action("doctor", ("D",), "doctor", "How well each log is understood, with lines that are not.", "General"),
+    Action("suspend", ("ctrl+z",), "suspend", "To the shell; fg returns.", "General"),
     Action("quit", ("q",), "quit", "Leave; a recording is closed.", "General", rank=8),
     Action("next_pane", ("tab",), "next pane", "Give the keys to the next pane.", "Panes"),
     Action("previous_pane", ("shift+tab",), "previous pane", "Give the keys to the pane before.", "Panes"),
@@ -109,9 +110,10 @@ _SPELLED = {
     "question_mark": "?", "colon": ":", "plus": "+", "equals_sign": "=", "minus": "-", "comma": ",", "full_stop": ".",
     "left_square_bracket": "[", "right_square_bracket": "]", "slash": "/", "apostrophe": "'", "escape": "esc",
     "less_than_sign": "<", "greater_than_sign": ">", "left_curly_bracket": "{", "right_curly_bracket": "}",
-    "backslash": "\\", "ampersand": "&", "left": "←", "right": "→", "up": "↑", "down": "↓", "shift+left": "⇧←", "shift+right": "⇧→",
+    "backslash": "\\", "ampersand": "&",
+    "left": "←", "right": "→", "up": "↑", "down": "↓", "shift+left": "⇧←", "shift+right": "⇧→",
     "shift+tab": "⇧tab", "pageup": "pgup", "pagedown": "pgdn", "space": "space", "ctrl+p": "^p", "ctrl+u": "^u",
-    "ctrl+d": "^d",
+    "ctrl+d": "^d", "ctrl+z": "^z",
 }  # fmt: skip
 
 

@@ -18,12 +18,13 @@ from textual.message import Message
 from perfmon.glyphs import UNICODE, Glyphs
 from perfmon.monitor import Monitor
 from perfmon.picture import Picture, SourceNow
+from perfmon.snapshot import Snapshot
 from perfmon.themes.schema import ThemeData
 
 from .actions import Action, by_key, chosen
 from .colourless import line_filters
 from .cost import OwnCost
-from .doings import Doings
+from .doings import PANES, Doings
 from .journey import Journey
 from .layout import Layout, layout_for
 from .messages import (
@@ -39,16 +40,14 @@ from .pane import Asked, Pane
 from .panes.alerts import AlertPane
 from .panes.answer import AnswerPane, FooterPane, HeaderPane
 from .panes.board import BoardPane
-from .panes.logs import LogPane
+from .panes.logs import LineOpened, LogPane
 from .panes.sources import SourcesPane
 from .render.bars import Place
-from .screens.doctor import DoctorScreen
 from .skin import Skin, depth_of
 
 _SAID_S = 6.0
 _WIDE = 110
 """Below, alerts need more of the row that they share with the sources."""
-_PANES = ("board", "alerts", "sources", "log")
 
 
 class Woken(Message):
@@ -68,8 +67,12 @@ class Opening:
     glyphs: Glyphs = UNICODE
 
 
-class PerfmonApp(Doings, App[int]):
-    """The screen of a monitor, which it starts and stops."""
+class PerfmonApp(Doings, App[int], inherit_bindings=False):
+    """The screen of a monitor, which it starts and stops.
+
+    Keys are those of `tui.actions` alone: Textual's own ctrl+q, which elsewhere lets a stopped terminal go on, would
+    quit.
+    """
 
     ENABLE_COMMAND_PALETTE = False
     CSS = """
@@ -92,7 +95,8 @@ class PerfmonApp(Doings, App[int]):
         self._cost = OwnCost()
         self._woken = False
         self._said, self._said_at = "", 0.0
-        self._told = 0
+        self._told: tuple[str, ...] = ()
+        self._judged: Snapshot | None = None
         depth = depth_of(self.console.color_system, self.no_color)
         self.skin = Skin(opening.themes[opening.theme], depth, opening.glyphs)
         for theme in opening.themes.values():
@@ -112,6 +116,7 @@ class PerfmonApp(Doings, App[int]):
         self.alerts = AlertPane(self.skin)
         self.sources = SourcesPane(self.skin)
         self.log_pane = LogPane(self.skin, self.monitor.logbook, id="log")
+        self.log_pane.events = self.critical_moments
         self.footer = FooterPane(self.skin, place, self.opening.keys)
         yield self.header
         yield self.answer
@@ -169,6 +174,7 @@ class PerfmonApp(Doings, App[int]):
         """Shows a picture; of a frozen view only the board follows, for it was asked for."""
         self.picture = replace(self.picture, board=newest.board) if self.journey.paused else newest
         self._hear(newest)
+        self._point_out(newest.snapshot)
         self.answer.show(self.picture)
         self.board.span_s = self.journey.span_s
         self.board.show(self.picture)
@@ -183,12 +189,19 @@ class PerfmonApp(Doings, App[int]):
 
     def _hear(self, newest: Picture) -> None:
         """Notices are said once, for a while."""
-        if newest.notices and len(newest.notices) != self._told:
-            self._told = len(newest.notices)
+        if newest.notices != self._told:
+            self._told = newest.notices
             self.say(newest.notices[-1])
 
+    def _point_out(self, snapshot: Snapshot | None) -> None:
+        """The log shows which of its lines findings rest on."""
+        if snapshot is not self._judged and snapshot is not None:
+            self._judged = snapshot
+            firing = [finding for finding in snapshot.findings if finding.state == "firing"]
+            self.log_pane.evidence(line for finding in firing for line in finding.evidence)
+
     def say(self, text: str) -> None:
-        """Says something in the header for a few seconds."""
+        """Says something for a few seconds: in the header, or on top of what is open."""
         self._said, self._said_at = text, time.monotonic()
         self._show_place()
 
@@ -202,6 +215,10 @@ class PerfmonApp(Doings, App[int]):
             place = self._place()
             self.header.show(self.monitor.picture, place)
             self.footer.show(place, self.pane_name)
+            covering = self.focused if self.covered else None
+            if isinstance(covering, Pane):
+                covering.tell(place.said)
+            self.answer.tell("" if self.header.display else place.said)
 
     def _place(self) -> Place:
         journey = self.journey
@@ -221,6 +238,8 @@ class PerfmonApp(Doings, App[int]):
 
     def asked_doctor(self, about: SourceNow | None) -> None:
         """A source was opened."""
+        from .screens.doctor import DoctorScreen
+
         self.push_screen(DoctorScreen(self.skin, self.monitor.picture, about))
 
     # --- layout -----------------------------------------------------------------------------------------------
@@ -277,9 +296,32 @@ class PerfmonApp(Doings, App[int]):
         """The pane that has the keys."""
         focused = self.focused
         name = focused.id if focused is not None else None
-        return name if name in _PANES else "board"
+        return name if name in PANES else "board"
+
+    @property
+    def covered(self) -> bool:
+        """Something is open over the panes."""
+        return len(self.screen_stack) > 1
+
+    @property
+    def strip(self) -> bool:
+        """There is room for the timeline only."""
+        return self._layout is not None and self._layout.bare
+
+    def shown_panes(self) -> set[str]:
+        """The panes that have rows."""
+        layout = self._layout
+        return set() if layout is None else {name for name in PANES if getattr(layout, name)}
 
     # --- keys -------------------------------------------------------------------------------------------------
+    def action_focus_next(self) -> None:
+        """Textual's own meaning of tab: the table of actions has another one where something is open."""
+        self.action_key("tab")
+
+    def action_focus_previous(self) -> None:
+        """Likewise."""
+        self.action_key("shift+tab")
+
     def action_key(self, key: str) -> None:
         """Does what a key means where the keys are."""
         action = chosen(self._keys.get(key, ()), self.pane_name)
@@ -287,18 +329,16 @@ class PerfmonApp(Doings, App[int]):
             self.do(action)
 
     def action_do(self, name: str) -> None:
-        """Does an action by its id."""
-        from .actions import ACTIONS
-
-        self.do(next(action for action in ACTIONS if action.id == name))
+        """Does an action of the app by its id, whatever has the keys."""
+        getattr(self, f"do_{name}")()
 
     def do(self, action: Action) -> None:
-        """The pane that has the keys goes first."""
-        for where in (self.focused, self):
-            method = getattr(where, f"do_{action.id}", None)
-            if method is not None:
-                method()
-                return
+        """The pane that has the keys goes first; under what is open nothing is done that nobody would see."""
+        method = getattr(self.focused, f"do_{action.id}", None)
+        if method is None and (not self.covered or (action.everywhere and not self.screen.is_modal)):
+            method = getattr(self, f"do_{action.id}", None)
+        if method is not None:
+            method()
 
     def on_asked(self, message: Asked) -> None:
         """A pane wants something done."""
@@ -324,9 +364,18 @@ class PerfmonApp(Doings, App[int]):
 
     def on_jump_to_line(self, message: JumpToLine) -> None:
         """Leaves what is open and shows the line."""
-        while len(self.screen_stack) > 1:
-            self.pop_screen()
-        self.jump_to_line(message.source, message.line)
+        self.jump_to_line(message.source, message.line, message.text)
+
+    def on_line_opened(self, message: LineOpened) -> None:
+        """Shows the weight update that a line is about, else when it was printed."""
+        bars = [bar for bar in self.updates() if message.trace and bar.key == message.trace]
+        if bars:
+            when = message.when
+            self.open_trace(bars[-1] if when is None else min(bars, key=lambda bar: abs(bar.start - when)))
+        elif message.when is not None:
+            self.point(message.when)
+        else:
+            self.say("nobody knows when this line was printed")
 
     def on_line_yanked(self, message: LineYanked) -> None:
         """Copies it."""
@@ -335,7 +384,7 @@ class PerfmonApp(Doings, App[int]):
 
     def on_pager_asked(self, message: PagerAsked) -> None:
         """Opens its log."""
-        self.page(message.source, message.line)
+        self.page(message.source, message.line, message.text)
 
     def dress(self, name: str) -> None:
         """Puts on another theme."""

@@ -56,6 +56,7 @@ def _at(app: Doings, words: Sequence[str]) -> None:
         raise UsageError(f"{plain(words[0], _NAMED)!r} is later than the newest line")
     if when < picture.now - _YEARS_S:
         raise UsageError(f"{plain(words[0], _NAMED)!r} is long before these logs")
+    app.uncover()
     app.asked_cursor(when)
 
 
@@ -129,6 +130,7 @@ def _trace(app: Doings, words: Sequence[str]) -> None:
 
 
 def _lane(app: Doings, words: Sequence[str]) -> None:
+    app.uncover()
     app.board.want(words[0] if words else "")
 
 
@@ -137,22 +139,15 @@ def _log(app: Doings, words: Sequence[str]) -> None:
     if words:
         text = words[0] if words[0].startswith("/") else f"/{words[0]}/"
         texts = (Query(text).query,)
-    _show_log(app)
+    app.show_log()
     app.log_pane.filter(replace(app.log_pane.view.wanted, texts=texts))
 
 
 def _source(app: Doings, words: Sequence[str]) -> None:
     indices = {name: index for index, name in app.log_pane.book.names.items()}
     wanted = None if not words else frozenset({indices[given.named(words[0], indices, "log")]})
-    _show_log(app)
+    app.show_log()
     app.log_pane.filter(replace(app.log_pane.view.wanted, sources=wanted))
-
-
-def _show_log(app: Doings) -> None:
-    app.zoomed = None
-    app.hidden.discard("log")
-    app.arrange()
-    app.log_pane.focus()
 
 
 def _theme(app: Doings, words: Sequence[str]) -> None:
@@ -163,6 +158,7 @@ def _theme(app: Doings, words: Sequence[str]) -> None:
 
 
 def _layout(app: Doings, words: Sequence[str]) -> None:
+    app.uncover()
     if words:
         app.choose_preset(given.named(words[0], LAYOUTS, "layout"))
     else:
@@ -275,12 +271,20 @@ def _action(name: str) -> Action:
 
 
 def _act(app: Doings, action: Action) -> None:
-    """As its key does, and where that needs another pane, there."""
+    """As its key does; what is open goes first, and where that cannot do it, it is left."""
     panes = {"board": app.board, "alerts": app.alerts, "log": app.log_pane}
-    own = [panes[name] for name in action.panes if name in panes]
-    for where in (*own, app.focused, app, *panes.values()):
-        method = getattr(where, f"do_{action.id}", None)
-        if method is not None:
-            method()
+    if len(app.screen_stack) > 1:
+        if _done(app.focused, action) or (action.everywhere and _done(app, action)):
             return
-    raise UsageError(f"{action.word}: there is nothing here to do that with")
+        app.uncover()
+    own = [panes[name] for name in action.panes if name in panes]
+    if not any(_done(where, action) for where in (*own, app.focused, app, *panes.values())):
+        raise UsageError(f"{action.word}: there is nothing here to do that with")
+
+
+def _done(where: object, action: Action) -> bool:
+    """Whether somebody could do it; then it is done."""
+    method = getattr(where, f"do_{action.id}", None)
+    if method is not None:
+        method()
+    return method is not None

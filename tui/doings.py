@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-import aiofiles
-from textual.app import App
+from textual.app import App, SuspendNotSupported
 
-from perfmon.picture import Alert, AlertState, Bar, MetricLane, Picture, Transition
-from perfmon.text import plain
+from perfmon.errors import InputError
+from perfmon.picture import Alert, AlertState, Bar, Level, MetricLane, Picture, Transition
+from perfmon.text import evidence_text, plain
 
 from .journey import Journey
 from .layout import PRESETS
-from .render.lanes import Lane
-from .screens.prompt import Prompt
 
 if TYPE_CHECKING:
     from perfmon.monitor import Monitor
+    from perfmon.snapshot import EvidenceLine
     from perfmon.sources.replay import Player
 
     from .app import Opening
+    from .outside import Opened
     from .panes.alerts import AlertPane
     from .panes.board import BoardPane
     from .panes.logs import LogPane
+    from .render.lanes import Lane
     from .skin import Skin
 
+PANES = ("board", "alerts", "sources", "log")
 _TURNING = (AlertState.FIRING, AlertState.RESOLVED)
 
 
@@ -65,6 +65,24 @@ class Doings(App[int]):
         """The pane that has the keys."""
         raise NotImplementedError
 
+    @property
+    def strip(self) -> bool:
+        """There is room for the timeline only."""
+        raise NotImplementedError
+
+    def shown_panes(self) -> set[str]:
+        """The panes that have rows."""
+        raise NotImplementedError
+
+    def focus_first(self) -> None:
+        """Gives the keys to the first pane that is shown."""
+        raise NotImplementedError
+
+    def uncover(self) -> None:
+        """Leaves what is open over the panes."""
+        while len(self.screen_stack) > 1:
+            self.pop_screen()
+
     # --- general ----------------------------------------------------------------------------------------------
     def do_help(self) -> None:
         """Every key."""
@@ -88,24 +106,15 @@ class Doings(App[int]):
 
     def do_snapshot(self, path: str = "") -> None:
         """Writes a page."""
-        self.run_worker(self._write_page(self.picture, path), exclusive=False)
+        self.run_worker(self._keep_page(self.picture, path))
 
-    async def _write_page(self, picture: Picture, path: str) -> None:
-        if picture.snapshot is None:
-            self.say("nothing was read yet: nothing to write down")
-            return
-        from perfmon.reports.page import render
+    async def _keep_page(self, picture: Picture, path: str) -> None:
+        from .keeping import keep_page
 
-        made = datetime.now().astimezone()
-        file = path or f"perfmon-{made:%Y%m%d-%H%M%S}.md"
         try:
-            text = await asyncio.to_thread(render, picture.snapshot, picture, made)
-            async with aiofiles.open(os.path.expanduser(file), "w", encoding="utf-8") as out:  # noqa: ASYNC240
-                await out.write(text)
-        except OSError as error:
-            self.say(f"{file}: cannot be written: {error.strerror}")
-            return
-        self.say(f"written: {file}")
+            self.say(f"written: {await asyncio.to_thread(keep_page, picture, path)}")
+        except InputError as error:
+            self.say(str(error))
 
     def do_record(self) -> None:
         """Begins or ends a recording."""
@@ -133,6 +142,10 @@ class Doings(App[int]):
 
         self.push_screen(DoctorScreen(self.skin, self.monitor.picture))
 
+    def do_suspend(self) -> None:
+        """To the shell; what is watched stands still until `fg`."""
+        self.action_suspend_process()
+
     def do_quit(self) -> None:
         """Leaves."""
         self.exit(0)
@@ -140,19 +153,34 @@ class Doings(App[int]):
     # --- panes ------------------------------------------------------------------------------------------------
     def do_next_pane(self) -> None:
         """The keys go on."""
-        self.screen.focus_next()
+        self._turn_focus(1)
 
     def do_previous_pane(self) -> None:
         """The keys go back."""
-        self.screen.focus_previous()
+        self._turn_focus(-1)
+
+    def _turn_focus(self, by: int) -> None:
+        if self.zoomed:  # the next one has all the room then
+            self.zoomed = PANES[(PANES.index(self.zoomed) + by) % len(PANES)]
+            self.arrange()
+            self.focus_first()
+        elif by > 0:
+            self.screen.focus_next()
+        else:
+            self.screen.focus_previous()
 
     def _toggle(self, pane: str) -> None:
-        self.zoomed = None
-        if pane not in self.hidden and len(self.hidden) == 3:
+        """Of an arrangement with fewer panes this makes one's own; in a strip, panes are shown one at a time."""
+        shown = self.shown_panes()
+        if self.zoomed or self.strip:
+            self.zoomed = None if self.zoomed == pane else pane
+        elif shown == {pane}:
             self.say("the last pane stays")
-            return
-        self.hidden ^= {pane}
+        else:
+            self.preset, self.hidden = "overview", (set(PANES) - shown) ^ {pane}
         self.arrange()
+        if self.zoomed:
+            self.focus_first()
 
     def do_pane_board(self) -> None:
         """The timeline comes or goes."""
@@ -199,11 +227,14 @@ class Doings(App[int]):
 
     # --- time -------------------------------------------------------------------------------------------------
     def _moved(self) -> None:
+        self._look()
+        if self.journey.cursor is not None and self.log_pane.display:
+            self.log_pane.jump_time(self.journey.cursor)
+
+    def _look(self) -> None:
         journey = self.journey
         self.board.point(journey.cursor)
         self.monitor.look(journey.end, journey.span_s, self.board.columns)
-        if journey.cursor is not None and self.log_pane.display:
-            self.log_pane.jump_time(journey.cursor)
 
     def do_pause(self) -> None:
         """Freezes the view, or lets it go on; a replay stands still itself."""
@@ -292,9 +323,22 @@ class Doings(App[int]):
 
     def asked_cursor(self, moment: float) -> None:
         """A column was clicked."""
+        self.point(moment)
+        if self.log_pane.display:
+            self.log_pane.jump_time(moment)
+
+    def point(self, moment: float) -> None:
+        """Puts the time cursor somewhere; the log stays where it is."""
         self.journey.pause(self.picture)
         self.journey.put(moment)
-        self._moved()
+        self._look()
+
+    def critical_moments(self) -> list[float]:
+        """When alerts fired and spans began that were critical, of what is in sight."""
+        board = self.picture.board
+        ticks = [tick.time for tick in board.ticks if tick.level is Level.CRITICAL and tick.state is AlertState.FIRING]
+        bars = [bar.start for lane in board.spans for bar in lane.bars if bar.level is Level.CRITICAL]
+        return ticks + bars
 
     # --- what opens -------------------------------------------------------------------------------------------
     def asked_open_lane(self, lane: Lane) -> None:
@@ -319,18 +363,25 @@ class Doings(App[int]):
         """A weight update with its lines."""
         from .screens.trace import TraceScreen
 
-        self.push_screen(TraceScreen(self.skin, bar, self.picture, self.monitor.logbook), self._jump_to_line)
+        self.push_screen(TraceScreen(self.skin, bar, self.picture, self.monitor.logbook), self._jump_to_evidence)
 
-    def _jump_to_line(self, place: tuple[str, int] | None) -> None:
-        if place is not None:
-            self.jump_to_line(*place)
+    def _jump_to_evidence(self, line: EvidenceLine | None) -> None:
+        if line is not None:
+            self.jump_to_line(line.source, line.line, line.text)
 
-    def jump_to_line(self, source: str, line: int) -> None:
-        """Shows a line of a log where it stands."""
-        self.zoomed = None
-        self.hidden.discard("log")
+    def jump_to_line(self, source: str, line: int, text: str = "") -> None:
+        """Shows a line of a log where it stands; `text` tells it from others that had its number before a rotation."""
+        self.show_log()
+        self.log_pane.jump(source, line, evidence_text(text))
+
+    def show_log(self) -> None:
+        """Shows the log, whatever was shown, and gives it the keys."""
+        self.uncover()
+        if self.strip or self.zoomed:
+            self.zoomed = "log"
+        elif "log" not in self.shown_panes():
+            self._toggle("log")
         self.arrange()
-        self.log_pane.jump(source, line)
         self.log_pane.focus()
 
     def do_waterfall(self) -> None:
@@ -345,32 +396,42 @@ class Doings(App[int]):
         else:
             self.say("no weight update in sight (- shows more time)")
 
-    def page(self, source: str, line: int) -> None:
+    def page(self, source: str, line: int, text: str = "") -> None:
         """Opens a log in the user's pager, at a line."""
-        self.log_pane.jump(source, line)
-        self.do_pager()
+        from .outside import opened_at
+
+        opened = opened_at(self.monitor.logbook, source, line, evidence_text(text))
+        if opened is None:
+            self.say(f"{plain(source, 60)}:{line} is not kept any more, nor is its file there")
+        else:
+            self._show_elsewhere(opened)
+
+    def _show_elsewhere(self, opened: Opened) -> None:
+        from .outside import shown_elsewhere
+
+        try:
+            with self.suspend():
+                problem = shown_elsewhere(opened)
+        except SuspendNotSupported:
+            problem = "no other program can be shown on this terminal"
+        if problem:
+            self.say(problem)
 
     def do_pager(self) -> None:
         """Opens the log under the cursor in $PAGER or lnav."""
-        argv = self.log_pane.pager()
-        if not argv:
+        if self.log_pane.view.current is None:
             self.say("there is no line to open")
-            return
-        with self.suspend():
-            try:
-                subprocess.run(argv, check=False)
-            except OSError as error:
-                self.say(f"{argv[0]}: {error.strerror} (set PAGER)")
+        else:
+            self.log_pane.do_pager()
 
     def do_yank(self) -> None:
         """Copies the line under the log's cursor."""
-        text = self.log_pane.yank()
-        if text:
-            self.copy_to_clipboard(text)
-            self.say("copied")
+        self.log_pane.do_yank()
 
     def do_filter_lanes(self) -> None:
         """Asks for a part of a lane's name."""
+        from .screens.prompt import Prompt
+
         self.push_screen(Prompt("lanes with", self.board.sight.wanted), lambda text: self.board.want(text or ""))
 
     def open_alert(self, alert: Alert) -> None:
@@ -402,6 +463,8 @@ class Doings(App[int]):
                 return
             self.monitor.silence(alert.key, 60.0 * minutes)
             self.say(f"{name}: silent for {minutes:g} minutes (u takes it back)")
+
+        from .screens.prompt import Prompt
 
         self.push_screen(Prompt(f"silence {name} for how many minutes?", "15"), silence)
 

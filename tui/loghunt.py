@@ -11,7 +11,6 @@ from perfmon.text import plain
 
 from .logview import LogView
 from .pane import Pane
-from .screens.prompt import Prompt
 from .skin import Skin
 
 
@@ -38,6 +37,8 @@ class Hunting(Pane):
     def do_search(self) -> None:
         """Asks what to find."""
         old = self._query.query if self._query is not None else ""
+        from .screens.prompt import Prompt
+
         self.app.push_screen(Prompt("find (text, or /regex/)", old), self._asked_search)
 
     def _asked_search(self, text: str | None) -> None:
@@ -123,6 +124,8 @@ class Hunting(Pane):
     def do_filter_text(self) -> None:
         """Asks for a text that lines have to have."""
         old = self.view.wanted.texts
+        from .screens.prompt import Prompt
+
         self.app.push_screen(Prompt("only lines with (text, or /regex/)", old[-1] if old else ""), self._asked_filter)
 
     def _asked_filter(self, text: str | None) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
+import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,3 +77,29 @@ def command(path: Path, number: int, environment: Mapping[str, str] | None = Non
     if program in ("less", "more", "most", "vim", "vi", "nvim", "view", "nano", "emacs"):
         return (*pager, f"+{number}", str(path))
     return (*pager, str(path))
+
+
+def shown_elsewhere(opened: Opened) -> str:
+    """Runs it until somebody leaves it, and removes what was made for it; what went wrong in one line, or ""."""
+    try:
+        with _interrupts_for_others():
+            subprocess.run(opened.argv, check=False)
+    except OSError as error:
+        return f"{opened.argv[0]}: {error.strerror} (set PAGER)"
+    finally:
+        if opened.temporary is not None:
+            opened.temporary.unlink(missing_ok=True)
+    return ""
+
+
+@contextmanager
+def _interrupts_for_others() -> Iterator[None]:
+    """Ctrl+C goes to the other program: in a pager it ends a search, and must not end the monitor behind it.
+
+    A handler that does nothing is not inherited, as being ignored would be.
+    """
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -9,6 +9,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from perfmon.text import plain
+
 from .colourless import COLOURLESS
 from .render.rows import Row, between, changed, cropped, merged, strip_of
 from .skin import Depth, Skin
@@ -27,8 +29,10 @@ class Pane(Widget):
         super().__init__(id=id)
         self.skin = skin
         self._drawn: list[Row] = []
+        self._drawn_for = (0, 0)
         self._raw: list[Row] = []
         self._strips: dict[int, Strip] = {}
+        self._said = ""
 
     def rows(self, width: int, height: int) -> Sequence[Row]:
         """What to show, a row a line; what is missing stays blank."""
@@ -40,21 +44,19 @@ class Pane(Widget):
         self._drawn, self._raw = [], []
         self.redraw()
 
+    def tell(self, text: str) -> None:
+        """Says something in the first row, where there is no other place for it; "" takes it away."""
+        if text != self._said:
+            self._said = text
+            self.redraw()
+
     def redraw(self) -> None:
         """Repaints what has changed."""
         width, height = self.size
         if not width or not height or not self.display:
             return
-        blank: Row = ((" " * width, self.skin.style("text")),)
-        made = list(self.rows(width, height))[:height]
-        fill = self.skin.style("text")
-        raw, self._raw = self._raw, made
         old = self._drawn
-        fresh = [
-            old[y] if y < len(raw) and y < len(old) and row is raw[y] else cropped(merged(row), width, fill)
-            for y, row in enumerate(made)
-        ] + [blank] * (height - len(made))
-        self._drawn = fresh
+        fresh = self._drawn = self._made(width, height)
         if len(old) != height:
             self._strips.clear()
             self.refresh()
@@ -67,6 +69,21 @@ class Pane(Widget):
                 regions.append(Region(span[0], y, span[1] - span[0], 1))
         if regions:
             self.refresh(*regions)
+
+    def _made(self, width: int, height: int) -> list[Row]:
+        """All rows, fitted to the width."""
+        self._drawn_for = (width, height)
+        blank: Row = ((" " * width, self.skin.style("text")),)
+        made = list(self.rows(width, height))[:height]
+        if self._said and made:
+            made[0] = ((f" {plain(self._said, 300)}".ljust(width), self.skin.style("accent")),)
+        fill = self.skin.style("text")
+        raw, self._raw = self._raw, made
+        old = self._drawn
+        return [
+            old[y] if y < len(raw) and y < len(old) and row is raw[y] else cropped(merged(row), width, fill)
+            for y, row in enumerate(made)
+        ] + [blank] * (height - len(made))
 
     def render_line(self, y: int) -> Strip:
         """A line of what was drawn last."""
@@ -81,6 +98,7 @@ class Pane(Widget):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The lines of a part: rows carry all their styles, so there is nothing to add to them."""
+        self._draw_anew()
         width = self.size.width
         strips = [self.render_line(y) for y in range(crop.y, crop.bottom)]
         if crop.x > 0 or crop.right < width:
@@ -91,9 +109,16 @@ class Pane(Widget):
 
     def on_resize(self) -> None:
         """Another size, another picture."""
-        self._drawn, self._raw = [], []
-        self._strips.clear()
+        self._draw_anew()
         self.redraw()
+
+    def _draw_anew(self) -> None:
+        """Draws all rows where they were drawn for another size: what is painted before anybody is told of that."""
+        width, height = self.size
+        if self._drawn_for != (width, height) and width and height and self.display:
+            self._drawn, self._raw = [], []
+            self._strips.clear()
+            self._drawn = self._made(width, height)
 
     def on_focus(self) -> None:
         """The title says who has the keys."""

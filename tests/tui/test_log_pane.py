@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,7 +24,7 @@ from perfmon.sources.blocks import Block
 from perfmon.sources.timeline import SourceClock
 from perfmon.tui.actions import by_key, chosen
 from perfmon.tui.messages import LineYanked, PagerAsked
-from perfmon.tui.outside import command, opened_at
+from perfmon.tui.outside import Opened, command, opened_at, shown_elsewhere
 from perfmon.tui.panes.logs import LineOpened, LogPane
 from perfmon.tui.render.loglines import clock_text, short_names
 from perfmon.tui.skin import Skin
@@ -432,16 +434,9 @@ async def test_a_line_is_copied_and_opened_elsewhere() -> None:
         await pilot.press("k", "y", "O", "enter")
         await pilot.pause()
         assert app.pane.yank().endswith("number 008.")
-        copy = app.pane.pager()[-1]
-        assert _lines_of(copy)[4].endswith("number 008.")
-    assert _lines_of(copy) == []
     kinds = [type(message) for message in app.said]
     assert kinds == [LineYanked, PagerAsked, LineOpened]
     assert {(message.source, message.line) for message in app.said} == {("log0.log", 5)}  # type: ignore[attr-defined]
-
-
-def _lines_of(path: str) -> list[str]:
-    return Path(path).read_text().splitlines() if Path(path).exists() else []
 
 
 def test_what_opens_a_line_elsewhere_sees_no_option_in_a_path(tmp_path: Path) -> None:
@@ -455,6 +450,23 @@ def test_what_opens_a_line_elsewhere_sees_no_option_in_a_path(tmp_path: Path) ->
     assert opened.temporary is None
     assert command(path, 2, {"PAGER": "lnav"}) == ("lnav", "-c", ":goto 1", str(path))
     assert command(path, 2, {"PAGER": "'broken"})[-1] == str(path)
+
+
+def test_what_was_made_for_another_program_goes_with_it(tmp_path: Path) -> None:
+    seen, copy = tmp_path / "seen", tmp_path / "copy"
+    copy.write_text("lines")
+    assert shown_elsewhere(Opened(("cp", str(copy), str(seen)), copy)) == ""
+    assert (seen.read_text(), copy.exists()) == ("lines", False)
+    copy.write_text("lines")
+    assert shown_elsewhere(Opened((str(tmp_path / "none"),), copy)).endswith("No such file or directory (set PAGER)")
+    assert not copy.exists()
+
+
+def test_an_interrupt_is_for_the_other_program() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    program = "import os, signal; os.kill(os.getppid(), signal.SIGINT); os.kill(os.getpid(), signal.SIGINT)"
+    assert shown_elsewhere(Opened((sys.executable, "-c", program))) == ""
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_lines_without_a_file_are_opened_from_a_copy() -> None:

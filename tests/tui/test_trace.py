@@ -17,7 +17,7 @@ from snapshots import HOSTILE, hostile, snapshot, update
 from perfmon.glyphs import ASCII
 from perfmon.logbook import LogBook
 from perfmon.picture import Bar, Leg, Level, Picture, SpanLane
-from perfmon.snapshot import ClockOffset
+from perfmon.snapshot import ClockOffset, EvidenceLine
 from perfmon.tui.messages import LineMessage, LineYanked, PagerAsked
 from perfmon.tui.render.trace import in_order, leg_marks
 from perfmon.tui.screens.trace import TracePage, TraceScreen
@@ -55,7 +55,7 @@ class Shown(Host):
     """A page; keeps what it gives."""
 
     def __init__(self, held: LogBook, shown: Bar = WAITED, made: Picture | None = None, skin: Skin = SKIN) -> None:
-        self.given: list[tuple[str, int] | None] = []
+        self.given: list[EvidenceLine | None] = []
         whole = (
             picture(board=board(bar(12, 0.1, key="ab12", seq=12, level=Level.GOOD), shown)) if made is None else made
         )
@@ -101,7 +101,7 @@ async def test_enter_gives_the_line_and_y_copies_it() -> None:
     async with app.run_test(size=(120, 30)) as pilot:
         await pilot.press("j", "j", "y", "O", "enter")
         await pilot.pause()
-    assert app.given == [("inference.log", 1)]
+    assert [(line.source, line.line) for line in app.given if line] == [("inference.log", 1)]
     assert [type(message) for message in app.said] == [LineYanked, PagerAsked]
     copied = app.said[0]
     assert isinstance(copied, LineMessage)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from textual import events
 from textual.timer import Timer
@@ -15,10 +14,8 @@ from perfmon.snapshot import EvidenceLine
 from perfmon.text import plain
 
 from ..loghunt import Hunting
-from ..logpiece import piece_of
 from ..logview import LogView
 from ..messages import LineMessage, LineYanked, PagerAsked
-from ..outside import opened_place
 from ..render.loglines import Columns, Marked, gaps_of, log_row, short_names
 from ..render.logtitle import told
 from ..render.rows import Row
@@ -71,8 +68,6 @@ class LogPane(Hunting, can_focus=True):
         self._names: dict[int, str] = {}
         self._short: dict[int, str] = {}
         self._top_row = 0
-        self._copy: Path | None = None
-        """What was last opened elsewhere, where there was no file to open."""
 
     # --- what comes in ------------------------------------------------------------------------------------------
     def stir(self) -> None:
@@ -247,6 +242,8 @@ class LogPane(Hunting, can_focus=True):
 
     def _read_back(self, index: int, source: str, line: int) -> None:
         """Reads a piece of a file (in a worker)."""
+        from ..logpiece import piece_of
+
         try:
             piece = piece_of(self.book, index, line)
         except InputError as error:
@@ -292,25 +289,6 @@ class LogPane(Hunting, can_focus=True):
     def do_yank(self) -> None:
         """Has the current line copied."""
         self._tell(LineYanked)
-
-    def pager(self) -> tuple[str, ...]:
-        """What to run to see the log at the current line; nothing when there is no such line."""
-        self._remove_copy()
-        line = self.view.current
-        opened = None if line is None else opened_place(self.view.book, line.place)
-        if opened is None:
-            return ()
-        self._copy = opened.temporary
-        return opened.argv
-
-    def _remove_copy(self) -> None:
-        if self._copy is not None:
-            self._copy.unlink(missing_ok=True)
-            self._copy = None
-
-    def on_unmount(self) -> None:
-        """Nothing stays behind."""
-        self._remove_copy()
 
     def do_pager(self) -> None:
         """Has the log opened at the current line."""

@@ -165,7 +165,7 @@ class TracePage(Listing):
         """Shows the line where it stands in its log."""
         line = self.line_under_cursor
         if line is not None:
-            self.screen.dismiss((line.source, line.line))
+            self.screen.dismiss(line)
 
     def do_yank(self) -> None:
         """Has the line copied."""
@@ -188,8 +188,8 @@ class TracePage(Listing):
         self.screen.dismiss(None)
 
 
-class TraceScreen(Screen[tuple[str, int] | None]):
-    """Opens over everything; gives the line to jump to, as (log, number), or None."""
+class TraceScreen(Screen[EvidenceLine | None]):
+    """Opens over everything; gives the line to jump to, or None."""
 
     def __init__(self, skin: Skin, bar: Bar, picture: Picture, logbook: LogBook) -> None:
         super().__init__()
