@@ -7,6 +7,7 @@ progress table, dict lines of a trainer) tells nothing, and the end of a log tha
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -170,19 +171,26 @@ def _working(telling: Sequence[SourceState], view: View) -> list[SourceState]:
 
 def _unheard(telling: Sequence[SourceState], view: View) -> list[Window]:
     """Gaps in which a log printed lines that have no clock: when, is not known."""
-    gaps = {(state.index, gap.start): gap for state in telling for gap in state.gaps if gap.end - gap.start > _LONG_S}
-    if not gaps:
-        return []
-    places = {
-        (source, time)
-        for series in view.store.all_series()
-        for source, time, line in zip(series.sources, series.times, series.lines, strict=True)
-        if (source, time) in gaps and line > gaps[source, time].line > 0
-    }
+    gaps = [(state.index, gap) for state in telling for gap in _gaps(state, view) if gap.end - gap.start > _LONG_S]
     shifts = view.shifts
     return [
-        (gaps[place].start + shifts.get(place[0], 0.0), gaps[place].end + shifts.get(place[0], 0.0)) for place in places
+        (gap.start + shifts.get(source, 0.0), gap.end + shifts.get(source, 0.0))
+        for source, gap in gaps
+        if gap.line > 0 and any(_told_within(series, source, gap) for series in view.store.all_series())
     ]
+
+
+def _told_within(series: Series, source: int, gap: Gap) -> bool:
+    """A line behind the one before the gap told something; without a clock it has the time of that line."""
+    first, stop = 0, len(series)
+    if series.steady():
+        if not stop or series.sources[0] != source:
+            return False
+        first, stop = bisect_left(series.times, gap.start), bisect_right(series.times, gap.start)
+    return any(
+        series.sources[at] == source and series.times[at] == gap.start and series.lines[at] > gap.line
+        for at in range(first, stop)
+    )
 
 
 def _clock_change(start: float, end: float, working: Sequence[SourceState], view: View) -> bool:

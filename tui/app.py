@@ -46,6 +46,10 @@ from .render.bars import Place
 from .skin import Skin, depth_of
 
 _SAID_S = 6.0
+_AHEAD_S = 0.03
+"""What the first frame takes to get to the terminal, once it is drawn: who reads must not be in its way."""
+_UNSEEN_S = 1.5
+"""Pictures show the header, too: only where none came for so long is it shown for its own sake."""
 _WIDE = 110
 """Below, alerts need more of the row that they share with the sources."""
 
@@ -131,7 +135,7 @@ class PerfmonApp(Doings, App[int], inherit_bindings=False):
         """Nothing is read before the first frame is on the screen."""
         self.arrange()
         self.board.focus()
-        self.call_after_refresh(self._begin)
+        self.call_after_refresh(self.set_timer, _AHEAD_S, self._begin)
         self.set_interval(1.0, self._tick)
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGHUP):
@@ -206,12 +210,14 @@ class PerfmonApp(Doings, App[int], inherit_bindings=False):
         self._show_place()
 
     def _tick(self) -> None:
-        """Once a second: the clock, the cost."""
+        """Once a second: the cost, and what is said goes again."""
         self._cost.look()
-        self._show_place()
+        if time.monotonic() - self._shown_at > _UNSEEN_S:
+            self._show_place()
 
     def _show_place(self) -> None:
         if self.is_running and self._layout is not None:
+            self._shown_at = time.monotonic()
             place = self._place()
             self.header.show(self.monitor.picture, place)
             self.footer.show(place, self.pane_name)

@@ -58,6 +58,9 @@ class BoardBuilder:
         self._version = -1
         self._now: Now
         self._growing = False
+        self._stamp: tuple[int, dict[int, float]] = (0, {})
+        self._closed: dict[str, dict[int, Bar]] = {}
+        """Bars of spans that have ended, by kind and number: they stay what they are."""
         self._spans: dict[str, SpanLane] = {}
         self._metrics: dict[str, MetricLane] = {}
         """The lanes that were made last: one that has not changed stays the same object, and need not be drawn anew."""
@@ -69,6 +72,9 @@ class BoardBuilder:
             if same and now.viewport == self._now.viewport and now.ticks == self._now.ticks:
                 return self._board
         bands = self._learned(now.snapshot)
+        stamp = (self._store.shifted, now.alignment.shifts)
+        if stamp != self._stamp:
+            self._stamp, self._closed = stamp, {}
         spans = self._span_lanes(now, bands)
         spans = tuple(_kept(self._spans, lane.kind, lane) for lane in spans)
         metrics = tuple(_kept(self._metrics, lane.name, lane) for lane in self._metric_lanes(now, bands))
@@ -107,11 +113,18 @@ class BoardBuilder:
 
     def _bars(self, kind: str, now: Now, bands: Bands) -> list[Bar]:
         shifts = now.alignment.shifts
+        known, fresh = self._closed.get(kind, {}), {}
+        bars: list[Bar | None] = []
+        for span in self._recent.spans(kind, self._since(now)):
+            bar = known.get(span.seq)
+            if bar is None and (bar := span_bar(span, shifts.get(span.source, 0.0), now.now, bands)) is None:
+                continue
+            if bar.end >= now.viewport.start:
+                fresh[span.seq] = bar
+                bars.append(bar)
+        self._closed[kind] = fresh
         opened = (span for span in now.open_spans if span.kind == kind)
-        bars = [
-            span_bar(span, shifts.get(span.source, 0.0), now.now, bands)
-            for span in chain(self._recent.spans(kind, self._since(now)), opened)
-        ]
+        bars += [span_bar(span, shifts.get(span.source, 0.0), now.now, bands) for span in opened]
         return _within(bars, now.viewport)
 
     def _update_bars(self, now: Now, bands: Bands) -> list[Bar]:
@@ -130,7 +143,7 @@ class BoardBuilder:
     @staticmethod
     def _thinned(bars: list[Bar], port: Viewport) -> list[Bar]:
         bars.sort(key=lambda bar: (bar.start, bar.seq))
-        if len(bars) <= 4 * port.columns:
+        if len(bars) <= 8 * port.columns:
             return bars
         return worst_bars(bars, port.columns, {bar.seq: port.column(bar.start) for bar in bars})
 

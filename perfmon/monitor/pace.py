@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 _SOON_S = 0.9
-_IDLE_S = 5.0
-_SHARE = 0.01
+_IDLE_S = 8.0
+_SHARE = 0.007
 _LONGEST_S = 20.0
 
 
