@@ -107,6 +107,10 @@ class Session:
         scanned = self.scanner.scan(block.data, block.offset, max(block.line, 1))
         self.take(state, scanned)
 
+    def recognises(self, line: bytes) -> bool:
+        """Whether a pattern fits a line."""
+        return bool(self.scanner.scan(line + b"\n", 0, 1).recognised)
+
     def take(self, state: SourceState, scanned: Scanned, line_base: int = 0) -> None:
         """What the next lines of a log hold; `line_base` is added to their line numbers."""
         state.bytes += scanned.size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from .feeds import Anew, Feed
 from .freshness import Liveliness
 from .pace import Pace
 from .present import Present
+from .unparsed import Unparsed
 
 if TYPE_CHECKING:
     from perfmon.recording import RecordingWriter
@@ -38,6 +39,7 @@ class _Log:
     state: SourceState
     lively: Liveliness
     shown: str
+    unparsed: Unparsed = field(default_factory=Unparsed)
 
 
 class Watch:
@@ -91,6 +93,7 @@ class Watch:
         path = log.path if log.member is None and log.compression is None else None
         clock, live = self.session.clock(held.state), self._feed.caught_up
         self._logbook.append(held.state.index, held.shown, item, clock, path, live=live)
+        held.unparsed.look(item, self._feed.clock(), self.session.recognises)
         held.lively.arrived(self._feed.clock(), self._feed.caught_up)
         self._fresh_lines = True
 
@@ -288,5 +291,6 @@ class Watch:
             skipped=state.skipped,
             notes=tuple(state.notes),
             patterns=patterns,
+            unparsed=held.unparsed.lines,
             offset_s=offsets.get(state.index),
         )
