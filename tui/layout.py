@@ -70,16 +70,13 @@ def _full(height: int, preset: str, hidden: Collection[str]) -> Layout:
     below = max(rows["alerts"], rows["sources"])
     rows["board"] = rest - below - rows["log"]
     if "board" in hidden:
-        rows |= _instead(rows)
+        rows |= _instead(rows, hidden)
     return Layout(1, 3, footer=1, bare=False, **rows)
 
 
-def _instead(rows: Mapping[str, int]) -> dict[str, int]:
-    """Who has the room of the board when it is hidden: the log, else what is left."""
+def _instead(rows: Mapping[str, int], hidden: Collection[str]) -> dict[str, int]:
+    """Who has the room of the board when it is hidden: the log, else what is left, in sight or not."""
     room = rows["board"]
-    grown = (
-        {"log": rows["log"] + room}
-        if rows["log"]
-        else {name: rows[name] + room for name in ("alerts", "sources") if rows[name]}
-    )
-    return {"board": 0, **grown}
+    shown = ["log"] if rows["log"] else [name for name in ("alerts", "sources") if rows[name]]
+    shown = shown or [next(name for name in ("log", "alerts", "sources", "board") if name not in hidden)]
+    return {"board": 0} | {name: rows[name] + room for name in shown if name != "board"}

@@ -1,0 +1,98 @@
+"""The board shows what was observed, however it arrived, and wherever one looks."""
+
+from __future__ import annotations
+
+from math import floor, isnan
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfmon.alignment import align
+from perfmon.board.buckets import Buckets
+from perfmon.board.builder import BoardBuilder, Now
+from perfmon.config import Config
+from perfmon.picture import Board, Viewport
+from perfmon.session import Session
+from perfmon.sources.blocks import Block
+from perfmon.store import Series
+
+SAMPLES = st.lists(st.tuples(st.floats(0, 1000), st.floats(-100, 100)), max_size=60)
+
+
+def _series(samples: list[tuple[float, float]]) -> Series:
+    series = Series("queue_ms", "")
+    for time, value in samples:
+        series.times.append(time)
+        series.values.append(value)
+        series.sources.append(0)
+        series.lines.append(1)
+        series.offsets.append(0)
+    return series
+
+
+@given(SAMPLES, st.integers(0, 60), st.sampled_from(["max", "min", "mean"]), st.floats(0.5, 90))
+def test_buckets_are_what_a_look_at_all_samples_gives(
+    samples: list[tuple[float, float]], cut: int, worst: str, width: float
+) -> None:
+    buckets = Buckets(width, 0, worst, ())
+    series = _series(samples[:cut])
+    buckets.read([series], {})
+    for time, value in samples[cut:]:
+        for name, item in (("times", time), ("values", value), ("sources", 0), ("lines", 1), ("offsets", 0)):
+            getattr(series, name).append(item)
+    buckets.read([series], {})
+    columns = floor(1000 / width) + 1
+    for at, shown in enumerate(buckets.values(0, columns)):
+        inside = [value for time, value in samples if floor(time / width) == at]
+        if not inside:
+            assert isnan(shown)
+        elif worst == "mean":
+            assert abs(shown - sum(inside) / len(inside)) < 1e-6
+        else:
+            assert shown == (max if worst == "max" else min)(inside)
+
+
+LINES = [
+    f"2026-08-21 10:00:{second:02d} INFO [gen] batch.done dur_ms={1000 + 90 * second}.0 inflight={second}"
+    if second % 3
+    else f"2026-08-21 10:00:{second:02d} INFO [weights][{second:06x}] client.done wall_ms=900 rpc_ms=800 queue_ms=100"
+    for second in range(60)
+]
+
+
+def _board(cuts: list[int], looks: bool) -> Board:
+    session = Session(Config())
+    state = session.add_source("a.log")
+    builder = BoardBuilder(session.store, session.recent, session.knowledge.bands)
+    text, offset, line = [f"{line}\n" for line in LINES], 0, 1
+    board = None
+    for begin, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
+        data = "".join(text[begin:end]).encode()
+        session.feed(state, Block(data, offset, line))
+        offset, line = offset + len(data), line + end - begin
+        if looks or end == len(text):
+            alignment = align(session.store)
+            first = state.first or 0.0
+            board = builder.build(Now(Viewport(first - 20, first + 60, 16), first + 60, alignment, None, ()))
+    assert board is not None
+    return board
+
+
+@given(st.lists(st.integers(1, len(LINES) - 1), max_size=8).map(lambda cuts: sorted(set(cuts))))
+def test_a_board_that_was_made_often_is_the_one_that_is_made_once(cuts: list[int]) -> None:
+    once, often = _board([], looks=False), _board(cuts, looks=True)
+    assert [lane.kind for lane in once.spans] == [lane.kind for lane in often.spans]
+    for lane, same in zip(once.spans, often.spans, strict=True):
+        assert [(bar.start, bar.end, bar.level, bar.legs) for bar in lane.bars] == [
+            (bar.start, bar.end, bar.level, bar.legs) for bar in same.bars
+        ]
+    for metric, twin in zip(once.metrics, often.metrics, strict=True):
+        assert (metric.name, metric.levels) == (twin.name, twin.levels)
+        assert [a for a in metric.values if not isnan(a)] == [b for b in twin.values if not isnan(b)]
+
+
+def test_a_gap_is_no_zero() -> None:
+    board = _board([], looks=False)
+    lane = next(lane for lane in board.metrics if lane.name == "dur_ms")
+    assert all(isnan(value) for value in lane.values[:3])
+    assert set(lane.levels[:3]) == {0}

@@ -1,0 +1,54 @@
+"""Every terminal gets a layout that fills it, and the answers come first."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+
+from perfmon.tui.layout import LAYOUTS, Layout, layout_for
+
+PANES = ("board", "alerts", "sources", "log")
+SIZES = [
+    (w, h) for w in (8, 20, 40, 60, 71, 72, 80, 109, 110, 120, 200) for h in (2, 3, 4, 5, 10, 17, 18, 24, 30, 50, 90)
+]
+
+
+def rows(layout: Layout) -> int:
+    lower = max(layout.alerts, layout.sources)
+    return layout.header + layout.answer + layout.board + lower + layout.log + layout.footer
+
+
+@pytest.mark.parametrize("preset", LAYOUTS)
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_every_row_is_used(width: int, height: int, preset: str) -> None:
+    for count in range(4):
+        for hidden in combinations(PANES, count):
+            layout = layout_for(width, height, preset, hidden)
+            assert rows(layout) <= height
+            assert rows(layout) == height or width < 40 or height < 4
+            assert layout.answer >= min(height, 2)
+
+
+@pytest.mark.parametrize("pane", PANES)
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_a_pane_can_have_all_the_room(width: int, height: int, pane: str) -> None:
+    layout = layout_for(width, height, zoomed=pane)
+    assert rows(layout) <= max(height, 3)
+    if height >= 4:
+        assert getattr(layout, pane) >= 1
+        assert rows(layout) == height
+
+
+def test_all_four_panes_from_80x24_on() -> None:
+    layout = layout_for(80, 24)
+    assert layout.board
+    assert layout.alerts
+    assert layout.log
+    assert layout_for(120, 30).sources
+
+
+def test_the_strip_is_for_a_split_below_the_run() -> None:
+    layout = layout_for(60, 10)
+    assert layout.bare
+    assert (layout.answer, layout.board, layout.log) == (3, 5, 0)

@@ -1,0 +1,45 @@
+"""A log is stale by its own rhythm."""
+
+from __future__ import annotations
+
+from perfmon.monitor.freshness import Liveliness
+from perfmon.picture import Freshness
+from perfmon.store import SourceState
+
+
+def test_a_log_that_speaks_every_second_is_stale_after_ten() -> None:
+    lively, state = Liveliness(), SourceState("a.log", 0)
+    for at in range(20):
+        lively.arrived(float(at), live=True)
+    assert lively.freshness(20.0, state) is Freshness.FRESH
+    assert lively.freshness(26.0, state) is Freshness.LAGGING
+    assert lively.freshness(30.0, state) is Freshness.STALE
+
+
+def test_a_log_that_speaks_every_minute_is_not() -> None:
+    lively, state = Liveliness(), SourceState("a.log", 0)
+    for at in range(0, 1200, 60):
+        lively.arrived(float(at), live=True)
+    assert lively.freshness(1140.0 + 120.0, state) is Freshness.FRESH
+    assert lively.freshness(1140.0 + 301.0, state) is Freshness.STALE
+
+
+def test_a_server_that_is_silent_when_idle_is_never_stale() -> None:
+    lively, state = Liveliness(), SourceState("vllm.log", 0)
+    state.idle_silence = True
+    lively.arrived(0.0, live=True)
+    assert lively.freshness(10_000.0, state) is Freshness.FRESH
+
+
+def test_one_that_said_nothing_yet_is_waited_for_and_one_that_ended_has_ended() -> None:
+    state = SourceState("a.log", 0)
+    assert Liveliness().freshness(5.0, state) is Freshness.WAITING
+    state.ended = True
+    assert Liveliness().freshness(5.0, state) is Freshness.ENDED
+
+
+def test_rates_are_those_of_the_last_seconds() -> None:
+    lively = Liveliness()
+    for at in range(30):
+        lively.count(float(at), 100 * at if at < 20 else 2000, 10 * at)
+    assert lively.rates() == (0.0, 10.0)
