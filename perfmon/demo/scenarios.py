@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SOON_S = 640.0
+"""Who opens a long run after ten minutes of it sees what happens now."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
@@ -29,7 +32,7 @@ class Scenario:
     broadcast_s: float = 1.1
     """How long the trainer takes to hand over its weights."""
     broadcast_growth_s: float = 0.0
-    """What each further step adds to `broadcast_s`."""
+    """What each further step adds to `broadcast_s`, twelve steps long."""
     write_s: float = 0.85
     trunc_pct: float = 4.0
     async_level: int = 1
@@ -43,11 +46,11 @@ class Scenario:
     waiting: int = 0
     """Requests that wait for room in the engine."""
     updates_until: float = 1.0
-    """Share of the run after which no weight update is sent any more."""
+    """Share of the run after which no weight update is sent any more; `SOON_S` at the latest."""
     spread: float = 1.0
     """How much durations vary: 0 not at all, 1 as they do in a real run."""
     stalls_at: float = 1.0
-    """Share of the run after which nothing happens until a watchdog ends it."""
+    """Share of the run after which nothing happens until a watchdog ends it; `SOON_S` at the latest."""
 
 
 SCENARIOS = {
@@ -61,7 +64,7 @@ SCENARIOS = {
     "rollout-truncation": Scenario("rollouts hit the length limit", trunc_pct=58.0),
     "stale-rollouts": Scenario("rollouts run ahead of the trainer", train_s=58.0, barrier=False),
     "async-barrier": Scenario(
-        "rollouts meet the async barrier", train_s=31.2, warmup_s=127.0, async_level=5, spread=0.15
+        "rollouts meet the async barrier", train_s=30.9, warmup_s=127.0, async_level=5, spread=0.15
     ),
     "generation-contention": Scenario(
         "queued updates slow generation down", batches=7, inflight=128, queue_s=8.0, contended_s=45.0, train_s=37.0

@@ -16,7 +16,7 @@ from datetime import datetime
 from operator import itemgetter
 
 from .journal import BEGIN, ORCHESTRATOR, TRAINER, Journal, clock, spell_duration
-from .scenarios import Scenario
+from .scenarios import SOON_S, Scenario
 
 _FIRST_STEPS = 3
 """Steps that fill the pipeline."""
@@ -27,6 +27,7 @@ _POLL_S = 0.02
 _HALF_S = 0.5
 _FILLING_STEPS = 2
 """The trainer's wait for the first batches is nobody's fault."""
+_GROWING_STEPS = 12
 _GOOD_QUEUE_S, _GOOD_RPC_S, _GOOD_WRITE_S, _GOOD_WAIT_S = 0.1, 2.0, 1.0, 0.5
 
 
@@ -62,7 +63,7 @@ class Simulation:
 
         After each comes the time up to which all lines have been told, at last infinity.
         """
-        stopped = self.seconds * self.scenario.stalls_at if self.scenario.stalls_at < 1 else math.inf
+        stopped = self._moment(self.scenario.stalls_at)
         now, step = 0.0, 0
         length = end = 0.0
         while step < _FIRST_STEPS or now + length < self.seconds:
@@ -71,11 +72,17 @@ class Simulation:
             self._serve(end)
             now, length, step = end, end - now, step + 1
             yield min(now, stopped)
-        if self.scenario.stalls_at < 1:
-            self._stall()
+        if stopped < math.inf:
+            self._stall(stopped)
         else:
+            if not self.scenario.barrier:  # a trainer that is far behind would go on for as long again
+                self.journal.cut(end)
             self.journal.say(ORCHESTRATOR, end + 0.2, "SUCCESS", "Orchestrator finished.")
         yield math.inf
+
+    def _moment(self, share: float) -> float:
+        """When that share of the run is over, or soon; never where it is all of the run."""
+        return min(self.seconds * share, SOON_S) if share < 1 else math.inf
 
     def _about(self, value: float, spread: float = 0.06, chance: random.Random | None = None) -> float:
         """`value`, give or take."""
@@ -129,7 +136,7 @@ class Simulation:
         newest = bisect_right(self._ready, now) - 1
         if newest <= self._policy:
             return now
-        if now > self.seconds * self.scenario.updates_until:
+        if now > self._moment(self.scenario.updates_until):
             return now
         first, self._policy = self._policy == 0, newest
         # The first update meets a front end that is not full yet.
@@ -203,7 +210,7 @@ class Simulation:
         scenario, before = self.scenario, self._free
         begin = max(before, ready) + (scenario.warmup_s if step == 0 else 0.0)
         trained = begin + self._about(scenario.train_s, 0.03)
-        handed = trained + self._about(scenario.broadcast_s + scenario.broadcast_growth_s * step)
+        handed = trained + self._about(scenario.broadcast_s + scenario.broadcast_growth_s * min(step, _GROWING_STEPS))
         written = handed + self._about(scenario.write_s)
         self._ready.append(written)
         self.lost_s["inference-bound"] += begin - before if step >= _FILLING_STEPS else 0.0
@@ -256,9 +263,8 @@ class Simulation:
         )
 
     # --- the end of a stalled run -------------------------------------------------------------------------------
-    def _stall(self) -> None:
+    def _stall(self, stopped: float) -> None:
         """Nothing after the stall but the watchdogs' last words."""
-        stopped = self.seconds * self.scenario.stalls_at
         self.journal.cut(stopped)
         self.lost_s.clear()
         self.lost_s["stall"] = self.seconds - stopped

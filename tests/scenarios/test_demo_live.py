@@ -1,0 +1,121 @@
+"""The built-in runs as the monitor sees them while they are played: the verdict is the right one all the time."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter, deque
+from datetime import datetime
+from functools import cache
+from threading import Event
+
+import pytest
+
+from perfmon.config import Config
+from perfmon.demo import SCENARIOS, demo_timeline
+from perfmon.logbook import LogBook
+from perfmon.monitor import Monitor, PlayerFeed
+from perfmon.monitor.monitor import Look
+from perfmon.monitor.watch import Watch
+from perfmon.picture import AlertState, Picture, RunState
+from perfmon.sources.replay import Player
+
+BEGIN = datetime(2026, 8, 21, 10, 0)
+AHEAD_S, UNTIL_S, STEP_S = 600.0, 2400.0, 20.0
+LATER = {"stall": 200.0, "no-weight-updates": 200.0}
+"""What goes wrong only then, and how long after the screen has opened the verdict may come."""
+FAULTY = sorted(set(SCENARIOS) - {"healthy"})
+_TICK_S = 0.02
+"""Of the player, by its own clock."""
+
+
+@cache
+def watched(scenario: str, seed: int = 0, until_s: float = UNTIL_S) -> tuple[Picture, ...]:
+    """What is published of a run that is opened after ten minutes, a picture every 20 s of it."""
+    clock, pictures = [0.0], list[Picture]()
+
+    async def sleep(seconds: float) -> None:
+        clock[0] += min(seconds, _TICK_S)
+        if watch.judge_if_due(player.position_s):
+            pictures.append(watch.picture(Look(), len(pictures)))
+        await asyncio.sleep(0)
+
+    player = Player(
+        demo_timeline(scenario, seed, 60.0, BEGIN), speed=STEP_S / _TICK_S, clock=lambda: clock[0], sleep=sleep
+    )
+    player.seek(AHEAD_S)
+    feed = PlayerFeed(player)
+    watch = Watch(feed, Config(), 600.0, LogBook(), deque())
+
+    async def play() -> None:
+        async for log, item in feed.items():
+            watch.take(log, item)
+            if player.position_s > until_s:
+                return
+
+    asyncio.run(play())
+    assert len(pictures) > 0.8 * (until_s - AHEAD_S) / STEP_S
+    return tuple(pictures)
+
+
+def verdict(picture: Picture) -> str | None:
+    """Its signature."""
+    assert picture.snapshot is not None
+    return picture.snapshot.verdict.signature if picture.snapshot.verdict else None
+
+
+def after(pictures: tuple[Picture, ...], seconds: float) -> list[Picture]:
+    """Those from that long after the screen has opened."""
+    return [picture for picture in pictures if (picture.position_s or 0.0) >= AHEAD_S + seconds]
+
+
+@pytest.mark.parametrize("scenario", FAULTY)
+def test_the_verdict_stays_what_the_run_is_named_for(scenario: str) -> None:
+    verdicts = [verdict(picture) for picture in after(watched(scenario), LATER.get(scenario, 0.0))]
+    assert verdicts[0] == scenario
+    assert verdicts[-1] == scenario
+    assert verdicts.count(scenario) >= 0.9 * len(verdicts), Counter(verdicts)
+
+
+@pytest.mark.parametrize("scenario", sorted(LATER))
+def test_what_goes_wrong_later_is_seen_to_begin(scenario: str) -> None:
+    first = watched(scenario)[0]
+    assert (verdict(first), first.alerts) == (None, ())
+
+
+@pytest.mark.parametrize("scenario", FAULTY)
+def test_an_alert_tells_of_it(scenario: str) -> None:
+    last = watched(scenario)[-1]
+    told = [alert for alert in last.alerts if alert.key[0] == scenario]
+    assert len(told) == 1
+    assert told[0].state in (AlertState.FIRING, AlertState.RESOLVING)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_healthy_run_is_healthy_all_the_time(seed: int) -> None:
+    for picture in watched("healthy", seed, 3600.0):
+        assert (verdict(picture), picture.alerts) == (None, ())
+
+
+@pytest.mark.parametrize("scenario", sorted(SCENARIOS))
+def test_nothing_comes_after_the_end(scenario: str) -> None:
+    """A run that is over says so within a minute or two: nobody waits for the rest of it."""
+    last_s = max(at_s for at_s, _, _ in demo_timeline(scenario, 0, 60.0, BEGIN).items())
+    assert last_s < 3600.0 + 200.0
+
+
+def test_the_thread_that_watches_says_the_same() -> None:
+    player = Player(demo_timeline("slow-weight-load", 0, 12.0, BEGIN), speed=math.inf)
+    monitor = Monitor(lambda: PlayerFeed(player), Config())
+    ended, last = Event(), deque[Picture](maxlen=1)
+
+    def hear(picture: Picture) -> None:
+        last.append(picture)
+        if picture.state is RunState.ENDED:
+            ended.set()
+
+    monitor.listeners.append(hear)
+    monitor.start()
+    assert ended.wait(60.0)
+    monitor.stop()
+    assert verdict(last[0]) == "slow-weight-load"
