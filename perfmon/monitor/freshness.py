@@ -32,6 +32,10 @@ class Liveliness:
             self._gaps.append(clock - self.read_at)
         self.read_at = clock
 
+    def written(self, clock: float) -> None:
+        """What was read of the past was written at `clock`."""
+        self.read_at = clock
+
     def count(self, clock: float, lines: int, size: int) -> None:
         """Remembers the counters of this moment."""
         self._counts.append((clock, lines, size))

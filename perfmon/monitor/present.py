@@ -22,6 +22,8 @@ class Present:
         self.watched = False
         """Lines have arrived while somebody watched, or were written so lately that more is due."""
         self._newest = float("-inf")
+        self._over_at = float("-inf")
+        """When a log was last written to that nobody writes to any more."""
         self._lags: deque[tuple[float, float]] = deque()
 
     def written(self, newest: float, changed_at: float, arrived_at: float) -> None:
@@ -30,6 +32,8 @@ class Present:
         if arrived_at - changed_at < self.window_s:
             self.watched = True
             self._lag(arrived_at, changed_at - newest)
+        else:
+            self._over_at = max(self._over_at, changed_at)
 
     def arrived(self, newest: float, arrived_at: float) -> None:
         """A line printed at `newest` has just been read."""
@@ -55,8 +59,10 @@ class Present:
 
     def silent_s(self, clock: float) -> float | None:
         """Seconds since the last line was printed, however long; None where nobody can tell."""
-        if self.newest is None or not self._lags:
+        if self.newest is None or not (self._lags or self._over_at > float("-inf")):
             return None
+        if not self._lags:
+            return max(0.0, clock - self._over_at)
         return max(0.0, clock - min(lag for _, lag in self._lags) - self._newest)
 
     def _lag(self, at: float, lag: float) -> None:

@@ -126,6 +126,8 @@ class Watch:
             changed, last = self._feed.changed_at(LogFile(held.shown, path, member)), self._last(held)
             if changed is not None and last is not None:
                 self._present.written(last, changed, clock)
+            if changed is not None:
+                held.lively.written(changed)
 
     def _last(self, held: _Log) -> float | None:
         last = held.state.last

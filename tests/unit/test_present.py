@@ -36,6 +36,7 @@ def test_a_run_that_is_long_over_ends_where_it_ended() -> None:
     present.written(5000.0, changed_at=100.0, arrived_at=90_000.0)
     assert not present.watched
     assert present.now(90_000.0) == 5000.0
+    assert present.silent_s(90_000.0) == 89_900.0
 
 
 def test_what_a_run_ended_with_stays_in_sight() -> None:
