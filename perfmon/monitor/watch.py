@@ -201,10 +201,10 @@ class Watch:
         if not self._looked_back or self.ended:
             return None
         clock = self._feed.clock()
-        states = [held.lively.freshness(clock, held.state) for held in self._logs.values()]
-        if not states or any(state not in (Freshness.STALE, Freshness.ENDED) for state in states):
-            return None
-        if Freshness.STALE not in states:
+        # A server that is silent when idle says nothing by its silence: the others decide.
+        telling = [held for held in self._logs.values() if not held.state.idle_silence]
+        states = {held.lively.freshness(clock, held.state) for held in telling}
+        if Freshness.STALE not in states or states - {Freshness.STALE, Freshness.ENDED}:
             return None
         return self._present.silent_s(clock)
 
