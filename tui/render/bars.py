@@ -90,6 +90,8 @@ def _state(picture: Picture, place: Place, skin: Skin) -> list[Run]:
         said = f"PAUSED {skin.glyph('paused')} {moment_text(place.paused_at, picture)} (-{behind})"
         more = f" +{place.unseen_lines} lines" if place.unseen_lines else ""
         return [(said, skin.style("warning")), (more, skin.style("muted"))]
+    if picture.stale_s is not None:
+        return [(f"SILENT {skin.glyph('stale')} for {format_seconds(picture.stale_s)}", skin.style("stale")), span]
     names = {
         RunState.LOADING: ("LOADING", "loading", "info"),
         RunState.LIVE: ("LIVE", "live", "good"),
