@@ -125,9 +125,7 @@ class Simulation:
         elif ready - now > 1:
             self.lost_s["trainer-bound"] += ready - now
             told = "Pausing dispatcher to prevent orchestrator from racing from trainer. Waiting for new policy..."
-            paused = f"Orchestrator paused: waiting for trainer to broadcast checkpoint {needed}."
             self._say(now, told)
-            self._say(now, f"{paused} Training is progressing normally.")
             self._say(ready, "Resuming dispatcher")
         return ready
 
