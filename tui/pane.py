@@ -55,12 +55,12 @@ class Pane(Widget):
         width, height = self.size
         if not width or not height or not self.display:
             return
-        old = self._drawn
-        fresh = self._drawn = self._made(width, height)
-        if len(old) != height:
-            self._strips.clear()
+        if self._drawn_for != (width, height) or not self._drawn:
+            self._draw_anew()
             self.refresh()
             return
+        old = self._drawn
+        fresh = self._drawn = self._fitted(width, height)
         regions = []
         for y, (before, after) in enumerate(zip(old, fresh, strict=True)):
             span = changed(before, after, width)
@@ -70,9 +70,8 @@ class Pane(Widget):
         if regions:
             self.refresh(*regions)
 
-    def _made(self, width: int, height: int) -> list[Row]:
+    def _fitted(self, width: int, height: int) -> list[Row]:
         """All rows, fitted to the width."""
-        self._drawn_for = (width, height)
         blank: Row = ((" " * width, self.skin.style("text")),)
         made = list(self.rows(width, height))[:height]
         if self._said and made:
@@ -98,8 +97,9 @@ class Pane(Widget):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The lines of a part: rows carry all their styles, so there is nothing to add to them."""
-        self._draw_anew()
         width = self.size.width
+        if self._drawn_for != (width, self.size.height) and self.display:
+            self._draw_anew()  # a new size is painted before the pane is told of it
         strips = [self.render_line(y) for y in range(crop.y, crop.bottom)]
         if crop.x > 0 or crop.right < width:
             strips = [strip.crop(crop.x, crop.right) for strip in strips]
@@ -109,16 +109,14 @@ class Pane(Widget):
 
     def on_resize(self) -> None:
         """Another size, another picture."""
-        self._draw_anew()
         self.redraw()
 
     def _draw_anew(self) -> None:
-        """Draws all rows where they were drawn for another size: what is painted before anybody is told of that."""
-        width, height = self.size
-        if self._drawn_for != (width, height) and width and height and self.display:
-            self._drawn, self._raw = [], []
-            self._strips.clear()
-            self._drawn = self._made(width, height)
+        """Draws all rows."""
+        self._drawn_for = (self.size.width, self.size.height)
+        self._drawn, self._raw = [], []
+        self._strips.clear()
+        self._drawn = self._fitted(*self._drawn_for)
 
     def on_focus(self) -> None:
         """The title says who has the keys."""

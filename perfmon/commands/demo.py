@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from perfmon.errors import UsageError
 
 from .arguments import add_data_arguments, add_formats_argument, read_config, speed
 from .screen import add_screen_arguments, open_screen
+
+if TYPE_CHECKING:
+    from perfmon.monitor import Feed
 
 DESCRIPTION = """\
 Opens the live monitor on a built-in run, so that it can be seen at work without a GPU. The run is a simulation of
@@ -42,7 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Opens the screen."""
     from perfmon.demo.feed import demo_timeline
-    from perfmon.monitor import PlayerFeed
     from perfmon.sources.replay import Player
 
     config = read_config(args)
@@ -50,6 +53,10 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--ahead {args.ahead:g}: expected 0 or more seconds")
     player = Player(demo_timeline(args.scenario, args.seed, args.minutes), speed=args.speed, linger=True)
     player.seek(min(args.ahead, 60 * args.minutes))
-    return open_screen(
-        args, config, title=f"demo {args.scenario}", specs=(f"demo-{args.scenario}",), feed=lambda: PlayerFeed(player)
-    )
+
+    def feed() -> Feed:
+        from perfmon.monitor import PlayerFeed  # not before the first frame is on the screen
+
+        return PlayerFeed(player)
+
+    return open_screen(args, config, title=f"demo {args.scenario}", specs=(f"demo-{args.scenario}",), feed=feed)

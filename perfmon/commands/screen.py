@@ -15,10 +15,13 @@ from .arguments import seconds
 if TYPE_CHECKING:
     from perfmon.config import Config
     from perfmon.monitor import Feed, Monitor
+    from perfmon.picture import Picture
     from perfmon.themes.schema import ThemeData
 
 LAYOUTS = ("auto", "overview", "timeline", "log", "strip")
 _WINDOW_S = 600.0
+_TURN_S = 0.001
+"""A thread that reads and judges lets the one that answers keys have its turn so soon, several times a key."""
 
 
 def add_screen_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,21 +53,26 @@ def open_screen(
     if not (sys.stdin.isatty() and sys.__stderr__ is not None and sys.__stderr__.isatty()):
         raise UsageError("the live monitor needs a terminal (without one: perfmon snapshot SPEC, perfmon status SPEC)")
     from perfmon.glyphs import glyphs_for
-    from perfmon.monitor import Monitor
-    from perfmon.tui.app import Opening, PerfmonApp
+    from perfmon.tui.curtain import curtain
 
     check_keys(config)
     themes, theme = _themes(config, args.theme)
-    monitor = Monitor(feed, config, window_s=args.window)
-    closers = _announce(monitor, config, specs) if announce else []
-    opening = Opening(title, themes, theme, args.layout, config.keys, glyphs_for(os.environ))
-    app = PerfmonApp(monitor, opening)
+    glyphs = glyphs_for(os.environ)
+    sys.setswitchinterval(_TURN_S)
+    with curtain(title, themes[theme], glyphs):
+        from perfmon.monitor import Monitor
+        from perfmon.tui.app import Opening, PerfmonApp
+
+        monitor = Monitor(feed, config, window_s=args.window)
+        announcer = _Announcer(monitor, config, specs)
+        if announce:
+            monitor.listeners.append(announcer)
+        app = PerfmonApp(monitor, Opening(title, themes, theme, args.layout, config.keys, glyphs))
     try:
         code = app.run(mouse=not args.no_mouse)
     finally:
         monitor.stop()
-        for close in closers:
-            close()
+        announcer.close()
     if isinstance(monitor.failed, PerfmonError):
         raise monitor.failed
     if monitor.failed is not None:
@@ -90,17 +98,37 @@ def _themes(config: Config, asked: str | None) -> tuple[dict[str, ThemeData], st
     return themes, chosen(themes, asked=asked, picked=picked, configured=config.theme, environment=os.environ)
 
 
-def _announce(monitor: Monitor, config: Config, specs: Sequence[str]) -> list[Callable[[], None]]:
-    """Refreshes the state file, and sends alerts where the configuration says so."""
-    from perfmon.monitor import Aside
-    from perfmon.notify import Notifier
-    from perfmon.statefile import StateFile
+class _Announcer:
+    """Refreshes the state file, and sends alerts where the configuration says so; what that takes is loaded with the
+    first picture, which nobody waits for."""
 
-    state = StateFile(specs)
-    beside = Aside(state.write)  # a disk may be slow
-    notifier = Notifier(config.notify, _to_terminal, monitor.notices.append)
-    monitor.listeners += [beside, notifier.update]
-    return [beside.close, state.remove, notifier.close]
+    def __init__(self, monitor: Monitor, config: Config, specs: Sequence[str]) -> None:
+        self._monitor, self._config, self._specs = monitor, config, specs
+        self._told: list[Callable[[Picture], None]] = []
+        self._closers: list[Callable[[], None]] = []
+
+    def __call__(self, picture: Picture) -> None:
+        """Tells of a picture (in the monitor's thread)."""
+        if not self._told:
+            self._open()
+        for tell in self._told:
+            tell(picture)
+
+    def close(self) -> None:
+        """Takes the state file away."""
+        for close in self._closers:
+            close()
+
+    def _open(self) -> None:
+        from perfmon.monitor import Aside
+        from perfmon.notify import Notifier
+        from perfmon.statefile import StateFile
+
+        state = StateFile(self._specs)
+        beside = Aside(state.write)  # a disk may be slow
+        notifier = Notifier(self._config.notify, _to_terminal, self._monitor.notices.append)
+        self._told = [beside, notifier.update]
+        self._closers = [beside.close, state.remove, notifier.close]
 
 
 def _to_terminal(text: str) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from .arguments import add_data_arguments, add_formats_argument, completes_files, read_config
 from .screen import add_screen_arguments, open_screen, own_keyboard
+
+if TYPE_CHECKING:
+    from perfmon.monitor import Feed
 
 DESCRIPTION = """\
 Opens the live monitor: what the logs hold already is read first, then they are followed. It says where the time goes,
@@ -30,7 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Opens the screen."""
-    from perfmon.monitor import FollowFeed
     from perfmon.sources.spec import parse_spec
 
     config = read_config(args)
@@ -38,10 +41,10 @@ def run(args: argparse.Namespace) -> int:
         parse_spec(spec)  # a wrong one is told before the screen opens
     title = " ".join("stdin" if spec == "-" else spec for spec in args.spec)
     specs = own_keyboard(args.spec)
-    return open_screen(
-        args,
-        config,
-        title=title,
-        specs=tuple(args.spec),
-        feed=lambda: FollowFeed(specs, history=not args.no_history, polling=args.polling or None),
-    )
+
+    def feed() -> Feed:
+        from perfmon.monitor import FollowFeed  # not before the first frame is on the screen
+
+        return FollowFeed(specs, history=not args.no_history, polling=args.polling or None)
+
+    return open_screen(args, config, title=title, specs=tuple(args.spec), feed=feed)

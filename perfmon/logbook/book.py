@@ -13,15 +13,15 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from perfmon.sources.blocks import Block
-from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.formats.schema import Pack
+from perfmon.items import Block
 from perfmon.text import ESCAPES
 
 from .chunks import NEVER, Chunk, Mark, line_count, pieces
-from .dating import Clock, Dater
 
 if TYPE_CHECKING:
+    from perfmon.sources.formats.schema import Pack
+
+    from .dating import Clock, Dater
     from .filters import Filter
     from .view import View
 
@@ -100,6 +100,8 @@ class LogBook:
     def packs(self) -> Sequence[Pack]:
         """Whose headers date lines; read from the data files when none were given."""
         if self._packs is None:
+            from perfmon.sources.formats.loader import load_packs
+
             self._packs = load_packs(())
         return self._packs
 
@@ -211,6 +213,8 @@ class LogBook:
     def _told(self, chunk: Chunk, raws: Sequence[bytes]) -> float | None:
         """The time of the first of these lines that has one."""
         if self._dater is None:
+            from .dating import Dater
+
             self._dater = Dater(self.packs)
         for raw in raws:
             text = raw[:_HEAD_BYTES].decode("utf-8", "replace")

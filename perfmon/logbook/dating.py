@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -12,10 +11,10 @@ from perfmon.sources.formats.headers import HeaderReader
 from perfmon.sources.formats.schema import Pack
 
 from .chunks import Chunk
+from .lines import ticks
 
 _DAY = 86400.0
 _PERIODS = {DAYTIME: _DAY, YEARLESS: 366 * _DAY}
-_TICK = re.compile(r"(?<![\w.])t=(\d{1,12}(?:\.\d{1,9})?)(?![\w.])")
 
 
 class Clock(Protocol):
@@ -45,14 +44,6 @@ class Dater:
             return None
         ticked = ticks(text)
         return None if ticked is None else ticked + chunk.mono
-
-
-def ticks(text: str) -> float | None:
-    """Monotonic seconds that a line tells as `t=`; None when it tells none."""
-    if "t=" not in text:
-        return None
-    match = _TICK.search(text)
-    return None if match is None else float(match[1])
 
 
 def placed(stamp: Stamp, kind: int, near: float) -> float | None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 from perfmon.text import ESCAPES
 
 from .chunks import NEVER, Chunk
 from .cleaning import RAW_CAP, last_frame
-from .dating import Dater
+
+if TYPE_CHECKING:
+    from .dating import Dater
 
 _PAGE = 16
 _HEAD_BYTES = 400

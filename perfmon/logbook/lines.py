@@ -21,6 +21,7 @@ _LEVEL = re.compile(
     r"|^(?P<errortrace>Traceback \(|[\w.]*(?:Error|Exception)(?=:|$))"
     r"|^(?:(?P<errorword>[Ee]rror)|(?P<criticalword>[Ff]atal)|(?P<warningword>[Ww]arning)):"
 )
+_TICK = re.compile(r"(?<![\w.])t=(\d{1,12}(?:\.\d{1,9})?)(?![\w.])")
 _TRACE = re.compile(r"\[[A-Za-z][\w.-]{0,63}\]\[([\w.:/-]{1,128})\]")
 
 
@@ -76,6 +77,14 @@ def level_of(text: str) -> LogLevel:
     """The level that a line's head tells."""
     match = _LEVEL.search(text, 0, _HEAD)
     return LogLevel.UNKNOWN if match is None else _LEVELS[match.lastgroup or ""]
+
+
+def ticks(text: str) -> float | None:
+    """Monotonic seconds that a line tells as `t=`; None when it tells none."""
+    if "t=" not in text:
+        return None
+    match = _TICK.search(text)
+    return None if match is None else float(match[1])
 
 
 def trace_of(text: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from perfmon.errors import InputError
-from perfmon.sources.blocks import Block
+from perfmon.items import Block
 from perfmon.text import plain
 
 _CHUNK = 1 << 20

@@ -17,13 +17,13 @@ from perfmon.text import evidence_text
 
 from .chunks import NEVER, Chunk
 from .cleaning import cleaned, searchable, shown
-from .dating import Dater, ticks
 from .filters import Filter, Sieve
 from .index import Index
-from .lines import Line, Place, level_of, trace_of
+from .lines import Line, Place, level_of, ticks, trace_of
 
 if TYPE_CHECKING:
     from .book import LogBook
+    from .dating import Dater
 
 BUDGET_S = 0.008
 _KEPT_LINES = 1024
@@ -228,7 +228,9 @@ class View:
         for known in (self._found, self._indexes):
             for serial in [serial for serial in known if serial not in held_now]:
                 del known[serial]
-        if self._dater is None:
+        if self._dater is None and self._chunks:  # without any line nobody needs what reads headers
+            from .dating import Dater
+
             self._dater = Dater(self.book.packs)
 
     def _chunk(self, place: Place) -> Chunk | None:

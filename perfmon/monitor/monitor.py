@@ -25,9 +25,8 @@ from perfmon.picture import (
     Viewport,
 )
 
-from .feeds import Anew, Feed, Item
-
 if TYPE_CHECKING:
+    from .feeds import Feed
     from .watch import Watch
 
 Listener = Callable[[Picture], None]
@@ -38,6 +37,9 @@ _TOGETHER_S = 0.01
 _READY, _PATIENCE, _CALM = 0.75, 1.25, 2.0
 """Shares of a period: from when on a picture is made with the next news, by when it is made without any, and by when
 where there was none for a while."""
+_TELL_S = 3.0
+_LOOK_S = 0.05
+"""How often to see whether the history was read."""
 _NOTICES = 20
 
 
@@ -81,7 +83,7 @@ class Monitor:
         self.failed: PerfmonError | Exception | None = None
         """Why the monitor ended, when it did so by itself."""
         self.listeners: list[Listener] = []
-        """Are given every picture that comes of a judgement."""
+        """Are given every picture that comes of a judgement, and one every few seconds where nothing is to be judged."""
         self.notices: deque[str] = deque(maxlen=_NOTICES)
         self._feed_of = feed
         self._look = Look(span_s=window_s)
@@ -92,6 +94,7 @@ class Monitor:
         self._stopping = threading.Event()
         self._period_s = PERIOD_S
         self._pictured_at = self._read_at = 0.0
+        self._told_at = float("inf")
         self._watch: Watch | None = None
         self.feed: Feed | None = None
         """The feed, once the thread has made it: a replay is steered through it."""
@@ -185,13 +188,15 @@ class Monitor:
         async with asyncio.TaskGroup() as tasks:
             reading = tasks.create_task(self._read(feed, watch))
             try:
-                await self._publish(watch, reading)
+                await self._publish(feed, watch, reading)
             finally:
                 reading.cancel()
                 watch.close()
                 await feed.close()
 
     async def _read(self, feed: Feed, watch: Watch) -> None:
+        from .feeds import Anew
+
         collector = gc.isenabled()
         gc.disable()  # what is read is kept: while much comes at once, looking for garbage is in vain
         loading = True
@@ -213,7 +218,7 @@ class Monitor:
                 self._wake()
         watch.ended = True
 
-    async def _publish(self, watch: Watch, reading: asyncio.Task[None]) -> None:
+    async def _publish(self, feed: Feed, watch: Watch, reading: asyncio.Task[None]) -> None:
         """A picture at every period, and at once when somebody asks for one."""
         assert self._stirred is not None  # noqa: S101
         while not self._stopping.is_set():
@@ -224,7 +229,8 @@ class Monitor:
             self.picture = watch.picture(self._look, self.picture.number + 1)
             self._pictured_at = began
             self._wake()
-            if judged:
+            if judged or began - self._told_at >= _TELL_S:
+                self._told_at = began
                 for listener in self.listeners:
                     listener(self.picture)
             if reading.done():
@@ -234,9 +240,20 @@ class Monitor:
                 continue
             # Where nothing came, only clocks and ages move on: once a second is enough for them.
             patience = _PATIENCE if self._read_at >= began - self._period_s or watch.steered else _CALM
-            with suppress(TimeoutError):
-                async with asyncio.timeout(max(0.05, patience * self._period_s - (time.monotonic() - began))):
+            await self._rest(feed, began + patience * self._period_s)
+
+    async def _rest(self, feed: Feed, until: float) -> None:
+        """Until the next picture is due: then, when somebody asks, or as soon as the history was read."""
+        assert self._stirred is not None  # noqa: S101
+        loading = not feed.caught_up
+        while not self._stirred.is_set() and not (loading and feed.caught_up):
+            left = max(0.05, until - time.monotonic())
+            try:
+                async with asyncio.timeout(min(left, _LOOK_S) if loading else left):
                     await self._stirred.wait()
+            except TimeoutError:
+                if time.monotonic() >= until:
+                    return
 
 
 def viewport(look: Look, now: float) -> Viewport:
@@ -254,4 +271,4 @@ def _leaves(group: BaseExceptionGroup[Exception]):  # type: ignore[no-untyped-de
             yield error
 
 
-__all__ = ["Item", "Look", "Monitor", "empty_picture", "viewport"]
+__all__ = ["Look", "Monitor", "empty_picture", "viewport"]
