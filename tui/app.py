@@ -257,6 +257,7 @@ class PerfmonApp(Doings, App[int], inherit_bindings=False):
         layout = layout_for(width, height, self.preset, self.hidden, self.zoomed)
         if layout == self._layout:
             self._ask_for_view()
+            self._show_place()
             return
         before, self._layout = self._layout, layout
         rows: dict[Pane | LogPane, int] = {
@@ -282,6 +283,7 @@ class PerfmonApp(Doings, App[int], inherit_bindings=False):
                 self.screen.move_child(self.header, before=self.answer)
         if self.focused is None or not self.focused.display:
             self.focus_first()
+        self._show_place()
         self.call_after_refresh(self._ask_for_view)
 
     def focus_first(self) -> None:

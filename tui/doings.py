@@ -389,7 +389,7 @@ class Doings(App[int]):
         bars = self.updates()
         lane, cursor = self.board.lane, self.journey.cursor
         under = [bar for bar in bars if cursor is not None and bar.start <= cursor <= bar.end]
-        if lane is not None and isinstance(lane.shown, Bar) and not under:
+        if lane is not None and lane.kind == "update" and isinstance(lane.shown, Bar) and not under:
             under = [lane.shown]
         if under or bars:
             self.open_trace((under or bars)[-1])
@@ -428,6 +428,29 @@ class Doings(App[int]):
         """Copies the line under the log's cursor."""
         self.log_pane.do_yank()
 
+    # --- the log, wherever the keys are -----------------------------------------------------------------------
+    def _log_in_sight(self) -> LogPane:
+        if not self.log_pane.display:
+            self.show_log()
+        return self.log_pane
+
+    def do_next_match(self) -> None:
+        """The next line that has what is searched."""
+        self._log_in_sight().do_next_match()
+
+    def do_previous_match(self) -> None:
+        """The one before."""
+        self._log_in_sight().do_previous_match()
+
+    def do_next_error(self) -> None:
+        """The next error."""
+        self._log_in_sight().do_next_error()
+
+    def do_previous_error(self) -> None:
+        """The one before."""
+        self._log_in_sight().do_previous_error()
+
+    # --- lanes ------------------------------------------------------------------------------------------------
     def do_filter_lanes(self) -> None:
         """Asks for a part of a lane's name."""
         from .screens.prompt import Prompt

@@ -198,7 +198,7 @@ class Watch:
 
     def _stale_s(self) -> float | None:
         """Age of the newest line, where every log is silent for longer than is usual for it."""
-        if not self._looked_back or self.ended:
+        if not self._looked_back or self._over:
             return None
         clock = self._feed.clock()
         # A server that is silent when idle says nothing by its silence: the others decide.
@@ -244,10 +244,16 @@ class Watch:
             notices=tuple(self._notices),
         )
 
-    def _state(self) -> RunState:
+    @property
+    def _over(self) -> bool:
+        """Nothing more will come, unless somebody goes back in a replay."""
         player = self._feed.player
-        if self.ended or (player is not None and player.ended):
+        return self.ended or (player is not None and player.ended)
+
+    def _state(self) -> RunState:
+        if self._over:
             return RunState.ENDED
+        player = self._feed.player
         if player is not None:
             return RunState.PAUSED if player.paused else RunState.REPLAY
         return RunState.LIVE if self._feed.caught_up else RunState.LOADING
@@ -280,7 +286,7 @@ class Watch:
         return SourceNow(
             index=state.index,
             name=held.shown,
-            freshness=Freshness.ENDED if self.ended else lively.freshness(clock, state),
+            freshness=Freshness.ENDED if self._over else lively.freshness(clock, state),
             format="+".join(packs) or "unknown",
             bytes=state.bytes,
             lines=state.lines,

@@ -34,10 +34,16 @@ async def running(
     app = PerfmonApp(Monitor(feed, Config()), Opening("run", load_themes(), "midnight", keys=keys or {}))
     async with app.run_test(size=size) as pilot:
         if feed is played:
+            await until(pilot, lambda: _over(app.monitor.feed))
+            app.monitor.judge_window(app.monitor.window_s)  # at once: nobody waits for the next period
             await until(pilot, lambda: bool(app.picture.alerts and app.picture.board.metrics))
         else:
             await until(pilot, lambda: app.monitor.picture.number > 1)
         yield app, pilot
+
+
+def _over(feed: Feed | None) -> bool:
+    return feed is not None and feed.player is not None and feed.player.ended
 
 
 async def until(pilot: Pilot[int], true: Callable[[], bool]) -> None:
