@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from perfmon.logbook import LogBook
 from perfmon.monitor import FollowFeed, Monitor
 from perfmon.sources.blocks import Block, Cutter, Notice
 from perfmon.sources.files import STDIN, LogFile, discover
@@ -46,6 +47,8 @@ class Observed:
     """How long the logs were followed once all that they held was read."""
     interrupted: bool = False
     """It was ended with Ctrl+C before its time."""
+    logbook: LogBook | None = None
+    """The newest lines, where there is a picture."""
 
 
 def observe(
@@ -55,18 +58,20 @@ def observe(
     for_s: float | None = None,
     progress: Progress | None = None,
     following: Callable[[], None] = lambda: None,
+    columns: int | None = None,
 ) -> Observed:
     """Reads what the logs hold, then follows them for `for_s` seconds (None: not at all).
 
     `window` is what is judged, back from the last line (`10m`; None: everything). Interrupted while it follows, it
     tells what it has seen; while it still reads, KeyboardInterrupt leaves it. `following` is called once all that was
-    there has been read. Raises UsageError and InputError.
+    there has been read. With `columns` there is a picture even where nothing is followed, and its board has so many.
+    Raises UsageError and InputError.
     """
-    if for_s is None:
+    if for_s is None and columns is None:
         session = read(Options(specs=tuple(specs), jobs=config.jobs, config=config), progress)
         return Observed(_judged(session, window))
     discover(specs)  # what does not exist, or holds nothing, is told at once
-    return _Watch(specs, config, window, for_s).run(following)
+    return _Watch(specs, config, window, for_s, columns).run(following)
 
 
 def glance(specs: Sequence[str], config: Config, window: str | None = None) -> tuple[Snapshot, int]:
@@ -135,11 +140,14 @@ def _terminated_like_interrupted() -> Iterator[None]:
 class _Watch:
     """A monitor that nobody looks at: reads to the present, then goes on for a while."""
 
-    def __init__(self, specs: Sequence[str], config: Config, window: str | None, for_s: float) -> None:
+    def __init__(
+        self, specs: Sequence[str], config: Config, window: str | None, for_s: float | None, columns: int | None
+    ) -> None:
         self._specs, self._config, self._window, self._for_s = specs, config, window, for_s
         self._window_s = _EVERYTHING_S if window is None else parse_duration(window)
         self._monitor = Monitor(lambda: FollowFeed(specs), config, window_s=self._window_s)
-        self._monitor.look(None, min(self._window_s, _BOARD_S), _COLUMNS)
+        self._columns = columns
+        self._monitor.look(None, min(self._window_s, _BOARD_S), columns or _COLUMNS)
         self._stirred = threading.Event()
         self._judged = threading.Event()
         self._monitor.listeners.append(lambda _: self._judged.set())
@@ -153,15 +161,16 @@ class _Watch:
             began = time.monotonic()
             try:
                 with _terminated_like_interrupted():
-                    following()
-                    self._until(lambda picture: picture.state is RunState.ENDED, self._for_s)
+                    if self._for_s is not None:
+                        following()
+                        self._until(lambda picture: picture.state is RunState.ENDED, self._for_s)
             except KeyboardInterrupt:
                 interrupted = True
             watched = time.monotonic() - began
             picture = self._last()
         finally:
             self._monitor.stop()
-        return Observed(picture.snapshot or self._read(), picture, watched, interrupted)
+        return Observed(picture.snapshot or self._read(), picture, watched, interrupted, self._monitor.logbook)
 
     def _until(self, done: Callable[[Picture], bool], for_s: float = float("inf")) -> None:
         end = time.monotonic() + for_s
@@ -173,9 +182,12 @@ class _Watch:
 
     def _last(self) -> Picture:
         """The picture of a judgement that was made after now: the last one may be a second old."""
+        known = self._monitor.picture.snapshot
+        if self._columns is not None and known is not None:  # somebody looks: all that is judged is shown
+            self._monitor.look(None, min(self._window_s, max(1.0, known.run.wall_s)), self._columns)
         self._judged.clear()
         self._monitor.judge_window(self._window_s)
-        self._judged.wait(_PATIENCE_S if self._monitor.picture.snapshot is not None else 0.0)
+        self._judged.wait(_PATIENCE_S if known is not None else 0.0)
         return self._monitor.picture
 
     def _read(self) -> Snapshot:

@@ -170,6 +170,12 @@ def _snapshot(app: Doings, words: Sequence[str]) -> None:
     app.do_snapshot(given.file(words[0]) if words else "")
 
 
+def _svg(app: Doings, words: Sequence[str]) -> None:
+    from .capture import save_svg
+
+    app.run_worker(save_svg(app, given.file(words[0]) if words else ""), exclusive=False)
+
+
 def _record(app: Doings, words: Sequence[str]) -> None:
     held, word = app.monitor.picture.recording, words[0] if words else ""
     if word == "stop" and held is None:
@@ -213,6 +219,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("log", "log [REGEX]", "Only lines that match; none: all.", _log),
     Command("source", "source [NAME]", "Only the lines of one log; none: of all.", _source, picks=True),
     Command("snapshot", "snapshot [FILE]", "Write what is on the screen as a markdown page.", _snapshot),
+    Command("svg", "svg [FILE]", "Write a screenshot as an SVG image.", _svg),
     Command("record", "record [FILE|start|stop]", "Begin or end a recording.", _record),
     Command("theme", "theme [NAME]", "Put on a colour theme; none: the next one.", _theme, picks=True),
     Command("layout", "layout [NAME]", "Arrange the panes; none: the next arrangement.", _layout, picks=True),

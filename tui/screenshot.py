@@ -1,13 +1,9 @@
-"""Screenshots: what is on the screen as an SVG image, and the screen without a terminal."""
+"""The screen without a terminal: a picture of a run, as the app shows it, as an SVG image."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Sequence
 
-from rich.style import Style
-from textual._context import visible_screen_stack
-from textual.app import App
 from textual.pilot import Pilot
 
 from perfmon.config import Config
@@ -17,32 +13,12 @@ from perfmon.monitor import Feed, Monitor
 from perfmon.picture import Picture
 
 from .app import Opening, PerfmonApp
+from .capture import captured, strips
 from .render.lanes import Geometry
-from .render.rows import Row
-from .render.svg import svg
 from .skin import Skin, depth_of
-
-if TYPE_CHECKING:
-    from textual.strip import Strip
 
 _LOOK_S = 0.03
 _LOOKS = 600
-
-
-def captured(app: App[Any], skin: Skin, title: str) -> str:
-    """What is on the screen now, as an SVG image."""
-    rows: list[Row] = [_row(strip) for strip in _strips(app)]
-    return svg(rows, skin.style("text"), title, dark=skin.theme.dark)
-
-
-def _row(strip: Strip) -> Row:
-    return tuple((segment.text, segment.style or Style.null()) for segment in strip if not segment.control)
-
-
-def _strips(app: App[Any]) -> list[Strip]:
-    """As `App.export_screenshot` does it, but nothing that is still to be painted is forgotten over it."""
-    visible_screen_stack.set(app._background_screens)
-    return app.screen._compositor.render_strips()
 
 
 def board_columns(width: int) -> int:
@@ -54,7 +30,8 @@ class Still(Monitor):
     """A monitor that shows one picture for ever."""
 
     def __init__(self, picture: Picture, logbook: LogBook) -> None:
-        super().__init__(_nothing, Config(), window_s=picture.window_s)
+        port = picture.board.viewport
+        super().__init__(_nothing, Config(), window_s=port.end - port.start)
         self._shown, self.logbook = picture, logbook
 
     def start(self, wake: Callable[[], None] | None = None) -> None:
@@ -81,13 +58,20 @@ class _Sitter(PerfmonApp):
 
 
 async def shoot(
-    picture: Picture, logbook: LogBook, opening: Opening, size: tuple[int, int], keys: Sequence[str] = ()
+    picture: Picture,
+    logbook: LogBook,
+    opening: Opening,
+    size: tuple[int, int],
+    keys: Sequence[str] = (),
+    without: Collection[str] = (),
 ) -> str:
     """An SVG image of the screen of `size` cells that shows the picture, after `keys` were pressed.
 
-    The picture's board has to have `board_columns(size[0])` columns. Raises PerfmonError when nothing comes.
+    The picture's board has to have `board_columns(size[0])` columns; `without` names panes that are left out. Raises
+    PerfmonError when nothing comes.
     """
     app = _Sitter(Still(picture, logbook), opening)
+    app.hidden = set(without)
     async with app.run_test(size=size) as pilot:
         await _settled(app, pilot, picture)
         for key in keys:
@@ -101,7 +85,7 @@ async def _settled(app: PerfmonApp, pilot: Pilot[int], picture: Picture) -> None
     before: list[str] = []
     for _ in range(_LOOKS):
         await pilot.pause(_LOOK_S)
-        now = [strip.text for strip in _strips(app)]
+        now = [strip.text for strip in strips(app)]
         if app.picture.number == picture.number and now == before and not app.log_pane.view.waiting:
             return
         before = now

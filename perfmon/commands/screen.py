@@ -56,7 +56,7 @@ def open_screen(
     from perfmon.tui.curtain import curtain
 
     check_keys(config)
-    themes, theme = _themes(config, args.theme)
+    themes, theme = themes_for(config, args.theme)
     glyphs = glyphs_for(os.environ)
     sys.setswitchinterval(_TURN_S)
     with curtain(title, themes[theme], glyphs):
@@ -82,8 +82,8 @@ def open_screen(
     return code or ExitCode.DONE
 
 
-def _themes(config: Config, asked: str | None) -> tuple[dict[str, ThemeData], str]:
-    """All themes, and the one to begin with."""
+def themes_for(config: Config, asked: str | None) -> tuple[dict[str, ThemeData], str]:
+    """All themes, and the one to begin with; `asked` must be known (UsageError)."""
     from perfmon.errors import DataFileError
     from perfmon.remembered import recall
     from perfmon.themes.choice import REMEMBERED, chosen

@@ -10,17 +10,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon.errors import ExitCode
+from perfmon.text import plain, without_secrets
 from perfmon.units import format_seconds
 
 from .arguments import add_data_arguments, add_formats_argument, completes_files, read_config, seconds, window
 from .progress import ReadingBar
+from .screen import themes_for
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from perfmon.observe import Observed
+    from perfmon.themes.schema import ThemeData
 
 DESCRIPTION = """\
 Reads what the logs hold, follows them for a while if asked to, and writes one Markdown page to paste into an issue:
 the verdict, why and what next, where the window went, findings with their lines, metrics, weight updates, sources.
+
+--svg adds a screenshot of the live monitor's overview, drawn from the same observation.
 
 Ctrl+C while it follows the logs ends that early: the page is written and says so, and the exit code is 130."""
 EXAMPLE = "perfmon snapshot logs/ --for 30s --redact -o snapshot.md"
@@ -41,6 +48,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--redact", action="store_true", help="mask names of hosts, addresses, paths and users, each always alike"
     )
+    completes_files(
+        parser.add_argument("--svg", metavar="FILE", type=Path, help="write a screenshot as well, as an SVG image")
+    )
+    parser.add_argument(
+        "--size",
+        metavar="COLUMNSxROWS",
+        type=cells,
+        default=(160, 45),
+        help="the terminal that the screenshot is of (default: 160x45)",
+    )
+    parser.add_argument("--theme", metavar="NAME", help="its colour theme")
     parser.add_argument(
         "--window",
         metavar="TIME",
@@ -52,16 +70,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_data_arguments(parser)
 
 
+def cells(text: str) -> tuple[int, int]:
+    """A size such as `160x45`, for argparse."""
+    columns, _, rows = text.lower().partition("x")
+    if not (columns.isdecimal() and rows.isdecimal() and 20 <= int(columns) <= 400 and 5 <= int(rows) <= 200):
+        raise argparse.ArgumentTypeError(f"expected a size from 20x5 to 400x200, such as 160x45, not {text!r}")
+    return int(columns), int(rows)
+
+
 def run(args: argparse.Namespace) -> int:
     """Observes, and writes what was seen."""
     from perfmon.observe import observe
 
     config = read_config(args)
     judged = None if args.window is None else f"{args.window}s"
+    opened = themes_for(config, args.theme) if args.svg else None
+    columns = _columns(args.size[0]) if args.svg else None
     with ReadingBar("reading logs") as bar:
-        seen = observe(args.spec, config, judged, args.for_s, bar, lambda: _say_following(args.for_s))
+        seen = observe(args.spec, config, judged, args.for_s, bar, lambda: _say_following(args.for_s), columns)
     _write(args, seen)
+    if opened is not None:
+        _draw(args, opened, seen)
     return ExitCode.INTERRUPTED if seen.interrupted else ExitCode.DONE
+
+
+def _columns(width: int) -> int:
+    from perfmon.tui.screenshot import board_columns
+
+    return board_columns(width)
 
 
 def _say_following(for_s: float) -> None:
@@ -91,7 +127,8 @@ def _interruption(for_s: float | None, seen: Observed) -> str:
 def _page(args: argparse.Namespace, seen: Observed, made: datetime, notes: list[str]) -> str:
     from perfmon.reports.page import render
 
-    return render(seen.snapshot, seen.picture, made, redact=args.redact, notes=notes)
+    followed = args.for_s is not None
+    return render(seen.snapshot, seen.picture if followed else None, made, redact=args.redact, notes=notes)
 
 
 def _document(args: argparse.Namespace, seen: Observed) -> str:
@@ -100,3 +137,25 @@ def _document(args: argparse.Namespace, seen: Observed) -> str:
 
     snapshot, _ = cleaned(seen.snapshot, None, args.redact)
     return json.dumps(document(snapshot), indent=2, allow_nan=False) + "\n"
+
+
+def _draw(args: argparse.Namespace, opened: tuple[dict[str, ThemeData], str], seen: Observed) -> None:
+    """The screen without a terminal; from a redacted one the log is left out, for its lines are as they were."""
+    import asyncio
+
+    from perfmon.logbook import LogBook
+    from perfmon.reports.page import cleaned
+    from perfmon.reports.saving import save
+    from perfmon.tui.app import Opening
+    from perfmon.tui.screenshot import shoot
+
+    _, picture = cleaned(seen.snapshot, seen.picture, args.redact)
+    assert picture is not None  # noqa: S101 - asked for with `columns`
+    book = LogBook() if args.redact or seen.logbook is None else seen.logbook
+    opening = Opening("snapshot" if args.redact else _title(args.spec), *opened)
+    image = asyncio.run(shoot(picture, book, opening, args.size, without=("log",) if args.redact else ()))
+    print(f"perfmon: wrote {save(image, args.svg, datetime.now().astimezone(), '.svg')}", file=sys.stderr)
+
+
+def _title(specs: Sequence[str]) -> str:
+    return without_secrets(plain(" ".join("stdin" if spec == "-" else spec for spec in specs), 200))

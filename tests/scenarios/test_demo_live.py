@@ -21,7 +21,7 @@ from perfmon.picture import AlertState, Picture, RunState
 from perfmon.sources.replay import Player
 
 BEGIN = datetime(2026, 8, 21, 10, 0)
-AHEAD_S, UNTIL_S, STEP_S = 600.0, 2400.0, 20.0
+AHEAD_S, UNTIL_S, STEP_S = 600.0, 1800.0, 20.0
 LATER = {"stall": 200.0, "no-weight-updates": 200.0}
 """What goes wrong only then, and how long after the screen has opened the verdict may come."""
 FAULTY = sorted(set(SCENARIOS) - {"healthy"})

@@ -97,6 +97,14 @@ async def test_files(tmp_path: Path) -> None:
         page = tmp_path / "a page.md"
         await done(app, pilot, f"snapshot {page}")
         await until(pilot, page.exists)
+        image = tmp_path / "a shot.svg"
+        await done(app, pilot, f"svg {image}")
+        await until(pilot, image.exists)
+        assert "TIMELINE" in image.read_text()
+        await done(app, pilot, "svg")
+        await until(pilot, lambda: len([*tmp_path.glob("perfmon_*.svg")]) == 1)
+        await done(app, pilot, f"svg {tmp_path}/none/x.svg")
+        await until(pilot, lambda: "cannot be written" in app._said)
         await done(app, pilot, f'record "{tmp_path}/it.pmrec"')
         await until(pilot, lambda: app.monitor.picture.recording is not None)
         assert "being recorded already" in str(obey(app, "record other.pmrec"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -146,3 +147,61 @@ def test_logs_that_nothing_recognises_are_named_all_the_same(place: Path, capsys
         out = capsys.readouterr().out
         assert out.startswith("# ? nothing observed\n")
         assert "| x.log | unknown |" in out
+
+
+def drawn(image: str) -> tuple[int, int]:
+    """Columns and rows of a screenshot."""
+    width, height = map(int, re.findall(r'viewBox="0 0 (\d+) (\d+)"', image)[0])
+    return (width - 20) // 10, (height - 20) // 20
+
+
+@pytest.mark.parametrize("following", [(), ("--for", "0.1s")])
+def test_a_screenshot_is_written_beside_the_page(
+    logs: Path, capsys: pytest.CaptureFixture[str], following: tuple[str, ...]
+) -> None:
+    with (logs / "trainer.log").open("a") as out:
+        out.write("[trainer0]:09:10:20    INFO login token=hunter2-hunter2\n")
+    assert main(["snapshot", str(logs), "--svg", "shot.svg", "--size", "100x30", *following]) == ExitCode.DONE
+    out, err = capsys.readouterr()
+    assert out.startswith("# ✗ CRIT Front-end queue saturation\n")
+    assert err.endswith("perfmon: wrote shot.svg\n")
+    image = Path("shot.svg").read_text()
+    assert drawn(image) == (100, 30)
+    for told in ("FRONT-END QUEUE SATURATION", "queue_ms", "orchestrator.log", "INFO login token="):
+        assert told in image
+    assert "hunter2" not in image
+
+
+def test_the_page_is_the_same_with_a_screenshot(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pages = []
+    for more in ([], ["--svg", "shot.svg"]):
+        assert main(["snapshot", str(logs), "--window", "all", *more]) == ExitCode.DONE
+        page = capsys.readouterr().out.partition("## Metrics")[0]
+        pages.append(re.sub(r"made [\d-]+ [\d:]+|window .* of the logs", "", page))
+    assert pages[0] == pages[1]
+
+
+def test_all_that_is_judged_is_on_the_screenshot(logs: Path) -> None:
+    assert main(["snapshot", str(logs), "--window", "2m", "--svg", "shot.svg"]) == ExitCode.DONE
+    assert "2m, one column" in Path("shot.svg").read_text()
+
+
+def test_a_redacted_screenshot_names_no_place(logs: Path) -> None:
+    run = logs.rename(logs.with_name("login.gpu-7.example.org"))
+    assert main(["snapshot", str(run), "--svg", "shot.svg", "--redact"]) == ExitCode.DONE
+    image = Path("shot.svg").read_text()
+    assert "FRONT-END QUEUE SATURATION" in image
+    for name in ("gpu-7", "10.0.0", "orchestrator.log", str(run), "client.send"):
+        assert name not in image
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--size", "160"], ["--size", "10x5"], ["--size", "axb"], ["--svg", "none/x.svg"], ["--theme", "x", "--svg", "x"]],
+)
+def test_a_screenshot_that_cannot_be_is_told_in_one_line(
+    logs: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    assert main(["snapshot", str(logs), "-o", "page.md", *arguments]) == ExitCode.USAGE
+    *_, last = capsys.readouterr().err.splitlines()
+    assert last.startswith("perfmon: ")
