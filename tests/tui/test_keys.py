@@ -1,0 +1,861 @@
+"""Every key of the table of actions does what the table says, and one sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hosts import screen_text
+from textual.pilot import Pilot
+from textual.widgets import Input
+from whole import BEGIN, running, until
+
+from perfmon.demo.feed import demo_timeline
+from perfmon.monitor import Feed, FollowFeed, PlayerFeed
+from perfmon.picture import AlertState
+from perfmon.recording import open_recording
+from perfmon.remembered import recall
+from perfmon.sources.replay import Player
+from perfmon.tui.actions import ACTIONS
+from perfmon.tui.app import PerfmonApp
+from perfmon.tui.palette import Palette
+from perfmon.tui.render.lanes import Geometry
+from perfmon.tui.screens.alert import AlertScreen
+from perfmon.tui.screens.doctor import DoctorScreen
+from perfmon.tui.screens.help import HelpScreen
+from perfmon.tui.screens.prompt import Prompt
+from perfmon.tui.screens.trace import TraceScreen
+
+
+@dataclass
+class Hands:
+    """Presses keys, and looks."""
+
+    app: PerfmonApp
+    pilot: Pilot[int]
+
+    async def press(self, *keys: str) -> None:
+        """Presses keys and lets what follows from them happen."""
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+    async def to(self, pane: str) -> None:
+        """Gives a pane the keys."""
+        while self.app.pane_name != pane:
+            await self.press("tab")
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        """Waits until that is so."""
+        await until(self.pilot, true)
+
+    async def shows(self, words: str) -> None:
+        """Waits until these words stand on the screen."""
+        await self.until(lambda: words in self.text)
+
+    @property
+    def text(self) -> str:
+        """What stands on the screen."""
+        return "\n".join(screen_text(self.app))
+
+    @property
+    def cursor(self) -> float:
+        """Where the time cursor stands."""
+        assert self.app.journey.cursor is not None
+        return self.app.journey.cursor
+
+    @property
+    def selected(self) -> int:
+        """The lane that the selection is on."""
+        return self.app.board.sight.selected
+
+    @property
+    def current(self) -> str:
+        """The current line of the log."""
+        line = self.app.log_pane.view.current
+        assert line is not None
+        return line.text
+
+
+Check = Callable[[Hands, str], Awaitable[None]]
+CHECKS: dict[str, Check] = {}
+REPLAYS = ("faster", "slower", "seek_back", "seek_on", "step")
+
+
+def check(function: Check) -> Check:
+    """What the key of the action of that name does."""
+    CHECKS[function.__name__] = function
+    return function
+
+
+def replayed() -> Feed:
+    """The built-in run, stopped at its sixth minute."""
+    player = Player(demo_timeline("frontend-queue", 0, 12.0, BEGIN), speed=1.0, paused=True, linger=True)
+    player.seek(360.0)
+    return PlayerFeed(player)
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(("name", "key"), [(action.id, key) for action in ACTIONS for key in action.keys])
+async def test_every_key(name: str, key: str) -> None:
+    if name in REPLAYS:
+        async with running(replayed) as (app, pilot):
+            await until(pilot, lambda: app.picture.lines > 0)
+            await CHECKS[name](Hands(app, pilot), key)
+    else:
+        async with running(size=(120, 34)) as (app, pilot):
+            await CHECKS[name](Hands(app, pilot), key)
+
+
+def test_there_is_no_check_of_what_is_no_action() -> None:
+    assert set(CHECKS) == {action.id for action in ACTIONS}
+
+
+def _made(pattern: str) -> list[Path]:
+    return list(Path().glob(pattern))
+
+
+# --- general ----------------------------------------------------------------------------------------------------------
+@check
+async def help(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    assert isinstance(hands.app.screen, HelpScreen)
+    assert "every key and command" in hands.text
+
+
+@check
+async def palette(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    assert isinstance(hands.app.screen, Palette)
+    assert "esc close" in hands.text
+
+
+@check
+async def snapshot(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    await hands.shows("written: perfmon_")
+    (page,) = _made("perfmon_*.md")
+    assert "frontend-queue" in page.read_text()
+
+
+@check
+async def record(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    await hands.shows("recording to perfmon-")
+    await hands.press(key)
+    await hands.shows("recorded ")
+    (path,) = _made("perfmon-*.pmrec")
+    assert open_recording(path).note is None
+
+
+@check
+async def theme(hands: Hands, key: str) -> None:
+    before = hands.app.theme_name
+    await hands.press(key)
+    assert hands.app.theme_name != before
+    await hands.shows(f"theme: {hands.app.theme_name}")
+    assert recall("theme") == hands.app.theme_name
+
+
+@check
+async def doctor(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    assert isinstance(hands.app.screen, DoctorScreen)
+    assert "how each log is understood" in hands.text
+
+
+@check
+async def suspend(hands: Hands, key: str) -> None:
+    before = hands.text
+    await hands.press(key)  # a screen without a terminal cannot be left: tests in real ones do
+    assert hands.app.is_running
+    assert hands.text == before
+
+
+@check
+async def quit(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    await hands.until(lambda: not hands.app.is_running)
+    assert hands.app.return_value == 0
+    await hands.until(lambda: not hands.app.monitor.running)
+
+
+# --- panes ------------------------------------------------------------------------------------------------------------
+@check
+async def next_pane(hands: Hands, key: str) -> None:
+    seen = []
+    for _ in range(4):
+        seen.append(hands.app.pane_name)
+        await hands.press(key)
+    assert seen == ["board", "alerts", "sources", "log"]
+    assert hands.app.pane_name == "board"
+
+
+@check
+async def previous_pane(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    assert hands.app.pane_name == "log"
+
+
+async def _toggles(hands: Hands, key: str, title: str) -> None:
+    assert title in hands.text
+    await hands.press(key)
+    assert title not in hands.text
+    assert screen_text(hands.app)[4].startswith("── ")
+    await hands.press(key)
+    assert title in hands.text
+
+
+@check
+async def pane_board(hands: Hands, key: str) -> None:
+    await _toggles(hands, key, "1 TIMELINE")
+
+
+@check
+async def pane_alerts(hands: Hands, key: str) -> None:
+    await _toggles(hands, key, "2 ALERTS")
+
+
+@check
+async def pane_sources(hands: Hands, key: str) -> None:
+    await _toggles(hands, key, "3 SOURCES")
+
+
+@check
+async def pane_log(hands: Hands, key: str) -> None:
+    await _toggles(hands, key, "4 LOG")
+
+
+@check
+async def zoom(hands: Hands, key: str) -> None:
+    await hands.to("log")
+    await hands.press(key)
+    assert "4 LOG" in screen_text(hands.app)[4]
+    assert "TIMELINE" not in hands.text
+    await hands.press("tab")
+    assert "1 TIMELINE" in screen_text(hands.app)[4]
+    await hands.press(key)
+    assert "4 LOG" in hands.text
+
+
+@check
+async def preset(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    assert "timeline" in screen_text(hands.app)[-1]
+    assert "2 ALERTS" not in hands.text
+    await hands.press("2")
+    assert "2 ALERTS" in hands.text
+    assert "4 LOG" not in hands.text
+
+
+@check
+async def back(hands: Hands, key: str) -> None:
+    await hands.press("space")
+    await hands.press("left", "z")
+    assert "2 ALERTS" not in hands.text
+    await hands.press(key)
+    assert "2 ALERTS" in hands.text
+    assert hands.app.journey.cursor is not None
+    await hands.press(key)
+    assert hands.app.journey.cursor is None
+    await hands.press(key, key)
+    assert not hands.app.journey.paused
+    assert hands.app.is_running
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+@check
+async def pause(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    feed = hands.app.monitor.feed
+    assert feed is not None
+    assert feed.player is not None
+    assert feed.player.paused
+    await hands.press(key)
+    assert not feed.player.paused
+
+
+@check
+async def live(hands: Hands, key: str) -> None:
+    await hands.press("left")
+    await hands.shows("PAUSED")
+    await hands.press(key)
+    assert "PAUSED" not in hands.text
+    assert hands.app.log_pane.view.follow
+
+
+async def _moved(hands: Hands, key: str, columns: int) -> None:
+    await hands.press("shift+left", "shift+left")
+    before, port = hands.cursor, hands.app.picture.board.viewport
+    await hands.press(key)
+    assert hands.cursor - before == pytest.approx(columns * port.column_s)
+    assert "PAUSED" in screen_text(hands.app)[0]
+
+
+@check
+async def cursor_left(hands: Hands, key: str) -> None:
+    await _moved(hands, key, -1)
+
+
+@check
+async def cursor_right(hands: Hands, key: str) -> None:
+    await _moved(hands, key, 1)
+
+
+@check
+async def cursor_left_far(hands: Hands, key: str) -> None:
+    await _moved(hands, key, -10)
+
+
+@check
+async def cursor_right_far(hands: Hands, key: str) -> None:
+    await _moved(hands, key, 10)
+
+
+@check
+async def zoom_in(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    await hands.shows("1 TIMELINE  5m,")
+
+
+@check
+async def zoom_out(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    await hands.shows("1 TIMELINE  20m,")
+
+
+@check
+async def zoom_reset(hands: Hands, key: str) -> None:
+    await hands.press("minus", "minus")
+    await hands.shows("1 TIMELINE  40m,")
+    await hands.press(key)
+    await hands.shows("1 TIMELINE  10m,")
+
+
+@check
+async def previous_update(hands: Hands, key: str) -> None:
+    starts = [bar.start for bar in hands.app.updates()]
+    await hands.press(key)
+    assert hands.cursor == starts[-1]
+    await hands.press(key)
+    assert hands.cursor == starts[-2]
+
+
+@check
+async def next_update(hands: Hands, key: str) -> None:
+    starts = [bar.start for bar in hands.app.updates()]
+    await hands.press("comma", "comma", "comma", key)
+    assert hands.cursor == starts[-2]
+    await hands.press(key, key)
+    await hands.shows("no later weight update in sight")
+
+
+async def _turns(hands: Hands) -> list[float]:
+    await hands.press("minus")
+    await hands.shows("1 TIMELINE  20m,")
+    return [tick.time for tick in hands.app.picture.board.ticks if tick.state in ("firing", "resolved")]
+
+
+@check
+async def previous_alert(hands: Hands, key: str) -> None:
+    turns = await _turns(hands)
+    await hands.press(key)
+    assert hands.cursor == max(turns)
+
+
+@check
+async def next_alert(hands: Hands, key: str) -> None:
+    first = min(await _turns(hands))
+    hands.app.point(first - 60.0)
+    await hands.pilot.pause()
+    await hands.press(key)
+    assert hands.cursor == first
+
+
+# --- moving -----------------------------------------------------------------------------------------------------------
+@check
+async def up(hands: Hands, key: str) -> None:
+    await hands.press("down", "down", key)
+    assert hands.selected == 1
+    await hands.to("log")
+    await hands.press(key, key)
+    assert "not following" in hands.text
+
+
+@check
+async def down(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    assert hands.selected == 1
+    await hands.to("log")
+    await hands.press("up", key, key)
+    assert hands.app.log_pane.view.follow
+
+
+@check
+async def page_up(hands: Hands, key: str) -> None:
+    await hands.press("end", key)
+    assert 0 < hands.selected < hands.app.board._drawn_board.count - 5
+    await hands.to("log")
+    last = hands.current
+    await hands.press(key)
+    assert last not in hands.text
+
+
+@check
+async def page_down(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    assert hands.selected > 5
+    await hands.to("log")
+    await hands.press("pageup", "pageup", key)
+    above = hands.app.log_pane.view.unseen
+    await hands.press(key, key)
+    assert hands.app.log_pane.view.follow
+    assert above == 0
+
+
+@check
+async def top(hands: Hands, key: str) -> None:
+    await hands.press("down", "down", key)
+    assert hands.selected == 0
+    await hands.to("log")
+    await hands.press(key)
+    assert "10:00:0" in screen_text(hands.app)[-6]
+
+
+@check
+async def bottom(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    assert hands.selected == hands.app.board._drawn_board.count - 1
+    await hands.to("log")
+    await hands.press("home", key)
+    assert hands.app.log_pane.view.follow
+
+
+@check
+async def open(hands: Hands, key: str) -> None:
+    await hands.to("alerts")
+    await hands.press(key)
+    assert isinstance(hands.app.screen, AlertScreen)
+    await hands.press(key)  # at its first line of evidence
+    assert not hands.app.covered
+    assert hands.app.pane_name == "log"
+    finding = hands.app.picture.alerts[0].finding
+    assert hands.current.endswith(finding.evidence[0].text[-30:])
+    await hands.press(key)  # the line is about a weight update
+    assert isinstance(hands.app.screen, TraceScreen)
+    assert hands.app.screen.page.bar.key in finding.evidence[0].text
+    await hands.press("escape")
+    await hands.to("sources")
+    await hands.press(key)
+    assert isinstance(hands.app.screen, DoctorScreen)
+
+
+# --- the timeline -----------------------------------------------------------------------------------------------------
+@check
+async def waterfall(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    assert isinstance(hands.app.screen, TraceScreen)
+    assert hands.app.screen.page.bar == hands.app.updates()[-1]
+
+
+@check
+async def sort(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    assert "worst first" in hands.text
+    await hands.press(key)
+    assert "by name" in hands.text
+    await hands.press(key)
+    assert "by name" not in hands.text
+
+
+@check
+async def filter_lanes(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    assert isinstance(hands.app.screen, Prompt)
+    await hands.press(*"rpc", "underscore", "enter")
+    assert "lanes with 'rpc_'" in hands.text
+    assert " rpc_ms " in hands.text
+    assert "queue_ms  " not in "\n".join(screen_text(hands.app)[4:15])
+
+
+# --- alerts -----------------------------------------------------------------------------------------------------------
+def _state(hands: Hands) -> AlertState:
+    return hands.app.picture.alerts[0].state
+
+
+@check
+async def ack(hands: Hands, key: str) -> None:
+    await hands.to("alerts")
+    await hands.press(key)
+    await hands.until(lambda: _state(hands) is AlertState.ACKED)
+    await hands.shows("1 acked")
+
+
+@check
+async def silence(hands: Hands, key: str) -> None:
+    await hands.to("alerts")
+    await hands.press(key)
+    assert isinstance(hands.app.screen, Prompt)
+    await hands.press("enter")
+    await hands.until(lambda: _state(hands) is AlertState.SILENCED)
+    await hands.shows("silent for 15 minutes")
+    await hands.shows("1 silenced")
+
+
+@check
+async def undo(hands: Hands, key: str) -> None:
+    await hands.to("alerts")
+    await hands.press("a")
+    await hands.shows("1 acked")
+    await hands.press(key)
+    await hands.shows("1 firing")
+
+
+# --- the log ----------------------------------------------------------------------------------------------------------
+async def _searched(hands: Hands, words: str) -> None:
+    await hands.to("log")
+    await hands.press("slash", *words, "enter")
+
+
+@check
+async def search(hands: Hands, key: str) -> None:
+    await hands.to("log")
+    await hands.press(key)
+    assert isinstance(hands.app.screen, Prompt)
+    await hands.press(*"recv", "enter")
+    assert "find recv" in hands.text
+    assert "server.recv" in hands.current
+
+
+@check
+async def filter_text(hands: Hands, key: str) -> None:
+    await hands.to("log")
+    await hands.press(key)
+    assert isinstance(hands.app.screen, Prompt)
+    await hands.press(*"recv", "enter")
+    assert "with recv" in hands.text
+    assert all("server.recv" in line.text for line in hands.app.log_pane.view.lines)
+
+
+@check
+async def previous_match(hands: Hands, key: str) -> None:
+    await _searched(hands, "recv")
+    first = hands.app.log_pane.view.cursor
+    await hands.to("board")
+    await hands.press(key)
+    assert "server.recv" in hands.current
+    assert hands.app.log_pane.view.cursor != first
+
+
+@check
+async def next_match(hands: Hands, key: str) -> None:
+    await _searched(hands, "recv")
+    first = hands.app.log_pane.view.cursor
+    await hands.press("N", key)
+    assert hands.app.log_pane.view.cursor == first
+
+
+@check
+async def previous_error(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    line = hands.app.log_pane.view.current
+    assert line is not None
+    assert line.time is not None
+    assert any(abs(line.time - moment) < 1.0 for moment in hands.app.critical_moments())
+
+
+@check
+async def next_error(hands: Hands, key: str) -> None:
+    await hands.press("E", "E")
+    before = hands.app.log_pane.view.current
+    await hands.press(key)
+    after = hands.app.log_pane.view.current
+    assert before is not None
+    assert after is not None
+    assert (before.time or 0.0) < (after.time or 0.0)
+
+
+@check
+async def filter_source(hands: Hands, key: str) -> None:
+    await hands.to("log")
+    for source in sorted(hands.app.log_pane.book.names):
+        await hands.press(key)
+        assert f"only {hands.app.log_pane.book.names[source]}" in hands.text
+        assert {line.source for line in hands.app.log_pane.view.lines} == {source}
+    await hands.press(key)
+    assert "only orchestrator.log" not in hands.text
+
+
+@check
+async def filter_level(hands: Hands, key: str) -> None:
+    await hands.to("log")
+    await hands.press(key)
+    assert "warning and worse" in hands.text
+    await hands.press(key)
+    assert "error and worse" in hands.text
+    await hands.press(key)
+    assert "and worse" not in hands.text
+
+
+@check
+async def filter_trace(hands: Hands, key: str) -> None:
+    await _searched(hands, "recv")
+    line = hands.app.log_pane.view.current
+    assert line is not None
+    await hands.press(key)
+    assert f"trace {line.trace}" in hands.text
+    assert {shown.trace for shown in hands.app.log_pane.view.lines} == {line.trace}
+    await hands.press(key)
+    assert f"trace {line.trace}" not in hands.text
+
+
+@check
+async def clear_filters(hands: Hands, key: str) -> None:
+    await hands.to("log")
+    await hands.press("f", "v")
+    await hands.press(key)
+    assert "and worse" not in hands.text
+    assert "only orchestrator.log" not in hands.text
+
+
+@check
+async def mark(hands: Hands, key: str) -> None:
+    await hands.to("log")
+    await hands.press("up")
+    before = hands.text
+    await hands.press(key)
+    assert hands.text != before
+    await hands.press(key)
+    assert hands.text == before
+
+
+@check
+async def next_mark(hands: Hands, key: str) -> None:
+    await hands.to("log")
+    await hands.press("up", "up", "m")
+    marked = hands.app.log_pane.view.cursor
+    await hands.press("home", key)
+    assert hands.app.log_pane.view.cursor == marked
+
+
+@check
+async def scroll_right(hands: Hands, key: str) -> None:
+    await _searched(hands, "server.recv")
+    assert "[server.py" in hands.text
+    await hands.press(key, key, key)
+    assert "[server.py" not in hands.text
+
+
+@check
+async def scroll_left(hands: Hands, key: str) -> None:
+    await scroll_right(hands, "greater_than_sign")
+    await hands.press(key, key, key)
+    assert "[server.py" in hands.text
+
+
+@check
+async def yank(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    assert hands.app.clipboard == hands.app.log_pane.yank()
+    assert hands.app.clipboard.endswith(hands.current)
+    await hands.shows("copied")
+
+
+@check
+async def pager(hands: Hands, key: str) -> None:
+    await hands.press(key)  # there is no terminal to leave to it: tests in real ones do
+    await hands.shows("no other program can be shown on this terminal")
+
+
+# --- replay -----------------------------------------------------------------------------------------------------------
+def _player(hands: Hands) -> Player:
+    feed = hands.app.monitor.feed
+    assert feed is not None
+    assert feed.player is not None
+    return feed.player
+
+
+@check
+async def faster(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    assert _player(hands).speed == 2.0
+    await hands.press("space")
+    await hands.shows("REPLAY ▷ x2")
+
+
+@check
+async def slower(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    assert _player(hands).speed == 0.5
+    await hands.press("space")
+    await hands.shows("REPLAY ▷ x0.5")
+
+
+@check
+async def seek_back(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    await hands.shows(" 5:30/12:00")
+
+
+@check
+async def seek_on(hands: Hands, key: str) -> None:
+    await hands.press(key)
+    await hands.shows(" 6:30/12:00")
+
+
+@check
+async def step(hands: Hands, key: str) -> None:
+    before, lines = _player(hands).position_s, hands.app.picture.lines
+    await hands.press(key)
+    await hands.until(lambda: hands.app.picture.lines > lines)
+    assert before < _player(hands).position_s < before + 30.0
+    assert _player(hands).paused
+
+
+# --- what keys do elsewhere -------------------------------------------------------------------------------------------
+async def test_a_live_view_is_frozen_and_goes_on(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("2026-08-21 10:00:00 first\n")
+    async with running(lambda: FollowFeed([str(log)])) as (app, pilot):
+        hands = Hands(app, pilot)
+        await hands.shows("first")
+        await hands.press("space")
+        await hands.shows("PAUSED")
+        with log.open("a") as file:
+            file.write("2026-08-21 10:00:05 second\n")
+        await hands.shows("+1 lines")
+        await hands.press("space")
+        await hands.shows("LIVE")
+
+
+@pytest.mark.parametrize("opened", ["D", "w", "question_mark"])
+async def test_under_what_is_open_nothing_changes(opened: str) -> None:
+    async with running() as (app, pilot):
+        hands = Hands(app, pilot)
+        before = hands.text
+        await hands.press(opened)
+        assert app.covered
+        await hands.press("1", "2", "3", "4", "z", "p", "left", "shift+right", "o", "tab", "slash")
+        assert app.covered
+        await hands.press("escape")
+        assert not app.covered
+        assert app.journey.cursor is None
+        assert [line[:60] for line in screen_text(app)[1:]] == [line[:60] for line in before.splitlines()[1:]]
+
+
+@pytest.mark.parametrize("opened", ["D", "w", "question_mark"])
+async def test_what_is_said_is_seen_over_what_is_open(opened: str) -> None:
+    async with running() as (app, pilot):
+        hands = Hands(app, pilot)
+        await hands.press(opened, "s")
+        await hands.shows("written: perfmon_")
+        assert "written: perfmon_" in screen_text(app)[0]
+
+
+@pytest.mark.parametrize("size", [(20, 5), (30, 3), (40, 4), (60, 10)])
+async def test_what_is_said_is_seen_in_a_strip(size: tuple[int, int]) -> None:
+    async with running(size=size) as (app, pilot):
+        hands = Hands(app, pilot)
+        await hands.press("s")
+        await hands.shows("written: ")
+
+
+async def test_a_strip_shows_any_pane_alone() -> None:
+    async with running(size=(60, 10)) as (app, pilot):
+        hands = Hands(app, pilot)
+        strip = hands.text
+        for key, title in (("2", "2 ALERTS"), ("3", "3 SOURCES"), ("4", "4 LOG")):
+            await hands.press(key)
+            assert title in hands.text
+            assert app.pane_name == title.split()[1].lower()
+            assert "10m" in screen_text(app)[2]
+        await hands.press("tab")
+        assert "1 TIMELINE" in hands.text
+        await hands.press("escape")
+        assert hands.text.splitlines()[3:8] == strip.splitlines()[3:8]
+
+
+async def test_letters_are_letters_where_one_types() -> None:
+    async with running() as (app, pilot):
+        hands = Hands(app, pilot)
+        await hands.press("slash", *"qs1zR", "tab", "ctrl+p")
+        assert isinstance(app.screen, Prompt)
+        assert app.screen.query_one(Input).value == "qs1zR"
+        await hands.press("escape")
+        assert app.board.sight.wanted == ""
+        assert not _made("perfmon*")
+
+
+async def test_keys_can_be_chosen() -> None:
+    async with running(keys={"snapshot": "f5,x", "next_pane": "n"}) as (app, pilot):
+        hands = Hands(app, pilot)
+        await hands.press("s")
+        assert not _made("perfmon*")
+        await hands.press("n", "f5")
+        assert app.pane_name == "alerts"
+        await hands.shows("written: ")
+        assert "f5 snapshot" in screen_text(app)[-1]
+
+
+async def test_a_notice_is_said_however_many_there_were() -> None:
+    async with running() as (app, pilot):
+        hands = Hands(app, pilot)
+        for number in range(30):
+            app.monitor.notices.append(f"notice {number}.")
+            if number in (3, 29):
+                app.monitor.ask(lambda _: None)
+                await hands.shows(f"notice {number}.")
+
+
+# --- the mouse --------------------------------------------------------------------------------------------------------
+async def test_a_click_chooses_a_lane_and_puts_the_cursor() -> None:
+    async with running() as (app, pilot):
+        hands = Hands(app, pilot)
+        row = next(y for y, line in enumerate(screen_text(app)) if line.startswith(" rpc_ms"))
+        await pilot.click(offset=(50, row))
+        await pilot.pause()
+        assert app.board.lane is not None
+        assert app.board.lane.key == "rpc_ms"
+        port = app.picture.board.viewport
+        assert port.column(hands.cursor) == 50 - Geometry.of(120).begin - 1
+        assert "PAUSED" in hands.text
+
+
+async def test_a_double_click_opens() -> None:
+    async with running() as (app, pilot):
+        hands = Hands(app, pilot)
+        row = next(y for y, line in enumerate(screen_text(app)) if line.startswith(" rpc_ms"))
+        await pilot.click(offset=(50, row), times=2)
+        await hands.shows("chart ▸ rpc_ms")
+        await hands.press("escape", "L")
+        row = next(y for y, line in enumerate(screen_text(app)) if "CRIT" in line and y > 10)
+        await pilot.click(offset=(20, row), times=2)
+        await pilot.pause()
+        assert isinstance(app.screen, AlertScreen)
+
+
+async def test_the_wheel_goes_through_what_is_under_it() -> None:
+    async with running() as (app, pilot):
+        from textual.events import MouseScrollDown, MouseScrollUp
+
+        async def wheel(kind: Any, widget: str) -> None:
+            target = app.query_one(f"#{widget}")
+            await pilot._post_mouse_events([kind], target, button=0)
+            await pilot.pause()
+
+        await wheel(MouseScrollDown, "board")
+        assert app.board.sight.selected == 1
+        await wheel(MouseScrollUp, "board")
+        assert app.board.sight.selected == 0
+        await wheel(MouseScrollUp, "log")
+        assert not app.log_pane.view.follow
+        await wheel(MouseScrollDown, "log")
+        await wheel(MouseScrollDown, "log")
+        assert app.log_pane.view.follow
