@@ -10,6 +10,8 @@ from perfmon.glyphs import UNICODE, Glyphs
 
 _BELOW = 4
 """Levels of a sparkline that lie below a critical limit which is exceeded; the others are for beyond it."""
+_LEAST = 1e-290
+"""Smaller limits are nothing that a value can be told from by how many times as large it is."""
 _FLAT = 0.02
 """Share of a value by which a series may vary and still be called flat."""
 
@@ -74,7 +76,7 @@ class _Height(Protocol):
 
 def _heights(low: float, high: float, critical: float | None) -> _Height:
     """What turns a value that is not NaN into a level, 0 to 7."""
-    if critical is None or not isfinite(critical) or not critical > max(low, 0.0):
+    if critical is None or not isfinite(critical) or not critical > max(low, _LEAST):
         return _linear(low, high, 8)
     if not high > critical:
         return _linear(low, critical, 8)

@@ -59,7 +59,7 @@ def gantt(
     for column, kind in _filled(placed, width).items():
         cells[column] = (glyphs[_GLYPHS.get(kind, "full")], kind)
     first = floor(min(a for _, a, _ in placed))
-    last = max(_stop(a, b) for _, a, b in placed) - 1
+    last = max(first, ceil(max(b for _, _, b in placed)) - 1)
     if last - first >= 2 and placed[0][0] in _WAITS:
         _mark(cells, first, (glyphs["send"], "send"))
     if last - first >= 1 and still_open:
@@ -67,11 +67,6 @@ def gantt(
     elif last - first >= 1 and any(kind == "done" for kind, _, _ in placed):
         _mark(cells, last, (glyphs["done"], "done"))
     return cells
-
-
-def _stop(a: float, b: float) -> int:
-    """One past the last column that a leg is in; even one of no length is in one."""
-    return max(ceil(b), floor(a) + 1)
 
 
 def _mark(cells: list[Cell], column: int, cell: Cell) -> None:
@@ -92,7 +87,7 @@ def _filled(placed: Iterable[tuple[str, float, float]], width: int) -> dict[int,
     """The kind that has most of each column; what a mark will stand for counts last."""
     best: dict[int, tuple[bool, float, str]] = {}
     for kind, a, b in placed:
-        for column in range(max(0, floor(a)), min(width, _stop(a, b))):
+        for column in range(max(0, floor(a)), min(width, max(ceil(b), floor(a) + 1))):
             claim = (kind not in ("send", "done"), min(b, column + 1) - max(a, column), kind)
             if column not in best or claim[:2] > best[column][:2]:
                 best[column] = claim

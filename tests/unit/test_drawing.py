@@ -259,8 +259,3 @@ def test_compact_values() -> None:
     assert compact_value(12, "steps", 8) == "12 steps"
     assert compact_value(12, "steps", 7) == "12"
     assert [compact_bytes(1434, cells) for cells in (8, 6, 4, 2)] == ["1.4 KiB", "1.4KiB", "1.4K", "1K"]
-
-
-def test_what_ends_where_a_column_begins_ends_with_its_mark() -> None:
-    legs = [Leg("queue", 1.0, 3.0), Leg("rpc", 3.0, 3.0), Leg("done", 3.0, 3.0)]
-    assert "".join(char for char, _ in gantt(legs, 0.0, 6.0, 6)) == " ○░●  "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import floor, isnan
+from math import ceil, floor, isnan
 
 from rich.style import Style
 
@@ -119,7 +119,7 @@ def _sparse(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> tuple[t
     start, column_s = port.start, port.column_s
     # Quarters of a column are fine enough: an open bar then is drawn anew only when it shows.
     legs = tuple(
-        (leg.kind, floor(4 * (leg.start - start) / column_s), floor(4 * (leg.end - start) / column_s))
+        (leg.kind, floor(4 * (leg.start - start) / column_s), ceil(4 * (leg.end - start) / column_s))
         for leg in bar.legs
     )
     return _drawn(legs, geometry.chart, bar.open, skin)
