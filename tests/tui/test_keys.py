@@ -184,7 +184,6 @@ async def quit(hands: Hands, key: str) -> None:
     await hands.press(key)
     await hands.until(lambda: not hands.app.is_running)
     assert hands.app.return_value == 0
-    await hands.until(lambda: not hands.app.monitor.running)
 
 
 # --- panes ------------------------------------------------------------------------------------------------------------
