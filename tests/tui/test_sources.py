@@ -15,6 +15,7 @@ from perfmon.glyphs import ASCII
 from perfmon.picture import Freshness, Picture, SourceNow
 from perfmon.tui.pane import Asked
 from perfmon.tui.panes.sources import SourcesPane
+from perfmon.tui.render.sources import common_folder
 from perfmon.tui.screens.doctor import DoctorScreen
 from perfmon.tui.skin import Skin
 
@@ -129,3 +130,18 @@ async def test_hostile_text_stays_text(make: Callable[..., Host], size: tuple[in
     async with app.run_test(size=size) as pilot:
         text = "".join(await paged(app, pilot))
     assert not set(text) & set("\x1b\x07\n\r\u202e\x00")
+
+
+@pytest.mark.parametrize(
+    ("names", "folder"),
+    [
+        (["/run/logs/a.log", "/run/logs/b.log"], "/run/logs/"),
+        (["/run/logs/a.log", "/run/logs/x/b.log"], "/run/logs/"),
+        (["/run/logs/a.log"], ""),
+        (["a.log", "/run/b.log"], ""),
+        (["/a/x.log", "/b/x.log"], "/"),
+        ([], ""),
+    ],
+)
+def test_the_folder_of_all_logs_is_not_repeated(names: list[str], folder: str) -> None:
+    assert common_folder(names) == folder

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from perfmon.drawing import compact, compact_bytes, compact_seconds, fit
 from perfmon.picture import Freshness, SourceNow
 from perfmon.rules.wording import counted
@@ -33,8 +35,18 @@ def problems(source: SourceNow) -> str:
     return " · ".join([*told, *source.notes[-1:]])
 
 
-def source_row(source: SourceNow, skin: Skin, width: int) -> Words:
-    """Exactly `width` cells: the narrower, the fewer columns."""
+def common_folder(names: Sequence[str]) -> str:
+    """The folder that all logs lie in, with its last slash; "" where there is none, or only one log."""
+    if len(names) < 2 or not all("/" in name for name in names):
+        return ""
+    shared = [name.rpartition("/")[0].split("/") for name in names]
+    count = next((at for at, parts in enumerate(zip(*shared, strict=False)) if len(set(parts)) > 1), None)
+    parts = shared[0][: min(map(len, shared)) if count is None else count]
+    return "/".join(parts) + "/" if parts else ""
+
+
+def source_row(source: SourceNow, skin: Skin, width: int, folder: str = "") -> Words:
+    """Exactly `width` cells: the narrower, the fewer columns; the name without the folder that all logs lie in."""
     words: list[tuple[str, str]] = []
     wide = width >= 72
     tail: list[tuple[str, str]] = [
@@ -50,7 +62,7 @@ def source_row(source: SourceNow, skin: Skin, width: int) -> Words:
     said = min(60, room // 4) if wide and (trouble or width >= 120) else 0
     form = 20 if width >= 96 else 14 if wide else 0
     name = max(0, room - (said + 1 if said else 0) - (form + 1 if form else 0))
-    words.append((ending(source.name, name, skin), f"source{source.index % 8}"))
+    words.append((ending(source.name.removeprefix(folder), name, skin), f"source{source.index % 8}"))
     if form:
         words.append((" " + fit(source.format, form, glyphs=skin.glyphs), "muted"))
     words += tail
