@@ -130,12 +130,13 @@ class BoardBuilder:
         updates = [span for span in self._recent.spans(UPDATES, self._since(now)) if isinstance(span, Update)]
         shifts = now.alignment.shifts
         offsets = {offset.client: offset.seconds for offset in now.alignment.offsets}
-        newest = max((u.start for u in updates if u.end is not None and u.start is not None), default=float("-inf"))
+        begun = {u.seq: u.start + shifts.get(u.source, 0.0) for u in updates if u.start is not None}
+        newest = max((begun[u.seq] for u in updates if u.end is not None and u.seq in begun), default=float("-inf"))
         bars = []
         for update in updates:
-            shift = shifts.get(update.source, 0.0)
+            shift, start = shifts.get(update.source, 0.0), begun.get(update.seq)
             # One that began before another that is done already lost its end: its line was never seen.
-            alive = update.start is not None and update.start >= newest and now.now - update.start < _ABANDONED_S
+            alive = start is not None and start >= newest and now.now - start < _ABANDONED_S
             bars.append(update_bar(update, shift, now.now, bands, offsets.get(update.source), alive))
         return _within(bars, now.viewport)
 

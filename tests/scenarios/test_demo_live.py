@@ -91,6 +91,16 @@ def test_an_alert_tells_of_it(scenario: str) -> None:
     assert told[0].state in (AlertState.FIRING, AlertState.RESOLVING)
 
 
+def test_a_weight_update_in_flight_grows_up_to_now() -> None:
+    pictures = watched("frontend-queue")
+    newest = [(picture.now, lane.bars[-1]) for picture in pictures for lane in picture.board.spans[:1]]
+    in_flight = [(now, bar) for now, bar in newest if bar.open]
+    assert len(in_flight) > 0.2 * len(pictures)
+    for now, bar in in_flight:
+        assert bar.kind == "weight-update"
+        assert bar.end == now > bar.start
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_healthy_run_is_healthy_all_the_time(seed: int) -> None:
     for picture in watched("healthy", seed, 3600.0):
