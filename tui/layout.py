@@ -50,13 +50,13 @@ def _zoomed(height: int, pane: str) -> Layout:
 
 def _strip(width: int, height: int) -> Layout:
     """Answers first; then lanes; then one row that says how the run goes, and the keys when there is room."""
-    if width < 40 or height < 4:
-        return Layout(int(height >= 4), min(height, 3), 0, 0, 0, 0, 0, bare=True)
-    answer = 3 if height >= 5 else 2
-    rest = height - answer
-    header = int(rest >= 2)
-    footer = int(rest >= 5)
-    return Layout(header, answer, rest - header - footer, 0, 0, 0, footer, bare=True)
+    answer = min(height, 3)
+    header = int(height >= 4)
+    rest = height - answer - header
+    if width < 40:
+        return Layout(header, answer, 0, 0, 0, 0, 0, bare=True)
+    footer = int(rest >= 4)
+    return Layout(header, answer, rest - footer, 0, 0, 0, footer, bare=True)
 
 
 def _full(height: int, preset: str, hidden: Collection[str]) -> Layout:
