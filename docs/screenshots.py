@@ -44,7 +44,7 @@ SHOTS = (
     Shot("terminal-80x24", (80, 24)),
     Shot("strip-60x10", (60, 10)),
     Shot("alert", (120, 32), ("tab", "enter")),
-    Shot("waterfall", (120, 22), ("w",)),
+    Shot("waterfall", (120, 22), ("w",), at_s=770.0),
     Shot("chart", (120, 24), ("colon", *"chart", "space", *"queue", "underscore", *"ms", "enter")),
     Shot("daylight", (120, 30), theme="daylight", scenario="checkpoint-stall"),
 )
