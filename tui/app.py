@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal
+from textual.events import Resize
 from textual.filter import LineFilter
+from textual.geometry import Size
 from textual.message import Message
 
 from perfmon.glyphs import UNICODE, Glyphs
@@ -150,9 +152,9 @@ class PerfmonApp(Doings, App[int], inherit_bindings=False):
         """The recording is closed before the screen is gone."""
         self.monitor.stop()
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: Resize) -> None:
         """Another size, perhaps another layout."""
-        self.arrange()
+        self.arrange(event.size)  # `self.size` is still the old one
 
     # --- what comes from the monitor ------------------------------------------------------------------------------
     def _wake(self) -> None:
@@ -249,14 +251,13 @@ class PerfmonApp(Doings, App[int], inherit_bindings=False):
         self.push_screen(DoctorScreen(self.skin, self.monitor.picture, about))
 
     # --- layout -----------------------------------------------------------------------------------------------
-    def arrange(self) -> None:
-        """Gives every pane its rows."""
+    def arrange(self, size: Size | None = None) -> None:
+        """Gives every pane its rows, on a terminal of that size or of the one that is known."""
         if not self.is_running:
             return
-        width, height = self.size
+        width, height = size or self.size
         layout = layout_for(width, height, self.preset, self.hidden, self.zoomed)
         if layout == self._layout:
-            self._ask_for_view()
             self._show_place()
             return
         before, self._layout = self._layout, layout
@@ -284,7 +285,6 @@ class PerfmonApp(Doings, App[int], inherit_bindings=False):
         if self.focused is None or not self.focused.display:
             self.focus_first()
         self._show_place()
-        self.call_after_refresh(self._ask_for_view)
 
     def focus_first(self) -> None:
         """Gives the keys to the first pane that is shown."""
@@ -292,6 +292,11 @@ class PerfmonApp(Doings, App[int], inherit_bindings=False):
             if pane.display:
                 pane.focus()
                 return
+
+    def asked_view(self, about: object) -> None:
+        """The board has another size."""
+        del about
+        self._ask_for_view()
 
     def _ask_for_view(self) -> None:
         """What the board needs for its size."""

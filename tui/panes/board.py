@@ -22,7 +22,7 @@ class BoardPane(Pane, can_focus=True):
     """Weight updates, checkpoints, generation, metrics and alerts.
 
     Posts `Asked("cursor", moment)` when a column is clicked, `Asked("open_lane", lane)` for the lane that is to be
-    opened.
+    opened, `Asked("view")` when it needs a picture with another number of columns.
     """
 
     def __init__(self, skin: Skin, picture: Picture) -> None:
@@ -117,6 +117,10 @@ class BoardPane(Pane, can_focus=True):
         """Opens the selected lane."""
         if self.lane is not None:
             self.post_message(Asked("open_lane", self.lane))
+
+    def on_resize(self) -> None:
+        """Other columns."""
+        self.post_message(Asked("view"))
 
     # --- mouse ------------------------------------------------------------------------------------------------
     def on_click(self, event: events.Click) -> None:
