@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pages
+import screen_pages
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES: Mapping[str, Callable[[], str]] = {
@@ -23,18 +24,25 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/metrics.md": pages.metrics,
     "docs/signatures.md": pages.signatures,
 }
-WITH_BLOCKS = ("README.md", "docs/themes.md")
+WITH_BLOCKS = ("README.md", "docs/analyze.md", "docs/monitor.md", "docs/themes.md")
 _BLOCK = re.compile(r"(<!-- (?P<kind>table|output):(?P<name>[\w-]+) -->\n).*?(<!-- /(?P=kind) -->)", re.DOTALL)
 _TABLES: Mapping[str, Callable[[], str]] = {
     "formats": pages.formats_table,
+    "keys": screen_pages.keys_table,
+    "screen-commands": screen_pages.screen_commands_table,
+    "short-keys": screen_pages.short_keys_table,
     "signatures": pages.signatures_table,
+    "signs": screen_pages.signs_table,
     "styles": pages.styles_table,
     "themes": pages.themes_table,
 }
 _COMMANDS: Mapping[str, tuple[str, ...]] = {
     "analyze": ("analyze", "demo-run"),
+    "analyze-in-short": ("analyze", "demo-run"),
     "explain-formats": ("analyze", "demo-run", "--explain-formats"),
 }
+_ENDS = {"analyze-in-short": "Findings"}
+"""Lines at which the output is cut off."""
 
 
 def demo_output(name: str) -> str:
@@ -50,7 +58,10 @@ def demo_output(name: str) -> str:
         done = subprocess.run(
             [*python, "perfmon", *arguments], cwd=folder, env=env, check=True, capture_output=True, encoding="utf-8"
         )
-    return pages.block([f"$ perfmon {' '.join(arguments)}", *done.stdout.rstrip("\n").split("\n")])
+    lines = done.stdout.rstrip("\n").split("\n")
+    if name in _ENDS:
+        lines = [*lines[: lines.index(_ENDS[name])], "…"]
+    return pages.block([f"$ perfmon {' '.join(arguments)}", *lines])
 
 
 def with_blocks(text: str) -> str:

@@ -16,18 +16,19 @@ from perfmon.errors import UsageError
 
 COMMANDS = {
     "watch": "the live monitor: follow logs and say where the time goes",
+    "demo": "the live monitor on a built-in run: no GPU, no logs needed",
     "analyze": "diagnose logs that are complete: the bottleneck, its cost, its evidence and its mend",
-    "snapshot": "write one page about a run, to paste into an issue",
+    "snapshot": "write one page about a run, to paste into an issue, and a screenshot",
     "status": "print one short line about a run, for the status bar of tmux",
     "record": "keep what logs print, to replay or analyse it later",
-    "replay": "play a recording on the screen",
-    "demo": "the live monitor on a built-in run",
+    "replay": "play a recording in the live monitor",
     "rules": "browse, explain, check and test the signatures that findings come from",
     "completion": "print the completion script of a shell",
 }
 """Every command with its line of help."""
 
 _DESCRIPTION = "Says where the time of an ML run goes: reads its logs and names the bottleneck, with proof."
+_EXAMPLE = "example: perfmon logs/   (the same as perfmon watch logs/)"
 
 
 class Command(Protocol):
@@ -66,7 +67,7 @@ def load_command(name: str) -> Command:
 
 def build_parser(chosen: Collection[str]) -> Parser:
     """The parser, with the arguments of the `chosen` commands only."""
-    parser = Parser(prog="perfmon", description=_DESCRIPTION, epilog="example: perfmon analyze logs/")
+    parser = Parser(prog="perfmon", description=_DESCRIPTION, epilog=_EXAMPLE)
     parser.add_argument("--version", action="version", version=f"perfmon {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", required=True)
     for name, summary in COMMANDS.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 
 from perfmon import __version__
 from perfmon.cli import main
-from perfmon.commands import COMMANDS, load_command
+from perfmon.commands import COMMANDS, build_parser, load_command
 from perfmon.errors import ConnectError, ExitCode
 
 PERFMON = [sys.executable, "-m", "perfmon"]
@@ -53,6 +54,14 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_help_of_each_command_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == ExitCode.DONE
     assert "example: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_example_of_each_command_can_be_typed(command: str) -> None:
+    typed = re.findall(rf"perfmon ({command}\b[^|)\"]*)", load_command(command).EXAMPLE)
+    assert typed
+    for line in typed:
+        assert build_parser((command,)).parse_args(shlex.split(line)).command == command
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,12 @@ import pytest
 
 from perfmon.cli import main
 from perfmon.commands import COMMANDS
+from perfmon.commands.screen import check_keys
 from perfmon.config import load_config
 from perfmon.rules.loader import load_signature
 from perfmon.sources.formats.loader import load_pack
 from perfmon.themes.loader import load_themes
+from perfmon.tui.actions import by_key
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -41,7 +43,7 @@ def test_commands_that_are_mentioned_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_options_that_are_mentioned_exist(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for command, options in re.findall(r"perfmon (analyze|rules \w+)([^`\n]*)", page.read_text()):
+    for command, options in re.findall(rf"perfmon (rules \w+|{'|'.join(COMMANDS)})([^`'\"\n|]*)", page.read_text()):
         if "--" not in options:
             continue
         main([*command.split(), "--help"])
@@ -76,6 +78,27 @@ def test_the_theme_of_the_guide_is_read(tmp_path: Path) -> None:
         "#ff7b54",
         "bright-red",
     )
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/monitor.md"])
+def test_keys_that_are_shown_belong_to_actions(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("formats", "signatures"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "our-cluster.toml").touch()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    monkeypatch.chdir(tmp_path)
+    (settings,) = toml_blocks(page, tmp_path)
+    config = load_config(settings)
+    check_keys(config)
+    shared = [key for key, actions in by_key(config.keys).items() if len({a.panes for a in actions}) < len(actions)]
+    assert config.keys
+    assert shared == []
+
+
+def test_pictures_that_are_shown_are_made() -> None:
+    shown = {link for page in PAGES for link in re.findall(r"images/([\w-]+)\.svg", page.read_text())}
+    made = set(re.findall(r'Shot\("([\w-]+)"', (ROOT / "docs" / "screenshots.py").read_text()))
+    assert shown == made
 
 
 def test_the_readmes_settings_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ Block = list[Words]
 _KEYS, _USAGE = 12, 25
 _COLUMN, _GAP = 58, 2
 _PANES = {"board": "TIMELINE", "alerts": "ALERTS", "sources": "SOURCES", "log": "LOG"}
-_LEGEND: Mapping[str, Sequence[tuple[str, str, str]]] = {
+LEGEND: Mapping[str, Sequence[tuple[str, str, str]]] = {
     "A weight update": (
         ("send", "send", "leaves the client"),
         ("queue", "queue", "waits in the server's queue"),
@@ -48,6 +48,7 @@ _LEGEND: Mapping[str, Sequence[tuple[str, str, str]]] = {
         ("ended", "faint", "nothing more will come"),
     ),
 }
+"""Of each kind: the name of the sign, its style, what it means."""
 
 
 def help_lines(pane: str, remapped: Mapping[str, str], skin: Skin, width: int) -> list[Words]:
@@ -95,7 +96,7 @@ def _legend(skin: Skin, width: int) -> list[Block]:
                 for glyph, style, meaning in signs
             ),
         ]
-        for title, signs in _LEGEND.items()
+        for title, signs in LEGEND.items()
     ]
 
 

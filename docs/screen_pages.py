@@ -1,0 +1,68 @@
+"""The generated parts of the pages about the screen: from its tables of keys, commands and signs to Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pages import cell, code, table
+
+from perfmon.glyphs import UNICODE
+from perfmon.tui.actions import ACTIONS, Action, spelled
+from perfmon.tui.commands import COMMANDS
+from perfmon.tui.render.help import LEGEND
+
+_SHORT = (
+    ("help",), ("palette",), ("open",), ("waterfall",), ("zoom",), ("preset",), ("cursor_left", "cursor_right"),
+    ("zoom_in", "zoom_out"), ("pause",), ("search",), ("next_error",), ("ack",), ("silence",), ("snapshot",),
+    ("record",), ("theme",), ("quit",),
+)  # fmt: skip
+"""What a newcomer presses first; of several that belong together only the first keys are told."""
+_PANES = {"board": "timeline", "alerts": "alerts", "log": "log", "sources": "sources", "replay": "a replay"}
+
+
+def _keys(keys: Iterable[str]) -> str:
+    return " ".join(code(spelled(key).replace("⇧", "shift+").replace("^", "ctrl+")) for key in keys)
+
+
+def _where(action: Action) -> str:
+    """Where a key means that, when it does not do so everywhere."""
+    places = " and ".join(_PANES[pane] for pane in action.panes)
+    return f" ({places})" if places else ""
+
+
+def short_keys_table() -> str:
+    """The keys of the README."""
+    known = {action.id: action for action in ACTIONS}
+    rows = []
+    for names in _SHORT:
+        actions = [known[name] for name in names]
+        keys = actions[0].keys[:2] if len(actions) == 1 else [action.keys[0] for action in actions]
+        rows.append((_keys(keys), cell(" ".join(action.help for action in actions)) + _where(actions[0])))
+    return table(("key", "does"), rows)
+
+
+def keys_table() -> str:
+    """Every key, a table a group."""
+    groups: dict[str, list[Action]] = {}
+    for action in ACTIONS:
+        groups.setdefault(action.group, []).append(action)
+    parts = []
+    for group, actions in groups.items():
+        rows = ((_keys(a.keys), cell(a.help) + _where(a), code(a.id)) for a in actions)
+        parts.append(f"### {group}\n\n{table(('key', 'does', 'action'), rows)}")
+    return "\n\n".join(parts)
+
+
+def screen_commands_table() -> str:
+    """What can be typed after `:`."""
+    return table(("typed after `:`", "does"), ((code(c.usage), cell(c.help)) for c in COMMANDS))
+
+
+def signs_table() -> str:
+    """The characters that stand for states."""
+    rows = (
+        (title if at == 0 else "", code(UNICODE[glyph]), cell(meaning))
+        for title, signs in LEGEND.items()
+        for at, (glyph, _, meaning) in enumerate(signs)
+    )
+    return table(("of", "sign", "means"), rows)
