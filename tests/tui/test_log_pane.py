@@ -156,9 +156,9 @@ async def test_a_row_says_when_which_log_how_grave_and_what() -> None:
         await pilot.pause()
         lines = screen_text(app)
     assert "4 LOG" in lines[0]
-    assert lines[1].startswith(" 10:00:28.010 orchestrat ▸  INFO [weights][def456] client.send")
-    assert lines[2].startswith(" 10:00:58.343 inference   ✗ ERROR boom")
-    assert lines[3].startswith("              inference       File x.py")
+    assert lines[1].startswith(" 10:00:28.010 orchestrator ▸  INFO [weights][def456] client.send")
+    assert lines[2].startswith(" 10:00:58.343 inference     ✗ ERROR boom")
+    assert lines[3].startswith("              inference         File x.py")
 
 
 async def test_it_fills_up_and_follows() -> None:

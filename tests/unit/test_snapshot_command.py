@@ -159,8 +159,8 @@ def drawn(image: str) -> tuple[int, int]:
 def test_a_screenshot_is_written_beside_the_page(
     logs: Path, capsys: pytest.CaptureFixture[str], following: tuple[str, ...]
 ) -> None:
-    with (logs / "trainer.log").open("a") as out:
-        out.write("[trainer0]:09:10:20    INFO login token=hunter2-hunter2\n")
+    with (logs / "trainer.log").open("a") as log:
+        log.write("[trainer0]:09:10:20    INFO login token=hunter2-hunter2\n")
     assert main(["snapshot", str(logs), "--svg", "shot.svg", "--size", "100x30", *following]) == ExitCode.DONE
     out, err = capsys.readouterr()
     assert out.startswith("# ✗ CRIT Front-end queue saturation\n")

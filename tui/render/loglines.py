@@ -64,7 +64,7 @@ class Columns:
         """For that width: what is less important than the text goes first."""
         clock = 12 if width >= 100 else 8 if width >= 60 else 0
         most = max(map(cells, names.values()), default=0)
-        room = _NAME_CELLS if width >= 60 else 5 if width >= 40 else 0
+        room = _NAME_CELLS + 2 * (width >= 100) if width >= 60 else 5 if width >= 40 else 0
         short = {index: _fitted(name, min(most, room)) for index, name in names.items()}
         return cls(width, short, clock, **others)  # type: ignore[arg-type]
 
