@@ -19,6 +19,9 @@ _MOST_WAITING = 64
 class PipeTail:
     """A stream that ends when its writers have gone. Waits in the event loop, so cancelling leaves no thread behind."""
 
+    stdin_fd = 0
+    """Where standard input is: elsewhere, when a terminal took its place."""
+
     def __init__(self, log: LogFile, wake: Callable[[], None]) -> None:
         self.log = log
         self.ended = False
@@ -60,7 +63,7 @@ class PipeTail:
         self._fd, self.ended, self.more = -1, True, False
 
     def _open(self) -> None:
-        self._fd = 0 if self.log.path == STDIN else os.open(self.log.path, os.O_RDONLY | os.O_NONBLOCK)
+        self._fd = self.stdin_fd if self.log.path == STDIN else os.open(self.log.path, os.O_RDONLY | os.O_NONBLOCK)
         self._plain = stat.S_ISREG(os.fstat(self._fd).st_mode)
 
     def _listen(self) -> None:

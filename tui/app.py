@@ -24,7 +24,7 @@ from perfmon.snapshot import Snapshot
 from perfmon.themes.schema import ThemeData
 
 from .actions import Action, by_key, chosen
-from .colourless import line_filters
+from .asciionly import filters_for
 from .cost import OwnCost
 from .doings import PANES, Doings
 from .journey import Journey
@@ -139,8 +139,9 @@ class PerfmonApp(Doings, App[int], inherit_bindings=False):
         self.board.focus()
         self.call_after_refresh(self.set_timer, _AHEAD_S, self._begin)
         self.set_interval(1.0, self._tick)
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell had the screen
         loop = asyncio.get_running_loop()
-        for name in (signal.SIGTERM, signal.SIGHUP):
+        for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             with suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread: tests
                 loop.add_signal_handler(name, self.exit, 128 + name)
 
@@ -337,6 +338,7 @@ class PerfmonApp(Doings, App[int], inherit_bindings=False):
 
     def action_key(self, key: str) -> None:
         """Does what a key means where the keys are."""
+        self.monitor.give_way()
         action = chosen(self._keys.get(key, ()), self.pane_name)
         if action is not None:
             self.do(action)
@@ -411,8 +413,8 @@ class PerfmonApp(Doings, App[int], inherit_bindings=False):
             worn(self.skin)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Colours that a terminal does not have are left out everywhere."""
-        return line_filters(self.skin.depth, super().get_line_filters())
+        """Colours and characters that a terminal does not have are left out everywhere."""
+        return filters_for(self.skin, super().get_line_filters())
 
 
 __all__ = ["Binding", "Opening", "PerfmonApp"]

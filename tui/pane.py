@@ -11,9 +11,9 @@ from textual.widget import Widget
 
 from perfmon.text import plain
 
-from .colourless import COLOURLESS
+from .asciionly import filters_for
 from .render.rows import Row, between, changed, cropped, merged, strip_of
-from .skin import Depth, Skin
+from .skin import Skin
 
 
 class Pane(Widget):
@@ -103,8 +103,8 @@ class Pane(Widget):
         strips = [self.render_line(y) for y in range(crop.y, crop.bottom)]
         if crop.x > 0 or crop.right < width:
             strips = [strip.crop(crop.x, crop.right) for strip in strips]
-        if self.skin.depth is Depth.NONE:
-            strips = [strip.apply_filter(COLOURLESS, self.background_colors[1]) for strip in strips]
+        for line_filter in filters_for(self.skin):
+            strips = [strip.apply_filter(line_filter, self.background_colors[1]) for strip in strips]
         return strips
 
     def on_resize(self) -> None:

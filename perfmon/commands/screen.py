@@ -138,18 +138,19 @@ def _to_terminal(text: str) -> None:
         os.write(stream.fileno(), text.encode())
 
 
-def own_keyboard(specs: Sequence[str]) -> tuple[str, ...]:
-    """Where logs come through stdin, keys come from the terminal; the SPECs with the pipe under its new name."""
+def own_keyboard(specs: Sequence[str]) -> None:
+    """Where logs come through stdin, keys come from the terminal."""
     if "-" not in specs:
-        return tuple(specs)
+        return
     try:
         terminal = os.open("/dev/tty", os.O_RDWR)
     except OSError:
         raise UsageError("-: a pipe can be watched only on a terminal (else: perfmon analyze -)") from None
-    pipe = os.dup(0)
+    from perfmon.sources.pipes import PipeTail
+
+    PipeTail.stdin_fd = os.dup(0)
     os.dup2(terminal, 0)
     os.close(terminal)
-    return tuple(f"/dev/fd/{pipe}" if spec == "-" else spec for spec in specs)
 
 
 def check_keys(config: Config) -> None:

@@ -40,11 +40,11 @@ def run(args: argparse.Namespace) -> int:
     for spec in args.spec:
         parse_spec(spec)  # a wrong one is told before the screen opens
     title = " ".join("stdin" if spec == "-" else spec for spec in args.spec)
-    specs = own_keyboard(args.spec)
+    own_keyboard(args.spec)
 
     def feed() -> Feed:
         from perfmon.monitor import FollowFeed  # not before the first frame is on the screen
 
-        return FollowFeed(specs, history=not args.no_history, polling=args.polling or None)
+        return FollowFeed(args.spec, history=not args.no_history, polling=args.polling or None)
 
     return open_screen(args, config, title=title, specs=tuple(args.spec), feed=feed)
