@@ -6,7 +6,7 @@ What it gives is a superset of what reaches into the time asked for; who asks st
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from .model import Span, Update
@@ -33,7 +33,7 @@ class Recent:
     def spans(self, kind: str, since: float) -> Sequence[Span]:
         """Spans of a kind that end at `since` or later, or not yet, and some earlier ones, in no order.
 
-        `since` is in seconds on the logs' own axes: the earliest of them when they lie apart.
+        `since` is in seconds on the logs' own axes: the earliest of them when they lie apart (see `on_own_axes`).
         """
         held: deque[Update] | deque[Span] = self._store.updates
         if kind != UPDATES:
@@ -46,12 +46,17 @@ class Recent:
         # A deque gives its end quickly and its middle slowly: what is new is taken from the end.
         fresh = list(islice(reversed(held), size - kept.seen))
         kept.seen = size
-        kept.spans += [span for span in fresh if _reaches(span, kept.since)]
+        kept.spans += [span for span in fresh if _reaches(span, kept.since) or _may_move(span)]
         if len(kept.spans) > 2 * kept.after_cut + _FEW:
             kept.since = since - _SPARE_S
             kept.spans = [span for span in kept.spans if _reaches(span, kept.since)]
             kept.after_cut = len(kept.spans)
         return kept.spans
+
+
+def on_own_axes(time: float, shifts: Mapping[int, float]) -> float:
+    """The earliest that a moment of the run's axis is on the axis of any log; logs without a shift are on the run's."""
+    return time - max((0.0, *shifts.values()))
 
 
 class _Kept:
@@ -66,3 +71,8 @@ class _Kept:
 
 def _reaches(span: Span, since: float) -> bool:
     return span.end is None or span.end >= since
+
+
+def _may_move(span: Span) -> bool:
+    """So far only the server told of it: once the client does it lies on the client's axis, which may be hours away."""
+    return isinstance(span, Update) and span.client is None

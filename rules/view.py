@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from perfmon.ledger import length, without
 from perfmon.model import Fields, Ref, Span, Update
-from perfmon.recent import Recent
+from perfmon.recent import Recent, on_own_axes
 from perfmon.store import Series, Store
 
 from .bands import Bands
@@ -148,7 +148,7 @@ class View:
     @cached_property
     def _spans(self) -> dict[str, list[Item]]:
         if self.recent is not None and self.clip is not None:
-            since = self.clip[0] - max(self.shifts.values(), default=0.0)
+            since = on_own_axes(self.clip[0], self.shifts)
             recent = {kind: self.recent.spans(kind, since) for kind in self.recent.kinds}
             spans = {kind: self._items(held) for kind, held in recent.items()}
             if UPDATE in recent:

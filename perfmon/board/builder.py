@@ -10,7 +10,7 @@ from typing import TypeVar
 from perfmon.alignment import Alignment
 from perfmon.model import Span, Update
 from perfmon.picture import Bar, Board, Level, MetricLane, SpanLane, Transition, Viewport
-from perfmon.recent import UPDATES, Recent
+from perfmon.recent import UPDATES, Recent, on_own_axes
 from perfmon.rules.bands import Band, Bands
 from perfmon.rules.view import SPAN_METRICS, UPDATE_METRICS, update_values
 from perfmon.snapshot import MetricStats, Snapshot
@@ -108,7 +108,7 @@ class BoardBuilder:
         return tuple(lanes)
 
     def _since(self, now: Now) -> float:
-        return now.viewport.start - max(now.alignment.shifts.values(), default=0.0)
+        return on_own_axes(now.viewport.start, now.alignment.shifts)
 
     def _bars(self, kind: str, now: Now, bands: Bands) -> list[Bar]:
         shifts = now.alignment.shifts
