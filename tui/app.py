@@ -96,6 +96,8 @@ class PerfmonApp(Doings, App[int], inherit_bindings=False):
         self.hidden: set[str] = set()
         self.zoomed: str | None = None
         self.theme_name = opening.theme
+        self.fault: Exception | None = None
+        """What ended it, when a fault did."""
         self._layout: Layout | None = None
         self._keys = by_key(opening.keys)
         self._cost = OwnCost()
@@ -148,6 +150,15 @@ class PerfmonApp(Doings, App[int], inherit_bindings=False):
     def _begin(self) -> None:
         self._ask_for_view()
         self.monitor.start(self._wake)
+
+    def _handle_exception(self, error: Exception) -> None:
+        """A fault of perfmon ends it; whoever runs the app tells of it in a line, once the terminal is as it was."""
+        self.fault = self.fault or error
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        """Instead of Textual's pages of local variables, among them lines of logs."""
+        self._close_messages_no_wait()
 
     def on_unmount(self) -> None:
         """The recording is closed before the screen is gone."""

@@ -79,6 +79,8 @@ def open_screen(
         raise RuntimeError(
             f"the monitor stopped: {type(monitor.failed).__name__}: {monitor.failed}"
         ) from monitor.failed
+    if app.fault is not None:
+        raise app.fault
     return code or ExitCode.DONE
 
 
