@@ -135,6 +135,23 @@ class LogBook:
         if self.heard is not None:
             self.heard()
 
+    def passed(self, source: int, name: str, block: Block, path: Path | None = None) -> bool:
+        """Counts lines, without keeping them, that would be forgotten before anybody could read them; whether it did.
+
+        It does not once some line of that log is kept: what is kept of a log stays in one piece.
+        """
+        with self._lock:
+            shelf = self._shelves.setdefault(source, _Shelf(name))
+            if shelf.chunks:
+                return False
+            count = line_count(block.data)
+            shelf.name, shelf.path = name, path or shelf.path
+            shelf.lines += count
+            shelf.lost_lines += count
+            shelf.bytes += len(block.data)
+            shelf.lost_bytes += len(block.data)
+        return True
+
     def align(self, shifts: Mapping[int, float]) -> None:
         """Seconds to add to the axis of each log to get the run's, as `perfmon.alignment` found them."""
         kept = {source: shift for source, shift in shifts.items() if shift}

@@ -40,6 +40,7 @@ where there was none for a while."""
 _TELL_S = 3.0
 _LOOK_S = 0.05
 """How often to see whether the history was read."""
+_WAY_S = 0.04
 _NOTICES = 20
 
 
@@ -95,6 +96,7 @@ class Monitor:
         self._period_s = PERIOD_S
         self._pictured_at = self._read_at = 0.0
         self._told_at = float("inf")
+        self._way_until = 0.0
         self._watch: Watch | None = None
         self.feed: Feed | None = None
         """The feed, once the thread has made it: a replay is steered through it."""
@@ -127,6 +129,10 @@ class Monitor:
         if look != self._look:
             self._look = look
             self._stir()
+
+    def give_way(self) -> None:
+        """Reads and judges nothing for a moment: somebody has pressed a key, and answers come from the same core."""
+        self._way_until = time.monotonic() + _WAY_S
 
     def slow(self, slow: bool) -> None:
         """Fewer pictures while nobody looks."""
@@ -209,6 +215,8 @@ class Monitor:
                 if collector:
                     gc.enable()
             now = self._read_at = time.monotonic()
+            if now < self._way_until:
+                await asyncio.sleep(self._way_until - now)
             if isinstance(item, Anew) or now - woken <= _TOGETHER_S:
                 continue
             woken = now
@@ -225,6 +233,8 @@ class Monitor:
             while self._asked:
                 self._asked.popleft()(watch)
             began = time.monotonic()
+            if began < self._way_until:
+                await asyncio.sleep(self._way_until - began)
             judged = watch.judge_if_due(began)
             self.picture = watch.picture(self._look, self.picture.number + 1)
             self._pictured_at = began

@@ -6,6 +6,8 @@ _SOON_S = 0.9
 _IDLE_S = 8.0
 _SHARE = 0.007
 _LONGEST_S = 20.0
+_CHEAP_S = 0.004
+"""What costs less need not wait."""
 
 
 class Pace:
@@ -27,3 +29,19 @@ class Pace:
         """A judgement ended at `clock` and took `cost_s`."""
         self._judged_at, self._version = clock, version
         self._cost_s = cost_s if not self._cost_s else 0.5 * (self._cost_s + cost_s)
+
+
+class Spacing:
+    """Spaces what is done again and again, so that it takes no more than a share of a core."""
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+        self._due_at = float("-inf")
+
+    def due(self, clock: float) -> bool:
+        """Whether it may be done now."""
+        return clock >= self._due_at
+
+    def done(self, clock: float, cost_s: float) -> None:
+        """It began at `clock` and took `cost_s`."""
+        self._due_at = clock + (cost_s / self._share if cost_s > _CHEAP_S else 0.0)

@@ -15,7 +15,7 @@ from perfmon.config import Config
 from perfmon.errors import PerfmonError
 from perfmon.logbook import LogBook
 from perfmon.model import TimeBase
-from perfmon.picture import Alert, AlertKey, Freshness, Picture, Recording, RunState, SourceNow
+from perfmon.picture import Alert, AlertKey, Board, Freshness, Picture, Recording, RunState, SourceNow, Viewport
 from perfmon.session import Session
 from perfmon.snapshot import Snapshot
 from perfmon.sources.blocks import Block, Notice
@@ -24,7 +24,7 @@ from perfmon.store import SourceState
 
 from .feeds import Anew, Feed
 from .freshness import Liveliness
-from .pace import Pace
+from .pace import Pace, Spacing
 from .present import Present
 from .unparsed import Unparsed
 
@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from perfmon.recording import RecordingWriter
 
     from .monitor import Look
+
+_FAR = 2
+"""Times what the ring holds."""
+_ALIGNING, _DRAWING = 0.01, 0.1
+"""The most of a core that laying clocks over each other may take, and drawing the board while the history is read."""
 
 
 @dataclass(slots=True)
@@ -67,6 +72,8 @@ class Watch:
         self._alerts: tuple[Alert, ...] = ()
         self._alignment = align(self.session.store)
         self._aligned = -1
+        self._aligning, self._drawing = Spacing(_ALIGNING), Spacing(_DRAWING)
+        self._drawn: Board | None = None
         self._looked_back = False
         self._fresh_lines = False
 
@@ -92,7 +99,10 @@ class Watch:
         self.session.feed(held.state, item)
         path = log.path if log.member is None and log.compression is None else None
         clock, live = self.session.clock(held.state), self._feed.caught_up
-        self._logbook.append(held.state.index, held.shown, item, clock, path, live=live)
+        # Of a long history the ring keeps the end alone: all that comes before is not even cut into pieces.
+        far = not live and self._feed.behind > _FAR * self._logbook.budget
+        if not (far and self._logbook.passed(held.state.index, held.shown, item, path)):
+            self._logbook.append(held.state.index, held.shown, item, clock, path, live=live)
         held.unparsed.look(item, self._feed.clock(), self.session.recognises)
         held.lively.arrived(self._feed.clock(), self._feed.caught_up)
         self._fresh_lines = True
@@ -134,9 +144,10 @@ class Watch:
         return None if last is None else last + self._alignment.shifts.get(held.state.index, 0.0)
 
     def _align(self) -> Alignment:
-        version = self.session.store.version
-        if version != self._aligned:
+        version, began = self.session.store.version, time.monotonic()
+        if version != self._aligned and self._aligning.due(began):
             self._alignment, self._aligned = align(self.session.store), version
+            self._aligning.done(began, time.monotonic() - began)
             self._logbook.align(self._alignment.shifts)
         return self._alignment
 
@@ -219,9 +230,7 @@ class Watch:
         known = 0.0 if now is None else now
         if now is None and self._snapshot is not None:
             known = self._snapshot.run.end
-        ticks = self.alerts.transitions()
-        opened = tuple(self.session.open_spans)
-        board = self._board.build(Now(viewport(look, known), known, alignment, self._snapshot, ticks, opened))
+        board = self._drawn_board(viewport(look, known), known)
         sources = tuple(self._source(held, clock) for held in self._logs.values())
         return Picture(
             number=number,
@@ -243,6 +252,15 @@ class Watch:
             speed=None if player is None else player.speed,
             notices=tuple(self._notices),
         )
+
+    def _drawn_board(self, viewport: Viewport, known: float) -> Board:
+        """The board of this moment; while the history is read that of a moment before, when drawing it is dear."""
+        began = time.monotonic()
+        if self._drawn is None or self._feed.caught_up or self._drawing.due(began):
+            ticks, opened = self.alerts.transitions(), tuple(self.session.open_spans)
+            self._drawn = self._board.build(Now(viewport, known, self._alignment, self._snapshot, ticks, opened))
+            self._drawing.done(began, time.monotonic() - began)
+        return self._drawn
 
     @property
     def _over(self) -> bool:

@@ -192,6 +192,16 @@ def test_what_is_forgotten_is_counted_and_its_place_leads_to_the_oldest_line() -
     assert view.start(place, 1).lines == held[:1]
 
 
+def test_a_history_that_is_passed_over_is_counted_and_numbers_go_on() -> None:
+    book, clock = LogBook(packs=packs()), SourceClock()
+    assert book.passed(0, "a", Block(b"one\ntwo\n", 0, 1))
+    book.append(0, "a", Block(b"three\n", 8, 3), clock)
+    assert not book.passed(0, "a", Block(b"four\n", 14, 4))
+    assert [(line.number, line.text) for line in book.view().tail(5).lines] == [(3, "three")]
+    assert book.totals(0) == Totals(3, 14, 2, 8)
+    assert book.view().find("a", 2) is None
+
+
 def test_an_unfinished_last_line_counts_and_is_shown() -> None:
     book = LogBook(packs=packs())
     book.append(0, "a", Block(b"whole\nunfinish", 0, 1, final=True), SourceClock())
