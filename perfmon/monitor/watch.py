@@ -176,6 +176,17 @@ class Watch:
         self._recording_since = self._feed.clock()
         self._notices.append(f"recording to {path}")
 
+    def _keep_recording(self) -> None:
+        """Writes what is due; one that cannot go on is told, and over."""
+        recorder = self._recorder
+        if recorder is None:
+            return
+        recorder.flush_due()
+        if recorder.failed is not None:
+            self._notices.append(recorder.failed)
+            recorder.close()
+            self._recorder = None
+
     def stop_recording(self) -> None:
         """Ends a recording."""
         if self._recorder is not None:
@@ -224,8 +235,7 @@ class Watch:
         from .monitor import viewport
 
         store, clock, player = self.session.store, self._feed.clock(), self._feed.player
-        if self._recorder is not None:
-            self._recorder.flush_due()
+        self._keep_recording()
         alignment, now = self._align(), self._now()
         known = 0.0 if now is None else now
         if now is None and self._snapshot is not None:
