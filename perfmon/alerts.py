@@ -54,7 +54,7 @@ class AlertBook:
         """Takes what a window that ends at `now` says; `stale_s` as in `Picture`: what is alive turns unknown."""
         run = snapshot.run
         if self._now is not None and self._base is not run.time_base:
-            self._shift(now - self._now)
+            self.shift(now - self._now)
         self._base, self._stale = run.time_base, stale_s is not None
         seen: set[AlertKey] = set()
         for finding in snapshot.findings:
@@ -102,6 +102,14 @@ class AlertBook:
         record.acked, record.silenced_until = False, None
         return True
 
+    def shift(self, seconds: float) -> None:
+        """The run's axis became another one, by that much: the present is the same moment on both."""
+        self._now = None if self._now is None else self._now + seconds
+        for record in self._records.values():
+            record.shift(seconds)
+        moved = [replace(change, time=change.time + seconds) for change in self._transitions]
+        self._transitions = deque(moved, maxlen=_TRANSITIONS)
+
     def _see(self, key: AlertKey, finding: Finding, window: Window, now: float) -> None:
         record = self._records.get(key)
         if record is None:
@@ -139,13 +147,6 @@ class AlertBook:
         over = [record for record in self._records.values() if record.over]
         for record in sorted(over, key=lambda record: record.turned)[:-_RESOLVED_KEPT]:
             del self._records[record.key]
-
-    def _shift(self, seconds: float) -> None:
-        """The run's axis became another one: the logs told a date. The present is the same moment on both."""
-        for record in self._records.values():
-            record.shift(seconds)
-        moved = [replace(change, time=change.time + seconds) for change in self._transitions]
-        self._transitions = deque(moved, maxlen=_TRANSITIONS)
 
 
 class _Record:

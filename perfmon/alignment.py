@@ -104,6 +104,13 @@ def align(store: Store) -> Alignment:
     return Alignment(base, shifts, offsets, axis.notes, frozenset(axis.guessed))
 
 
+def axis_moved(before: Alignment, after: Alignment, known: Iterable[int]) -> float:
+    """Seconds by which the run's axis became another one: the least by which all logs moved that had been laid."""
+    moves = [after.shifts.get(index, 0.0) - before.shifts.get(index, 0.0) for index in known]
+    moved = min(moves, key=abs, default=0.0)
+    return moved if abs(moved) >= _TIGHT_S else 0.0
+
+
 @dataclass
 class _Axis:
     """What has been laid so far."""

@@ -15,6 +15,7 @@ _USUAL = 5.0
 """Times its usual gap that a log may be silent."""
 _ARRIVALS = 64
 _ENOUGH = 8
+_BACK_S = 60.0
 
 
 class Liveliness:
@@ -68,3 +69,13 @@ class Liveliness:
         if len(self._gaps) >= _ENOUGH:
             return max(_STALE_S, _USUAL * percentile(sorted(self._gaps), 0.95))
         return max(_STALE_S, _USUAL * usual_gap(state))
+
+
+def stands_at(state: SourceState) -> float | None:
+    """When the last line of a log was printed, on its own axis.
+
+    That is earlier than its latest moment where its clock was set back, or where one line told a wrong time.
+    """
+    if state.last is None or state.tail is None or state.tail >= state.last - _BACK_S:
+        return state.last
+    return state.tail

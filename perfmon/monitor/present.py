@@ -12,6 +12,8 @@ _REMEMBERED_S = 120.0
 _AT_END = 0.5
 """Share of the window by which the present may run ahead of the last line: beyond it a run is over, not silent, and
 what it ended with stays in sight."""
+_BACK_S, _SURE_S = 60.0, 30.0
+"""Clocks of lines that were set back by more than that are believed once they have kept to it for so long."""
 
 
 class Present:
@@ -25,6 +27,7 @@ class Present:
         self._over_at = float("-inf")
         """When a log was last written to that nobody writes to any more."""
         self._lags: deque[tuple[float, float]] = deque()
+        self._back_at: float | None = None
 
     def written(self, newest: float, changed_at: float, arrived_at: float) -> None:
         """The last line of a log that was there already has the time `newest`, its file was written at `changed_at`."""
@@ -36,14 +39,30 @@ class Present:
             self._over_at = max(self._over_at, changed_at)
 
     def arrived(self, newest: float, arrived_at: float) -> None:
-        """A line printed at `newest` has just been read."""
-        self._newest = max(self._newest, newest)
-        self.watched = True
+        """Something was read, and the line that was printed last was printed at `newest`."""
+        if newest >= self._newest - _BACK_S:
+            self._back_at = None
+            if newest > self._newest:
+                self._come(newest, arrived_at)
+            return
+        self._back_at = arrived_at if self._back_at is None else self._back_at
+        if arrived_at - self._back_at >= _SURE_S:
+            self._back_at = None
+            self._lags.clear()
+            self._come(newest, arrived_at)
+
+    def _come(self, newest: float, arrived_at: float) -> None:
+        self._newest, self.watched = newest, True
         self._lag(arrived_at, arrived_at - newest)
 
     def loaded(self, newest: float) -> None:
-        """A line of the past was read."""
-        self._newest = max(self._newest, newest)
+        """Of the past was read what was printed up to `newest`."""
+        self._newest = newest
+
+    def move(self, seconds: float) -> None:
+        """The run's axis became another one: all its moments are that much later."""
+        self._newest += seconds
+        self._lags = deque((at, lag - seconds) for at, lag in self._lags)
 
     @property
     def newest(self) -> float | None:

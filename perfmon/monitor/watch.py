@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon.alerts import AlertBook
-from perfmon.alignment import Alignment, align
+from perfmon.alignment import Alignment, align, axis_moved
 from perfmon.board.builder import BoardBuilder, Now
 from perfmon.config import Config
 from perfmon.errors import PerfmonError
@@ -23,7 +23,7 @@ from perfmon.sources.files import LogFile
 from perfmon.store import SourceState
 
 from .feeds import Anew, Feed
-from .freshness import Liveliness
+from .freshness import Liveliness, stands_at
 from .pace import Pace, Spacing
 from .present import Present
 from .unparsed import Unparsed
@@ -74,6 +74,7 @@ class Watch:
         self._aligned = -1
         self._aligning, self._drawing = Spacing(_ALIGNING), Spacing(_DRAWING)
         self._drawn: Board | None = None
+        self._dated: set[int] = set()
         self._looked_back = False
         self._fresh_lines = False
 
@@ -120,11 +121,10 @@ class Watch:
         if self._fresh_lines:
             self._fresh_lines = False
             newest = max((t for t in map(self._last, self._logs.values()) if t is not None), default=None)
-            if newest is not None and (present.newest is None or newest > present.newest):
-                if self._looked_back:
-                    present.arrived(newest, clock)
-                else:
-                    present.loaded(newest)
+            if newest is not None and not self._looked_back:
+                present.loaded(newest)
+            elif newest is not None:
+                present.arrived(newest, clock)
         if self._feed.caught_up and not self._looked_back:
             self._looked_back = True
             self._look_back(clock)
@@ -140,15 +140,22 @@ class Watch:
                 held.lively.written(changed)
 
     def _last(self, held: _Log) -> float | None:
-        last = held.state.last
+        last = stands_at(held.state)
         return None if last is None else last + self._alignment.shifts.get(held.state.index, 0.0)
 
     def _align(self) -> Alignment:
         version, began = self.session.store.version, time.monotonic()
-        if version != self._aligned and self._aligning.due(began):
-            self._alignment, self._aligned = align(self.session.store), version
+        if version == self._aligned:
+            return self._alignment
+        dated = {state.index for state in self.session.store.sources if state.first is not None}
+        if dated != self._dated or self._aligning.due(began):  # a log that is not laid yet may be hours away
+            before, self._alignment, self._aligned = self._alignment, align(self.session.store), version
             self._aligning.done(began, time.monotonic() - began)
             self._logbook.align(self._alignment.shifts)
+            moved, self._dated = axis_moved(before, self._alignment, self._dated), dated
+            if moved:
+                self._present.move(moved)
+                self.alerts.shift(moved)
         return self._alignment
 
     # --- what somebody asks for -----------------------------------------------------------------------------------

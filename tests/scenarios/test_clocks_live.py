@@ -1,0 +1,142 @@
+"""A run that is watched while clocks are odd: logs of several zones, a clock that is set back, one wrong time."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from perfmon.config import Config
+from perfmon.demo import demo_timeline
+from perfmon.items import Block
+from perfmon.logbook import LogBook
+from perfmon.monitor.monitor import Look
+from perfmon.monitor.watch import Watch
+from perfmon.picture import Alert, Picture
+from perfmon.sources.files import LogFile
+
+BEGIN = datetime(2026, 8, 21, 10, 0, tzinfo=UTC)
+OPENED_S, CHANGED_S, UNTIL_S, STEP_S = 600.0, 900.0, 1500.0, 10.0
+CLOCK = re.compile(r"(?<=pid=412\) INFO )\d\d-\d\d \d\d:\d\d:\d\d|\d\d:\d\d:\d\d")
+Line = tuple[float, str, str]
+Told = Callable[[str, float], str]
+
+
+def at(hours: float, seconds: float) -> str:
+    """What a clock says that is so many hours ahead of UTC."""
+    return f"{BEGIN + timedelta(seconds=seconds, hours=hours):%Y-%m-%d %H:%M:%S}"
+
+
+def at_utc(seconds: float) -> str:
+    """The same, for a clock that says that it tells UTC."""
+    return f"{BEGIN + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def lines_of(scenario: str, told: Told, logs: tuple[str, ...] = ("orchestrator.log", "trainer.log")) -> list[Line]:
+    """Lines of a run with their clocks as `told` says, and the seconds at which they arrive."""
+    lines = []
+    for at_s, log, block in demo_timeline(scenario, 0, 40.0, BEGIN.replace(tzinfo=None)).items():
+        if log in logs and isinstance(block, Block):
+            lines.append((at_s, log, CLOCK.sub(told(log, at_s), block.data.decode(), 1)))
+    return lines
+
+
+class Logs:
+    """A feed whose clock goes when it is told to."""
+
+    player = None
+    behind = 0
+
+    def __init__(self) -> None:
+        self.now, self.caught_up = 0.0, False
+        self.written: dict[str, float] = {}
+
+    def clock(self) -> float:
+        return BEGIN.timestamp() + self.now
+
+    def changed_at(self, log: LogFile) -> float | None:
+        return self.written.get(log.name)
+
+
+def watched(lines: list[Line]) -> Iterator[Picture]:
+    """What is published of a run that is opened after ten minutes."""
+    feed, ends = Logs(), dict[str, tuple[int, int]]()
+    watch = Watch(feed, Config(), 600.0, LogBook(), deque())  # type: ignore[arg-type]
+    left = deque(sorted(lines, key=lambda line: line[0]))
+    for tick in range(int((UNTIL_S - OPENED_S) / STEP_S)):
+        feed.now = OPENED_S + tick * STEP_S
+        while left and left[0][0] <= feed.now:
+            at_s, log, text = left.popleft()
+            offset, line = ends.get(log, (0, 1))
+            data = text.encode()
+            watch.take(LogFile(log, Path("/logs") / log), Block(data, offset, line))
+            ends[log] = (offset + len(data), line + 1)
+            if not tick:
+                feed.written[log] = BEGIN.timestamp() + at_s
+                if len(left) % 50 == 0:  # pictures are made while the history is being read
+                    watch.judge_if_due(feed.clock())
+                    watch.picture(Look(), 0)
+        feed.caught_up = True
+        watch.judge_if_due(feed.clock())
+        yield watch.picture(Look(), tick)
+
+
+def verdicts(pictures: list[Picture], after_s: float = 0.0) -> set[str | None]:
+    """Signatures of the verdicts from so long after the screen has opened."""
+    kept = [picture.snapshot for picture in pictures[1 + int(after_s / STEP_S) :]]
+    return {snapshot.verdict.signature if snapshot.verdict else None for snapshot in kept if snapshot}
+
+
+def alert(picture: Picture, signature: str) -> Alert:
+    """The alert of that signature."""
+    (told,) = [one for one in picture.alerts if one.key[0] == signature]
+    return told
+
+
+@pytest.mark.parametrize("zone", [8, -8])
+def test_a_log_of_another_zone_may_come_later(zone: int) -> None:
+    lines = lines_of("frontend-queue", lambda log, s: at(zone, s) if log == "orchestrator.log" else at_utc(s))
+    late = [(max(at_s, CHANGED_S) if log == "trainer.log" else at_s, log, text) for at_s, log, text in lines]
+    pictures, usual = list(watched(late)), list(watched([line for line in late if line[1] == "orchestrator.log"]))
+    assert verdicts(pictures) == {"frontend-queue"}
+    told, same = alert(pictures[-1], "frontend-queue"), alert(usual[-1], "frontend-queue")
+    assert (told.count, told.lost_s) == pytest.approx((same.count, same.lost_s), rel=0.05)
+    assert pictures[-1].now - told.since == pytest.approx(usual[-1].now - same.since, abs=2.0)
+
+
+def test_a_date_may_come_later_than_the_time_of_day() -> None:
+    told = {"orchestrator.log": "%H:%M:%S", "inference.log": "%m-%d %H:%M:%S"}
+
+    def lines(*logs: str) -> list[Line]:
+        return lines_of("frontend-queue", lambda log, s: f"{BEGIN + timedelta(seconds=s):{told[log]}}", logs)
+
+    late = [(max(at_s, CHANGED_S), log, text) for at_s, log, text in lines("inference.log")]
+    usual, pictures = list(watched(lines("orchestrator.log"))), list(watched([*lines("orchestrator.log"), *late]))
+    one, same = alert(pictures[-1], "frontend-queue"), alert(usual[-1], "frontend-queue")
+    assert (one.count, one.lost_s) == pytest.approx((same.count, same.lost_s), rel=0.05)
+
+
+def test_clocks_that_are_set_back_are_no_stall() -> None:
+    lines = lines_of("frontend-queue", lambda _, s: at(2.0 if s < CHANGED_S else 1.0, s))
+    pictures = list(watched(lines))
+    assert verdicts(pictures) == {"frontend-queue"}
+    assert not [one.key for one in pictures[-1].alerts if one.key[0] == "stall"]
+
+
+def test_one_line_with_a_wrong_time_is_soon_forgotten() -> None:
+    lines = lines_of("frontend-queue", lambda _, s: at(2.0, s))
+    odd = next(n for n, line in enumerate(lines) if line[0] > CHANGED_S and line[1] == "orchestrator.log")
+    at_s, log, text = lines[odd]
+    lines[odd] = (at_s, log, text.replace(at(2.0, at_s), at(12.0, at_s)))
+    assert verdicts(list(watched(lines)), CHANGED_S - OPENED_S + 60.0) == {"frontend-queue"}
+
+
+def test_a_wrong_time_in_the_history_is_no_present() -> None:
+    lines = lines_of("frontend-queue", lambda _, s: at(2.0, s))
+    at_s, log, text = lines[200]
+    lines[200] = (at_s, log, text.replace(at(2.0, at_s), at(12.0, at_s)))
+    assert verdicts(list(watched(lines))) == {"frontend-queue"}
