@@ -12,11 +12,21 @@ from typing import TYPE_CHECKING
 
 from perfmon.model import LEGS, Span, Update
 
+from .silence import is_over
+
 if TYPE_CHECKING:
     from .view import Item, View
 
 _DONE = 1 << LEGS.index("client.done")
+_RECEIVED = 1 << LEGS.index("server.recv")
 _ABANDONED_S = 3600.0
+Way = tuple[int, object]
+"""From which log to which server."""
+
+
+def way(update: Update) -> Way:
+    """What an update takes: of several servers one may hang while the others answer."""
+    return (update.source, update.fields.get("url", ""))
 
 
 def in_flight(spans: Iterable[Span], view: View) -> list[Item]:
@@ -24,24 +34,26 @@ def in_flight(spans: Iterable[Span], view: View) -> list[Item]:
     if view.present is None:
         return []
     updates = [span for span in spans if isinstance(span, Update)]
-    newest: dict[int, float] = {}
-    servers: dict[int, int] = {}
+    newest: dict[Way, float] = {}
+    servers: dict[Way, int] = {}
     for update in updates:
         if update.end is not None and update.start is not None:
-            newest[update.source] = max(newest.get(update.source, update.start), update.start)
-        if update.server is not None and update.client is not None:
-            servers[update.client] = update.server
+            newest[way(update)] = max(newest.get(way(update), update.start), update.start)
+        if update.server is not None and update.client is not None and update.legs & _RECEIVED:
+            servers[way(update)] = update.server
     return [item for update in updates if (item := _item(update, newest, servers, view)) is not None]
 
 
-def _item(update: Update, newest: dict[int, float], servers: dict[int, int], view: View) -> Item | None:
+def _item(update: Update, newest: dict[Way, float], servers: dict[Way, int], view: View) -> Item | None:
     from .view import Item
 
     if update.start is None or update.end is not None or update.legs & _DONE or view.present is None:
         return None
-    server = update.server if update.server is not None else servers.get(update.source)
+    if is_over(view.store.sources[update.source]):
+        return None
+    server = update.server if update.server is not None else servers.get(way(update))
     # One that began before another that is done already lost its end: its line was never seen.
-    if server is None or server == update.source or update.start < newest.get(update.source, float("-inf")):
+    if server is None or server == update.source or update.start < newest.get(way(update), float("-inf")):
         return None
     spoke = view.store.sources[server].last
     if spoke is None:
@@ -58,11 +70,12 @@ def _item(update: Update, newest: dict[int, float], servers: dict[int, int], vie
 def _values(update: Update, elapsed_s: float) -> dict[str, float]:
     """The least that its legs last, in milliseconds."""
     elapsed_ms = 1000.0 * elapsed_s
-    if update.recv_t is None:
+    if update.server is None:
         return {"queue_ms": elapsed_ms}
-    if update.rpc_done_t is not None or update.send_t is None:
+    received = update.recv_t if update.recv_t is not None else update.rpc_start_t
+    if received is None or update.rpc_done_t is not None or update.send_t is None:
         return {}
-    queue_ms = 1000.0 * (update.recv_t - update.send_t)
+    queue_ms = 1000.0 * (received - update.send_t)
     if not 0.0 <= queue_ms <= elapsed_ms:
         return {}  # clocks of two hosts: how long it waited is known when it is done
     metric = "rpc_ms" if update.op == "update_weights" else f"rpc_ms.{update.op}"

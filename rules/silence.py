@@ -68,6 +68,16 @@ def usual_gap(state: SourceState) -> float:
     return LEAST_S
 
 
+def said_farewell(state: SourceState) -> bool:
+    """Its last dated line says that it ends."""
+    return bool(_FAREWELL.search(state.last_line[1]))
+
+
+def is_over(state: SourceState) -> bool:
+    """Nothing more is to come of a log."""
+    return state.ended or said_farewell(state)
+
+
 def quiet_logs(view: View) -> list[Quiet]:
     """Stretches without a line, log by log; the tail of a log that ends while others go on is one.
 
@@ -102,7 +112,7 @@ def _gaps(state: SourceState, view: View) -> list[Gap]:
 def _tail(state: SourceState, view: View) -> list[Quiet]:
     # Where all logs are silent none of them is: that is a stall, or the end.
     last, high = (state.last or 0.0) + view.shifts.get(state.index, 0.0), view.told[1]
-    if high - last < LEAST_S or _FAREWELL.search(state.last_line[1]):
+    if high - last < LEAST_S or said_farewell(state):
         return []
     longest = max((gap.end - gap.start for gap in state.gaps), default=0.0)
     line, text = state.last_line
@@ -156,7 +166,7 @@ def _span(state: SourceState, view: View) -> Window:
 def _watched(state: SourceState, view: View) -> Window:
     """The same up to the present, where a log that is still watched did not say farewell."""
     low, high = _span(state, view)
-    if view.present is None or state.ended or _FAREWELL.search(state.last_line[1]):
+    if view.present is None or is_over(state):
         return (low, high)
     return (low, max(high, view.present))
 

@@ -12,6 +12,7 @@ from perfmon.model import Span, Update
 from perfmon.picture import Bar, Board, Level, MetricLane, SpanLane, Transition, Viewport
 from perfmon.recent import UPDATES, Recent, on_own_axes
 from perfmon.rules.bands import Band, Bands
+from perfmon.rules.in_flight import Way, way
 from perfmon.rules.view import SPAN_METRICS, UPDATE_METRICS, update_values
 from perfmon.snapshot import MetricStats, Snapshot
 from perfmon.store import Series, Store
@@ -131,12 +132,14 @@ class BoardBuilder:
         shifts = now.alignment.shifts
         offsets = {offset.client: offset.seconds for offset in now.alignment.offsets}
         begun = {u.seq: u.start + shifts.get(u.source, 0.0) for u in updates if u.start is not None}
-        newest = max((begun[u.seq] for u in updates if u.end is not None and u.seq in begun), default=float("-inf"))
+        newest: dict[Way, float] = {}
+        for done in (update for update in updates if update.end is not None and update.seq in begun):
+            newest[way(done)] = max(newest.get(way(done), begun[done.seq]), begun[done.seq])
         bars = []
         for update in updates:
             shift, start = shifts.get(update.source, 0.0), begun.get(update.seq)
             # One that began before another that is done already lost its end: its line was never seen.
-            alive = start is not None and start >= newest and now.now - start < _ABANDONED_S
+            alive = start is not None and start >= newest.get(way(update), start) and now.now - start < _ABANDONED_S
             bars.append(update_bar(update, shift, now.now, bands, offsets.get(update.source), alive))
         return _within(bars, now.viewport)
 

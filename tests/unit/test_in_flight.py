@@ -61,3 +61,37 @@ def test_one_whose_end_was_lost_is_left_out() -> None:
     client = [*_DONE, "2026-08-21 10:00:40 INFO [weights][ccc] client.send url=http://x t=140.0"]
     client.append("2026-08-21 10:00:41 INFO [weights][ccc] client.done wall_ms=1000 rpc_ms=990 queue_ms=10")
     assert not _told(client, [*_SERVED, "2026-08-21 10:01:50 INFO Engine 000: idle"], "10:01:51").findings
+
+
+_OTHER = [
+    "2026-08-21 10:00:00 INFO [weights][abc] client.send url=http://y t=100.0",
+    "2026-08-21 10:00:01 INFO [weights][abc] client.done wall_ms=1000 rpc_ms=990 queue_ms=10",
+    "2026-08-21 10:00:30 INFO [weights][bcd] client.send url=http://y t=130.0",
+    "2026-08-21 10:00:31 INFO [weights][bcd] client.done wall_ms=1000 rpc_ms=990 queue_ms=10",
+]
+
+
+def test_of_two_servers_one_may_hang_while_the_other_answers() -> None:
+    snapshot = _told([*_DONE, *_OTHER], [*_SERVED, "2026-08-21 10:00:50 INFO Engine 000: idle"], "10:00:51")
+    assert [one.identity for one in snapshot.findings if one.signature == "frontend-queue"] == [{"url": "http://x"}]
+
+
+def test_one_server_proves_nothing_about_another() -> None:
+    client = [*_DONE[:2], *_OTHER[:2], _OTHER[2]]
+    assert not _told(client, [*_SERVED, "2026-08-21 10:00:50 INFO Engine 000: idle"], "10:00:51").findings
+
+
+def test_what_has_begun_does_not_wait() -> None:
+    served = [*_SERVED, "2026-08-21 10:00:30 INFO [weights][bbb] rpc.start op=update_weights t=130.01"]
+    served.append("2026-08-21 10:00:34 INFO Engine 000: idle")
+    assert [one.signature for one in _told(_DONE, served, "10:00:34").findings] != ["frontend-queue"]
+
+
+def test_a_server_that_tells_of_no_arrival_proves_no_wait() -> None:
+    served = [_SERVED[2], "2026-08-21 10:00:50 INFO Engine 000: idle"]
+    assert not _told(_DONE, served, "10:00:51").findings
+
+
+def test_a_client_that_ended_waits_no_more() -> None:
+    client = [*_DONE, "2026-08-21 10:00:31 INFO Orchestrator finished."]
+    assert not _told(client, [*_SERVED, "2026-08-21 10:00:50 INFO Engine 000: idle"], "10:00:51").findings
