@@ -21,6 +21,7 @@ from pathlib import Path
 from perfmon.config import Config
 from perfmon.demo.feed import demo_timeline
 from perfmon.logbook import LogBook
+from perfmon.monitor import Monitor
 from perfmon.monitor.feeds import Item
 from perfmon.monitor.monitor import Look
 from perfmon.monitor.watch import Watch
@@ -81,7 +82,8 @@ class Simulated:
 def watched(scenario: str, minutes: float, memory_mb: int | None) -> None:
     """Plays the run line by line, and prints what it costs on the way."""
     timeline = demo_timeline(scenario, 0, minutes, datetime(2026, 8, 21, 10))
-    feed, config = Simulated(timeline.start), Config() if memory_mb is None else Config(memory_mb=memory_mb)
+    feed, config = Simulated(timeline.start), Config(memory_mb=memory_mb)
+    config = Monitor(lambda: feed, config).config  # what it makes of it is what it keeps
     watch = Watch(feed, config, WINDOW_S, LogBook(), deque(maxlen=20))
     logs: dict[str, LogFile] = {}
     due = [60.0 * minutes * share for share in SHARES]

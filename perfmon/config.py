@@ -35,8 +35,9 @@ class Config:
     """Name of the theme of the screen; None: by what the terminal says of its background."""
     async_level: int | None = None
     """Steps by which rollouts may be behind on purpose; None: learned from the run."""
-    memory_mb: int = 256
-    """What the store of a run may keep, in MB; older samples are thinned beyond it."""
+    memory_mb: int | None = None
+    """What the store of a run may keep, in MB; older samples are thinned beyond it. None: 256 for complete logs, and as
+    little for a run that is watched as a monitor may take that stays open for days."""
     jobs: int | None = None
     """Processes that read logs; None: one a core."""
     notify: Outward = field(default_factory=Outward)

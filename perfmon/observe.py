@@ -20,7 +20,7 @@ from .config import Config
 from .errors import UsageError
 from .model import TimeBase
 from .picture import Picture, RunState
-from .session import Options, Progress, Session, read
+from .session import MEMORY_MB, Options, Progress, Session, read
 from .snapshot import Snapshot
 from .store import SourceState
 from .units import parse_duration
@@ -145,7 +145,7 @@ class _Watch:
     ) -> None:
         self._specs, self._config, self._window, self._for_s = specs, config, window, for_s
         self._window_s = _EVERYTHING_S if window is None else parse_duration(window)
-        self._monitor = Monitor(lambda: FollowFeed(specs), config, window_s=self._window_s)
+        self._monitor = Monitor(lambda: FollowFeed(specs), config, window_s=self._window_s, memory_mb=MEMORY_MB)
         self._columns = columns
         self._monitor.look(None, min(self._window_s, _BOARD_S), columns or _COLUMNS)
         self._stirred = threading.Event()

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from .diagnosis import Knowledge
 
 Progress = Callable[[int, int], None]
+MEMORY_MB = 256
+"""What the store of complete logs keeps, unless the configuration says otherwise."""
 _MB = 1 << 20
 _TOLD_PROBLEMS = 3
 
@@ -75,7 +77,7 @@ class Session:
         self.config = config
         bands = load_bands(config.band_files)
         self.scanner = scanner or Scanner(load_packs(config.format_dirs), calm_updates(bands))
-        self.store = Store(config.memory_mb * _MB, bands.remarkable())
+        self.store = Store((config.memory_mb or MEMORY_MB) * _MB, bands.remarkable())
         self._bands = bands
         self._knowledge: Knowledge | None = None
         self._assembler = Assembler(self.store)

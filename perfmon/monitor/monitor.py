@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,8 @@ _TELL_S = 3.0
 _LOOK_S = 0.05
 """How often to see whether the history was read."""
 _WAY_S = 0.04
+_MEMORY_MB = 8
+"""Some hours of a run in full, and the rest of it thinned: a monitor stays open for days beside it."""
 _NOTICES = 20
 
 
@@ -78,7 +80,9 @@ class Monitor:
         window_s: float = 600.0,
         memory_mb: int | None = None,
     ) -> None:
-        self.config, self.window_s = config, window_s
+        """`memory_mb` is what the store may keep, where the configuration leaves it open."""
+        self.config = replace(config, memory_mb=config.memory_mb or memory_mb or _MEMORY_MB)
+        self.window_s = window_s
         self.logbook = LogBook()
         self.picture = empty_picture(window_s)
         self.failed: PerfmonError | Exception | None = None
