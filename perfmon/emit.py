@@ -173,13 +173,16 @@ def _word(value: Any) -> str:
 
 def _address(value: Any) -> str:
     """A URL without what may be secret: login and query."""
-    return _word(_LOGIN.sub("", str(value).partition("?")[0]))
+    text = str(value)
+    if "@" in text or "?" in text:
+        text = _LOGIN.sub("", text.partition("?")[0])
+    return _word(text)
 
 
 def _text(form: _Form, value: object) -> str | None:
     try:
         return form(value)
-    except Exception:  # a value of any type may come here, and may raise whatever it likes
+    except Exception:
         return None
 
 
@@ -194,11 +197,16 @@ def _tell(area: str, event: str, fields: Iterable[_Field], trace: str | None = N
         if event:
             text = f"{text} {event}"
         for name, form, value in fields:
-            if value is not None:
-                known = _text(form, value)
-                if known:
+            if value is None:
+                continue
+            try:
+                known = form(value)
+            except Exception:  # noqa: S112 - a value of any type may come here, and raise whatever it likes
+                continue
+            if known:
+                text = f"{text} {name}={known}"
+                if voice.json:
                     told.append((name, form, known))
-                    text = f"{text} {name}={known}"
         voice.say(_as_json(text, area, event, trace, told) if voice.json else text)
     except Exception:  # whatever the sink raises
         _State.lost += 1

@@ -7,6 +7,8 @@ import json
 import logging
 import os
 import re
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -99,6 +101,25 @@ async def test_tasks_that_run_at_once_do_not_mix(lines: Lines) -> None:
     assert len(set(traces)) == 20
     for trace in traces:
         assert [line.split()[1] for line in lines if trace in line] == ["client.send", "client.done"]
+
+
+def test_threads_that_run_at_once_do_not_mix(lines: Lines) -> None:
+    turn = threading.Barrier(8)
+
+    def update() -> None:
+        turn.wait()
+        for _ in range(100):
+            with emit.weights_update("http://h:1", "/w"):
+                pass
+
+    threads = [threading.Thread(target=update) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    legs = Counter(line.split(" ", 2)[0] for line in lines)
+    assert len(legs) == 800
+    assert set(legs.values()) == {2}
 
 
 @pytest.mark.parametrize(

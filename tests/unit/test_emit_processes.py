@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,32 @@ def test_forks_tell_their_own_lines_with_ids_of_their_own(tmp_path: Path) -> Non
     assert all(re.fullmatch(r"\[weights\]\[\w{12}\] client\.(send|done) \S.*|Q1 .*", line) for line in lines)
     produced = [line.split()[-2] for line in lines if line.startswith("Q1")]
     assert sorted(produced) == ["produced=0", "produced=1", "produced=2", "produced=3", "produced=7"]
+
+
+FULL = """
+import resource, sys
+from perfmon import emit
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+emit.configure(emit.to_file(sys.argv[1]))
+for step in range(3):
+    emit.rollout(1.5, step, step)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+emit.rollout(1.5, 3, 3)
+print(emit.lost())
+"""
+
+
+@pytest.mark.skipif(find_spec("resource") is None, reason="files have no limit here")
+def test_a_line_that_the_disk_cut_short_does_not_spoil_the_next(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    command = [sys.executable, "-W", "error", "-c", FULL, str(log)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "2\n", "")
+    whole, torn, after = log.read_text().splitlines()
+    assert whole.endswith(" current_step=0 ckpt_step=0 staleness=0")
+    assert len(whole) + 1 + len(torn) == 100
+    assert after.endswith(" current_step=3 ckpt_step=3 staleness=0")
 
 
 def test_ids_are_short_and_all_different() -> None:
