@@ -37,6 +37,10 @@ _FAREWELL = re.compile(
     r"(?i)(?<![.\w])(?:finished|completed?|shut(?:ting)? ?down|exit(?:ed|ing)?|stopp(?:ed|ing)|terminat(?:ed|ing)|"
     r"goodbye|all done|train_runtime)\b"
 )
+_RUN_OVER = re.compile(
+    r"(?i)\b(?:orchestrator|train(?:er|ing)|run|job|experiment)\b(?! (?:step|epoch|batch))[^.,;:\d]{0,24}\b"
+    r"(?:finished|completed?|done|stopped|terminated|shut(?:ting)? ?down|exit(?:ed|ing)?)\b"
+)
 
 
 @dataclass(slots=True)
@@ -143,14 +147,16 @@ def quiet_run(view: View) -> list[Quiet]:
     working = _working(telling, view)
     if not working:
         return []
-    begun, over = _under_way(view), max(_watched(state, view)[1] for state in working)
+    # Where one says that the run is over, nobody waits for the farewells of the others.
+    observed = _span if any(_RUN_OVER.search(state.last_line[1]) for state in working) else _watched
+    begun, over = _under_way(view), max(observed(state, view)[1] for state in working)
     usual = max(usual_gap(state) for state in telling)
     unheard = _unheard(telling, view)
     stretches = [
         (start, end)
         for start, end in view.dark
         if begun <= start < over
-        and any(low <= start and end <= high for low, high in (_watched(state, view) for state in working))
+        and any(low <= start and end <= high for low, high in (observed(state, view) for state in working))
         and not any(low <= start and end <= high for low, high in unheard)
         and not _clock_change(start, end, working, view)
     ]

@@ -76,6 +76,11 @@ class Present:
         now = clock - min(lag for _, lag in self._lags)
         return max(self._newest, min(now, self._newest + _AT_END * self.window_s))
 
+    def awaited(self, clock: float) -> float | None:
+        """The moment until which more is waited for, however long ago the last line was printed; None: by nobody."""
+        silent = self.silent_s(clock) if self.watched else None
+        return None if silent is None else self._newest + silent
+
     def silent_s(self, clock: float) -> float | None:
         """Seconds since the last line was printed, however long; None where nobody can tell."""
         if self.newest is None or not (self._lags or self._over_at > float("-inf")):

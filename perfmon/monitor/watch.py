@@ -219,8 +219,8 @@ class Watch:
             self._snapshot = self.session.snapshot(rows=0)
             now = self._snapshot.run.end
         else:
-            watched = now if self._looked_back and self._present.watched else None
-            self._snapshot = self.session.present((now - self._window_s, now), alignment, watched)
+            awaited = self._present.awaited(self._feed.clock()) if self._looked_back else None
+            self._snapshot = self.session.present((now - self._window_s, now), alignment, awaited)
         self._alerts = self.alerts.update(self._snapshot, now, self._stale_s())
         self._pace.judged(clock, time.perf_counter() - began, version)
         return True

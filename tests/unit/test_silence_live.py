@@ -1,0 +1,49 @@
+"""A run that prints nothing any more, while somebody waits: it hangs, or it is over."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfmon.alignment import align
+from perfmon.config import Config
+from perfmon.monitor.present import Present
+from perfmon.session import Session
+from perfmon.snapshot import Finding
+from perfmon.sources.blocks import Block
+
+_STEPS = [f"2026-08-21 10:{at // 60:02d}:{at % 60:02d} INFO Step {at // 20} | Time: 20.0s" for at in range(0, 600, 20)]
+
+
+def _stalls(last: str, silent_s: float) -> list[Finding]:
+    """What is said of two logs of which one ends with `last`, so long after that."""
+    session = Session(Config())
+    for name, lines in (("orchestrator.log", [*_STEPS, last]), ("trainer.log", _STEPS)):
+        session.feed(session.add_source(name), Block("".join(f"{line}\n" for line in lines).encode(), 0, 1))
+    newest = session.store.sources[0].last or 0.0
+    now = newest + min(silent_s, 300.0)
+    snapshot = session.present((now - 600, now), align(session.store), newest + silent_s)
+    return [finding for finding in snapshot.findings if finding.signature == "stall"]
+
+
+@pytest.mark.parametrize(
+    "last",
+    ["INFO Step 30 | Time: 20.0s", "INFO Training step 30 completed", "INFO Saved checkpoint, completed"],
+)
+def test_a_run_that_hangs_is_told_with_all_of_its_silence(last: str) -> None:
+    (stall,) = _stalls(f"2026-08-21 10:10:00 {last}", 3600.0)
+    assert "1h 00m" in stall.sentence
+    assert stall.lost_s == pytest.approx(300.0, abs=1.0)
+
+
+@pytest.mark.parametrize("last", ["Orchestrator finished.", "Training is done", "Trainer exiting", "Job completed"])
+def test_a_run_is_over_when_one_of_its_logs_says_so(last: str) -> None:
+    assert not _stalls(f"2026-08-21 10:10:00 INFO {last}", 3600.0)
+
+
+def test_more_is_waited_for_beyond_what_is_looked_at() -> None:
+    present = Present(600.0)
+    present.arrived(1000.0, 1000.0)
+    assert (present.now(9000.0), present.awaited(9000.0)) == (1300.0, 9000.0)
+    over = Present(600.0)
+    over.written(1000.0, changed_at=1000.0, arrived_at=9000.0)
+    assert over.awaited(9000.0) is None
