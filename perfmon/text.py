@@ -11,7 +11,9 @@ ESCAPES = re.compile(
     r"|\x1b"
 )
 CONTROLS = re.compile(
-    r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
+    r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f"
+    # no cells of their own, but terminals disagree: what follows them would stand elsewhere
+    r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\ufff9-\ufffb\U000e0100-\U000e01ef]"
 )
 _IS = r"['\"]?\s*[:=]\s*['\"]?"
 _VALUE = r"[^\s'\",;&]"

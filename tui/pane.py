@@ -12,7 +12,7 @@ from textual.widget import Widget
 from perfmon.text import plain
 
 from .asciionly import filters_for
-from .render.rows import Row, between, changed, cropped, merged, strip_of
+from .render.rows import Row, between, changed, cropped, harmless, merged, strip_of
 from .skin import Skin
 
 
@@ -80,7 +80,7 @@ class Pane(Widget):
         raw, self._raw = self._raw, made
         old = self._drawn
         return [
-            old[y] if y < len(raw) and y < len(old) and row is raw[y] else cropped(merged(row), width, fill)
+            old[y] if y < len(raw) and y < len(old) and row is raw[y] else cropped(merged(harmless(row)), width, fill)
             for y, row in enumerate(made)
         ] + [blank] * (height - len(made))
 

@@ -11,6 +11,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from perfmon.text import plain
+
 Run = tuple[str, Style]
 _STYLE = itemgetter(1)
 Row = tuple[Run, ...]
@@ -24,6 +26,14 @@ def cells(text: str) -> int:
 def row_cells(row: Iterable[Run]) -> int:
     """Cells that a row takes."""
     return sum(cells(text) for text, _ in row)
+
+
+def harmless(row: Iterable[Run]) -> Row:
+    """The row without anything that a terminal obeys, whoever made it."""
+    row = tuple(row)
+    if all(text.isprintable() for text, _ in row):
+        return row
+    return tuple((plain(text, 4 * len(text) + 1), style) for text, style in row)  # a tab may become four blanks
 
 
 def cropped(row: Iterable[Run], width: int, fill: Style) -> Row:
