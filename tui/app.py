@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -48,12 +50,23 @@ from .render.bars import Place
 from .skin import Skin, depth_of
 
 _SAID_S = 6.0
+_STUCK_S = 5.0
+"""After so long without an answer to the monitor it is asked whether there is a terminal at all."""
 _AHEAD_S = 0.03
 """What the first frame takes to get to the terminal, once it is drawn: who reads must not be in its way."""
 _UNSEEN_S = 1.5
 """Pictures show the header, too: only where none came for so long is it shown for its own sake."""
 _WIDE = 110
 """Below, alerts need more of the row that they share with the sources."""
+
+
+def terminal_is_gone() -> bool:
+    """Whether what the screen is drawn on has hung up."""
+    stream = sys.__stderr__
+    try:
+        return stream is None or not os.isatty(stream.fileno())
+    except (OSError, ValueError):
+        return True
 
 
 class Woken(Message):
@@ -172,9 +185,13 @@ class PerfmonApp(Doings, App[int], inherit_bindings=False):
     def _wake(self) -> None:
         """Called in the monitor's thread: one message is on its way at most."""
         if not self._woken:
-            self._woken = True
+            self._woken, self._woken_at = True, time.monotonic()
             with suppress(Exception):  # the screen has just been closed
                 self.post_message(Woken())
+        elif time.monotonic() - self._woken_at > _STUCK_S and terminal_is_gone():
+            # Whoever writes to a terminal that hung up waits for ever, and nobody is left to press a key.
+            self.monitor.abandon()
+            os._exit(128 + signal.SIGHUP)
 
     def on_woken(self, message: Woken) -> None:
         """Shows what is new."""

@@ -41,7 +41,7 @@ _TELL_S = 3.0
 _LOOK_S = 0.05
 """How often to see whether the history was read."""
 _WAY_S = 0.04
-_MEMORY_MB = 8
+_MEMORY_MB = 12
 """Some hours of a run in full, and the rest of it thinned: a monitor stays open for days beside it."""
 _NOTICES = 20
 
@@ -88,7 +88,7 @@ class Monitor:
         self.failed: PerfmonError | Exception | None = None
         """Why the monitor ended, when it did so by itself."""
         self.listeners: list[Listener] = []
-        """Are given every picture that comes of a judgement, and one every few seconds where nothing is to be judged."""
+        """Are given every picture that comes of a judgement, and one now and then where nothing is to be judged."""
         self.notices: deque[str] = deque(maxlen=_NOTICES)
         self._feed_of = feed
         self._look = Look(span_s=window_s)
@@ -109,6 +109,9 @@ class Monitor:
     # --- life -------------------------------------------------------------------------------------------------
     def start(self, wake: Callable[[], None] | None = None) -> None:
         """Begins to watch; `wake` is called after every new picture and whenever log lines came."""
+        from .frugal import spare_memory
+
+        spare_memory()
         if wake is not None:
             self._wake = wake
         self._thread = threading.Thread(target=self._run, name="perfmon-monitor", daemon=True)
@@ -120,6 +123,11 @@ class Monitor:
         self._stir()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(patience_s)
+
+    def abandon(self) -> None:
+        """Closes what is being recorded, for a process that is about to end at once (in the monitor's thread)."""
+        if self._watch is not None:
+            self._watch.close()
 
     @property
     def running(self) -> bool:

@@ -132,7 +132,7 @@ class BoardPane(Pane, can_focus=True):
             shown = sum(lane is not None for lane in lanes[:row])
             self._select(self._drawn_board.top + shown)
         geometry, port = Geometry.of(self.size.width), self._picture.board.viewport
-        column = event.x - geometry.begin - 1
+        column = event.x - geometry.begin
         if 0 <= column < geometry.chart:
             self.post_message(Asked("cursor", port.start + (column + 0.5) * port.column_s))
         if event.chain >= 2:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from rich.style import Style
 
+from perfmon.drawing import compact_value, stack
 from perfmon.picture import Alert, AlertState, Level, Picture, RunState
 from perfmon.rules.wording import format_share
 from perfmon.snapshot import Finding, LedgerEntry, Snapshot, Verdict
@@ -14,7 +15,7 @@ from perfmon.text import plain
 from perfmon.units import format_seconds
 
 from ..skin import LEVEL_WORDS, Skin
-from .rows import Row, Run, cells, cropped
+from .rows import Row, Run, cells, cropped, row_cells
 
 _LEVELS = {"info": Level.NONE, "warning": Level.WARNING, "critical": Level.CRITICAL}
 _FILLS = ("full", "medium", "dark", "hatch", "light")
@@ -38,16 +39,17 @@ def verdict_row(picture: Picture, width: int, skin: Skin) -> Row:
     if snapshot is None:
         return _waiting(picture, skin)
     if snapshot.verdict is None:
-        return _no_verdict(picture, snapshot, skin)
+        return _no_verdict(picture, snapshot, width, skin)
     verdict = snapshot.verdict
     level = _LEVELS[verdict.severity.value]
     head = _badge(skin, level, f"{skin.mark(level)} {LEVEL_WORDS[level]}" if width >= _NARROW else skin.mark(level))
     runs: list[Run] = [*head, (plain(verdict.title).upper(), skin.level(level))]
     if picture.stale_s is not None:
         runs.append((f"  as of {format_seconds(picture.stale_s)} ago: no log speaks", skin.style("stale")))
-    runs += _cost(picture, verdict, skin)
+    for part in _cost(picture, verdict, skin):
+        runs += part if row_cells(runs) + row_cells(part) <= width else []
     if width >= _NARROW:
-        runs += _loudest(verdict, width - sum(cells(text) for text, _ in runs), skin)
+        runs += _loudest(verdict, width - row_cells(runs), skin)
     return tuple(runs)
 
 
@@ -60,20 +62,25 @@ def _badge(skin: Skin, level: Level, text: str) -> list[Run]:
     return [(f" {text} ", skin.badge(level)), (" ", skin.style("text"))]
 
 
-def _cost(picture: Picture, verdict: Verdict, skin: Skin) -> list[Run]:
+def _cost(picture: Picture, verdict: Verdict, skin: Skin) -> list[list[Run]]:
+    """What it costs, since when, how often: parts that are told whole or not at all."""
     text, muted = skin.style("text"), skin.style("muted")
-    runs: list[Run] = []
+    parts: list[list[Run]] = []
     snapshot = picture.snapshot
     if verdict.lost_s > 0 and snapshot is not None:
-        wall = brief_seconds(snapshot.run.wall_s)
-        runs += [("  lost ", muted), (format_share(verdict.lost_share), skin.style("title"))]
-        runs += [(f" of {wall} ({format_seconds(verdict.lost_s)})", text)]
+        share = format_share(verdict.lost_share)
+        parts.append([("  lost ", muted), (share, skin.style("title")), (f" of {_wall(snapshot)}", text)])
+        parts.append([(f" ({format_seconds(verdict.lost_s)})", text)])
     alerts = _alerts_of(picture, verdict.signature)
     if alerts:
         count = sum(alert.count for alert in alerts)
         since = brief_seconds(max(0.0, picture.now - min(alert.began for alert in alerts)))
-        runs.append((f"  {count}{_times(count)} for {since}", muted))
-    return runs
+        parts += [[(f"  {count}{_times(count)}", muted)], [(f" for {since}", muted)]]
+    return parts
+
+
+def _wall(snapshot: Snapshot) -> str:
+    return brief_seconds(snapshot.run.wall_s)
 
 
 def _times(count: int) -> str:
@@ -103,7 +110,7 @@ def _waiting(picture: Picture, skin: Skin) -> Row:
     return ((f" {skin.glyph('loading')} ", skin.style("badge-info")), (f" {said}", skin.style("text")))
 
 
-def _no_verdict(picture: Picture, snapshot: Snapshot, skin: Skin) -> Row:
+def _no_verdict(picture: Picture, snapshot: Snapshot, width: int, skin: Skin) -> Row:
     summary = plain(snapshot.summary, 1000)
     if picture.stale_s is not None:
         age = format_seconds(picture.stale_s)
@@ -118,7 +125,17 @@ def _no_verdict(picture: Picture, snapshot: Snapshot, skin: Skin) -> Row:
         learning = f" {skin.glyph('loading')} LEARNING "
         return ((learning, skin.style("badge-info")), (f" {summary}", skin.style("text")))
     good = _badge(skin, Level.GOOD, f"{skin.mark(Level.GOOD)} HEALTHY")
-    return (*good, (summary, skin.style("text")))
+    return (*good, (_shortened(summary, width - row_cells(good)), skin.style("text")))
+
+
+def _shortened(summary: str, room: int) -> str:
+    """As many of the things that were observed as there is room for."""
+    head, sign, rest = summary.partition(": ")
+    things = rest.removesuffix(" observed").split(", ")
+    while sign and cells(f"{head}: {', '.join(things)} observed") > room and len(things) > 1:
+        things.pop()
+    told = f"{head}: {', '.join(things)} observed" if sign else summary
+    return told if cells(told) <= room else head
 
 
 # --- why, and what next -------------------------------------------------------------------------------------------
@@ -129,12 +146,13 @@ def why_row(picture: Picture, width: int, skin: Skin) -> Row:
     if snapshot is None:
         return ()
     if snapshot.verdict is None:
-        return _why_not(picture, snapshot, skin)
+        return _why_not(picture, snapshot, width, skin)
     finding = _behind(snapshot, snapshot.verdict)
+    conditions = _grouped(_conditions(finding, skin)) if finding is not None else []
     lead: list[Run] = [("  ", muted)] if width < _WIDE else [("  why  ", muted)]
     sign = "" if width < _WIDE else "next "
-    advice = f"{sign}{skin.glyph('next')} {_advice(finding, width)}"
-    conditions = _grouped(_conditions(finding, skin)) if finding is not None else []
+    room = width - row_cells(lead) - sum(row_cells(part) for part in conditions)
+    advice = f"{sign}{skin.glyph('next')} {_advice(finding, room - cells(sign) - 2)}"
     parts = [*conditions, _rivals(snapshot, snapshot.verdict, skin)] if width >= _WIDE else conditions
     room = width - cells(advice) - sum(cells(text) for text, _ in lead)
     shown: list[Run] = []
@@ -146,10 +164,10 @@ def why_row(picture: Picture, width: int, skin: Skin) -> Row:
     return (*lead, *shown, (advice, skin.style("accent")))
 
 
-def _advice(finding: Finding | None, width: int) -> str:
+def _advice(finding: Finding | None, room: int) -> str:
     """What to do; where there is little room, what stands before the explanations."""
     text = plain(finding.advice[0]) if finding is not None and finding.advice else ""
-    if cells(text) <= width // 2:
+    if cells(text) <= room:
         return text
     return _ASIDE.split(text, maxsplit=1)[0].rstrip(" .")
 
@@ -172,7 +190,8 @@ def _conditions(finding: Finding, skin: Skin) -> list[Run]:
         value = _OVER.sub(r"\1", plain(condition.text.rpartition(": ")[2] or condition.text, 80))
         glyph, style = marks[condition.held]
         mark = {"good": skin.glyph("good"), "critical": skin.glyph("critical"), "stale": skin.glyph("stale")}[glyph]
-        runs += [(f"{mark} ", skin.style(glyph)), (f"{value}  ", skin.style(style))]
+        if (f"{value}  ", skin.style(style)) not in runs:  # two conditions may ask of one value
+            runs += [(f"{mark} ", skin.style(glyph)), (f"{value}  ", skin.style(style))]
     return runs
 
 
@@ -188,7 +207,7 @@ def _rivals(snapshot: Snapshot, verdict: Verdict, skin: Skin) -> list[Run]:
     return [(f" besides: {named}", skin.style("muted"))]
 
 
-def _why_not(picture: Picture, snapshot: Snapshot, skin: Skin) -> Row:
+def _why_not(picture: Picture, snapshot: Snapshot, width: int, skin: Skin) -> Row:
     """Where nothing is wrong: what small things there are, or what was not seen."""
     muted = skin.style("muted")
     firing = [finding for finding in snapshot.findings if finding.state != "pending"]
@@ -198,7 +217,21 @@ def _why_not(picture: Picture, snapshot: Snapshot, skin: Skin) -> Row:
     if picture.state is RunState.LOADING and picture.progress is not None:
         return ((f"  reading what the logs hold already: {format_share(picture.progress)}", muted),)
     unseen = "; ".join(plain(text.partition(":")[0]) for text in snapshot.unseen[:3])
-    return ((f"  not observed: {unseen}", muted),) if unseen else ()
+    return ((f"  not observed: {unseen}", muted),) if unseen else _within_limits(picture, width, skin)
+
+
+def _within_limits(picture: Picture, width: int, skin: Skin) -> Row:
+    """The last values of what has limits: that all is well is a claim, too."""
+    runs: list[Run] = [("  ", skin.style("muted"))]
+    for lane in picture.board.metrics:
+        if lane.good is None or lane.now is None:
+            continue
+        value = (f"{lane.name} {compact_value(lane.now, lane.unit, 9)}  ", skin.style("text"))
+        part = [(f"{skin.mark(lane.now_level)} ", skin.level(lane.now_level)), value]
+        if row_cells(runs) + row_cells(part) > width:
+            break
+        runs += part
+    return tuple(runs)
 
 
 # --- where the window went ----------------------------------------------------------------------------------------
@@ -225,8 +258,6 @@ def _look(at: int, entry: LedgerEntry, skin: Skin) -> tuple[str, Style]:
 
 
 def _bar(entries: Sequence[LedgerEntry], width: int, skin: Skin) -> list[Run]:
-    from perfmon.drawing import stack
-
     sizes = stack([entry.share for entry in entries], width)
     runs = []
     for at, (entry, size) in enumerate(zip(entries, sizes, strict=True)):
@@ -238,7 +269,8 @@ def _bar(entries: Sequence[LedgerEntry], width: int, skin: Skin) -> list[Run]:
 def _legend(entries: Sequence[LedgerEntry], room: int, skin: Skin) -> list[Run]:
     """What was lost first: where there is little room, what is well needs no word."""
     looks = [(entry, *_look(at, entry, skin)) for at, entry in enumerate(entries)]
-    looks.sort(key=lambda look: look[0].cause in ("productive", "unknown"))
+    lost = [look for look in looks if look[0].cause not in ("productive", "unknown")]
+    looks = [*lost[:1], *(look for look in looks if look not in lost), *lost[1:]]
     runs: list[Run] = []
     for entry, glyph, style in looks:
         said = f" {entry.cause} {format_share(entry.share)} "

@@ -55,7 +55,7 @@ def header_row(picture: Picture, place: Place, width: int, skin: Skin) -> Row:
     if picture.recording is not None and picture.recording.failed is None:
         since = format_seconds(picture.recording.since_s)
         left += [sep, (f"{skin.glyph('recording')} REC {since}", skin.style("critical"))]
-    left += [sep, *_state(picture, place, skin)]
+    left += [sep, *_state(picture, place, skin, brief=width < 72)]
     right: list[Run] = []
     if place.cpu_percent is not None and place.rss_bytes is not None and width >= 110:
         right.append((f" cpu {place.cpu_percent:.1f}%  {format_bytes(place.rss_bytes)} ", skin.style("faint")))
@@ -83,7 +83,7 @@ def _rate(lines: float) -> str:
     return f"{lines / 1000:.1f}k l/s" if lines >= 9999.5 else f"{lines:.0f} l/s"
 
 
-def _state(picture: Picture, place: Place, skin: Skin) -> list[Run]:
+def _state(picture: Picture, place: Place, skin: Skin, brief: bool = False) -> list[Run]:
     span = (f" {format_seconds(place.span_s).replace(' 00s', '')}", skin.style("muted"))
     if place.paused_at is not None:
         behind = format_seconds(max(0.0, picture.now - place.paused_at))
@@ -105,7 +105,7 @@ def _state(picture: Picture, place: Place, skin: Skin) -> list[Run]:
         runs.append((f" {100 * picture.progress:.0f}%", skin.style("info")))
     if picture.speed is not None and picture.state is RunState.REPLAY:
         runs.append((f" x{picture.speed:g}", skin.style("info")))
-    if picture.position_s is not None and picture.duration_s:
+    if picture.position_s is not None and picture.duration_s and not brief:
         runs.append((f" {_clock(picture.position_s)}/{_clock(picture.duration_s)}", skin.style("muted")))
     return [*runs, span]
 

@@ -109,7 +109,7 @@ def _axis_row(picture: Picture, geometry: Geometry, column: int | None, skin: Sk
     heads = {36: f" {'p50':>8} {'p95':>8} {'max':>8} {'crit':>6}", 19: f" {'p95':>8} {'crit':>6}", 12: "    p95 crit"}
     now = "at cursor" if column is not None else "now"
     return (
-        (f" {fit('lane', geometry.label)}{fit(now, geometry.now, right=True)}  ", faint),
+        (f" {fit('lane', geometry.label)}{fit(now, geometry.now, right=True)}   ", faint),
         (line, faint),
         (" ", faint),
         (heads.get(geometry.stats, ""), faint),
@@ -127,7 +127,7 @@ def lane_row(lane: Lane, geometry: Geometry, column: int | None, chosen: bool, s
         (" ", skin.style("text")),
         (fit(lane.label, geometry.label, glyphs=skin.glyphs), label_style),
         (fit(now, geometry.now, right=True, glyphs=skin.glyphs), skin.style("text")),
-        (mark, skin.level(level)),
+        (f" {mark}", skin.level(level)),
         (" ", skin.style("text")),
     ]
     cells = lane.cells if column is None else with_cursor(lane.cells, column, skin)

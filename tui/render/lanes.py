@@ -30,7 +30,7 @@ _STYLES = {
     "checkpoint-wait": "checkpoint-wait",
     "generation-batch": "generation",
 }
-_HEIGHTS = {Level.NONE: 2, Level.GOOD: 2, Level.WARNING: 4, Level.CRITICAL: 7}
+_HEIGHTS = {Level.NONE: 2, Level.GOOD: 2, Level.WARNING: 4, Level.CRITICAL: 6}
 _LEG_STYLES = {"send": "send", "queue": "queue", "rpc": "rpc", "done": "done", "unknown": "unknown"}
 
 
@@ -50,12 +50,12 @@ class Geometry:
             (parts for least, *parts in ((150, 17, 9, 36), (100, 15, 8, 19), (72, 14, 8, 12)) if width >= least),
             [9, 7, 5 if width >= 48 else 0],
         )
-        return cls(label, now, max(4, width - label - now - stats - 4), stats)
+        return cls(label, now, max(4, width - label - now - stats - 5), stats)
 
     @property
     def begin(self) -> int:
         """The cell at which the chart begins."""
-        return self.label + self.now + 3
+        return self.label + self.now + 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +117,18 @@ def _gantt(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> list[Cel
 def _sparse(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> tuple[tuple[int, Cell], ...]:
     """The cells of a bar that are not blank."""
     start, column_s = port.start, port.column_s
-    # Quarters of a column are fine enough: an open bar then is drawn anew only when it shows.
-    legs = tuple(
-        (leg.kind, floor(4 * (leg.start - start) / column_s), ceil(4 * (leg.end - start) / column_s))
-        for leg in bar.legs
-    )
+    legs = tuple((leg.kind, (leg.start - start) / column_s, (leg.end - start) / column_s) for leg in bar.legs)
+    if bar.open:  # quarters of a column are fine enough: it is then drawn anew only when it shows
+        legs = tuple((kind, floor(4 * begin) / 4, ceil(4 * end) / 4) for kind, begin, end in legs)
     return _drawn(legs, geometry.chart, bar.open, skin)
 
 
 @lru_cache(maxsize=512)
 def _drawn(
-    legs: tuple[tuple[str, int, int], ...], columns: int, still_open: bool, skin: Skin
+    legs: tuple[tuple[str, float, float], ...], columns: int, still_open: bool, skin: Skin
 ) -> tuple[tuple[int, Cell], ...]:
-    quarters = [Leg(kind, begin / 4, end / 4) for kind, begin, end in legs]
-    drawn = gantt(quarters, 0.0, float(columns), columns, still_open=still_open, glyphs=skin.glyphs)
+    placed = [Leg(kind, begin, end) for kind, begin, end in legs]
+    drawn = gantt(placed, 0.0, float(columns), columns, still_open=still_open, glyphs=skin.glyphs)
     return tuple(
         (column, (char, skin.style(_LEG_STYLES.get(kind, "metric"))))
         for column, (char, kind) in enumerate(drawn)
@@ -169,7 +167,7 @@ def span_lane(lane: SpanLane, stats: MetricLane | None, port: Viewport, geometry
     blank = (" ", skin.style("text"))
     drawn = {level: (skin.spark[height], _bar_style(level, usual, skin)) for level, height in _HEIGHTS.items()}
     cells = [blank if (found := worst.get(column)) is None else drawn[found] for column in range(geometry.chart)]
-    last = lane.bars[-1] if lane.bars else None
+    last = _telling(lane.bars)
     value = next(iter(last.values.values()), None) if last is not None else None
     unit = "ms" if lane.metric.endswith("_ms") else "s"
     now = "" if value is None else compact_value(value, unit, geometry.now)
@@ -180,6 +178,15 @@ def span_lane(lane: SpanLane, stats: MetricLane | None, port: Viewport, geometry
     )
 
 
+def _telling(bars: Sequence[Bar]) -> Bar | None:
+    """The last bar that has ended, or one that is open already for longer than that one was."""
+    ended = next((bar for bar in reversed(bars) if not bar.open), None)
+    opened = next((bar for bar in reversed(bars) if bar.open), None)
+    if ended is None or opened is None:
+        return ended or opened
+    return max(ended, opened, key=lambda bar: bar.end - bar.start)
+
+
 def _bar_style(level: Level, usual: Style, skin: Skin) -> Style:
     return skin.level(level) if level > Level.GOOD else usual
 
@@ -188,7 +195,8 @@ def metric_lane(lane: MetricLane, geometry: Geometry, skin: Skin) -> Lane:
     """A metric as a sparkline, coloured by its band; where nothing was measured there is nothing."""
     low, high = scale(lane)
     critical = None if lane.lower_is_worse else lane.critical
-    drawn = spark(lane.values, low, high, critical=critical, glyphs=skin.glyphs)
+    # A full block would touch the lane above.
+    drawn = spark(lane.values, low, high, critical=critical, glyphs=skin.glyphs).replace(skin.spark[7], skin.spark[6])
     styles = [skin.level(Level(level)) for level in range(4)]
     cells = [(char, styles[level]) for char, level in zip(drawn, lane.levels, strict=True)]
     now = "" if lane.now is None else compact_value(lane.now, _shown_unit(lane.unit), geometry.now)
