@@ -85,6 +85,7 @@ class Player:
         self._source: Iterator[TimedItem] = iter(())
         self._next: TimedItem | None = None
         self._last_s = 0.0
+        self._told: dict[str, float] = {}
         self._begun = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
@@ -99,6 +100,15 @@ class Player:
     def duration_s(self) -> float:
         """Length of the timeline in seconds."""
         return max(self.timeline.duration_s, self._last_s)
+
+    def told_at_s(self, log: LogFile) -> float | None:
+        """When the last of what was handed over of a log came, by the timeline; None before anything did."""
+        return self._told.get(log.name)
+
+    @property
+    def handed_s(self) -> float:
+        """When the last of what was handed over came: during a seek that is ahead of, or behind, the position."""
+        return max(self._told.values(), default=0.0)
 
     @property
     def ended(self) -> bool:
@@ -180,6 +190,7 @@ class Player:
     def _open(self) -> None:
         self._begun = True
         self._ready.clear()
+        self._told.clear()
         self._source = self.timeline.items()
         self._next = next(self._source, None)
 
@@ -196,6 +207,7 @@ class Player:
         while self._next is not None and self._next[0] <= due and size < _TURN:
             items.append(self._next)
             self._last_s = max(self._last_s, self._next[0])
+            self._told[self._next[1]] = self._next[0]
             size += len(self._next[2].data) if isinstance(self._next[2], Block) else 0
             self._next = next(self._source, None)
         self._ready.extend(together(items))

@@ -105,7 +105,8 @@ class PlayerFeed:
 
     def clock(self) -> float:
         """Seconds since 1970 as they were, or would have been."""
-        return self._player.timeline.start + self._player.position_s
+        player = self._player
+        return player.timeline.start + (player.handed_s if player.seeking else player.position_s)
 
     @property
     def caught_up(self) -> bool:
@@ -118,9 +119,9 @@ class PlayerFeed:
         return 0
 
     def changed_at(self, log: LogFile) -> float | None:
-        """Nobody knows."""
-        del log
-        return None
+        """When the last of what was handed over of it came."""
+        told_s = self._player.told_at_s(log)
+        return None if told_s is None else self._player.timeline.start + told_s
 
     @property
     def player(self) -> Player | None:

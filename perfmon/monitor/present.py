@@ -29,10 +29,13 @@ class Present:
         self._lags: deque[tuple[float, float]] = deque()
         self._back_at: float | None = None
 
-    def written(self, newest: float, changed_at: float, arrived_at: float) -> None:
-        """The last line of a log that was there already has the time `newest`, its file was written at `changed_at`."""
+    def written(self, newest: float, changed_at: float, arrived_at: float, *, waited: bool = False) -> None:
+        """The last line of a log that was there already has the time `newest`, its file was written at `changed_at`.
+
+        With `waited` somebody watched since then; else only if that was lately.
+        """
         self._newest = max(self._newest, newest)
-        if arrived_at - changed_at < self.window_s:
+        if waited or arrived_at - changed_at < self.window_s:
             self.watched = True
             self._lag(arrived_at, changed_at - newest)
         else:

@@ -135,7 +135,7 @@ class Watch:
         for (path, member), held in self._logs.items():
             changed, last = self._feed.changed_at(LogFile(held.shown, path, member)), self._last(held)
             if changed is not None and last is not None:
-                self._present.written(last, changed, clock)
+                self._present.written(last, changed, clock, waited=self.steered)
             if changed is not None:
                 held.lively.written(changed)
 
