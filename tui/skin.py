@@ -108,7 +108,7 @@ class Skin:
     def cause(self, signature: str, ground: str = "background") -> Style:
         """The style of an entry of the ledger: always the same for one signature."""
         known = _CAUSES.get(signature)
-        return self.style(known or f"cause{crc32(signature.encode(errors="replace")) % COLOURS_OF_CAUSES}", ground)
+        return self.style(known or f"cause{crc32(signature.encode(errors='replace')) % COLOURS_OF_CAUSES}", ground)
 
     def source(self, index: int, ground: str = "background") -> Style:
         """The style of the name of a log, by its index."""
