@@ -23,6 +23,8 @@ _NEAR_S = _HOUR
 _TOUCH_S = 60.0
 _ENOUGH = 0.5
 _TIGHT_S = 1.0
+_FARTHEST_S, _BEGIN_S, _END_S = 14 * _HOUR, 300.0, 120.0
+"""Logs in two zones: how far apart at most, and how exactly they begin and end together."""
 _ORDER = (EPOCH, LOCAL, YEARLESS, DAYTIME)
 _PERIODS = {YEARLESS: (365 * _DAY, 366 * _DAY), DAYTIME: (_DAY,)}
 """Seconds after which times without a year, or without a date, begin anew."""
@@ -178,6 +180,8 @@ def _lay_kind(kind: int, own: Sequence[SourceState], laid: Sequence[SourceState]
     if _shared(span, shift, low, high) <= -_TOUCH_S and not (kind == LOCAL and abs(middle) > _DAY):
         zone = _zone(span, near, low, high)
         shift = near + zone
+    elif zone := _zone_of_long(span, shift, low, high):
+        shift += zone
     apart = _shared(span, shift, low, high) < 0.0
     for state in own:
         total = axis.shifts.get(state.index, 0.0) + shift
@@ -201,6 +205,17 @@ def _zone(span: tuple[float, float], day: float, low: float, high: float) -> flo
     hours, quarters = best(_HOUR), best(_QUARTER)
     enough = _ENOUGH * min(span[1] - span[0], high - low)
     return hours if _shared(span, day + hours, low, high) >= enough else quarters
+
+
+def _zone_of_long(span: tuple[float, float], shift: float, low: float, high: float) -> float:
+    """Of logs that are longer than the zone is wide, which overlap as they are: the hours by which both ends lie apart.
+
+    That both do so by chance is unlikely; a zone that was plain in the first hours must not vanish in the next ones.
+    """
+    begins, ends = low - span[0] - shift, high - span[1] - shift
+    zone = round(ends / _HOUR) * _HOUR
+    told = abs(zone) <= _FARTHEST_S and abs(ends - zone) <= _END_S and abs(begins - zone) <= _BEGIN_S
+    return zone if told else 0.0
 
 
 def _tie(state: SourceState, axis: _Axis) -> None:

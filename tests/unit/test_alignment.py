@@ -236,3 +236,27 @@ def test_a_monotonic_clock_that_starts_anew_goes_on() -> None:
     assert snapshot.run.wall_s == pytest.approx(38 * 60, abs=1)
     assert snapshot.skew_detected
     assert "went back 1 time" in snapshot.run.sources[0].notes[0]
+
+
+def _hours(begin: int, minutes: int, form: str) -> str:
+    """A line a minute from so many minutes after midnight on."""
+    moments = [divmod(minute, 60) for minute in range(begin, begin + minutes)]
+    return "".join(f"{form.format(hour, minute)} INFO [gen] batch.done dur_ms=900\n" for hour, minute in moments)
+
+
+@pytest.mark.parametrize("minutes", [60, 119, 121, 125, 300, 600])
+@pytest.mark.parametrize("form", ["2026-08-21 {:02d}:{:02d}:00", "08-21 {:02d}:{:02d}:00", "{:02d}:{:02d}:00"])
+def test_a_zone_stays_what_it_is_however_long_the_logs_grow(form: str, minutes: int) -> None:
+    logs = {
+        "utc.log": _hours(480, minutes, "2026-08-21T{:02d}:{:02d}:00Z"),
+        "local.log": _hours(602, minutes - 2, form),
+    }
+    assert diagnose_texts(logs).run.wall_s == pytest.approx(60.0 * minutes, abs=121.0)
+
+
+def test_logs_that_began_and_ended_at_other_times_are_in_one_zone() -> None:
+    logs = {
+        "utc.log": _hours(480, 240, "2026-08-21T{:02d}:{:02d}:00Z"),
+        "local.log": _hours(600, 180, "2026-08-21 {:02d}:{:02d}:00"),
+    }
+    assert diagnose_texts(logs).run.wall_s == pytest.approx(60.0 * 299, abs=1.0)
