@@ -823,7 +823,7 @@ async def test_a_click_chooses_a_lane_and_puts_the_cursor() -> None:
         assert app.board.lane is not None
         assert app.board.lane.key == "rpc_ms"
         port = app.picture.board.viewport
-        assert port.column(hands.cursor) == 50 - Geometry.of(120).begin - 1
+        assert port.column(hands.cursor) == 50 - Geometry.of(120).begin
         assert "PAUSED" in hands.text
 
 
