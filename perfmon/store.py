@@ -17,9 +17,11 @@ from .model import Gap, Ref, Span, Update
 
 DEFAULT_BYTES = 256 * 1024 * 1024
 _SAMPLE_BYTES = 8 + 8 + 4 + 8 + 8
-_SPAN_BYTES = 420
-_UPDATE_BYTES = 700
-_TEXT_BYTES = 60
+_SPAN_BYTES = 820
+_UPDATE_BYTES = 2600
+"""As measured: with the lines that they hold."""
+_TEXT_BYTES = 250
+"""Beside its characters: the string, its place, and the entry of the table."""
 _MAX_GAPS = 4096
 _S = TypeVar("_S", bound=Span)
 _FIRST_TEXTS = 64
@@ -71,19 +73,21 @@ class Series:
         self._looked = size
         return self._steady
 
-    def thin(self, larger_is_kept: bool = True) -> int:
-        """Halves the older half; returns how many samples went."""
+    def thin(self, larger_is_kept: bool = True) -> tuple[int, int]:
+        """Halves the older half; returns how many samples went, and how many bytes of their lines."""
         half = len(self) // 2 // 2 * 2
         pick = max if larger_is_kept else min
         keep = [pick((i, i + 1), key=lambda at: self.values[at]) for i in range(0, half, 2)]
         keep += range(half, len(self))
         gone = len(self) - len(keep)
+        self._looked = 0
         for name in ("times", "values", "sources", "lines", "offsets"):
             old: array[float] = getattr(self, name)
             setattr(self, name, array(old.typecode, [old[at] for at in keep]))
         left = set(zip(self.sources, self.offsets, strict=True))
+        before = sum(map(_text_bytes, self.texts.values()))
         self.texts = {place: text for place, text in self.texts.items() if place in left}
-        return gone
+        return gone, before - sum(map(_text_bytes, self.texts.values()))
 
 
 @dataclass(slots=True)
@@ -198,7 +202,7 @@ class Store:
         if count >= _FIRST_TEXTS and value <= peak and not self.remarkable(metric, value):
             return
         series.texts[source, offset] = text
-        self._bytes += _TEXT_BYTES + len(text)
+        self._bytes += _text_bytes(text)
 
     def mark(
         self, name: str, group: str, time: float, count: float, source: int, line: int, offset: int, text: str
@@ -236,7 +240,7 @@ class Store:
         self._bytes += _SAMPLE_BYTES
         if text and len(series.texts) < 4096:
             series.texts[source, offset] = text
-            self._bytes += _TEXT_BYTES + len(text)
+            self._bytes += _text_bytes(text)
 
     def span(self, span: Span) -> None:
         """Adds a span other than a weight update."""
@@ -268,9 +272,9 @@ class Store:
         }
         kind = max(weights, key=lambda name: weights[name])
         if kind == "samples" and largest is not None and len(largest) >= 64:
-            gone = largest.thin()
+            gone, text_bytes = largest.thin()
             self.dropped["samples"] += gone
-            self._bytes -= gone * (_SAMPLE_BYTES + (_TEXT_BYTES + 120 if largest.texts else 0))
+            self._bytes -= gone * _SAMPLE_BYTES + text_bytes
         elif kind == "spans" and span_count >= 64:
             spans = max(self.spans.values(), key=len)
             gone = _thin_spans(spans)
@@ -299,6 +303,10 @@ class Store:
         yield from self.series.values()
         yield from self.marks.values()
         yield from self.steps.values()
+
+
+def _text_bytes(text: str) -> int:
+    return _TEXT_BYTES + len(text)
 
 
 def _thin_spans(spans: deque[_S]) -> int:

@@ -23,12 +23,13 @@ from .tree import walk_tree
 from .watching import Waker
 
 _RESCAN_S = 1.0
-_PACE_S = 0.18
-"""Rounds over busy logs are this far apart: sooner nobody sees."""
+_PACE_S, _FLOOD_PACE_S = 0.18, 0.11
+"""Rounds over busy logs are this far apart: sooner nobody sees. In a flood, where reading takes a while too, less."""
+_FLOOD_BYTES = 1 << 19
 _BUSY_ROUNDS, _CALM_ROUNDS = 5, 10
 """After so many rounds in a row that gave something, being told of every write costs more than looking; after so many
 that gave nothing, it is the other way round."""
-_TURN_BYTES = 1 << 22
+_TURN_BYTES = 1 << 20
 """What a round reads before it hands it on."""
 Item = tuple[LogFile, Block | Notice]
 
@@ -86,6 +87,7 @@ class Follower:
         """Compressed files, which are not followed."""
         self._next_scan = 0.0
         self._round_at = float("-inf")
+        self._pace_s = _PACE_S
         self._streak = 0
         """Rounds in a row that gave something; below 0: that gave nothing."""
         self._napping = False
@@ -155,14 +157,16 @@ class Follower:
                 async for item in pipe.advance():
                     yield item
         turns = deque(_turn(tail) for tail in self._tails.values())
-        gave = False
+        gave, size = False, 0
         while turns:
             # Where a file system may hang nobody else shall wait for it; elsewhere a thread's turn costs more than it.
             items = await asyncio.to_thread(_some, turns) if self._waker.polling else _some(turns)
             for item in items:
                 gave = True
+                size += len(item[1].data) if isinstance(item[1], Block) else 0
                 yield item
             await asyncio.sleep(0)
+        self._pace_s = _FLOOD_PACE_S if size > _FLOOD_BYTES else _PACE_S
         self._streak = max(1, self._streak + 1) if gave else min(-1, self._streak - 1)
 
     async def _rest(self) -> None:
@@ -174,13 +178,13 @@ class Follower:
             self._napping = False
             await self._waker.resume()
             return  # what changed before it watched again is found by looking
-        early = self._round_at + _PACE_S - self._clock()
+        early = self._round_at + self._pace_s - self._clock()
         if self._napping:
             await self._waker.wait(max(0.0, early))
             return
         await self._waker.wait()
-        early = self._round_at + _PACE_S - self._clock()
-        if 0.0 < early <= _PACE_S:
+        early = self._round_at + self._pace_s - self._clock()
+        if 0.0 < early <= self._pace_s:
             await asyncio.sleep(early)
 
     async def _scan(self, first: bool) -> list[Item]:

@@ -41,7 +41,7 @@ _TELL_S = 3.0
 _LOOK_S = 0.05
 """How often to see whether the history was read."""
 _WAY_S = 0.04
-_MEMORY_MB = 12
+_MEMORY_MB = 8
 """Some hours of a run in full, and the rest of it thinned: a monitor stays open for days beside it."""
 _NOTICES = 20
 
