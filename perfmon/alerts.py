@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from dataclasses import replace
 
 from .ledger import Window
@@ -49,13 +50,19 @@ class AlertBook:
         self._now: float | None = None
         self._base: TimeBase | None = None
         self._stale = False
+        self._silent: Collection[str] = ()
 
-    def update(self, snapshot: Snapshot, now: float, stale_s: float | None) -> tuple[Alert, ...]:
-        """Takes what a window that ends at `now` says; `stale_s` as in `Picture`: what is alive turns unknown."""
+    def update(
+        self, snapshot: Snapshot, now: float, stale_s: float | None, silent: Collection[str] = ()
+    ) -> tuple[Alert, ...]:
+        """Takes what a window that ends at `now` says; `stale_s` as in `Picture`: what is alive turns unknown.
+
+        So does what rests on lines of `silent` logs.
+        """
         run = snapshot.run
         if self._now is not None and self._base is not run.time_base:
             self.shift(now - self._now)
-        self._base, self._stale = run.time_base, stale_s is not None
+        self._base, self._stale, self._silent = run.time_base, stale_s is not None, silent
         seen: set[AlertKey] = set()
         for finding in snapshot.findings:
             key = alert_key(finding)
@@ -119,7 +126,9 @@ class AlertBook:
 
     def _unknown(self, record: _Record) -> bool:
         """Whether nobody can know if it ended: its sources are silent, and it does not speak of that silence."""
-        return self._stale and not record.over and not _of_silence(record.finding)
+        if record.over or _of_silence(record.finding):
+            return False
+        return self._stale or any(line.source in self._silent for line in record.finding.evidence)
 
     def _alert(self, record: _Record, alive: set[str], now: float) -> Alert:
         if record.silenced_until is not None and record.silenced_until <= now:

@@ -221,7 +221,7 @@ class Watch:
         else:
             awaited = self._present.awaited(self._feed.clock()) if self._looked_back else None
             self._snapshot = self.session.present((now - self._window_s, now), alignment, awaited)
-        self._alerts = self.alerts.update(self._snapshot, now, self._stale_s())
+        self._alerts = self.alerts.update(self._snapshot, now, self._stale_s(), self._silent())
         self._pace.judged(clock, time.perf_counter() - began, version)
         return True
 
@@ -236,6 +236,15 @@ class Watch:
         if Freshness.STALE not in states or states - {Freshness.STALE, Freshness.ENDED}:
             return None
         return self._present.silent_s(clock)
+
+    def _silent(self) -> frozenset[str]:
+        """The logs that do not speak of the present any more."""
+        if not self._looked_back or self._over:
+            return frozenset()
+        clock = self._feed.clock()
+        return frozenset(
+            held.shown for held in self._logs.values() if held.lively.freshness(clock, held.state) is Freshness.STALE
+        )
 
     def picture(self, look: Look, number: int) -> Picture:
         """The picture of this moment."""

@@ -16,7 +16,7 @@ from perfmon.items import Block
 from perfmon.logbook import LogBook
 from perfmon.monitor.monitor import Look
 from perfmon.monitor.watch import Watch
-from perfmon.picture import Alert, Picture
+from perfmon.picture import Alert, AlertState, Picture
 from perfmon.sources.files import LogFile
 
 BEGIN = datetime(2026, 8, 21, 10, 0, tzinfo=UTC)
@@ -140,3 +140,12 @@ def test_a_wrong_time_in_the_history_is_no_present() -> None:
     at_s, log, text = lines[200]
     lines[200] = (at_s, log, text.replace(at(2.0, at_s), at(12.0, at_s)))
     assert verdicts(list(watched(lines))) == {"frontend-queue"}
+
+
+def test_a_log_that_falls_silent_leaves_its_alerts_unknown() -> None:
+    lines = lines_of("frontend-queue", lambda _, s: at(0.0, s))
+    lines = [line for line in lines if line[1] != "orchestrator.log" or line[0] < CHANGED_S - 200.0]
+    states = [alert(picture, "frontend-queue").state for picture in list(watched(lines))[1:]]
+    assert states[0] is AlertState.FIRING
+    assert states[-1] is AlertState.UNKNOWN
+    assert AlertState.RESOLVED not in states

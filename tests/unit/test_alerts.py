@@ -287,3 +287,15 @@ def test_a_date_that_is_told_late_moves_what_was_remembered() -> None:
     )[0]  # fmt: skip
     assert (alert.count, alert.lost_s, alert.began) == pytest.approx((1, 10.0, end - 110))
     assert [t.time for t in book.transitions()] == [pytest.approx(end - 110)]
+
+
+def test_what_rests_on_a_log_that_fell_silent_is_unknown_until_it_speaks() -> None:
+    book = AlertBook()
+    events = {1: (BEGIN - 100, 10.0)}
+    (log,) = {line.source for line in (found(events, BEGIN - WINDOW_S, BEGIN) or finding()).evidence}
+    states = []
+    for end, silent in ((BEGIN, ()), (BEGIN + 400, (log,)), (BEGIN + 900, (log,)), (BEGIN + 910, ())):
+        (alert,) = book.update(window(end, found(events, end - WINDOW_S, end)), end, None, silent)
+        states.append(alert.state)
+    assert states == [AlertState.FIRING, AlertState.UNKNOWN, AlertState.UNKNOWN, AlertState.RESOLVED]
+    assert book.update(window(BEGIN + 920), BEGIN + 920, None, ("another.log",))[0].state is AlertState.RESOLVED
