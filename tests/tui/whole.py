@@ -51,5 +51,8 @@ async def until(pilot: Pilot[int], true: Callable[[], bool]) -> None:
     for _ in range(1000):
         if true():
             return
+        failed = getattr(getattr(pilot.app, "monitor", None), "failed", None)
+        if failed is not None:
+            raise failed
         await pilot.pause(0.02)
     raise AssertionError("it never came")
