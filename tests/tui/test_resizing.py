@@ -3,25 +3,10 @@
 from __future__ import annotations
 
 import random
-import re
 
-from hosts import screen_text
-from textual.pilot import Pilot
-from whole import running, until
-
-from perfmon.tui.app import PerfmonApp
+from whole import running, settled
 
 SIZES = [(80, 24), (60, 10), (40, 4), (80, 24), (200, 50), (199, 50), (20, 5), (120, 30)]
-
-_COST = re.compile(r"cpu +\S+  \S+ MiB")
-
-
-async def settled(app: PerfmonApp, pilot: Pilot[int]) -> list[str]:
-    """The screen, once the board has the picture of its size."""
-    await pilot.pause()
-    await until(pilot, lambda: not app.board.size.width or app.picture.board.viewport.columns == app.board.columns)
-    await pilot.pause()
-    return [_COST.sub(lambda found: " " * len(found[0]), line) for line in screen_text(app)]
 
 
 async def test_each_size_is_drawn_as_if_it_had_been_the_first() -> None:

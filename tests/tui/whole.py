@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
 
+from hosts import screen_text
 from textual.pilot import Pilot
 
 from perfmon.config import Config
@@ -19,6 +21,7 @@ from perfmon.tui.app import Opening, PerfmonApp
 
 BEGIN = datetime(2026, 8, 21, 10, 0)
 MINUTES = 12.0
+_COST = re.compile(r"cpu +\S+  \S+ MiB")
 
 
 def played() -> Feed:
@@ -56,3 +59,11 @@ async def until(pilot: Pilot[int], true: Callable[[], bool]) -> None:
             raise failed
         await pilot.pause(0.02)
     raise AssertionError("it never came")
+
+
+async def settled(app: PerfmonApp, pilot: Pilot[int]) -> list[str]:
+    """The screen, once the board has the picture of its size."""
+    await pilot.pause()
+    await until(pilot, lambda: not app.board.size.width or app.picture.board.viewport.columns == app.board.columns)
+    await pilot.pause()
+    return [_COST.sub(lambda found: " " * len(found[0]), line) for line in screen_text(app)]
