@@ -23,7 +23,7 @@ from .tree import walk_tree
 from .watching import Waker
 
 _RESCAN_S = 1.0
-_PACE_S, _FLOOD_PACE_S = 0.18, 0.11
+_PACE_S, _FLOOD_PACE_S = 0.21, 0.11
 """Rounds over busy logs are this far apart: sooner nobody sees. In a flood, where reading takes a while too, less."""
 _FLOOD_BYTES = 1 << 19
 _BUSY_ROUNDS, _CALM_ROUNDS = 5, 10

@@ -44,6 +44,8 @@ _WAY_S = 0.04
 _MEMORY_MB = 8
 """Some hours of a run in full, and the rest of it thinned: a monitor stays open for days beside it."""
 _NOTICES = 20
+_COLLECT = (20_000, 20, 50)
+"""Rarer than usual: what a screen makes and drops has no cycles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +226,7 @@ class Monitor:
             if loading and feed.caught_up:
                 loading = False
                 gc.freeze()
+                gc.set_threshold(*_COLLECT)
                 if collector:
                     gc.enable()
             now = self._read_at = time.monotonic()
