@@ -263,7 +263,12 @@ def _document(path: str) -> dict[str, Any] | None:
 def state_of_picture(specs: tuple[str, ...], picture: Picture) -> State:
     """How a live run stands."""
     firing = sum(alert.state in ("firing", "acked") for alert in picture.alerts)
-    return state_of(specs, picture.snapshot, picture.state.value, firing, picture.stale_s)
+    stale_s = picture.stale_s
+    if stale_s is None and (picture.snapshot is None or picture.snapshot.verdict is None):
+        # What a silent log would have said is not known: that is not green.
+        ages = [source.age_s for source in picture.sources if source.freshness == "stale" and source.age_s is not None]
+        stale_s = max(ages, default=None)
+    return state_of(specs, picture.snapshot, picture.state.value, firing, stale_s)
 
 
 def state_of(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.style import Style
 
 from perfmon.drawing import compact_value, stack
-from perfmon.picture import Alert, AlertState, Level, Picture, RunState
+from perfmon.picture import Alert, AlertState, Freshness, Level, Picture, RunState
 from perfmon.rules.wording import format_share
 from perfmon.snapshot import Finding, LedgerEntry, Snapshot, Verdict
 from perfmon.text import plain
@@ -119,6 +119,15 @@ def _no_verdict(picture: Picture, snapshot: Snapshot, width: int, skin: Skin) ->
             *_badge(skin, Level.NONE, f"{skin.glyph('stale')} STALE"),
             (f"no log has said anything for {age}", skin.style("stale")),
             (f"  ({names})", skin.style("muted")),
+        )
+    silent = [source for source in picture.sources if source.freshness is Freshness.STALE]
+    if silent:  # what it would have said is not known: that is not green
+        first = max(silent, key=lambda source: source.age_s or 0.0)
+        more = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
+        return (
+            *_badge(skin, Level.NONE, f"{skin.glyph('stale')} STALE"),
+            (f"{plain(first.name, 60)}{more} silent for {format_seconds(first.age_s or 0.0)}", skin.style("stale")),
+            (f"  else: {_shortened(summary, max(20, width - 50))}", skin.style("muted")),
         )
     events = sum(source.events for source in picture.sources)
     if events < _LEAST_EVENTS:
