@@ -179,6 +179,8 @@ class PerfmonApp(Doings, App[int], inherit_bindings=False):
 
     def on_resize(self, event: Resize) -> None:
         """Another size, perhaps another layout."""
+        if event.size == self.size and self._layout is not None:
+            self.refresh(layout=True)  # it had other sizes meanwhile: what was on it may be gone
         self.arrange(event.size)  # `self.size` is still the old one
 
     # --- what comes from the monitor ------------------------------------------------------------------------------

@@ -74,6 +74,7 @@ def test_every_size_answers_and_shows_what_fits(demo: Window, size: tuple[int, i
 
 
 def test_a_storm_of_sizes_leaves_the_screen_of_the_last_one(demo: Window) -> None:
+    sized(demo, (120, 30))
     for at in range(50):
         demo.resize(20 + at * 37 % 180, 5 + at * 13 % 45)
     sized(demo, (120, 30))
