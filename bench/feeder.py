@@ -26,9 +26,10 @@ def lines(log: int, open_traces: int) -> Iterator[str]:
             yield f"INFO [ckpt] wait.done target_step={step} wait_ms={n % 400}.5"
         elif log == 1 and n % 100 == 10:
             yield (
-                f"(APIServer pid=412) INFO 11-20 {datetime.now():%H:%M:%S} [loggers.py:336] Engine 000: Avg prompt throughput: {800 + n % 90}.1 tokens/s, Avg generation throughput: "
-                f"{2300 + n % 99}.4 tokens/s, Running: {100 + n % 28} reqs, Waiting: {n % 5} reqs, "
-                f"GPU KV cache usage: {60 + n % 20}.1%, Prefix cache hit rate: 41.0%"
+                f"(APIServer pid=412) INFO 11-20 {datetime.now():%H:%M:%S} [loggers.py:336] "
+                f"Engine 000: Avg prompt throughput: {800 + n % 90}.1 tokens/s, "
+                f"Avg generation throughput: {2300 + n % 99}.4 tokens/s, Running: {100 + n % 28} reqs, "
+                f"Waiting: {n % 5} reqs, GPU KV cache usage: {60 + n % 20}.1%, Prefix cache hit rate: 41.0%"
             )
         elif log == 2 and n % 100 == 10:
             yield f"INFO [ckpt] write.done step={step} write_ms={800 + n % 90}.5"

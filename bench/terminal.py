@@ -41,7 +41,7 @@ class Terminal:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.environ.update({"TERM": "xterm-256color", "COLORTERM": "truecolor", **(environment or {})})
-            os.execvp(command[0], list(command))
+            os.execvp(command[0], list(command))  # noqa: S606
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         os.set_blocking(self.fd, False)
 
@@ -100,10 +100,8 @@ class Terminal:
             os.kill(self.pid, signal.SIGKILL)
         except OSError:
             pass
-        try:
+        with suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
-        except ChildProcessError:
-            pass
         os.close(self.fd)
 
 

@@ -16,6 +16,7 @@ from perfmon.demo import demo_timeline
 from perfmon.diagnosis import diagnose
 from perfmon.items import Block
 from perfmon.session import Session
+from perfmon.store import SourceState
 
 BEGIN = datetime(2026, 8, 21, 10, 0)
 WINDOW_S = 300.0
@@ -41,7 +42,7 @@ def compare(lines: list[Line], every: int, shuffled: float, seed: int) -> list[s
     chance = random.Random(seed)  # noqa: S311
     lines = sorted(lines, key=lambda line: line[0] + chance.uniform(0.0, shuffled))
     session, verdicts = Session(Config()), list[str | None]()
-    states, ends = {}, dict[str, tuple[int, int]]()
+    states, ends = dict[str, SourceState](), dict[str, tuple[int, int]]()
     names = [compiled.pattern.name for compiled in session.scanner.patterns]
     for count, (_, log, text) in enumerate(lines, 1):
         state = states[log] = states.get(log) or session.add_source(log)

@@ -87,7 +87,7 @@ def picture_of(text: str, base: Picture) -> Picture:
         board=replace(
             board(*bars),
             viewport=port,
-            metrics=tuple(replace(one, values=one.values[:1] * port.columns, levels=one.levels[:1] * port.columns)
+            metrics=tuple(replace(one, values=[one.values[0]] * port.columns, levels=one.levels[:1] * port.columns)
                           for one in lanes),
             ticks=(Transition(port.end - 60.0, keyed.key, AlertState.FIRING, PictureLevel.CRITICAL),),
         ),
