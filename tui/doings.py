@@ -14,6 +14,7 @@ from perfmon.text import evidence_text, plain
 
 from .journey import Journey
 from .layout import PRESETS
+from .timely import Timely
 
 if TYPE_CHECKING:
     from perfmon.monitor import Monitor
@@ -32,7 +33,7 @@ PANES = ("board", "alerts", "sources", "log")
 _TURNING = (AlertState.FIRING, AlertState.RESOLVED)
 
 
-class Doings(App[int]):
+class Doings(Timely, App[int]):
     """The app's half of the actions; `PerfmonApp` has the other things that it is made of."""
 
     monitor: Monitor

@@ -14,9 +14,10 @@ from perfmon.text import plain
 from .asciionly import filters_for
 from .render.rows import Row, between, changed, cropped, harmless, merged, strip_of
 from .skin import Skin
+from .timely import Timely
 
 
-class Pane(Widget):
+class Pane(Timely, Widget):
     """Rows of text.
 
     A pane says in `rows` what it shows; `redraw` compares that with what is on the screen and repaints the cells that

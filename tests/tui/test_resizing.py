@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from itertools import count
 
-from whole import running, settled
+import pytest
+from whole import running, settled, until
 
 SIZES = [(80, 24), (60, 10), (40, 4), (80, 24), (200, 50), (199, 50), (20, 5), (120, 30)]
 
@@ -28,3 +30,13 @@ async def test_a_storm_of_sizes_ends_in_the_last_one() -> None:
             await pilot.resize_terminal(dice.randrange(1, 220), dice.randrange(1, 60))
         await pilot.resize_terminal(120, 30)
         assert await settled(app, pilot) == before
+
+
+async def test_a_timer_that_is_late_at_once_goes_off_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = count()
+    gone_off = []
+    async with running() as (app, pilot):
+        monkeypatch.setattr("textual._time.get_time", lambda: float(next(seconds)))
+        for target in (app, app.log_pane):
+            target.set_timer(0.01, lambda: gone_off.append(1))
+        await until(pilot, lambda: len(gone_off) == 2)
