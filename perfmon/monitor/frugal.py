@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
-_MMAP_THRESHOLD, _TRIM_THRESHOLD, _ARENA_MAX = -3, -1, -8
+_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
 """Numbers of `mallopt(3)`."""
 _LARGE = 1 << 17
 
 
 def spare_memory() -> None:
-    """From now on what is large goes back to the system once it is freed, and threads share what is small.
+    """What is free goes back to the system now, and what is large from now on as soon as it is freed.
 
     Left alone, glibc raises its idea of large to the largest block that was ever freed, and keeps all below it.
     """
@@ -20,6 +20,7 @@ def spare_memory() -> None:
     import ctypes
 
     with suppress(OSError, AttributeError):  # another C library
-        mallopt = ctypes.CDLL(None).mallopt
-        for option, value in ((_MMAP_THRESHOLD, _LARGE), (_TRIM_THRESHOLD, _LARGE), (_ARENA_MAX, 1)):
-            mallopt(option, value)
+        library = ctypes.CDLL(None)
+        for option in (_MMAP_THRESHOLD, _TRIM_THRESHOLD):
+            library.mallopt(option, _LARGE)
+        library.malloc_trim(0)

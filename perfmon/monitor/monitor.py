@@ -103,6 +103,7 @@ class Monitor:
         self._pictured_at = self._read_at = 0.0
         self._told_at = float("inf")
         self._way_until = 0.0
+        self._collector = self._settled = False
         self._watch: Watch | None = None
         self.feed: Feed | None = None
         """The feed, once the thread has made it: a replay is steered through it."""
@@ -111,9 +112,6 @@ class Monitor:
     # --- life -------------------------------------------------------------------------------------------------
     def start(self, wake: Callable[[], None] | None = None) -> None:
         """Begins to watch; `wake` is called after every new picture and whenever log lines came."""
-        from .frugal import spare_memory
-
-        spare_memory()
         if wake is not None:
             self._wake = wake
         self._thread = threading.Thread(target=self._run, name="perfmon-monitor", daemon=True)
@@ -217,18 +215,11 @@ class Monitor:
     async def _read(self, feed: Feed, watch: Watch) -> None:
         from .feeds import Anew
 
-        collector = gc.isenabled()
+        self._collector = gc.isenabled()
         gc.disable()  # what is read is kept: while much comes at once, looking for garbage is in vain
-        loading = True
         woken = 0.0
         async for log, item in feed.items():
             watch.take(log, item)
-            if loading and feed.caught_up:
-                loading = False
-                gc.freeze()
-                gc.set_threshold(*_COLLECT)
-                if collector:
-                    gc.enable()
             now = self._read_at = time.monotonic()
             if now < self._way_until:
                 await asyncio.sleep(self._way_until - now)
@@ -254,6 +245,8 @@ class Monitor:
             self.picture = watch.picture(self._look, self.picture.number + 1)
             self._pictured_at = began
             self._wake()
+            if feed.caught_up and not self._settled:
+                self._settle()
             if judged or began - self._told_at >= _TELL_S:
                 self._told_at = began
                 for listener in self.listeners:
@@ -266,6 +259,17 @@ class Monitor:
             # Where nothing came, only clocks and ages move on: once a second is enough for them.
             patience = _PATIENCE if self._read_at >= began - self._period_s or watch.steered else _CALM
             await self._rest(feed, began + patience * self._period_s)
+
+    def _settle(self) -> None:
+        """The history was read: what is left of it stays."""
+        from .frugal import spare_memory
+
+        self._settled = True
+        gc.freeze()
+        gc.set_threshold(*_COLLECT)
+        if self._collector:
+            gc.enable()
+        spare_memory()  # not before: a history is read faster where its blocks take each other's place
 
     async def _rest(self, feed: Feed, until: float) -> None:
         """Until the next picture is due: then, when somebody asks, or as soon as the history was read."""

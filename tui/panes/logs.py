@@ -21,7 +21,7 @@ from ..render.logtitle import told
 from ..render.rows import Row
 from ..skin import Skin
 
-_PACE_S = 0.17
+_PACE_S = 0.1
 _EARLY_S = 0.03
 """So much sooner is as good: what comes in rounds is shown in the same round."""
 _RESUME_S = 0.015
