@@ -55,6 +55,9 @@ def open_screen(
     from perfmon.glyphs import glyphs_for
     from perfmon.tui.curtain import curtain
 
+    for name in ("COLUMNS", "LINES"):
+        os.environ.pop(name, None)  # they would be believed where the terminal itself knows better, at every new size
+
     check_keys(config)
     themes, theme = themes_for(config, args.theme)
     glyphs = glyphs_for(os.environ)

@@ -40,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def demo(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Window:
     """The built-in run; tests leave it as they found it, at any size."""
-    window = server.open(tmp_path_factory.mktemp("demo"), DEMO)
+    window = server.open(tmp_path_factory.mktemp("demo"), DEMO, COLUMNS="200", LINES="50")  # left by some shell
     window.shows("● CRIT")
     return window
 
