@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -50,6 +51,7 @@ from .render.bars import Place
 from .skin import Skin, depth_of
 
 _SAID_S = 6.0
+_LEAVE_S = 3.0
 _STUCK_S = 5.0
 """After so long without an answer to the monitor it is asked whether there is a terminal at all."""
 _AHEAD_S = 0.03
@@ -158,7 +160,18 @@ class PerfmonApp(Doings, App[int], inherit_bindings=False):
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             with suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread: tests
-                loop.add_signal_handler(name, self.exit, 128 + name)
+                loop.add_signal_handler(name, self._leave, 128 + name)
+
+    def _leave(self, code: int) -> None:
+        """A signal ends it, at the latest after a while: Textual waits for ever to write to a terminal that is gone."""
+        self.exit(code)
+        late = threading.Timer(_LEAVE_S, self._end, (code,))
+        late.daemon = True
+        late.start()
+
+    def _end(self, code: int) -> None:
+        self.monitor.stop()
+        os._exit(code)
 
     def _begin(self) -> None:
         self._ask_for_view()
