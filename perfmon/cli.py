@@ -29,6 +29,8 @@ def _command(argv: Sequence[str]) -> list[str]:
     name = next((word for word in argv if not word.startswith("-") or word == "-"), "")
     if name in COMMANDS or (argv and not name):
         return list(argv)
+    if argv and argv[0].startswith("--"):  # options of the monitor, then what it watches
+        return ["watch", *argv]
     if not argv:
         return ["watch", _here()]
     if name == "-" or os.path.exists(name) or any(sign in name for sign in "*?[=") or "://" in name:

@@ -212,3 +212,8 @@ def test_fish_completes_commands_and_options() -> None:
         ["fish", "--no-config"], input=completion("fish") + ask, capture_output=True, text=True, check=True
     )
     assert done.stdout.split("\t")[0] == "--explain-formats"
+
+
+def test_options_of_the_monitor_may_come_before_what_it_watches(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--theme", "midnight", "."]) == 2
+    assert "needs a terminal" in capsys.readouterr().err
