@@ -211,6 +211,9 @@ class Monitor:
                 reading.cancel()
                 watch.close()
                 await feed.close()
+                gc.unfreeze()  # nothing of it has to stay any more
+                if self._collector:
+                    gc.enable()
 
     async def _read(self, feed: Feed, watch: Watch) -> None:
         from .feeds import Anew

@@ -29,7 +29,7 @@ async def test_a_storm_of_sizes_ends_in_the_last_one() -> None:
         for _ in range(50):
             await pilot.resize_terminal(dice.randrange(1, 220), dice.randrange(1, 60))
         await pilot.resize_terminal(120, 30)
-        assert await settled(app, pilot) == before
+        assert (await settled(app, pilot))[1:] == before[1:]  # the first row tells what perfmon costs by now
 
 
 async def test_a_timer_that_is_late_at_once_goes_off_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
