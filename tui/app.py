@@ -29,6 +29,7 @@ from perfmon.themes.schema import ThemeData
 from .actions import Action, by_key, chosen
 from .asciionly import filters_for
 from .cost import OwnCost
+from .direct import Direct
 from .doings import PANES, Doings
 from .journey import Journey
 from .layout import Layout, layout_for
@@ -116,6 +117,7 @@ class PerfmonApp(Doings, App[int], inherit_bindings=False):
         self._layout: Layout | None = None
         self._keys = by_key(opening.keys)
         self._cost = OwnCost()
+        self.direct = Direct(self)
         self._woken = False
         self._said, self._said_at = "", 0.0
         self._told: tuple[str, ...] = ()

@@ -12,7 +12,8 @@ from textual.widget import Widget
 from perfmon.text import plain
 
 from .asciionly import filters_for
-from .render.rows import Row, between, changed, cropped, harmless, merged, strip_of
+from .direct import Direct, Span
+from .render.rows import Fitted, Row, between, changed, cropped, harmless, merged, strip_of
 from .skin import Skin
 from .timely import Timely
 
@@ -34,6 +35,12 @@ class Pane(Timely, Widget):
         self._raw: list[Row] = []
         self._strips: dict[int, Strip] = {}
         self._said = ""
+        self._direct: Direct | None = None
+
+    def on_mount(self) -> None:
+        """Where every cell goes to the terminal as it is, the compositor is only asked when it is needed."""
+        if not filters_for(self.skin):
+            self._direct = getattr(self.app, "direct", None)
 
     def rows(self, width: int, height: int) -> Sequence[Row]:
         """What to show, a row a line; what is missing stays blank."""
@@ -58,18 +65,20 @@ class Pane(Timely, Widget):
             return
         if self._drawn_for != (width, height) or not self._drawn:
             self._draw_anew()
+            if self._direct is not None:
+                self._direct.flush()
             self.refresh()
             return
         old = self._drawn
         fresh = self._drawn = self._fitted(width, height)
-        regions = []
+        spans: list[Span] = []
         for y, (before, after) in enumerate(zip(old, fresh, strict=True)):
-            span = changed(before, after, width)
+            span = None if before is after else changed(before, after, width)
             if span is not None:
                 self._strips.pop(y, None)
-                regions.append(Region(span[0], y, span[1] - span[0], 1))
-        if regions:
-            self.refresh(*regions)
+                spans.append((y, *span))
+        if spans and not (self._direct is not None and self._direct.paint(self, fresh, spans)):
+            self.refresh(*(Region(first, y, end - first, 1) for y, first, end in spans))
 
     def _fitted(self, width: int, height: int) -> list[Row]:
         """All rows, fitted to the width."""
@@ -81,7 +90,11 @@ class Pane(Timely, Widget):
         raw, self._raw = self._raw, made
         old = self._drawn
         return [
-            old[y] if y < len(raw) and y < len(old) and row is raw[y] else cropped(merged(harmless(row)), width, fill)
+            row
+            if isinstance(row, Fitted)
+            else old[y]
+            if y < len(raw) and y < len(old) and row is raw[y]
+            else cropped(merged(harmless(row)), width, fill)
             for y, row in enumerate(made)
         ] + [blank] * (height - len(made))
 

@@ -13,7 +13,7 @@ from perfmon.logbook import Line, LogLevel, Query
 from perfmon.text import plain
 
 from ..skin import Skin
-from .rows import Row, Run, cells
+from .rows import Fitted, Run, cells, fitted
 
 _DAY = 86400.0
 _NAME_CELLS = 10
@@ -109,31 +109,43 @@ def gap_text(ms: float | None) -> str:
     return " " * _GAP_CELLS if ms is None else f"{ms:+.1f} ms "[:_GAP_CELLS].rjust(_GAP_CELLS)
 
 
-def log_row(line: Line, columns: Columns, skin: Skin, marked: Marked = Marked()) -> Row:
-    """The row of a line, at least as wide as the pane. A time that has its column is not told again in the text."""
+def log_row(line: Line, columns: Columns, skin: Skin, marked: Marked = Marked()) -> Fitted:
+    """The row of a line. A time that has its column is not told again in the text."""
     ground = "cursor" if marked.selected else "background"
-    runs: list[Run] = [(" ", skin.style("text", ground))]
+    runs: list[Run] = []
+    clock = ""
     if columns.clock:
-        time = line.time if line.dated else None
-        runs.append((clock_text(time, columns.clock, columns.wall) + " ", skin.style("muted", ground)))
+        clock = f" {clock_text(line.time if line.dated else None, columns.clock, columns.wall)}"
+    runs.append((f"{clock} ", skin.style("muted", ground)))
     name = columns.names.get(line.source, "")
     if name:
         runs.append((name + " ", skin.source(line.source, ground)))
     if columns.gaps:
         runs.append((gap_text(marked.gap_ms), skin.style("accent", ground)))
-    sign = skin.glyph("bullet") if marked.marked else skin.glyph("next") if marked.evidence else " "
-    runs.append((sign, skin.style("accent", ground)))
     glyph, style = _LEVELS.get(line.level, ("", "text"))
-    runs.append(((skin.glyph(glyph) if glyph else " ") + " ", skin.style(style, ground)))
-    left = columns.width - sum(cells(text) for text, _ in runs)
-    dim = line.level is LogLevel.DEBUG
+    worn = skin.style("muted" if line.level is LogLevel.DEBUG else style, ground)
+    blank = "   "
+    if marked.marked or marked.evidence or glyph:
+        sign = skin.glyph("bullet") if marked.marked else skin.glyph("next") if marked.evidence else " "
+        runs.append((sign, skin.style("accent", ground)))
+        runs.append(((skin.glyph(glyph) if glyph else " ") + " ", skin.style(style, ground)))
+        blank = ""
     stamp = _STAMP.match(line.text) if columns.clock and line.dated else None
     text = line.text if stamp is None else line.text[stamp.end() :]
-    runs += _text(text, columns, skin.style("muted" if dim else style, ground), skin, max(0, left))
-    used = sum(cells(text) for text, _ in runs)
-    if used < columns.width:
-        runs.append((" " * (columns.width - used), skin.style("text", ground)))
-    return tuple(runs)
+    room = max(0, columns.width - sum([cells(run) for run, _ in runs]) - len(blank))
+    if columns.queries:
+        runs.append((blank, worn))
+        runs += _text(text, columns, worn, skin, room)
+    else:
+        runs.append((blank + shown(text, columns.begin, room), worn))
+    return fitted(runs, columns.width, worn)
+
+
+def shown(text: str, begin: int, room: int) -> str:
+    """What may be in sight of a text from its character `begin` on, filled up to `room` cells; a bit more if wide."""
+    if begin or len(text) > room:
+        text = text[begin : begin + room + 1]
+    return text.ljust(room) if text.isascii() else text
 
 
 def _text(text: str, columns: Columns, style: Style, skin: Skin, room: int) -> list[Run]:

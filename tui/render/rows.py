@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
-from operator import itemgetter
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
@@ -14,8 +12,13 @@ from textual.strip import Strip
 from perfmon.text import plain
 
 Run = tuple[str, Style]
-_STYLE = itemgetter(1)
 Row = tuple[Run, ...]
+
+
+class Fitted(tuple[Run, ...]):
+    """A row that is harmless already and takes exactly the cells of its pane."""
+
+    __slots__ = ()
 
 
 def cells(text: str) -> int:
@@ -25,13 +28,13 @@ def cells(text: str) -> int:
 
 def row_cells(row: Iterable[Run]) -> int:
     """Cells that a row takes."""
-    return sum(cells(text) for text, _ in row)
+    return sum([cells(text) for text, _ in row])
 
 
 def harmless(row: Iterable[Run]) -> Row:
     """The row without anything that a terminal obeys, whoever made it."""
     row = tuple(row)
-    if all(text.isprintable() for text, _ in row):
+    if "".join([text for text, _ in row]).isprintable():
         return row
     return tuple((plain(text, 4 * len(text) + 1), style) for text, style in row)  # a tab may become four blanks
 
@@ -57,6 +60,11 @@ def cropped(row: Iterable[Run], width: int, fill: Style) -> Row:
     return tuple(out)
 
 
+def fitted(row: Iterable[Run], width: int, fill: Style) -> Fitted:
+    """The row made harmless, neighbours of one style made one, cut or filled up to `width` cells."""
+    return Fitted(cropped(merged(harmless(row)), width, fill))
+
+
 def between(left: Sequence[Run], right: Sequence[Run], width: int, fill: Run) -> Row:
     """Both ends of a row, `fill` (one cell) repeated between them; without room the right one is left out."""
     room = width - row_cells(left) - row_cells(right)
@@ -67,7 +75,15 @@ def between(left: Sequence[Run], right: Sequence[Run], width: int, fill: Run) ->
 
 def merged(runs: Iterable[Run]) -> Row:
     """Neighbours of the same style as one run: fewer of them are quicker to draw."""
-    return tuple(("".join([text for text, _ in group]), style) for style, group in groupby(runs, _STYLE))
+    whole: list[Run] = []
+    last: Style | None = None
+    for run in runs:
+        if run[1] is last:
+            whole[-1] = (whole[-1][0] + run[0], run[1])
+        else:
+            whole.append(run)
+            last = run[1]
+    return tuple(whole)
 
 
 def strip_of(row: Row, width: int) -> Strip:
@@ -79,27 +95,48 @@ def changed(old: Row, new: Row, width: int) -> tuple[int, int] | None:
     """First and one past the last cell in which two rows of `width` cells differ; None when they do not."""
     if old == new:
         return None
-    head = _unequal(old, new)
-    first = sum(cells(text) for text, _ in old[:head])
-    if head < min(len(old), len(new)):
+    shared = min(len(old), len(new))
+    head = first = 0
+    while head < shared and old[head] == new[head]:
+        first += cells(old[head][0])
+        head += 1
+    if head < shared:
         first += _common(old[head], new[head], forward=True)
-    tail = _unequal(old[::-1], new[::-1])
-    last = width - sum(cells(text) for text, _ in old[len(old) - tail :])
-    if tail < min(len(old), len(new)):
-        last -= _common(old[-1 - tail], new[-1 - tail], forward=False)
+    tail, last = 1, width
+    while tail <= shared and old[-tail] == new[-tail]:
+        last -= cells(old[-tail][0])
+        tail += 1
+    if tail <= shared:
+        last -= _common(old[-tail], new[-tail], forward=False)
     return (min(first, width - 1), max(last, first + 1))
-
-
-def _unequal(old: Row, new: Row) -> int:
-    """At which run two rows begin to differ."""
-    pairs = zip(old, new, strict=False)
-    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(old), len(new)))
 
 
 def _common(before: Run, after: Run, forward: bool) -> int:
     """Cells that two runs of the same style share at their begin, or end."""
-    if before[1] != after[1] or not (before[0].isascii() and after[0].isascii()):
+    one, other = before[0], after[0]
+    if before[1] != after[1] or not (one.isascii() and other.isascii()):
         return 0
-    one, other = (before[0], after[0]) if forward else (before[0][::-1], after[0][::-1])
-    pairs = zip(one, other, strict=False)
-    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+    shared = min(len(one), len(other))
+    if forward:
+        return next((at for at in range(shared) if one[at] != other[at]), shared)
+    return next((at for at in range(shared) if one[-1 - at] != other[-1 - at]), shared)
+
+
+def within(row: Row, first: int, end: int) -> list[Run]:
+    """The runs of a row from cell `first` to before cell `end`."""
+    taken: list[Run] = []
+    at = 0
+    for text, style in row:
+        if at >= end:
+            break
+        size = cells(text)
+        low, high = first - at, end - at
+        if low <= 0 and high >= size:
+            taken.append((text, style))
+        elif low < size and text.isascii():
+            taken.append((text[max(0, low) : high], style))
+        elif low < size:
+            _, right = Segment(text).split_cells(max(0, low))
+            taken.append((right.split_cells(high - max(0, low))[0].text, style))
+        at += size
+    return taken

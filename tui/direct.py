@@ -1,0 +1,89 @@
+"""Paints what panes have changed straight onto the terminal, without the compositor.
+
+Textual puts every repaint together out of all the widgets that touch it: needed where something is open over the
+panes or moves, and half of what a repaint costs where nothing is. What is painted here is what the compositor would
+paint, so both may take turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from rich.style import Style
+from textual.app import App
+from textual.geometry import Region
+from textual.widget import Widget
+
+from .render.rows import Row, within
+
+SYNC_START, SYNC_END = "\x1b[?2026h", "\x1b[?2026l"
+_END = "\x1b[0m"
+Span = tuple[int, int, int]
+"""Row of a pane, its first cell that changed and one past the last one."""
+
+
+class Direct:
+    """Paints the panes of an app; what several of them change in one go reaches the terminal together."""
+
+    def __init__(self, app: App[int]) -> None:
+        self._app = app
+        self._waiting: list[tuple[Widget, str]] = []
+        self._opens: dict[Style, str] = {}
+
+    def paint(self, pane: Widget, rows: Sequence[Row], spans: Sequence[Span]) -> bool:
+        """Whether these spans are painted; if not, the compositor has to."""
+        region = pane.region if self._alone() else None
+        if region is None or region.size != pane.size:
+            self.flush()  # what was to be painted comes before what the compositor paints over it
+            return False
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._waiting.append((pane, "".join([self._text(rows[span[0]], span, region) for span in spans])))
+        return True
+
+    def _alone(self) -> bool:
+        """Nothing is open over the panes, and none of them is about to move."""
+        app = self._app
+        driver = app._driver
+        return (
+            driver is not None
+            and not app.is_headless
+            and not driver.is_inline
+            and len(app.screen_stack) == 1
+            and not app.screen._layout_required
+            and not app._batch_count
+        )
+
+    def _text(self, row: Row, span: Span, region: Region) -> str:
+        y, first, end = span
+        parts = [f"\x1b[{region.y + y + 1};{region.x + first + 1}H"]
+        opens = self._opens
+        for text, style in within(row, first, end):
+            opened = opens.get(style)
+            parts += (self._opening(style) if opened is None else opened, text)
+        parts.append(_END)
+        return "".join(parts)
+
+    def _opening(self, style: Style) -> str:
+        """What puts a style on, whatever was worn before."""
+        told = style.render("\0", color_system=self._app.console._color_system).partition("\0")[0]
+        opened = self._opens[style] = f"\x1b[0;{told[2:]}" if told else _END
+        return opened
+
+    def flush(self) -> None:
+        """Sends what waits to the terminal."""
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        app = self._app
+        driver = app._driver
+        if driver is None or not self._alone():
+            for pane, _ in waiting:
+                pane.refresh()
+            return
+        at = app.cursor_position
+        told = "".join([text for _, text in waiting])
+        begin, end = (SYNC_START, SYNC_END) if app._sync_available else ("", "")
+        driver.write(f"{begin}{told}\x1b[{at.y + 1};{at.x + 1}H{end}")
+        driver.flush()
