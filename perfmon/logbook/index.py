@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from itertools import accumulate
+from math import isqrt
 from typing import TYPE_CHECKING
 
 from perfmon.text import ESCAPES
@@ -15,7 +16,7 @@ from .cleaning import RAW_CAP, last_frame
 if TYPE_CHECKING:
     from .dating import Dater
 
-_PAGE = 16
+_LEAST_PAGE = 4
 _HEAD_BYTES = 400
 
 
@@ -32,6 +33,9 @@ class Index:
         self._starts = array(
             "L", accumulate(map(len, chunk.data.split(b"\n")), lambda at, size: at + size + 1, initial=0)
         )
+        # To read one line's place, the last line of every page and all lines of one are read: so that is least.
+        self._page_size = max(_LEAST_PAGE, isqrt(chunk.count))
+        self._told: dict[int, float | None] = {}
         self._bounds: list[float] | None = None
         self._pages: dict[int, list[float]] = {}
         self._arrived = {mark.at: mark.time for mark in chunk.marks if mark.time > NEVER}
@@ -43,6 +47,11 @@ class Index:
 
     def told(self, at: int) -> float | None:
         """Seconds on the log's axis that line `at` tells; None when it has no clock."""
+        if at not in self._told:
+            self._told[at] = self._read(at)
+        return self._told[at]
+
+    def _read(self, at: int) -> float | None:
         raw = self.raw(at)
         if b"\r" in raw:
             raw = last_frame(raw)
@@ -51,7 +60,7 @@ class Index:
 
     def key(self, at: int) -> float:
         """Where line `at` stands, in seconds on the log's axis; never less than for the line before it."""
-        number, rest = divmod(at, _PAGE)
+        number, rest = divmod(at, self._page_size)
         page = self._pages.get(number)
         if page is None:
             page = self._pages[number] = self._page(number)
@@ -59,9 +68,9 @@ class Index:
 
     def lines_before(self, key: float, arrival: float) -> int:
         """Lines that stand before `key`, or with it and arrived before `arrival`."""
-        bounds, count = self._page_bounds(), self.chunk.count
-        low = min(max(0, bisect_left(bounds, key) - 1) * _PAGE, count)
-        high = min(bisect_right(bounds, key) * _PAGE, count)
+        bounds, count, page = self._page_bounds(), self.chunk.count, self._page_size
+        low = min(max(0, bisect_left(bounds, key) - 1) * page, count)
+        high = min(bisect_right(bounds, key) * page, count)
         wanted = (key, arrival)
         while low < high:
             middle = (low + high) // 2
@@ -74,14 +83,14 @@ class Index:
     def _page_bounds(self) -> list[float]:
         """Before which time no line of each page stands; after the last page the chunk's end."""
         if self._bounds is None:
-            chunk = self.chunk
+            chunk, page = self.chunk, self._page_size
             bounds = [chunk.base]
             if chunk.base < chunk.end:
-                for stop in range(_PAGE, chunk.count, _PAGE):
-                    told = self._last_told(stop - _PAGE, stop)
+                for stop in range(page, chunk.count, page):
+                    told = self._last_told(stop - page, stop)
                     bounds.append(bounds[-1] if told is None else min(max(told, bounds[-1]), chunk.end))
             else:
-                bounds *= -(-chunk.count // _PAGE)
+                bounds *= -(-chunk.count // page)
             self._bounds = [*bounds, chunk.end]
         return self._bounds
 
@@ -95,8 +104,8 @@ class Index:
     def _page(self, number: int) -> list[float]:
         bounds = self._page_bounds()
         low, high = bounds[number], bounds[number + 1]
-        begin = number * _PAGE
-        stop = min(begin + _PAGE, self.chunk.count)
+        begin = number * self._page_size
+        stop = min(begin + self._page_size, self.chunk.count)
         if low == high:
             return [low] * (stop - begin)
         known, keys = low, []
