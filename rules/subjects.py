@@ -16,6 +16,7 @@ from .conditions.alternatives import AnyOf
 from .conditions.base import Condition
 from .conditions.baseline import Baseline
 from .conditions.threshold import Threshold
+from .earlier import earlier
 from .schema import Signature, Subject
 from .silence import Quiet
 from .view import UPDATE, Item, Track, View
@@ -239,11 +240,12 @@ def _absences(kind: str, view: View) -> list[Item]:
     """Stretches between neighbouring spans of a kind, from the last one to the end, or the whole window.
 
     For weight updates a log that only marks them counts too. None at all says something only of a run whose trace
-    lines would show them: one that tells of staleness.
+    lines would show them: one that tells of staleness. What is usual is told by those before the window, too.
     """
     low, high = view.window
-    events = _events(kind, view)
-    if not events:
+    seen = _events(kind, view)
+    events = [*_events(kind, view, before=True), *seen]
+    if not seen and len(events) < 3:
         whole = high > low and "staleness" in view.metrics and not _policy_advances(low, high, view)
         values = {"usual_s": 0.0, "none": 1.0, "duration_s": high - low}
         return [Item(low, high, values, {}, _meanwhile(low, high, view))] if whole else []
@@ -257,6 +259,7 @@ def _absences(kind: str, view: View) -> list[Item]:
         Item(start, end, {"usual_s": usual, "none": 0.0, "duration_s": end - start}, {}, _proof(refs, start, end, view))
         for (start, refs), end in edges
         if end - start > usual
+        and end > low
         and not _policy_advances(start, end, view)
         and not any(start <= low and high <= end for low, high in view.apart)
     ]
@@ -293,11 +296,13 @@ def _heard_until(events: Sequence[Event], view: View) -> float:
     return max(ends, default=float("inf"))
 
 
-def _events(kind: str, view: View) -> list[Event]:
+def _events(kind: str, view: View, before: bool = False) -> list[Event]:
     """When spans of a kind began, with their lines; several servers' updates, or lines about one, count once."""
-    spans = ((item.start, item.end, item.refs) for item in view.spans(kind))
-    marks = view.marks.get(UPDATED) if kind == UPDATE else None
+    mark = UPDATED if kind == UPDATE else ""
+    spans = ((item.start, item.end, item.refs) for item in (() if before else view.spans(kind)))
+    marks = view.marks.get(mark)
     told = [(marks.times[at], marks.times[at], [marks.ref(at)]) for at in range(len(marks))] if marks else []
+    told = earlier(kind, mark, view) if before else told
     events: list[Event] = []
     until = float("-inf")
     for start, end, refs in sorted([*spans, *told], key=_start) if told else spans:
