@@ -65,8 +65,8 @@ class Tally:
         return True
 
     def _lose(self, finding: Finding, window: Window) -> None:
-        told = [(window[0] + low, window[0] + high) for low, high in finding.lost]
-        untold = max(0.0, finding.lost_s - length(told))
+        told = _goes_on([(window[0] + low, window[0] + high) for low, high in finding.lost], finding, window)
+        untold = max(0.0, finding.lost_s - sum(high - low for low, high in finding.lost))
         if not self.count:
             self._settled_s = untold
         trusted = sum(window) / 2
@@ -81,3 +81,11 @@ class Tally:
         self._lacks = [lack for lack in self._lacks if lack[1] >= begin]
         self._settled_s += length([lost for lost in self._lost if lost[1] < begin])
         self._lost = [lost for lost in self._lost if lost[1] >= begin]
+
+
+def _goes_on(told: list[Window], finding: Finding, window: Window) -> list[Window]:
+    """A silence that lasts counts on, though the window waits at its last lines: what it lost ends where it does."""
+    until = max((window[0] + moment.end_s for moment in finding.moments if not moment.id), default=window[1])
+    if not told or until <= window[1] or told[-1][1] < window[1] - _EDGE_S:
+        return told
+    return [*told[:-1], (told[-1][0], until)]

@@ -4,8 +4,8 @@ Occurrences that are not further apart than the hold time make an episode. An ep
 (m of n neighbouring items: `critical_count` of critical ones, `for_count` of any) and lasts for `for_s`:
 
     pending    conditions hold now, but not yet often or long enough
-    firing     they do, and the last item of their stream is such an occurrence, or one that is not clear yet
-    resolving  the last item is clear again, and the hold time after the last occurrence is not over
+    firing     they do, and no more items of their stream were clear since than usually are between two of them
+    resolving  more were clear since the last one, and the hold time after it is not over
     resolved   it is over
 
 The hold time is `keep_firing_for_s`, or two usual intervals between items where these are rarer: a finding never
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from .conditions.base import Level
 from .found import FIRING, PENDING, RESOLVED, RESOLVING, Occurrence
@@ -24,6 +25,8 @@ from .schema import Signature
 from .subjects import Stream
 
 Count = tuple[int, int]
+_RHYTHM = 8
+"""Occurrences that tell how many items usually lie between two of them."""
 
 
 @dataclass(slots=True)
@@ -52,9 +55,8 @@ def live(
         return _pending(episodes, streams, now, hold)
     kept = [o for episode in fired for o in episode if o.level.holds]
     critical = any(o.level is Level.CRITICAL and id(o) in enough for o in kept)
-    last = fired[-1][-1]
-    over = now - last.item.end > hold
-    state = RESOLVED if over else RESOLVING if _later(last, streams) else FIRING
+    over = now - fired[-1][-1].item.end > hold
+    state = RESOLVED if over else RESOLVING if _clear_again(fired[-1], streams) else FIRING
     return Life(state, kept, critical)
 
 
@@ -100,6 +102,17 @@ def _clustered(mine: Sequence[Occurrence], count: Count) -> set[int]:
 def _fires(episode: Sequence[Occurrence], enough: set[int], for_s: float) -> bool:
     mine = [o for o in episode if id(o) in enough]
     return bool(mine) and max(o.item.end for o in mine) - mine[0].item.start >= for_s
+
+
+def _clear_again(episode: Sequence[Occurrence], streams: Mapping[object, Stream]) -> bool:
+    """The stream of the last occurrence went on without one for longer than it does while they last.
+
+    A batch that meets a weight update is followed by some that meet none: that does not make the trouble go away.
+    """
+    last = episode[-1]
+    places = [occurrence.item.at for occurrence in episode if occurrence.item.stream == last.item.stream]
+    usual = max((after - before for before, after in pairwise(places[-_RHYTHM:])), default=1)
+    return streams[last.item.stream].count > last.item.at + max(1, usual)
 
 
 def _later(last: Occurrence, streams: Mapping[object, Stream]) -> bool:

@@ -53,6 +53,8 @@ def only(snapshot: Snapshot) -> Finding:
         ([20, 500, 500], "firing", "warning", 2),
         ([500, 20, 500], "firing", "warning", 2),
         ([5000, 20], "resolving", "critical", 1),
+        ([5000, 20, 20, 5000, 20, 20], "firing", "critical", 2),
+        ([5000, 20, 20, 5000, 20, 20, 20], "resolving", "critical", 2),
         ([5000, 500], "firing", "critical", 2),
         ([5000] + [20] * 20, "resolved", "critical", 1),
     ],

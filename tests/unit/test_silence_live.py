@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from perfmon.alerts import AlertBook
 from perfmon.alignment import align
 from perfmon.config import Config
 from perfmon.monitor.present import Present
@@ -47,3 +48,20 @@ def test_more_is_waited_for_beyond_what_is_looked_at() -> None:
     over = Present(600.0)
     over.written(1000.0, changed_at=1000.0, arrived_at=9000.0)
     assert over.awaited(9000.0) is None
+
+
+def test_an_alert_counts_on_while_a_run_hangs_and_keeps_that_when_it_goes_on() -> None:
+    session, book = Session(Config()), AlertBook()
+    state = session.add_source("orchestrator.log")
+    data = "".join(f"{line}\n" for line in _STEPS).encode()
+    session.feed(state, Block(data, 0, 1))
+    newest, lost = state.last or 0.0, []
+    for silent_s in (100.0, 200.0, 400.0, 1000.0, 3000.0):
+        now = newest + min(silent_s, 300.0)
+        book.update(session.present((now - 600, now), align(session.store), newest + silent_s), now, silent_s)
+        lost.append([round(alert.lost_s, 1) for alert in book.alerts(now) if alert.key[0] == "stall"])
+    assert lost == [[], [200.0], [400.0], [1000.0], [3000.0]]
+    session.feed(state, Block(b"2026-08-21 10:59:40 INFO Step 30 | Time: 20.0s\n", len(data), len(_STEPS) + 1))
+    for now in (newest + 3000.0, newest + 3030.0, newest + 3060.0):
+        book.update(session.present((now - 600, now), align(session.store), now), now, None)
+        assert [round(alert.lost_s) for alert in book.alerts(now) if alert.key[0] == "stall"] == [3000]
