@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from perfmon.model import LEGS, Span, Update
 
 from .silence import is_over
+from .successors import bygone
 
 if TYPE_CHECKING:
     from .view import Item, View
@@ -41,7 +42,9 @@ def in_flight(spans: Iterable[Span], view: View) -> list[Item]:
             newest[way(update)] = max(newest.get(way(update), update.start), update.start)
         if update.server is not None and update.client is not None and update.legs & _RECEIVED:
             servers[way(update)] = update.server
-    return [item for update in updates if (item := _item(update, newest, servers, view)) is not None]
+    gone = bygone(view.store.sources, view.shifts)  # what was open when a run ended is answered by no other
+    current = (update for update in updates if update.source not in gone)
+    return [item for update in current if (item := _item(update, newest, servers, view)) is not None]
 
 
 def _item(update: Update, newest: dict[Way, float], servers: dict[Way, int], view: View) -> Item | None:

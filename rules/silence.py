@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -17,6 +17,8 @@ from perfmon.ledger import without
 from perfmon.model import EPOCH, Gap, Ref
 from perfmon.stats import median, percentile
 from perfmon.store import Series, SourceState
+
+from .successors import bygone
 
 if TYPE_CHECKING:
     from .view import View, Window
@@ -89,7 +91,8 @@ def quiet_logs(view: View) -> list[Quiet]:
     it lies is not known well enough to say that it was silent while others went on.
     """
     telling = [state for state in _telling(view) if state.index not in view.guessed]
-    return _seen([stretch for state in telling for stretch in (*_inner(state, view), *_tail(state, view))], view)
+    gone = bygone(view.store.sources, view.shifts)
+    return _seen([stretch for state in telling for stretch in (*_inner(state, view), *_tail(state, view, gone))], view)
 
 
 def _inner(state: SourceState, view: View) -> list[Quiet]:
@@ -113,9 +116,10 @@ def _gaps(state: SourceState, view: View) -> list[Gap]:
     return [gap for gap in state.gaps if gap.end > low and gap.start < high]
 
 
-def _tail(state: SourceState, view: View) -> list[Quiet]:
+def _tail(state: SourceState, view: View, gone: Mapping[int, float]) -> list[Quiet]:
     # Where all logs are silent none of them is: that is a stall, or the end.
     last, high = (state.last or 0.0) + view.shifts.get(state.index, 0.0), view.told[1]
+    high = min(high, gone.get(state.index, high))
     if high - last < LEAST_S or said_farewell(state):
         return []
     longest = max((gap.end - gap.start for gap in state.gaps), default=0.0)
@@ -172,7 +176,7 @@ def _span(state: SourceState, view: View) -> Window:
 def _watched(state: SourceState, view: View) -> Window:
     """The same up to the present, where a log that is still watched did not say farewell."""
     low, high = _span(state, view)
-    if view.present is None or is_over(state):
+    if view.present is None or is_over(state) or state.index in bygone(view.store.sources, view.shifts):
         return (low, high)
     return (low, max(high, view.present))
 
