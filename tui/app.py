@@ -31,6 +31,7 @@ from .asciionly import filters_for
 from .cost import OwnCost
 from .direct import Direct
 from .doings import PANES, Doings
+from .driver import QuietDriver
 from .journey import Journey
 from .layout import Layout, layout_for
 from .messages import (
@@ -103,7 +104,7 @@ class PerfmonApp(Doings, App[int], inherit_bindings=False):
     """
 
     def __init__(self, monitor: Monitor, opening: Opening) -> None:
-        super().__init__()
+        super().__init__(driver_class=QuietDriver)
         self.monitor, self.opening = monitor, opening
         self.picture: Picture = monitor.picture
         """What is shown; the newest one unless the view is frozen."""
@@ -170,6 +171,10 @@ class PerfmonApp(Doings, App[int], inherit_bindings=False):
         late = threading.Timer(_LEAVE_S, self._end, (code,))
         late.daemon = True
         late.start()
+
+    def terminal_gone(self) -> None:
+        """Nobody looks any more, and no signal said so."""
+        self._leave(128 + signal.SIGHUP)
 
     def _end(self, code: int) -> None:
         self.monitor.stop()

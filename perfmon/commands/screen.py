@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 LAYOUTS = ("auto", "overview", "timeline", "log", "strip")
 _WINDOW_S = 600.0
+_ESCAPE_MS = 30
+"""So long what may be the begin of a longer key is waited for, unless the user says otherwise."""
 _TURN_S = 0.001
 """A thread that reads and judges lets the one that answers keys have its turn so soon, several times a key."""
 
@@ -58,6 +60,7 @@ def open_screen(
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)  # they would be believed where the terminal itself knows better, at every new size
 
+    os.environ.setdefault("ESCDELAY", str(_ESCAPE_MS))
     check_keys(config)
     themes, theme = themes_for(config, args.theme)
     glyphs = glyphs_for(os.environ)
