@@ -1,0 +1,234 @@
+"""Connections to a real OpenSSH server: configuration, keys, questions, and why one cannot be made."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sshd import AVAILABLE, Sshd, fingerprint, free_port, keygen
+
+from perfmon.sources.remote.address import Address
+from perfmon.sources.remote.channel import open_shell
+from perfmon.sources.remote.dialing import dial
+from perfmon.sources.remote.failures import Cause, HostError
+from perfmon.sources.remote.login import Login
+
+pytestmark = [pytest.mark.system, pytest.mark.skipif(not AVAILABLE, reason="needs sshd")]
+BOX = Address("box")
+PROXY = """
+import os, socket, sys, threading
+print("noise", file=sys.stderr, flush=True)
+far = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+def pump(read, write):
+    while data := read():
+        write(data)
+threading.Thread(target=pump, args=(lambda: os.read(0, 9999), far.sendall), daemon=True).start()
+pump(lambda: far.recv(9999), lambda data: os.write(1, data))
+"""
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    """A server."""
+    made = Sshd(tmp_path_factory.mktemp("sshd"))
+    made.start()
+    yield made
+    made.stop()
+
+
+def login(sshd: Sshd, *answers: str, **options: object) -> tuple[Login, list[str]]:
+    """How the tests' user logs in, and what it was asked."""
+    asked: list[str] = []
+    left = list(answers)
+
+    async def ask(prompt: str, _echo: bool) -> str | None:
+        asked.append(prompt)
+        return left.pop(0) if left else None
+
+    made = Login(ask, config=(str(sshd.config),), known_hosts=(str(sshd.known),))
+    for name, value in options.items():
+        setattr(made, name, value)
+    return made, asked
+
+
+async def said(address: Address, made: Login, script: str = "echo hi") -> str:
+    """What a script says there."""
+    connection = await dial(address, made)
+    try:
+        shell = await open_shell(connection, address.shown)
+        return (await shell.run(script)).text
+    finally:
+        connection.close()
+        await connection.wait_closed()
+
+
+async def refused(address: Address, made: Login) -> HostError:
+    """Why it cannot be reached."""
+    with pytest.raises(HostError) as caught:
+        await said(address, made)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"{address.shown}: ")
+    return caught.value
+
+
+async def test_a_host_is_reached_as_the_configuration_says(sshd: Sshd) -> None:
+    made, asked = login(sshd)
+    assert await said(BOX, made) == "hi\n"
+    assert asked == []
+
+
+async def test_an_unknown_key_is_shown_asked_about_and_learned(sshd: Sshd, tmp_path: Path) -> None:
+    known = tmp_path / "ssh" / "known"
+    made, asked = login(sshd, "yes", known_hosts=(str(known),))
+    assert await said(BOX, made) == "hi\n"
+    assert fingerprint(sshd.host_key) in asked[0]
+    assert known.read_text() == sshd.known.read_text()
+    assert known.stat().st_mode & 0o777 == 0o600
+    assert await said(BOX, made) == "hi\n"
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("answers", [("no",), ()])
+async def test_an_unknown_key_is_never_believed_silently(sshd: Sshd, tmp_path: Path, answers: tuple[str, ...]) -> None:
+    known = tmp_path / "known"
+    made, asked = login(sshd, *answers, known_hosts=(str(known),))
+    assert (await refused(BOX, made)).cause is Cause.KEY_UNKNOWN
+    assert len(asked) == 1
+    assert not known.exists()
+
+
+async def test_accept_new_learns_without_asking(sshd: Sshd, tmp_path: Path) -> None:
+    known = tmp_path / "known"
+    known.write_text("other.example ssh-ed25519 broken")  # no newline at its end
+    made, asked = login(sshd, known_hosts=(str(known),), accept_new=True)
+    assert await said(BOX, made) == "hi\n"
+    assert asked == []
+    assert known.read_text() == "other.example ssh-ed25519 broken\n" + sshd.known.read_text()
+
+
+@pytest.mark.parametrize("kind", ["ed25519", "ecdsa"])
+async def test_a_changed_key_is_refused_even_with_accept_new(sshd: Sshd, tmp_path: Path, kind: str) -> None:
+    other = tmp_path / "other"
+    keygen(other, kind)
+    known = tmp_path / "known"
+    known.write_text(f"[127.0.0.1]:{sshd.port} {other.with_suffix('.pub').read_text()}")
+    before = known.read_text()
+    made, asked = login(sshd, "yes", known_hosts=(str(known),), accept_new=True)
+    error = await refused(BOX, made)
+    assert error.cause is Cause.KEY_CHANGED
+    assert f"ssh-keygen -R '[127.0.0.1]:{sshd.port}'" in str(error)
+    assert (asked, known.read_text()) == ([], before)
+
+
+async def test_a_configuration_that_checks_no_keys_is_not_followed(sshd: Sshd, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text("Host *\n UserKnownHostsFile none\n GlobalKnownHostsFile none\n" + sshd.config.read_text())
+    made, asked = login(sshd, config=(str(config),), known_hosts=None)
+    assert (await refused(BOX, made)).cause is Cause.KEY_UNKNOWN
+    assert len(asked) == 1
+
+
+async def test_a_way_over_another_host(sshd: Sshd, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(f"Host far\n HostName 127.0.0.1\n Port {sshd.port}\n IdentityFile {sshd.key}\n ProxyJump box\n")
+    made, _ = login(sshd, config=(str(config), str(sshd.config)))
+    connection = await dial(Address("far"), made)
+    try:
+        shell = await open_shell(connection, "far")
+        client = (await shell.run('echo "$SSH_CONNECTION"')).text.split()
+    finally:
+        connection.close()
+        await connection.wait_closed()
+    assert client[3] == str(sshd.port)
+    assert connection.get_extra_info("peername") is None or connection.get_extra_info("peername")[1] != sshd.port
+
+
+async def test_a_proxy_command_that_talks_on_stderr(sshd: Sshd, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    proxy = tmp_path / "proxy.py"
+    proxy.write_text(PROXY)
+    config.write_text(
+        f"Host far\n HostName 127.0.0.1\n Port {sshd.port}\n IdentityFile {sshd.key}\n"
+        f" ProxyCommand {sys.executable} {proxy} %h %p\n"
+    )
+    made, _ = login(sshd, config=(str(config),))
+    assert await said(Address("far"), made) == "hi\n"
+
+
+async def test_a_key_with_a_passphrase(sshd: Sshd, tmp_path: Path) -> None:
+    locked = tmp_path / "locked"
+    keygen(locked, "ed25519", "open sesame")
+    allowed = sshd.folder / "authorized_keys"
+    before = allowed.read_text()
+    allowed.write_text(before + locked.with_suffix(".pub").read_text())
+    config = tmp_path / "config"
+    config.write_text(sshd.config.read_text().replace(str(sshd.key), str(locked)))
+    made, asked = login(sshd, "open sesame", config=(str(config),))
+    try:
+        assert await said(BOX, made) == "hi\n"
+        assert await said(BOX, made) == "hi\n"  # not asked again
+    finally:
+        allowed.write_text(before)
+    assert len(asked) == 1
+    assert "open sesame" not in repr(made)
+
+
+async def test_failures_are_one_line_with_the_mend(sshd: Sshd, tmp_path: Path) -> None:
+    made, _ = login(sshd)
+    assert "unknown host" in str(await refused(Address("nowhere.invalid"), made))
+    assert "connection refused" in str(await refused(Address("127.0.0.1", None, free_port()), made))
+    keygen(tmp_path / "stranger")
+    config = tmp_path / "config"
+    config.write_text(sshd.config.read_text().replace(str(sshd.key), str(tmp_path / "stranger")))
+    error = await refused(BOX, login(sshd, config=(str(config),))[0])
+    assert error.cause is Cause.LOGIN
+    assert "ssh-add" in str(error)
+    config.write_text("Host box\n  Port many\n")
+    assert (await refused(BOX, login(sshd, config=(str(config),))[0])).cause is Cause.CONFIG
+
+
+async def test_a_server_that_never_answers_does_not_hold_anybody_up(sshd: Sshd, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        config.write_text(f"Host slow\n HostName 127.0.0.1\n Port {port}\n ConnectTimeout 1\n")
+        error = await refused(Address("slow"), login(sshd, config=(str(config),))[0])
+    assert "no answer" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("/bin/false", "no POSIX shell"),
+        ("echo only sftp here", "only sftp here"),
+        ('rbash -c "$SSH_ORIGINAL_COMMAND"', "restricted"),
+    ],
+)
+async def test_a_restricted_account_is_told(tmp_path: Path, command: str, words: str) -> None:
+    sshd = Sshd(tmp_path / "sshd", shell=command)
+    sshd.start()
+    try:
+        error = await refused(BOX, login(sshd)[0])
+    finally:
+        sshd.stop()
+    assert error.cause is Cause.SHELL
+    assert words in str(error)
+
+
+async def test_what_a_login_prints_is_no_output(tmp_path: Path) -> None:
+    noise = tmp_path / "noisy"
+    noise.write_text(
+        '#!/bin/sh\necho "welcome B"; printf "no newline"; echo trouble >&2\nexec /bin/sh -c "$SSH_ORIGINAL_COMMAND"\n'
+    )
+    noise.chmod(0o755)
+    banner = tmp_path / "banner"
+    banner.write_text("do not enter\n")
+    sshd = Sshd(tmp_path / "sshd", shell=str(noise), extra=f"Banner {banner}")
+    sshd.start()
+    try:
+        assert await said(BOX, login(sshd)[0]) == "hi\n"
+    finally:
+        sshd.stop()
