@@ -1,0 +1,70 @@
+"""`python -m lab --fault NAME --seconds 60 --out DIR`: a small real run that leaves logs, checkpoints and the truth."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+from .conductor import Lab, LabError
+from .faults import FAULTS, HEALTHY
+from .plan import Plan
+
+_BEGINS = 0.25
+"""Share of the run after which faults begin, unless it is said when."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the lab once; the exit status."""
+    asked = _parser().parse_args(argv)
+    names = tuple(name for name in asked.fault.split(",") if name and name != HEALTHY)
+    unknown = [name for name in names if name not in FAULTS]
+    if unknown:
+        print(f"lab: {unknown[0]!r} is no fault; there are {', '.join(FAULTS)}", file=sys.stderr)
+        return 2
+    begins = _BEGINS * asked.seconds if asked.begins is None else asked.begins
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    plan = Plan(
+        out=str(asked.out),
+        seed=asked.seed,
+        seconds=asked.seconds,
+        faults=names,
+        begins_s=begins,
+        dedicated_admin=asked.dedicated_admin,
+        emit=not asked.no_emit,
+    )
+    try:
+        with Lab(plan) as lab:
+            lab.run()
+    except LabError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"lab: ended early; {asked.out} holds what there is", file=sys.stderr)
+        return 130
+    print(f"{asked.out}: logs/, checkpoints/, truth.json")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m lab", description="A small real run with faults to switch on.")
+    parser.add_argument(
+        "--fault",
+        default=HEALTHY,
+        metavar="NAME[,NAME]",
+        help="; ".join(f"{fault.name}: {fault.says}" for fault in FAULTS.values()).replace("%", "%%"),
+    )
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long it runs (default: 60)")
+    parser.add_argument("--out", type=Path, required=True, help="a folder for the logs, the checkpoints and truth.json")
+    parser.add_argument("--seed", type=int, default=0, help="of what is left to chance (default: 0)")
+    parser.add_argument("--begins", type=float, help="second at which faults begin (default: a quarter of the run)")
+    parser.add_argument(
+        "--dedicated-admin", action="store_true", help="weight updates have a client of their own, whatever the fault"
+    )
+    parser.add_argument("--no-emit", action="store_true", help="no lines for perfmon")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+"""Starts the three processes, ends them, and writes down what truly happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from .clocks import true_monotonic
+from .plan import Plan
+from .truth import truth
+
+ROLES = ("inference", "trainer", "orchestrator")
+_READY_S = 30.0
+_GRACE_S = 4.0
+_ARRIVALS_S = 0.25
+
+
+class LabError(Exception):
+    """The lab could not run; one line says why."""
+
+
+@dataclass(slots=True)
+class _Process:
+    role: str
+    running: subprocess.Popen[bytes]
+    log: Path
+
+
+class Lab:
+    """A run of the lab; use it with `with`: whatever happens, no process is left."""
+
+    def __init__(self, plan: Plan) -> None:
+        """`plan.folder` is made; it must be empty. Raises LabError."""
+        folder = plan.folder.resolve()
+        try:
+            for name in ("logs", "checkpoints", "rollouts", "journal"):
+                (folder / name).mkdir(parents=True)
+        except OSError as error:
+            raise LabError(f"{folder}: {error.strerror}; name a folder that is new") from None
+        self.plan = replace(plan, out=str(folder), port=plan.port or _free_port())
+        self._processes: list[_Process] = []
+        self._over = threading.Event()
+        self.ended_s = 0.0
+        """When the processes were told to end, in seconds since the start."""
+
+    def __enter__(self) -> Lab:
+        self.plan = replace(self.plan, started=true_monotonic())
+        try:
+            for role in ROLES:
+                self._start(role)
+                if role == "inference":
+                    self._wait_until_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _start(self, role: str) -> None:
+        told = self.plan.folder / f"{role}.json"
+        self.plan.write(told)
+        log = self.plan.folder / "logs" / f"{role}.log"
+        with log.open("ab") as out:
+            running = subprocess.Popen(
+                [sys.executable, "-m", "lab.worker", role, str(told), str(os.getpid())],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                cwd=Path(__file__).parent.parent,
+                process_group=0,  # Ctrl+C goes to the lab alone, which tells them in order
+            )
+        self._processes.append(_Process(role, running, log))
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + _READY_S
+        process = self._processes[-1]
+        while time.monotonic() < deadline:
+            if process.running.poll() is not None:
+                break
+            try:
+                with urllib.request.urlopen(f"{self.plan.url}/health", timeout=1.0):  # noqa: S310 - our own server
+                    return
+            except OSError:
+                time.sleep(0.05)
+        raise LabError(f"the {process.role} did not start; {process.log} says why")
+
+    def run(self) -> None:
+        """Lets the run go on for as long as it was planned. Raises LabError when a process ends before that."""
+        arrivals = threading.Thread(target=self._watch_logs, name="arrivals", daemon=True)
+        arrivals.start()
+        try:
+            while (left := self.plan.started + self.plan.seconds - true_monotonic()) > 0:
+                time.sleep(min(left, 0.2))
+                for process in self._processes:
+                    if process.running.poll() is not None:
+                        raise LabError(f"the {process.role} ended too early; {process.log} says why")
+        finally:
+            self.stop()
+            arrivals.join()
+            self._write_truth()
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The processes, by role."""
+        return {process.role: process.running.pid for process in self._processes}
+
+    def stop(self) -> None:
+        """Ends the processes, those that ask before those that answer; one that does not end is killed."""
+        if not self._over.is_set():
+            self.ended_s = true_monotonic() - self.plan.started
+        for process in reversed(self._processes):
+            _end(process.running)
+        self._over.set()
+
+    def _watch_logs(self) -> None:
+        """Writes down when what was in the logs: what somebody who followed them would have read by then."""
+        seen: dict[str, int] = {}
+        with (self.plan.folder / "arrivals.jsonl").open("w", encoding="utf-8") as file:
+            last = False
+            while not last:
+                last = self._over.wait(_ARRIVALS_S)
+                now = round(true_monotonic() - self.plan.started, 2)
+                for process in self._processes:
+                    size = process.log.stat().st_size
+                    if size != seen.get(process.log.name, 0):
+                        seen[process.log.name] = size
+                        file.write(json.dumps([now, process.log.name, size]) + "\n")
+
+    def _write_truth(self) -> None:
+        told = truth(self.plan, self.ended_s)
+        (self.plan.folder / "truth.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def _end(running: subprocess.Popen[bytes]) -> None:
+    for number in (signal.SIGINT, signal.SIGKILL):
+        if running.poll() is not None:
+            return
+        running.send_signal(number)
+        try:
+            running.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            continue

@@ -1,0 +1,161 @@
+"""The faults: what each turns, what it must be called, and how the lab itself knows what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from .knobs import Knobs
+
+HEALTHY = "healthy"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that goes wrong."""
+
+    name: str
+    says: str
+    """What happens, physically."""
+    signature: str | None
+    """What perfmon must call it; None: no verdict at all."""
+    turns: Mapping[str, object] = field(default_factory=dict)
+    """Knobs, by name."""
+    cost: str = ""
+    """How the lab counts what is lost, see `lab.truth`; empty: nothing is."""
+    also: tuple[str, ...] = ()
+    """Signatures that must be found besides."""
+    from_start: bool = False
+    """It is there from the first moment: it is no event but how the run is."""
+    clock_s: float = 0.0
+    """How far the server's clocks are ahead of the others'."""
+
+
+FAULTS: dict[str, Fault] = {
+    fault.name: fault
+    for fault in (
+        Fault(HEALTHY, "nothing goes wrong", None),
+        Fault(
+            "shared-pool",
+            "weight updates wait for a connection of the pool that the rollouts hold",
+            "frontend-queue",
+            {"shared_admin": True},
+            "queue",
+        ),
+        Fault(
+            "slow-load",
+            "the engine reads weights from storage that gives 0.6 MiB/s",
+            "slow-weight-load",
+            {"load_mib_s": 0.6},
+            "load",
+        ),
+        Fault(
+            "slow-disk",
+            "the trainer's disk takes 0.6 MiB/s",
+            "slow-checkpoint-write",
+            {"write_mib_s": 0.6},
+            "write",
+        ),
+        Fault(
+            "late-checkpoint",
+            "a written checkpoint is seen by the orchestrator 6 s later",
+            "checkpoint-stall",
+            {"visible_after_s": 6.0},
+            "wait",
+        ),
+        Fault(
+            "truncation",
+            "problems want longer answers than max_tokens allows",
+            "rollout-truncation",
+            {"mean_tokens": 120.0, "spread": 0.5, "max_tokens": 120},
+        ),
+        Fault(
+            "stale",
+            "batches are so small that policies follow one another faster than a generation ends",
+            "stale-rollouts",
+            {
+                "batch": 8,
+                "train_s": 0.4,
+                "checkpoint_mib": 1.0,
+                "connections": 64,
+                "slots": 64,
+                "kv_tokens": 16_000,
+            },
+        ),
+        Fault(
+            "contention",
+            "an update waits for generations to run down, then makes those that are left begin anew",
+            "generation-contention",
+            {
+                "in_flight_updates": True,
+                "drain_s": 2.5,
+                "forgets": True,
+                "connections": 96,
+                "slots": 96,
+                "kv_tokens": 20_000,
+            },
+            "contended",
+        ),
+        Fault(
+            "kv-pressure",
+            "the cache holds a dozen sequences and three times as many are there",
+            "kv-cache-pressure",
+            {"kv_tokens": 1300},
+            "cache",
+        ),
+        Fault(
+            "long-tail",
+            "a few rollouts are ten times as long, and a batch waits for all of its own",
+            "long-tail-generation",
+            {"tail_share": 0.05, "own_batch": True, "max_tokens": 2000},
+            "tail",
+        ),
+        Fault(
+            "stuck-engine",
+            "the engine's scheduler admits nothing any more; two endless sequences run on",
+            "engine-stuck",
+            {"stuck": True},
+            "stuck",
+        ),
+        Fault(
+            "trainer-slow", "the trainer computes 9 s instead of 2 s", "trainer-bound", {"train_s": 9.0}, "policy-wait"
+        ),
+        Fault(
+            "inference-slow",
+            "the engine makes a fifth of the tokens",
+            "inference-bound",
+            {"tokens_per_s": 220.0},
+            "batch-wait",
+        ),
+        Fault(
+            "no-updates",
+            "the orchestrator does not see new checkpoints any more and goes on with the old policy",
+            "no-weight-updates",
+            {"looks_for_checkpoints": False},
+        ),
+        Fault("stall", "the orchestrator hangs for 75 s, and with it everything", "stall", {"hangs_s": 75.0}, "hang"),
+        Fault(
+            "blocking-eval",
+            "every fourth step an evaluation has the engine for itself",
+            "blocking-eval",
+            {"evaluate_every": 4},
+            "evaluation",
+        ),
+        Fault("noisy", "every log is full of lines that have nothing to do with anything", None, {"noise_lines_s": 40.0}),
+        Fault(
+            "clock-offset",
+            "the server runs on a host whose clocks are 7.3 s ahead",
+            None,
+            from_start=True,
+            clock_s=7.3,
+        ),
+    )
+}
+
+
+def knobs(names: Iterable[str]) -> Knobs:
+    """The knobs with these faults on."""
+    turned: dict[str, object] = {}
+    for name in names:
+        turned.update(FAULTS[name].turns)
+    return replace(Knobs(), **turned)  # type: ignore[arg-type]  # names and types are those of the table above

@@ -1,0 +1,74 @@
+"""Everything that can be turned in the lab, and what it is in a healthy run.
+
+The speeds are such that the bands of a 7B model on two A100 hold unchanged: a healthy step takes some four seconds, an
+update a quarter of a second, and a fault lasts as long as a fault does. Nothing is scaled, no clock lies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """How fast things are, how many there may be, what goes wrong."""
+
+    # --- the engine ---
+    slots: int = 48
+    """Sequences that it runs at once."""
+    tokens_per_s: float = 1100.0
+    """What it makes at most, over all sequences."""
+    sequence_tokens_per_s: float = 40.0
+    """What it makes at most for one."""
+    kv_tokens: int = 8000
+    """What its cache holds."""
+    load_mib_s: float = 16.0
+    """How fast it reads weights from a checkpoint."""
+    stuck: bool = False
+    """It admits nothing any more, and runs two sequences that never end."""
+    drain_s: float = 0.0
+    """How long its front end holds an update back while generations run down."""
+    forgets: bool = False
+    """New weights clear the cache: what runs begins anew."""
+
+    # --- the orchestrator ---
+    inflight: int = 96
+    """Rollouts that are asked for at once; what the pool has no connection for waits in it."""
+    connections: int = 32
+    """Connections of the pool that rollouts share."""
+    batch: int = 32
+    """Rollouts of a step."""
+    async_level: int = 1
+    """Steps that it may be ahead of the newest policy."""
+    shared_admin: bool = False
+    """Weight updates go through the pool of the rollouts."""
+    in_flight_updates: bool = False
+    """Weights are updated while a batch is being made, not before."""
+    mean_tokens: float = 100.0
+    spread: float = 0.15
+    """Standard deviation of a rollout's length, as a share of the mean."""
+    max_tokens: int = 200
+    """Where a rollout is cut."""
+    tail_share: float = 0.0
+    """Share of rollouts that are some ten times as long."""
+    own_batch: bool = False
+    """A batch waits for its own rollouts, all of them, instead of taking what is done first."""
+    looks_for_checkpoints: bool = True
+    evaluate_every: int = 0
+    """Steps between evaluations that hold everything else; 0: never."""
+    hangs_s: float = 0.0
+    """How long it hangs, once."""
+
+    # --- the trainer ---
+    train_s: float = 2.0
+    checkpoint_mib: float = 4.0
+    write_mib_s: float = 40.0
+    """How fast its disk takes a checkpoint."""
+    visible_after_s: float = 0.0
+    """How long a written checkpoint takes to be seen by others."""
+
+    # --- all of them ---
+    noise_lines_s: float = 0.0
+    """Lines a second that have nothing to do with anything, in every log."""

@@ -1,0 +1,296 @@
+"""The orchestrator: keeps rollouts under way, makes batches of them, hands new policies to the server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import threading
+from collections import deque
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median_low
+
+import httpx
+from loguru import logger
+
+from perfmon import emit
+
+from .clocks import true_monotonic
+from .inference import SENT
+from .journal import Journal
+from .plan import Plan
+from .trainer import STABLE
+from .words import Noise, speak_like_prime
+
+_LOOK_S = 0.05
+_FILL_S = 1.0
+_PROMPT = 40
+_EVAL_ROLLOUTS = 64
+_EVAL_TOKENS = 300
+_NEARLY = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """What came of one request."""
+
+    version: int
+    """The policy that it began with."""
+    cut: bool
+    batch: int
+    """The step that asked for it."""
+
+
+class Orchestrator:
+    """Makes batch after batch."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._journal = Journal(plan.folder / "journal", "orchestrator", plan.started)
+        self._random = random.Random(plan.seed + 1)  # noqa: S311 - no secret hangs on it
+        self._clients = AsyncExitStack()
+        self._pools: dict[int, httpx.AsyncClient] = {}
+        self._admin: httpx.AsyncClient | None = None
+        self._active: set[asyncio.Task[None]] = set()
+        self._done: deque[Rollout] = deque(maxlen=plan.knobs().batch)
+        self._came = asyncio.Event()
+        self._wanted = 0
+        """Rollouts that a batch still has to ask for, where it takes only its own."""
+        self._step = 0
+        self._evaluating = False
+        self._hung = False
+        self.policy = 0
+        self._updating: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        try:
+            self._admin = await self._clients.enter_async_context(httpx.AsyncClient(timeout=None))
+            dispatching = asyncio.create_task(self._dispatch())
+            try:
+                await self._steps()
+            finally:
+                dispatching.cancel()
+                for task in (*self._active, *filter(None, (self._updating,))):
+                    task.cancel()
+                await asyncio.gather(dispatching, *self._active, return_exceptions=True)
+                if self._updating is not None:
+                    await asyncio.gather(self._updating, return_exceptions=True)
+        finally:
+            await self._clients.aclose()
+            logger.info("Orchestrator finished")
+
+    async def _steps(self) -> None:
+        step = 0
+        while True:
+            began = self._journal.now()
+            knobs = self._plan.knobs()
+            if knobs.evaluate_every and step and step % knobs.evaluate_every == 0:
+                await self._evaluate(step)
+            if knobs.hangs_s and not self._hung:
+                self._hang(knobs.hangs_s)
+            await self._policy_for(step)
+            rollouts = await self._batch(step)
+            self._hand_over(step, rollouts, self._journal.now() - began)
+            step += 1
+
+    # --- rollouts -----------------------------------------------------------------------------------------------
+    async def _pool(self) -> httpx.AsyncClient:
+        """The pool that rollouts share."""
+        connections = self._plan.knobs().connections
+        if connections not in self._pools:
+            limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
+            client = httpx.AsyncClient(limits=limits, timeout=None)  # noqa: S113 - waiting is what this is about
+            self._pools[connections] = await self._clients.enter_async_context(client)
+        return self._pools[connections]
+
+    async def _dispatch(self) -> None:
+        """Keeps as many rollouts under way as there may be."""
+        while True:
+            knobs = self._plan.knobs()
+            free = 0 if self._evaluating else knobs.inflight - len(self._active)
+            if knobs.own_batch:
+                free, self._wanted = self._wanted, 0
+            for _ in range(free):
+                self._start(self._rollout())
+            await asyncio.sleep(_LOOK_S)
+
+    def _start(self, work: object) -> None:
+        task: asyncio.Task[None] = asyncio.create_task(work)  # type: ignore[arg-type]  # coroutines of this class
+        self._active.add(task)
+        task.add_done_callback(self._active.discard)
+
+    async def _rollout(self) -> None:
+        knobs, step = self._plan.knobs(), self._step
+        wanted = max(8, round(self._random.gauss(knobs.mean_tokens, knobs.spread * knobs.mean_tokens)))
+        if self._random.random() < knobs.tail_share:
+            wanted = round(self._random.uniform(3.0, 4.5) * knobs.mean_tokens)
+        rollout = await self._ask(wanted, knobs.max_tokens, step)
+        if rollout is not None and (step == self._step or not self._plan.knobs().own_batch):
+            self._done.append(rollout)
+            self._came.set()
+
+    async def _ask(self, wanted: int, most: int, step: int) -> Rollout | None:
+        """One generation, read to its end; None where the server broke off."""
+        asked = {"prompt_tokens": _PROMPT, "wanted": wanted, "max_tokens": most}
+        last = ""
+        try:
+            client = await self._pool()
+            async with client.stream("POST", f"{self._plan.url}/v1/completions", json=asked) as answer:
+                async for line in answer.aiter_lines():
+                    last = line or last
+        except httpx.HTTPError as error:
+            logger.warning(f"Rollout failed: {type(error).__name__}")
+            await asyncio.sleep(1.0)
+            return None
+        told = json.loads(last.removeprefix("data: "))
+        return Rollout(told["version"], told.get("finish_reason") == "length", step)
+
+    async def _batch(self, step: int) -> list[Rollout]:
+        knobs, self._step = self._plan.knobs(), step
+        size, rollouts = knobs.batch, list[Rollout]()
+        if knobs.own_batch:
+            self._done.clear()
+            self._wanted = size
+        told_at = nearly_at = None
+        began = self._journal.now()
+        with emit.generation_batch(inflight=lambda: len(self._active), target_batch=size) as batch:
+            while len(rollouts) < size:
+                while self._done and len(rollouts) < size:
+                    rollouts.append(self._done.popleft())
+                now = self._journal.now()
+                if nearly_at is None and len(rollouts) >= _NEARLY * size:
+                    nearly_at = now
+                if told_at is None or now - told_at >= _FILL_S:
+                    told_at = now
+                    self._tell_fill(len(rollouts), size)
+                if len(rollouts) < size:
+                    self._came.clear()
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._came.wait(), _FILL_S)
+            batch.completions = len(rollouts)
+        ended = self._journal.now()
+        self._journal.stretch("batch", began, ended, step=step)
+        if nearly_at is not None:
+            self._journal.stretch("tail", nearly_at, ended, step=step)
+        return rollouts
+
+    def _tell_fill(self, have: int, size: int) -> None:
+        active = len(self._active)
+        share = 100.0 * have / size
+        logger.info(f"Train batch {have}/{size} ({share:.1f}%); {active} inflight episodes (train={active}, eval=0)")
+
+    def _hand_over(self, step: int, rollouts: list[Rollout], took: float) -> None:
+        """Tells of a batch and gives it to the trainer."""
+        cut = 100.0 * sum(rollout.cut for rollout in rollouts) / len(rollouts)
+        policy = median_low(rollout.version for rollout in rollouts)
+        emit.rollout(trunc_pct=cut, current_step=step, ckpt_step=policy)
+        path = self._plan.folder / "rollouts" / f"step_{step}.json"
+        half = path.with_suffix(".part")
+        half.write_text(json.dumps([[rollout.version, rollout.cut] for rollout in rollouts]), "utf-8")
+        half.replace(path)
+        reward = self._random.gauss(0.42, 0.02)
+        logger.success(
+            f"Step {step} | {took:6.1f}s | Reward {reward:.4f} | Trainable 28/32 (87.5%) | Turns 1.0 | Branches 1.0 | "
+            f"Max Off-Policy {step - policy} | Error 0.0% | Cancelled 0.0% | Truncation {cut:.1f}%"
+        )
+
+    # --- policies -----------------------------------------------------------------------------------------------
+    def _newest(self) -> int:
+        """The newest checkpoint that is whole."""
+        folder = self._plan.folder / "checkpoints"
+        whole = (int(path.parent.name.removeprefix("step_")) for path in folder.glob(f"step_*/{STABLE}"))
+        return max(whole, default=0)
+
+    async def _policy_for(self, step: int) -> None:
+        """Waits until the policy is new enough for a step, and brings it up to date."""
+        knobs = self._plan.knobs()
+        if not knobs.looks_for_checkpoints:
+            return
+        least = step - knobs.async_level
+        if self.policy < least:
+            with self._journal.during("wait", step=least), emit.checkpoint_wait(least):
+                await self._wait_for(least)
+        newest = self._newest()
+        if newest <= self.policy or (self._updating is not None and not self._updating.done()):
+            return
+        if knobs.in_flight_updates:
+            self._updating = asyncio.create_task(self._update(newest))
+        else:
+            await self._update(newest)
+
+    async def _wait_for(self, step: int) -> None:
+        if self._newest() >= step:
+            return
+        logger.info(
+            f"Orchestrator paused: waiting for trainer to broadcast checkpoint {step}. Training is progressing normally."
+        )
+        began = self._journal.now()
+        while self._newest() < step:
+            await asyncio.sleep(_LOOK_S)
+        logger.info(f"Orchestrator resumed: checkpoint {step} ready (after {self._journal.now() - began:.2f}s)")
+
+    async def _update(self, version: int) -> None:
+        path: Path = self._plan.folder / "checkpoints" / f"step_{version}"
+        assert self._admin is not None  # noqa: S101 - it is opened before anything runs
+        client = await self._pool() if self._plan.knobs().shared_admin else self._admin
+        logger.debug(f"Updating weights to step {version}")
+        began = self._journal.now()
+        try:
+            with emit.weights_update(url=self._plan.url, path=path) as update:
+                headers = {**update.headers, SENT: f"{true_monotonic():.4f}"}
+                answer = await client.post(
+                    f"{self._plan.url}/update_weights", json={"path": str(path)}, headers=headers
+                )
+                answer.raise_for_status()
+                update.answered(answer)
+        except httpx.HTTPError as error:
+            logger.error(f"Weights of step {version} could not be handed over: {type(error).__name__}")
+            return
+        self.policy = version
+        logger.debug(f"Updated weights to step {version} in {self._journal.now() - began:.2f}s")
+
+    # --- what holds everything ------------------------------------------------------------------------------------
+    async def _evaluate(self, step: int) -> None:
+        """An evaluation that has the engine for itself."""
+        self._evaluating = True
+        try:
+            with self._journal.during("evaluation", step=step):
+                await asyncio.gather(*tuple(self._active))
+                logger.info(f"Starting evals in aime24 ({_EVAL_ROLLOUTS} total rollouts)")
+                began = self._journal.now()
+                asked = (self._ask(_EVAL_TOKENS, 2 * _EVAL_TOKENS, step) for _ in range(_EVAL_ROLLOUTS))
+                await asyncio.gather(*asked)
+                took = self._journal.now() - began
+                logger.success(
+                    f"Evaluated aime24 (Step {step}) | Policy v{self.policy} | {took:6.1f}s | Reward 0.3310 | Turns 1.0 | "
+                    "Branches 1.0 | Error 0.0% | Truncation 0.0%"
+                )
+        finally:
+            self._evaluating = False
+
+    def _hang(self, seconds: float) -> None:
+        """Everything in this process stands still."""
+        self._hung = True
+        with self._journal.during("hang"):
+            threading.Event().wait(seconds)
+
+
+async def _run(plan: Plan) -> None:
+    task = asyncio.create_task(Orchestrator(plan).run())
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+def orchestrate(plan: Plan) -> None:
+    """Runs until it is interrupted."""
+    speak_like_prime(plan.emit)
+    Noise(lambda: plan.knobs().noise_lines_s, plan.seed + 4).start()
+    logger.info(f"Starting orchestrator (pid {os.getpid()}, async_level={plan.knobs().async_level})")
+    asyncio.run(_run(plan))

@@ -1,0 +1,61 @@
+"""What a process of the lab is told: where, when, which faults."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from .clocks import true_monotonic
+from .faults import FAULTS, knobs
+from .knobs import Knobs
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run."""
+
+    out: str
+    seed: int = 0
+    seconds: float = 60.0
+    faults: tuple[str, ...] = ()
+    begins_s: float = 0.0
+    """When faults begin, in seconds after `started`."""
+    started: float = 0.0
+    """The moment that all is counted from, on the machine's monotonic clock."""
+    port: int = 0
+    dedicated_admin: bool = False
+    """Updates have a client of their own, whatever the faults say."""
+    emit: bool = True
+    """The run tells what it does, in lines for perfmon."""
+
+    @property
+    def folder(self) -> Path:
+        """Where everything of the run is."""
+        return Path(self.out)
+
+    @property
+    def url(self) -> str:
+        """The inference server's address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def clock_s(self) -> float:
+        """How far the server's clocks are ahead."""
+        return sum(FAULTS[name].clock_s for name in self.faults)
+
+    def knobs(self) -> Knobs:
+        """How everything is turned now."""
+        begun = true_monotonic() - self.started >= self.begins_s
+        turned = knobs(name for name in self.faults if begun or FAULTS[name].from_start)
+        return replace(turned, shared_admin=False) if self.dedicated_admin else turned
+
+    def write(self, path: Path) -> None:
+        """For the processes."""
+        path.write_text(json.dumps(asdict(self)), "utf-8")
+
+    @classmethod
+    def read(cls, path: Path) -> Plan:
+        """In a process."""
+        told = json.loads(path.read_text("utf-8"))
+        return cls(**{**told, "faults": tuple(told["faults"])})

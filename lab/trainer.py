@@ -1,0 +1,123 @@
+"""The trainer: waits for a batch, computes, writes a checkpoint that is on the disk before it is seen."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+import threading
+from pathlib import Path
+
+from loguru import logger
+
+from perfmon import emit
+
+from . import throttle
+from .journal import Journal
+from .knobs import MIB
+from .plan import Plan
+from .words import Noise, speak_like_prime
+
+STABLE = "STABLE"
+"""A checkpoint that holds this file is whole."""
+_LOOK_S = 0.02
+_KEPT = 8
+
+
+class Trainer:
+    """Trains step after step."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._journal = Journal(plan.folder / "journal", "trainer", plan.started)
+        self._stop = threading.Event()
+        self._random = random.Random(plan.seed + 2)  # noqa: S311 - no secret hangs on it
+
+    def stop(self, *_: object) -> None:
+        """Ends it soon."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Until it is stopped."""
+        step = 0
+        while not self._stop.is_set():
+            began = self._journal.now()
+            if not self._batch(step) or not self._compute():
+                break
+            if not self._checkpoint(step + 1):
+                break
+            took = self._journal.now() - began
+            logger.success(
+                f"Step {step} | {took:6.1f}s | Loss {self._random.gauss(0, 0.002):.4f} | Entropy 0.3310 | "
+                f"Mismatch KL 0.0009 | Grad. Norm 0.1184 | LR 1.00e-06 | Throughput {3200 / took:.0f} tokens/s | "
+                "MFU 25.1% | Peak Mem. 71.3 GiB"
+            )
+            step += 1
+        logger.info("Trainer finished")
+
+    def _batch(self, step: int) -> bool:
+        """Waits for the batch of a step; whether it came."""
+        path = self._plan.folder / "rollouts" / f"step_{step}.json"
+        logger.info("Waiting for training batch to arrive")
+        began = self._journal.now()
+        while not path.exists():
+            if self._stop.wait(_LOOK_S):
+                return False
+        took = self._journal.now() - began
+        self._journal.stretch("batch-wait", began, began + took, step=step)
+        logger.debug(f"Waited for batch to arrive for {took:.2f} seconds")
+        json.loads(path.read_text("utf-8"))
+        path.unlink()
+        return True
+
+    def _compute(self) -> bool:
+        logger.info("Starting forward and backward pass (num_micro_batches=8)")
+        with self._journal.during("train"):
+            took = 0.0
+            while took < self._plan.knobs().train_s:
+                if self._stop.wait(0.1):
+                    return False
+                took += 0.1
+        return True
+
+    def _checkpoint(self, step: int) -> bool:
+        folder = self._plan.folder / "checkpoints" / f"step_{step}"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        knobs = self._plan.knobs()
+        size = int(knobs.checkpoint_mib * MIB)
+        try:
+            with self._journal.during("write", step=step), emit.checkpoint_write(step):
+                throttle.write(folder / "weights.bin", size, lambda: self._plan.knobs().write_mib_s, self._stop.is_set)
+                if self._stop.is_set():
+                    raise InterruptedError
+        except InterruptedError:
+            return False
+        except OSError as error:
+            logger.error(f"Checkpoint {step} could not be written: {error.strerror}")
+            return True
+        if knobs.visible_after_s > 0:
+            timer = threading.Timer(knobs.visible_after_s, _show, (folder,))
+            timer.daemon = True
+            timer.start()
+        else:
+            _show(folder)
+        old = folder.parent / f"step_{step - _KEPT}"
+        shutil.rmtree(old, ignore_errors=True)
+        return True
+
+
+def _show(folder: Path) -> None:
+    (folder / STABLE).touch()
+
+
+def train(plan: Plan) -> None:
+    """Runs until it is interrupted."""
+    speak_like_prime(plan.emit)
+    Noise(lambda: plan.knobs().noise_lines_s, plan.seed + 3).start()
+    trainer = Trainer(plan)
+    signal.signal(signal.SIGINT, trainer.stop)
+    signal.signal(signal.SIGTERM, trainer.stop)
+    logger.info("Starting RL trainer")
+    trainer.run()

@@ -1,0 +1,152 @@
+"""What a run lost, as the lab itself knows it: from its journal alone, with nothing of perfmon.
+
+What the end of the run broke off is left out: how long it would have taken nobody knows. The costs follow the definition of lost time: the part of a stretch beyond what is good for it.
+
+    queue        an update's wait before the engine takes it, beyond 100 ms
+    load         the engine's load of weights, beyond 2 s
+    write        the trainer's write of a checkpoint, beyond 1 s
+    wait         the orchestrator's wait for a checkpoint, beyond 500 ms
+    contended    a generation batch, beyond the usual one before the fault
+    cache        the share of the throughput that sequences waiting for the full cache would make
+    tail         from nine tenths of a batch to its end, beyond what that takes before the fault
+    stuck        since the engine made no generation any more
+    policy-wait  the orchestrator's wait for a policy
+    batch-wait   the trainer's wait for a batch
+    evaluation   the trainer's wait for a batch while an evaluation runs
+    hang         the time in which nothing moves
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from statistics import median
+
+from .faults import FAULTS
+from .plan import Plan
+
+Stretch = tuple[float, float]
+Journal = Mapping[str, list[Stretch]]
+_BEYOND = {"queue": 0.1, "load": 2.0, "write": 1.0, "wait": 0.5}
+
+
+def truth(plan: Plan, ended_s: float) -> dict[str, object]:
+    """What `truth.json` holds; seconds since the start of the run."""
+    journal = read_journal(plan.folder / "journal")
+    faults = [
+        {
+            "name": name,
+            "says": FAULTS[name].says,
+            "signature": FAULTS[name].signature,
+            "also": list(FAULTS[name].also),
+            **_cost(name, plan, journal, ended_s),
+        }
+        for name in plan.faults
+    ]
+    return {
+        "seed": plan.seed,
+        "observed_s": round(ended_s, 3),
+        "begins_s": plan.begins_s,
+        "dedicated_admin": plan.dedicated_admin,
+        "clock_ahead_s": plan.clock_s,
+        "batches": len(journal.get("batch", ())),
+        "faults": faults,
+    }
+
+
+def read_journal(folder: Path) -> dict[str, list[Stretch]]:
+    """All stretches by kind, in time order."""
+    held: dict[str, list[Stretch]] = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        for line in path.read_text("utf-8").splitlines():
+            told = json.loads(line)
+            if not told.get("broken"):
+                held.setdefault(told["kind"], []).append((told["start"], told["end"]))
+    for stretches in held.values():
+        stretches.sort()
+    return held
+
+
+def _cost(name: str, plan: Plan, journal: Journal, ended_s: float) -> dict[str, object]:
+    kind = FAULTS[name].cost
+    lost = _union(_LOST[kind](journal, plan.begins_s, ended_s)) if kind else []
+    if kind == "queue" and plan.dedicated_admin:
+        lost = []
+    return {
+        "lost_s": round(sum(end - start for start, end in lost), 3),
+        "bites_s": round(lost[0][0], 3) if lost else plan.begins_s,
+    }
+
+
+def _beyond(kind: str) -> Callable[[Journal, float, float], Iterable[Stretch]]:
+    def lost(journal: Journal, begins: float, ended: float) -> Iterable[Stretch]:
+        return [
+            (start + _BEYOND[kind], end)
+            for start, end in journal.get(kind, ())
+            if end > begins and end - start > _BEYOND[kind]
+        ]
+
+    return lost
+
+
+def _contended(journal: Journal, begins: float, ended: float) -> Iterable[Stretch]:
+    batches = journal.get("batch", [])
+    usual = median([end - start for start, end in batches if end <= begins] or [0.0])
+    return [(start + usual, end) for start, end in batches if start >= begins and end - start > 3 * usual]
+
+
+def _tail(journal: Journal, begins: float, ended: float) -> Iterable[Stretch]:
+    tails = journal.get("tail", [])
+    usual = median([end - start for start, end in tails if end <= begins] or [0.0])
+    return [(start + usual, end) for start, end in tails if start >= begins and end - start > usual]
+
+
+def _during(kind: str) -> Callable[[Journal, float, float], Iterable[Stretch]]:
+    def lost(journal: Journal, begins: float, ended: float) -> Iterable[Stretch]:
+        return [(max(start, begins), end) for start, end in journal.get(kind, ()) if end > begins]
+
+    return lost
+
+
+def _waits_for_policy(journal: Journal, begins: float, ended: float) -> Iterable[Stretch]:
+    return [(start, end) for start, end in journal.get("wait", ()) if end > begins and end - start > 0.1]
+
+
+def _stuck(journal: Journal, begins: float, ended: float) -> Iterable[Stretch]:
+    """Since the last batch was made: the one that follows never is."""
+    done = [end for _, end in journal.get("batch", ())]
+    return [(max(begins, max(done, default=begins)), ended)]
+
+
+def _evaluated(journal: Journal, begins: float, ended: float) -> Iterable[Stretch]:
+    waits = _union(journal.get("batch-wait", ()))
+    return [
+        (max(low, start), min(high, end))
+        for low, high in journal.get("evaluation", ())
+        for start, end in waits
+        if min(high, end) > max(low, start)
+    ]
+
+
+def _union(stretches: Iterable[Stretch]) -> list[Stretch]:
+    merged: list[Stretch] = []
+    for start, end in sorted(stretches):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        elif end > start:
+            merged.append((start, end))
+    return merged
+
+
+_LOST: dict[str, Callable[[Journal, float, float], Iterable[Stretch]]] = {
+    **{kind: _beyond(kind) for kind in _BEYOND},
+    "contended": _contended,
+    "cache": _during("cache"),
+    "tail": _tail,
+    "stuck": _stuck,
+    "policy-wait": _waits_for_policy,
+    "batch-wait": _during("batch-wait"),
+    "evaluation": _evaluated,
+    "hang": _during("hang"),
+}
