@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 
 from .blocks import Block, Notice
@@ -22,7 +23,10 @@ from .tail import Tail
 from .tree import walk_tree
 from .watching import Waker
 
-_RESCAN_S = 1.0
+_RESCAN_S, _BACKSTOP_S = 1.0, 5.0
+"""How often new logs are looked for; the latter where the kernel tells of them."""
+_QUICK_S = 0.002
+"""A look that takes no longer costs less than having a thread look."""
 _PACE_S, _FLOOD_PACE_S = 0.21, 0.11
 """Rounds over busy logs are this far apart: sooner nobody sees. In a flood, where reading takes a while too, less."""
 _FLOOD_BYTES = 1 << 19
@@ -86,6 +90,8 @@ class Follower:
         self._passed: set[Path] = set()
         """Compressed files, which are not followed."""
         self._next_scan = 0.0
+        self._scan_s = inf
+        """What the last look for logs took."""
         self._round_at = float("-inf")
         self._pace_s = _PACE_S
         self._streak = 0
@@ -191,9 +197,13 @@ class Follower:
         """Looks for logs that appeared."""
         self._waker.listing_changed = False
         began = self._clock()
-        listing = await asyncio.to_thread(_listed, self._specs)
-        took = self._clock() - began
-        self._next_scan = began + max(self._poll_s if self._waker.polling else _RESCAN_S, 10 * took)
+        if self._waker.polling or self._scan_s > _QUICK_S:
+            listing = await asyncio.to_thread(_listed, self._specs)
+        else:
+            listing = _listed(self._specs)
+        self._scan_s = self._clock() - began
+        pace = self._poll_s if self._waker.polling else _RESCAN_S if self._napping else _BACKSTOP_S
+        self._next_scan = began + max(pace, 10 * self._scan_s)
         if self._napping:
             self._waker.remember(listing.folders)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _SOON_S = 0.9
-_IDLE_S = 8.0
+_IDLE_S = 12.0
 _SHARE = 0.007
 _LONGEST_S = 20.0
 _CHEAP_S = 0.004
