@@ -18,6 +18,9 @@ from .datafile import Table, read_toml
 from .errors import DataFileError
 from .outward import Outward, read_outward
 
+BUILTIN, AUTO = "built-in", "auto"
+"""Where the limits of metrics come from."""
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -33,6 +36,10 @@ class Config:
     """Folders of themes, likewise."""
     theme: str | None = None
     """Name of the theme of the screen; None: by what the terminal says of its background."""
+    criteria: Path | None = None
+    """What `perfmon compare` asks of a mended run; None: the built-in criteria."""
+    baseline: str = BUILTIN
+    """AUTO: limits are learned from the healthy start of a run."""
     async_level: int | None = None
     """Steps by which rollouts may be behind on purpose; None: learned from the run."""
     memory_mb: int | None = None
@@ -53,6 +60,8 @@ _FILES = ("band_files",)
 _NOTIFY = "notify"
 _THEME = "theme"
 _KEYS = "keys"
+_CRITERIA = "criteria"
+_BASELINE = "baseline"
 _HERE = Path("perfmon.toml")
 
 
@@ -83,10 +92,16 @@ def _paths(table: Table, name: str) -> tuple[Path, ...]:
 
 def _with_file(config: Config, path: Path) -> Config:
     table = read_toml(path)
-    table.only((*_WHOLE, *_FOLDERS, *_FILES, _THEME, _NOTIFY, _KEYS))
+    table.only((*_WHOLE, *_FOLDERS, *_FILES, _CRITERIA, _BASELINE, _THEME, _NOTIFY, _KEYS))
     if _NOTIFY in table.data:
         told = read_outward(config.notify, table.table(_NOTIFY, table.data[_NOTIFY]), own=path != _HERE)
         config = replace(config, notify=told)
+    if _CRITERIA in table.data:
+        config = replace(config, criteria=Path(path).parent / Path(table.text(_CRITERIA)).expanduser())
+    if _BASELINE in table.data:
+        if table.data[_BASELINE] not in (BUILTIN, AUTO):
+            raise table.wrong(_BASELINE, f'expected "{AUTO}" or "{BUILTIN}"')
+        config = replace(config, baseline=table.text(_BASELINE))
     if _THEME in table.data:
         config = replace(config, theme=_name(table, _THEME))
     if _KEYS in table.data:

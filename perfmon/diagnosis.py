@@ -70,7 +70,15 @@ def diagnose(
     `recent` saves looking at all spans of a long run.
     """
     alignment = alignment or align(store)
-    view = _view(store, knowledge, alignment, clip, present, recent)
+    view = view_of(store, knowledge, alignment, clip, present, recent)
+    return judge(view, knowledge, alignment, pattern_names, rows)
+
+
+def judge(
+    view: View, knowledge: Knowledge, alignment: Alignment, pattern_names: Sequence[str], rows: int = TIMELINE_ROWS
+) -> Snapshot:
+    """The picture of what `view` shows; `rows` is the most that its timeline holds."""
+    store = view.store
     start, end = view.window
     found = find(knowledge.signatures, view)
     shares = _shares(found, view)
@@ -93,7 +101,7 @@ def diagnose(
             for o in alignment.offsets
         ),
         skew_detected=any(offset.contradictory for offset in alignment.offsets)
-        or any(state.stepped_back for state in store.sources),
+        or any(state.stepped_back or state.stepped for state in store.sources),
         timeline=timeline_rows(view, rows),
         slowest=slowest_rows(view),
         summary=verdict.sentence if verdict is not None else nothing_found(view, len(findings)),
@@ -102,14 +110,15 @@ def diagnose(
     )
 
 
-def _view(
+def view_of(
     store: Store,
     knowledge: Knowledge,
     alignment: Alignment,
-    clip: tuple[float | None, float | None],
-    present: float | None,
-    recent: Recent | None,
+    clip: tuple[float | None, float | None] = (None, None),
+    present: float | None = None,
+    recent: Recent | None = None,
 ) -> View:
+    """The store as the rules see it, with the bands that hold for this run."""
     window = None
     if clip != (None, None):
         low, high = clip

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from perfmon.logbook import LogBook
 from perfmon.monitor import FollowFeed, Monitor
@@ -16,7 +16,7 @@ from perfmon.sources.blocks import Block, Cutter, Notice
 from perfmon.sources.files import STDIN, LogFile, discover
 
 from .alignment import align
-from .config import Config
+from .config import BUILTIN, Config
 from .errors import UsageError
 from .model import TimeBase
 from .picture import Picture, RunState
@@ -83,7 +83,8 @@ def glance(specs: Sequence[str], config: Config, window: str | None = None) -> t
     logs = discover(specs)
     if any(log.path == STDIN for log in logs):
         raise UsageError("standard input cannot be looked at again and again: name files, or start a monitor")
-    session, short = Session(config), 0
+    # The ends of logs do not show how the run began: nothing can be learned from them.
+    session, short = Session(replace(config, baseline=BUILTIN)), 0
     most = min(TAIL, _GLANCE // len(logs))
     for log in logs:
         state = session.add_source(log.name)

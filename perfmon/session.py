@@ -22,7 +22,7 @@ from perfmon.sources.reading import read_logs
 from perfmon.sources.scan import Scanned, Scanner
 from perfmon.sources.timeline import SourceClock
 
-from .config import Config
+from .config import BUILTIN, Config
 from .errors import UsageError
 from .model import J_QUEUE, J_RPC, Joined, Span, TimeBase
 from .moments import moment
@@ -32,7 +32,10 @@ from .store import SourceState, Store
 from .traces import Assembler
 
 if TYPE_CHECKING:
+    from perfmon.rules.view import View
+
     from .alignment import Alignment
+    from .baseline import Baseline
     from .diagnosis import Knowledge
 
 Progress = Callable[[int, int], None]
@@ -70,16 +73,24 @@ def calm_updates(bands: Bands) -> Callable[[Joined], bool]:
     return calm
 
 
+def _tightest(bands: Bands) -> Bands:
+    from .calibration import tightest
+
+    return tightest(bands)
+
+
 class Session:
     """A run under observation: feed it blocks of logs, ask it for snapshots."""
 
     def __init__(self, config: Config, scanner: Scanner | None = None) -> None:
         self.config = config
         bands = load_bands(config.band_files)
-        self.scanner = scanner or Scanner(load_packs(config.format_dirs), calm_updates(bands))
-        self.store = Store((config.memory_mb or MEMORY_MB) * _MB, bands.remarkable())
+        kept = bands if config.baseline == BUILTIN else _tightest(bands)
+        self.scanner = scanner or Scanner(load_packs(config.format_dirs), calm_updates(kept))
+        self.store = Store((config.memory_mb or MEMORY_MB) * _MB, kept.remarkable())
         self._bands = bands
         self._knowledge: Knowledge | None = None
+        self._baseline: Baseline | None = None
         self._assembler = Assembler(self.store)
         self._clocks: dict[int, SourceClock] = {}
         self.recent = Recent(self.store)
@@ -97,6 +108,31 @@ class Session:
             signatures = load_signatures(self.config.signature_dirs)
             self._knowledge = Knowledge(signatures, self._bands, None if level is None else float(level))
         return self._knowledge
+
+    @property
+    def baseline_note(self) -> str:
+        """What came of learning limits from the run's own start; "" where nothing was tried yet."""
+        return "" if self._baseline is None else self._baseline.note
+
+    def _learn(self, alignment: Alignment) -> None:
+        """Learns limits from the run's own start, where that is asked for and due."""
+        if self.config.baseline == BUILTIN:
+            return
+        from .baseline import Baseline
+
+        if self._baseline is None:
+            self._baseline = Baseline(self.knowledge)
+        if self._baseline.look(self.store, alignment, self._observed_s(alignment)):
+            self._knowledge = self._baseline.knowledge
+
+    def _observed_s(self, alignment: Alignment) -> float:
+        """Seconds from the first dated line to the last one."""
+        told = [
+            (state.first + alignment.shifts.get(state.index, 0.0), state.last + alignment.shifts.get(state.index, 0.0))
+            for state in self.store.sources
+            if state.first is not None and state.last is not None
+        ]
+        return max(last for _, last in told) - min(first for first, _ in told) if told else 0.0
 
     def add_source(self, spec: str) -> SourceState:
         """A new log."""
@@ -132,11 +168,17 @@ class Session:
 
     def snapshot(self, since: str | None = None, until: str | None = None, rows: int = TIMELINE_ROWS) -> Snapshot:
         """What is known now, within since..until; `rows` is the most that its timeline holds."""
-        from .alignment import align
-        from .diagnosis import diagnose
+        return self.examined(since, until, rows)[0]
+
+    def examined(
+        self, since: str | None = None, until: str | None = None, rows: int = TIMELINE_ROWS
+    ) -> tuple[Snapshot, View]:
+        """As `snapshot`, with the samples that it was judged by."""
+        from .diagnosis import diagnose, judge, view_of
 
         self._characterise()
-        alignment = align(self.store)
+        alignment = self.lay()
+        self._learn(alignment)
         names = [compiled.pattern.name for compiled in self.scanner.patterns]
         clip: tuple[float | None, float | None] = (None, None)
         if since is not None or until is not None:
@@ -147,7 +189,19 @@ class Session:
             if (low is not None and high is not None and low >= high) or (low is not None and low > whole.end):
                 raise UsageError("--since is after the end of what is observed or after --until")
             clip = (low, high)
-        return diagnose(self.store, self.knowledge, names, clip, alignment, rows)
+        view = view_of(self.store, self.knowledge, alignment, clip)
+        return judge(view, self.knowledge, alignment, names, rows), view
+
+    def lay(self) -> Alignment:
+        """The logs laid over each other; clocks that prove to have been set are set right first."""
+        from .alignment import align
+        from .clocksteps import find_steps, take_out
+
+        alignment = align(self.store)
+        steps = find_steps(self.store, alignment.shifts, self._clocks)
+        for step in steps:
+            take_out(self.store, self._clocks[step.source], step, self.open_spans)
+        return align(self.store) if steps else alignment
 
     def present(self, window: tuple[float, float], alignment: Alignment, now: float | None) -> Snapshot:
         """What is known of `window` (absolute seconds on the run's axis); the logs are watched until `now`, if given.
@@ -157,6 +211,7 @@ class Session:
         from .diagnosis import diagnose
 
         self._characterise()
+        self._learn(alignment)
         names = [compiled.pattern.name for compiled in self.scanner.patterns]
         return diagnose(self.store, self.knowledge, names, window, alignment, 0, now, self.recent)
 
@@ -179,8 +234,14 @@ class Session:
 
 def analyze(options: Options, progress: Progress | None = None) -> Snapshot:
     """Reads complete logs and diagnoses them; one clear InputError or UsageError when a SPEC is wrong."""
+    return examine(options, progress)[0]
+
+
+def examine(options: Options, progress: Progress | None = None) -> tuple[Snapshot, View, Knowledge]:
+    """As `analyze`, with the samples that were judged and what they were judged by."""
     with _collector_paused():
-        return read(options, progress).snapshot(options.since, options.until, options.rows)
+        session = read(options, progress)
+        return *session.examined(options.since, options.until, options.rows), session.knowledge
 
 
 def read(options: Options, progress: Progress | None = None) -> Session:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from perfmon.datafile import read_toml
+from perfmon.datafile import Table, read_toml
 
 BUILTIN = Path(__file__).parent / "bands"
 DEFAULT_ASYNC_LEVEL = 2.0
+LOWER, HIGHER = "lower", "higher"
+CALIBRATED, LEARNED = "calibrated from", "learned from"
+"""What the origins begin with of limits that come from a healthy run, and from the healthy start of the run itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,22 @@ class Bands:
     """The limits of all metrics that have any."""
 
     table: Mapping[str, Band]
+    better: Mapping[str, str] = field(default_factory=dict)
+    """LOWER or HIGHER, for metrics that have no limits but a good direction."""
+
+    def direction(self, metric: str) -> str:
+        """Which values of a metric are the better ones: LOWER or HIGHER; "" where neither is.
+
+        A metric's `.op` and `{group}` have the direction of the metric itself.
+        """
+        base = metric.partition("{")[0]
+        for name in (base, base.partition(".")[0]):
+            band = self.table.get(name)
+            if band is not None:
+                return LOWER if band.higher_is_worse else HIGHER
+            if name in self.better:
+                return self.better[name]
+        return ""
 
     def get(self, metric: str) -> Band | None:
         """The band of a metric."""
@@ -59,7 +78,8 @@ class Bands:
                 if band.relative_to == "async_level"
                 else band
                 for metric, band in self.table.items()
-            }
+            },
+            self.better,
         )
 
     def remarkable(self) -> Callable[[str, float], bool]:
@@ -81,24 +101,33 @@ class Bands:
 def load_bands(files: Iterable[Path] = ()) -> Bands:
     """The built-in bands, overridden by those of user files; DataFileError names file, key and what was expected."""
     table: dict[str, Band] = {}
+    better: dict[str, str] = {}
     for path in [*sorted(BUILTIN.glob("*.toml")), *files]:
-        table.update(_load(path))
-    return Bands(table)
+        root = read_toml(path)
+        root.only(("schema", "origin", "band", "better"))
+        if root.data.get("schema") != 1:
+            raise root.wrong("schema", "expected 1")
+        table.update(_bands(root, root.text("origin", str(path))))
+        better.update(_better(root))
+    return Bands(table, better)
 
 
-def _load(path: Path) -> dict[str, Band]:
-    root = read_toml(path)
-    root.only(("schema", "origin", "band"))
-    if root.data.get("schema") != 1:
-        raise root.wrong("schema", "expected 1")
-    origin = root.text("origin", str(path))
+def _better(root: Table) -> dict[str, str]:
+    if "better" not in root.data:
+        return {}
+    table = root.table("better", root.data["better"])
+    table.only((LOWER, HIGHER))
+    return {metric: side for side in table.data for metric in table.texts(side)}
+
+
+def _bands(root: Table, origin: str) -> dict[str, Band]:
     bands: dict[str, Band] = {}
     entries = root.data.get("band", {})
     if not isinstance(entries, dict):
         raise root.wrong("band", "expected tables ([band.METRIC])")
     for metric in entries:
         table = root.table(f"band.{metric}", entries[metric])
-        table.only(("good", "critical", "higher_is_worse", "good_is_inclusive", "relative_to", "note"))
+        table.only(("good", "critical", "higher_is_worse", "good_is_inclusive", "relative_to", "note", "origin"))
         higher = table.flag("higher_is_worse", True)
         good, critical = table.required_number("good"), table.required_number("critical")
         if (good > critical) if higher else (good < critical):
@@ -106,5 +135,6 @@ def _load(path: Path) -> dict[str, Band]:
         relative = table.text("relative_to", "")
         if relative not in ("", "async_level"):
             raise table.wrong("relative_to", "expected async_level")
-        bands[metric] = Band(metric, good, critical, higher, table.flag("good_is_inclusive"), relative, origin)
+        said = table.text("origin", origin)
+        bands[metric] = Band(metric, good, critical, higher, table.flag("good_is_inclusive"), relative, said)
     return bands

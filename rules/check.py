@@ -249,7 +249,7 @@ def _holds_bands(path: Path) -> bool:
         raise DataFileError(root.file, "file", "a format pack; `perfmon analyze --formats DIR` checks those")
     if data.keys() & _OF_SIGNATURES:
         return False
-    if "band" in data:
+    if data.keys() & {"band", "better"}:
         return True
     for name, value in data.items():
         if isinstance(value, dict) and value.keys() & {"good", "critical"}:

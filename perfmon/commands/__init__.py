@@ -18,6 +18,8 @@ COMMANDS = {
     "watch": "the live monitor: follow logs and say where the time goes",
     "demo": "the live monitor on a built-in run: no GPU, no logs needed",
     "analyze": "diagnose logs that are complete: the bottleneck, its cost, its evidence and its mend",
+    "compare": "two runs side by side: what changed, and whether the mend worked",
+    "calibrate": "learn limits from a healthy run",
     "snapshot": "write one page about a run, to paste into an issue, and a screenshot",
     "status": "print one short line about a run, for the status bar of tmux",
     "record": "keep what logs print, to replay or analyse it later",

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 from perfmon.errors import ExitCode
 from perfmon.model import Severity
 
-from .arguments import add_data_arguments, add_formats_argument, completes_files, completes_folders, read_config
+from .arguments import (
+    add_baseline_argument,
+    add_data_arguments,
+    add_formats_argument,
+    completes_files,
+    completes_folders,
+    read_config,
+)
 from .progress import ReadingBar
 
 if TYPE_CHECKING:
@@ -49,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--since", metavar="TIME", help=f"leave out what was earlier: {when}")
     parser.add_argument("--until", metavar="TIME", help="leave out what was later (TIME as for --since)")
     parser.add_argument("--jobs", metavar="N", type=_positive, help="processes that read logs (default: one a core)")
+    add_baseline_argument(parser)
     add_formats_argument(parser)
     add_data_arguments(parser)
 
@@ -71,6 +79,8 @@ def _positive(text: str) -> int:
 
 
 def _diagnose(args: argparse.Namespace, config: Config) -> Snapshot:
+    from perfmon.config import AUTO
+    from perfmon.rules.bands import LEARNED
     from perfmon.session import Options, analyze
 
     options = Options(
@@ -79,7 +89,11 @@ def _diagnose(args: argparse.Namespace, config: Config) -> Snapshot:
     if not args.output:
         options = replace(options, rows=0)
     with ReadingBar("reading logs") as bar:
-        return analyze(options, bar)
+        snapshot = analyze(options, bar)
+    if config.baseline == AUTO and not any(m.bands_from.startswith(LEARNED) for m in snapshot.metrics.values()):
+        why = "it is too short, has no clock, or does not begin healthy"
+        print(f"perfmon: no limits were learned from the run: {why}; they stay as they are", file=sys.stderr)
+    return snapshot
 
 
 def _write(args: argparse.Namespace, snapshot: Snapshot) -> None:

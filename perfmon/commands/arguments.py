@@ -54,6 +54,15 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_baseline_argument(parser: argparse.ArgumentParser) -> None:
+    """Where limits come from."""
+    parser.add_argument(
+        "--baseline",
+        choices=["built-in", "auto"],
+        help="auto: learn limits from the healthy start of the run (default: the built-in ones and yours)",
+    )
+
+
 def add_formats_argument(parser: argparse.ArgumentParser) -> None:
     """Folders of format packs beside the built-in ones."""
     completes_folders(
@@ -64,10 +73,12 @@ def add_formats_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def read_config(args: argparse.Namespace) -> Config:
-    """The configuration, with what `add_data_arguments` and `add_formats_argument` add to it."""
+    """The configuration, with what the arguments above add to it."""
     from perfmon.config import load_config
 
     config = load_config(args.config)
+    if getattr(args, "baseline", None) is not None:
+        config = replace(config, baseline=args.baseline)
     for folder in (*args.formats, *args.signatures):
         if not folder.is_dir():
             raise InputError(f"{folder}: not a folder (it should hold *.toml files)")

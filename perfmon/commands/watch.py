@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from .arguments import add_data_arguments, add_formats_argument, completes_files, read_config
+from .arguments import add_baseline_argument, add_data_arguments, add_formats_argument, completes_files, read_config
 from .screen import add_screen_arguments, open_screen, own_keyboard
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-history", action="store_true", help="begin with what is written from now on, not with what is there"
     )
     parser.add_argument("--polling", action="store_true", help="look at the files every 0.25 s, without inotify")
+    add_baseline_argument(parser)
     add_formats_argument(parser)
     add_data_arguments(parser)
 

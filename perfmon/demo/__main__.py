@@ -25,9 +25,10 @@ def main() -> int:
     parser.add_argument("--scenario", metavar="NAME", default="frontend-queue", help="what is wrong with the run")
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="the same seed gives the same bytes")
     parser.add_argument("--minutes", metavar="M", type=float, default=10.0, help="how long the run lasts (default: 10)")
+    parser.add_argument("--mended", action="store_true", help="the same run once its advice was followed")
     args = parser.parse_args()
     try:
-        written = write_demo(args.folder, args.scenario, args.seed, args.minutes)
+        written = write_demo(args.folder, args.scenario, args.seed, args.minutes, mended=args.mended)
     except PerfmonError as error:
         print(f"perfmon: {error}", file=sys.stderr)
         return error.exit_code

@@ -80,3 +80,8 @@ SCENARIOS = {
     "stall": Scenario("everything stops in the middle", stalls_at=0.5),
     "no-weight-updates": Scenario("weight updates cease", updates_until=0.5),
 }
+
+MENDED = {
+    "frontend-queue": Scenario("weight updates have a client of their own", batch_s=3.4, inflight=128),
+}
+"""The same runs once their advice was followed, where that can be shown."""

@@ -63,7 +63,7 @@ class Watch:
     def _begin(self) -> None:
         self.session = Session(self._config)
         self.alerts = AlertBook(self._window_s)
-        self._board = BoardBuilder(self.session.store, self.session.recent, self.session.knowledge.bands)
+        self._build_board()
         self._logbook.packs = self.session.scanner.packs
         self._logs: dict[tuple[Path, str | None], _Log] = {}
         self._present = Present(self._window_s)
@@ -77,6 +77,10 @@ class Watch:
         self._dated: set[int] = set()
         self._looked_back = False
         self._fresh_lines = False
+
+    def _build_board(self) -> None:
+        self._bands = self.session.knowledge.bands
+        self._board = BoardBuilder(self.session.store, self.session.recent, self._bands)
 
     def close(self) -> None:
         """Closes what is being recorded."""
@@ -221,9 +225,18 @@ class Watch:
         else:
             awaited = self._present.awaited(self._feed.clock()) if self._looked_back else None
             self._snapshot = self.session.present((now - self._window_s, now), alignment, awaited)
+        self._heed_baseline()
         self._alerts = self.alerts.update(self._snapshot, now, self._stale_s(), self._silent())
         self._pace.judged(clock, time.perf_counter() - began, version)
         return True
+
+    def _heed_baseline(self) -> None:
+        """Colours by the limits that were learned, and says so."""
+        note = self.session.baseline_note
+        if note and note not in self._notices:
+            self._notices.append(note)
+        if self.session.knowledge.bands is not self._bands:
+            self._build_board()
 
     def _stale_s(self) -> float | None:
         """Age of the newest line, where every log is silent for longer than is usual for it."""

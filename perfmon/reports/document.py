@@ -43,18 +43,19 @@ def document(snapshot: Snapshot) -> dict[str, Any]:
         "summary": snapshot.summary,
         "unseen": list(snapshot.unseen),
     }
-    safe: dict[str, Any] = _safe(made)
-    return safe
+    told: dict[str, Any] = safe(made)
+    return told
 
 
-def _safe(value: Any) -> Any:
+def safe(value: Any) -> Any:
+    """`value` with plain texts, and null for numbers that JSON has no word for."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, str):
         return plain(value, 4000)
     if isinstance(value, dict):
-        return {key: _safe(item) for key, item in value.items()}
-    return [_safe(item) for item in value] if isinstance(value, list) else value
+        return {key: safe(item) for key, item in value.items()}
+    return [safe(item) for item in value] if isinstance(value, list) else value
 
 
 def _source(source: SourceInfo) -> dict[str, Any]:
@@ -115,4 +116,7 @@ def _metric(metric: MetricStats) -> dict[str, Any]:
         "last": metric.last,
         "band": metric.band,
         "band_shares": dict(metric.band_shares),
+        "limits": None
+        if metric.good is None
+        else {"good": metric.good, "critical": metric.critical, "from": metric.bands_from},
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from perfmon.rules.bands import CALIBRATED, LEARNED
 from perfmon.snapshot import EvidenceLine, Finding, MetricStats, Snapshot, Verdict
 from perfmon.units import format_seconds
 
@@ -123,7 +124,19 @@ def _metrics(snapshot: Snapshot) -> list[str]:
     rest = [metric.name for metric in snapshot.metrics.values() if metric not in shown]
     more = f", … {len(rest) - _SHOWN_NAMES} more" if len(rest) > _SHOWN_NAMES else ""
     named = ", ".join(layout.one_line(name, 40) for name in rest[:_SHOWN_NAMES])
-    return ["Metrics", *lines, *(layout.wrap(f"also: {named}{more} (see --json)", "    ", "  ") if rest else [])]
+    also = layout.wrap(f"also: {named}{more} (see --json)", "    ", "  ") if rest else []
+    return ["Metrics", *lines, *also, *_learned_limits(shown)]
+
+
+def _learned_limits(shown: Sequence[MetricStats]) -> list[str]:
+    """Where limits come from that are not the usual ones."""
+    by_origin: dict[str, list[str]] = {}
+    for metric in shown:
+        if metric.bands_from.startswith((CALIBRATED, LEARNED)):
+            origin, _, count = metric.bands_from.rpartition(", ")
+            by_origin.setdefault(origin, []).append(f"{layout.one_line(metric.name, 40)} ({count})")
+    lines = [layout.wrap(f"limits {origin}: {', '.join(names)}", "    ", "  ") for origin, names in by_origin.items()]
+    return [line for wrapped in lines for line in wrapped]
 
 
 def _metric_row(metric: MetricStats) -> tuple[str, ...]:

@@ -1,0 +1,99 @@
+"""`perfmon calibrate`: limits from a healthy run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfmon.errors import ExitCode, InputError
+
+from .arguments import add_data_arguments, add_formats_argument, completes_files, read_config
+from .progress import ReadingBar
+
+if TYPE_CHECKING:
+    from perfmon.calibration import Calibration
+    from perfmon.snapshot import RunInfo, Snapshot
+
+DESCRIPTION = """\
+Learns from a run that is known to be healthy what is usual on this model and machine, and writes the limits as a file
+that --bands reads (or band_files in config.toml, or ~/.config/perfmon/bands/). Metrics keep the built-in limits where
+the run has too few samples of them.
+
+LOG is what analyze reads: a file, a folder, a quoted glob, an archive of logs, a recording."""
+EXAMPLE = "perfmon calibrate good-run/ -o bands.toml"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    completes_files(parser.add_argument("spec", metavar="LOG", nargs="+", help="logs of a healthy run"))
+    completes_files(
+        parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="where the limits go (default: stdout)")
+    )
+    parser.add_argument("--since", metavar="TIME", help="leave out what was earlier (TIME as for analyze)")
+    parser.add_argument("--until", metavar="TIME", help="leave out what was later")
+    add_formats_argument(parser)
+    add_data_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Reads, learns and writes."""
+    from perfmon.calibration import CALIBRATED, FEWEST, as_toml, learn
+    from perfmon.session import Options, examine
+    from perfmon.text import plain
+
+    config = read_config(args)
+    options = Options(
+        specs=tuple(args.spec), since=args.since, until=args.until, jobs=config.jobs, config=config, rows=0
+    )
+    with ReadingBar("reading logs") as bar:
+        snapshot, view, knowledge = examine(options, bar)
+    name = plain(" ".join("stdin" if spec == "-" else Path(spec).name or spec for spec in args.spec), 80)
+    calibration = learn(view.metrics, knowledge.bands, f"{CALIBRATED} {name}{_dated(snapshot.run)}")
+    if not calibration.learned:
+        raise InputError(f"{name}: too few samples to learn from: no metric has {FEWEST} (name a longer run)")
+    _warn(snapshot, calibration)
+    _write(args.output, as_toml(calibration, _heading(name, snapshot.run)), len(calibration.learned))
+    return ExitCode.DONE
+
+
+def _dated(run: RunInfo) -> str:
+    """The day of the run by its own clock, where that has one."""
+    from perfmon.model import TimeBase
+    from perfmon.moments import YEARLESS_S
+
+    if run.time_base is not TimeBase.WALL or run.start < YEARLESS_S:
+        return ""
+    return f" of {datetime.fromtimestamp(run.start, UTC):%Y-%m-%d}"
+
+
+def _heading(name: str, run: RunInfo) -> list[str]:
+    from perfmon.units import format_seconds
+
+    return [
+        f"Limits that perfmon learned from {name}{_dated(run)}: {format_seconds(run.wall_s)}, {len(run.sources)} logs.",
+        "Each metric's origin says how many samples they rest on, its note what these were.",
+        "Use: perfmon analyze LOGS --bands THIS_FILE, or copy it to ~/.config/perfmon/bands/.",
+    ]
+
+
+def _warn(snapshot: Snapshot, calibration: Calibration) -> None:
+    bad = {f.signature for f in snapshot.findings if f.severity.value != "info" and f.state != "pending"}
+    if bad:
+        told = ", ".join(sorted(bad))
+        print(f"perfmon: this run has findings itself ({told}): the limits call that healthy", file=sys.stderr)
+    if calibration.too_few:
+        told = ", ".join(f"{name} ({count})" for name, count in calibration.too_few.items())
+        print(f"perfmon: too few samples, limits stay as they are: {told}", file=sys.stderr)
+
+
+def _write(output: Path | None, text: str, count: int) -> None:
+    if output is None:
+        sys.stdout.write(text)
+        return
+    from perfmon.reports.saving import save
+
+    file = save(text, output, datetime.now().astimezone(), ".toml")
+    print(f"perfmon: wrote limits of {count} metrics to {file}", file=sys.stderr)

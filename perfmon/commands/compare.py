@@ -1,0 +1,114 @@
+"""`perfmon compare`: two runs side by side."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfmon.errors import ExitCode, InputError, UsageError
+
+from .arguments import add_data_arguments, add_formats_argument, completes_files, read_config, seconds
+from .progress import ReadingBar
+
+if TYPE_CHECKING:
+    from perfmon.comparison import Comparison, Run
+    from perfmon.config import Config
+
+DESCRIPTION = """\
+Says what changed between two runs, beyond chance and by enough to matter: every metric with an interval of its change,
+findings that are gone, new or still there, where the time went, whether the criteria hold, and one verdict (fixed,
+improved, unchanged, regressed, mixed, cannot tell).
+
+BEFORE and AFTER are what analyze reads: a folder, a file, a quoted glob, an archive of logs, a recording."""
+EXAMPLE = "perfmon compare before/ after/ --fail-on regression"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    completes_files(parser.add_argument("before", metavar="BEFORE", help="the run to compare with"))
+    completes_files(parser.add_argument("after", metavar="AFTER", help="the run that is judged"))
+    parser.add_argument("--json", action="store_true", help="print the comparison as JSON")
+    completes_files(
+        parser.add_argument(
+            "-o", "--output", metavar="FILE", type=Path, help="write a Markdown page (with --json: the document)"
+        )
+    )
+    parser.add_argument(
+        "--fail-on",
+        choices=["regression", "criteria"],
+        help="exit with 1 when something got worse, or when a criterion is not met",
+    )
+    completes_files(
+        parser.add_argument("--criteria", metavar="FILE", type=Path, help="what has to hold, instead of the built-in")
+    )
+    parser.add_argument(
+        "--skip", metavar="TIME", type=seconds, help="leave out the beginning of both runs (1m: warm-up, first fill)"
+    )
+    add_formats_argument(parser)
+    add_data_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Reads both runs, compares and reports."""
+    from perfmon.comparison import compare, load_criteria
+
+    config = read_config(args)
+    criteria = load_criteria(args.criteria or config.criteria)
+    if args.before == args.after == "-":
+        raise UsageError("BEFORE and AFTER cannot both come from stdin: put one of them into a file")
+    before, after = (_read(spec, args, config) for spec in (args.before, args.after))
+    comparison = compare(before, after, criteria)
+    _report(args, comparison)
+    return ExitCode.FOUND if _found(comparison, args.fail_on) else ExitCode.DONE
+
+
+def _read(spec: str, args: argparse.Namespace, config: Config) -> Run:
+    from perfmon.comparison import run_of
+    from perfmon.session import Options, examine
+
+    _refuse_document(spec)
+    since = None if args.skip is None else f"{args.skip:.3f}"
+    options = Options(specs=(spec,), since=since, jobs=config.jobs, config=config, rows=0)
+    with ReadingBar(f"reading {'stdin' if spec == '-' else spec}") as bar:
+        snapshot, view, knowledge = examine(options, bar)
+    return run_of(snapshot, view, knowledge)
+
+
+def _refuse_document(spec: str) -> None:
+    """A saved diagnosis has statistics but no samples: nothing could be said about chance."""
+    if not spec.endswith(".json"):
+        return
+    try:
+        with Path(spec).open("rb") as file:
+            head = file.read(400)
+    except OSError:
+        return  # what is wrong with it is told by who reads it
+    if head.lstrip().startswith(b"{") and b'"schema"' in head and b'"perfmon"' in head:
+        raise InputError(f"{spec}: a saved diagnosis holds no samples to compare: name the logs that it was made from")
+
+
+def _report(args: argparse.Namespace, comparison: Comparison) -> None:
+    from perfmon.reports import comparison as reports
+    from perfmon.reports.comparison_document import document
+
+    if args.json:
+        text = json.dumps(document(comparison), indent=2, allow_nan=False) + "\n"
+    else:
+        text = reports.text(comparison) if args.output is None else reports.markdown(comparison)
+    if args.output is None:
+        sys.stdout.write(text)
+        return
+    from perfmon.reports.saving import save
+
+    file = save(text, args.output, datetime.now().astimezone(), ".json" if args.json else ".md")
+    print(f"perfmon: {comparison.verdict}; wrote {file}", file=sys.stderr)
+
+
+def _found(comparison: Comparison, asked: str | None) -> bool:
+    if asked == "criteria":
+        return any(result.ok is False for result in comparison.criteria)
+    return asked == "regression" and comparison.verdict in ("regressed", "mixed")

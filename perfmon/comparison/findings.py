@@ -1,0 +1,74 @@
+"""Findings that are gone, new or still there, and whose the time was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from perfmon.model import Severity
+from perfmon.snapshot import Finding, Snapshot
+
+from .runs import Run
+from .values import FindingChange, FindingSide, Kind, LostShare
+
+ENOUGH = 5
+"""A finding is gone when what it is looked for in was observed so often without it; or as often as before."""
+_PENDING = "pending"
+
+
+def finding_changes(before: Run, after: Run) -> tuple[FindingChange, ...]:
+    """By signature, the costliest first: sources and hosts, which have other names in another run, are put together."""
+    held = (_sides(before.snapshot.findings), _sides(after.snapshot.findings))
+    titles = {f.signature: f.title for run in (before, after) for f in run.snapshot.findings}
+    changes = []
+    for signature in {**held[0], **held[1]}:
+        early, late = held[0].get(signature), held[1].get(signature)
+        kind: Kind = "gone" if late is None else "new" if early is None else "still"
+        proven = {"gone": _proven(signature, before, after), "new": _proven(signature, after, before)}.get(kind, True)
+        changes.append(FindingChange(signature, titles[signature], kind, early, late, proven))
+    return tuple(sorted(changes, key=_order))
+
+
+def _order(change: FindingChange) -> tuple[float, float, str]:
+    lost = max(side.lost_share for side in (change.before, change.after) if side is not None)
+    return (-change.severity.rank, -lost, change.signature)
+
+
+def _sides(findings: Iterable[Finding]) -> dict[str, FindingSide]:
+    by_signature: dict[str, list[Finding]] = {}
+    for finding in findings:
+        if finding.state != _PENDING:
+            by_signature.setdefault(finding.signature, []).append(finding)
+    return {signature: _side(held) for signature, held in by_signature.items()}
+
+
+def _side(findings: list[Finding]) -> FindingSide:
+    costliest = max(findings, key=lambda finding: finding.lost_s)
+    return FindingSide(
+        severity=max((finding.severity for finding in findings), key=lambda severity: severity.rank),
+        count=sum(finding.count for finding in findings),
+        lost_s=sum(finding.lost_s for finding in findings),
+        lost_share=sum(finding.lost_share for finding in findings),
+        sentence=costliest.sentence,
+    )
+
+
+def _proven(signature: str, found_in: Run, missing_in: Run) -> bool:
+    """Whether the run without the finding was seen well enough to say so."""
+    names = missing_in.looked_for_in.get(signature, ())
+    if not names:
+        return any(missing_in.seen.values())
+    return any(missing_in.seen.get(name, 0) >= min(ENOUGH, found_in.seen.get(name, 0) or ENOUGH) for name in names)
+
+
+def problem(change: FindingChange) -> bool:
+    """Bad for a run: a note is not."""
+    return change.severity is not Severity.INFO
+
+
+def lost_shares(before: Snapshot, after: Snapshot) -> tuple[LostShare, ...]:
+    """Every cause's share of both runs, as their ledgers have them."""
+    shares = [{entry.cause: entry.share for entry in run.ledger} for run in (before, after)]
+    causes = dict.fromkeys([*shares[0], *shares[1]])
+    rest = [cause for cause in ("productive", "unknown") if cause in causes]
+    named = [cause for cause in causes if cause not in rest]
+    return tuple(LostShare(cause, shares[0].get(cause, 0.0), shares[1].get(cause, 0.0)) for cause in [*named, *rest])

@@ -1,0 +1,169 @@
+"""The comparison as a whole, and its one verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perfmon.snapshot import Snapshot
+from perfmon.units import format_value
+
+from .criteria import Criterion
+from .findings import finding_changes, lost_shares, problem
+from .metrics import metric_changes
+from .runs import Run
+from .values import Comparison, CriterionResult, FindingChange, LostShare, MetricChange, Outcome
+
+LOST = 0.02
+"""A difference of the share of lost time counts from here on, as it does for a verdict of one run."""
+_NAMED = 3
+
+
+def compare(before: Run, after: Run, criteria: Sequence[Criterion]) -> Comparison:
+    """Both runs side by side. The same runs give the same comparison, and exchanged ones its mirror image."""
+    metrics, findings = metric_changes(before, after), finding_changes(before, after)
+    lost = lost_shares(before.snapshot, after.snapshot)
+    by_name = {change.name: change for change in metrics}
+    results = tuple(criterion.judge(by_name, after.bands) for criterion in criteria)
+    weighed = _Weighed(before.snapshot, after.snapshot, metrics, findings, lost, results)
+    verdict = weighed.verdict()
+    return Comparison(
+        before=before.snapshot,
+        after=after.snapshot,
+        metrics=metrics,
+        findings=findings,
+        lost=lost,
+        criteria=results,
+        verdict=verdict,
+        sentence=weighed.sentence(verdict),
+        notes=_notes(before, after, findings),
+    )
+
+
+class _Weighed:
+    """What speaks for the run after, and what against it."""
+
+    def __init__(
+        self,
+        before: Snapshot,
+        after: Snapshot,
+        metrics: Sequence[MetricChange],
+        findings: Sequence[FindingChange],
+        lost: Sequence[LostShare],
+        criteria: Sequence[CriterionResult],
+    ) -> None:
+        self._before, self._after, self._criteria = before, after, criteria
+        self._findings = findings
+        self._judged = [change for change in metrics if change.verdict is not None and not change.group]
+        counted = [change for change in self._judged if change.counts]
+        self._better = [change for change in counted if change.verdict == "better"]
+        self._worse = [change for change in counted if change.verdict == "worse"]
+        serious = [change for change in findings if problem(change) and change.proven]
+        self._gone = [change for change in serious if change.kind == "gone"]
+        self._new = [change for change in serious if change.kind == "new"]
+        worst = [(c.before.severity.rank, c.after.severity.rank) for c in serious if c.before and c.after]
+        self._milder, self._graver = any(a > b for a, b in worst), any(a < b for a, b in worst)
+        causes = [entry for entry in lost if entry.cause not in ("productive", "unknown")]
+        self._lost = (sum(entry.before for entry in causes), sum(entry.after for entry in causes))
+
+    def verdict(self) -> Outcome:
+        """The answer."""
+        less, more = (self._lost[at] - self._lost[1 - at] >= LOST for at in (0, 1))
+        good = bool(self._better or self._gone or less or self._milder)
+        bad = bool(self._worse or self._new or more or self._graver)
+        if not self._enough():
+            return "cannot tell"
+        if self._before.verdict is not None and self._after.verdict is None and not bad and self._criteria_hold():
+            return "fixed"
+        if good and bad:
+            return "mixed"
+        return "improved" if good else "regressed" if bad else "unchanged"
+
+    def _enough(self) -> bool:
+        """Something can be judged at all, and what either verdict is about was seen in the other run too."""
+        named = {verdict.signature for verdict in (self._before.verdict, self._after.verdict) if verdict is not None}
+        unproven = any(change.signature in named and not change.proven for change in self._findings)
+        return not unproven and bool(self._judged or self._gone or self._new)
+
+    def _criteria_hold(self) -> bool:
+        return all(result.ok is not False for result in self._criteria)
+
+    # --- in words -------------------------------------------------------------------------------------------------
+    def sentence(self, verdict: Outcome) -> str:
+        """The verdict with its reasons."""
+        said = {
+            "fixed": self._fixed,
+            "improved": lambda: f"{self._reasons(self._for())}",
+            "unchanged": lambda: "No difference beyond chance that is large enough to matter",
+            "regressed": lambda: f"{self._reasons(self._against())}",
+            "mixed": lambda: f"{self._reasons(self._for())}; but {self._reasons(self._against())}",
+            "cannot tell": self._cannot_tell,
+        }[verdict]()
+        failed = sum(result.ok is False for result in self._criteria)
+        told = sum(result.ok is not None for result in self._criteria)
+        if not told:
+            return f"{said}."
+        held = f"all {told} criteria hold" if not failed else f"{failed} of {told} criteria not met"
+        return f"{said}; {held}."
+
+    def _fixed(self) -> str:
+        cause = self._before.verdict
+        title = cause.title if cause is not None else ""
+        cost = f" ({_percent(cause.lost_share)} of the time lost before)" if cause is not None and cause.lost_s else ""
+        figures = [_figures(change) for change in self._better[:_NAMED]]
+        return "; ".join([f"{title} is gone{cost}", *([", ".join(figures)] if figures else [])])
+
+    def _for(self) -> list[str]:
+        reasons = [f"{change.title} is gone" for change in self._gone]
+        reasons += ["a finding is less severe"] if self._milder else []
+        less = self._lost[0] - self._lost[1] >= LOST
+        return reasons + ([self._lost_text()] if less else []) + [_figures(change) for change in self._better]
+
+    def _against(self) -> list[str]:
+        reasons = [f"{change.title} is new" for change in self._new]
+        reasons += ["a finding is more severe"] if self._graver else []
+        more = self._lost[1] - self._lost[0] >= LOST
+        return reasons + ([self._lost_text()] if more else []) + [_figures(change) for change in self._worse]
+
+    def _lost_text(self) -> str:
+        return f"time lost {_percent(self._lost[0])} → {_percent(self._lost[1])}"
+
+    @staticmethod
+    def _reasons(reasons: Sequence[str]) -> str:
+        more = len(reasons) - 2 * _NAMED
+        return ", ".join(reasons[: 2 * _NAMED]) + (f" and {more} more" if more > 0 else "")
+
+    def _cannot_tell(self) -> str:
+        for change in self._findings:
+            if not change.proven:
+                where = "after" if change.kind == "gone" else "before"
+                return f"What {change.title} is looked for in was hardly observed in the run {where}"
+        return "No metric with a good direction has enough samples in both runs"
+
+
+def _figures(change: MetricChange) -> str:
+    assert change.before is not None  # noqa: S101 - it was judged
+    assert change.after is not None  # noqa: S101
+    statistic = change.why if change.why in change.shifts else "mean"
+    values = (getattr(side.summary, statistic) for side in (change.before, change.after))
+    return f"{change.name} {statistic} {' → '.join(format_value(value, change.unit) for value in values)}"
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %" if share >= 0.1 or share == 0 else f"{share * 100:.1f} %"
+
+
+def _notes(before: Run, after: Run, findings: Sequence[FindingChange]) -> tuple[str, ...]:
+    notes = []
+    lengths = [run.snapshot.run.wall_s for run in (before, after)]
+    if min(lengths) > 0 and max(lengths) > 3 * min(lengths):
+        notes.append("one run is more than three times as long as the other: compare stretches of like length (--skip)")
+    for name, run in (("before", before), ("after", after)):
+        if run.snapshot.dropped:
+            notes.append(f"samples of the run {name} were thinned by the byte budget: its figures lean to large values")
+        if not any(source.events for source in run.snapshot.run.sources):
+            notes.append(f"no line of the run {name} was recognised (perfmon analyze SPEC --explain-formats)")
+    for change in findings:
+        if not change.proven:
+            where = "after" if change.kind == "gone" else "before"
+            notes.append(f"{change.signature}: what it is looked for in was hardly observed in the run {where}")
+    return tuple(notes)

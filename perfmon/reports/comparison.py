@@ -1,0 +1,223 @@
+"""Two runs side by side, as plain text of 80 columns and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perfmon import __version__
+from perfmon.comparison import Comparison, FindingChange, FindingSide, MetricChange, Shift, Side
+from perfmon.resampling import RESAMPLES
+from perfmon.snapshot import Snapshot
+from perfmon.units import format_seconds
+
+from . import layout
+from .escape import code, inline, table
+from .wording import HELD, amount, common_folder, figure, percent, run_line
+
+_SHOWN = 40
+_SHOWN_NAMES = 24
+_LEAST_SHARE = 0.0005
+_METHOD = (
+    f"Intervals: 95 %, from {RESAMPLES} resamples of blocks of neighbouring samples; n is the number of samples, in"
+    " brackets how many independent ones tell as much about the mean. A change counts when its interval leaves 0 out"
+    " and it is 5 % or more, of the larger value and of the way from good to critical."
+)
+_SAID = {"better": "better", "worse": "WORSE", "same": "same", None: ""}
+
+
+def text(comparison: Comparison) -> str:
+    """For a terminal; ends with a newline."""
+    parts = [
+        [f"perfmon {__version__}", *_runs(comparison)],
+        layout.wrap(comparison.sentence, "  ", f"{comparison.verdict.upper()}  "),
+        _metrics_text(comparison),
+        _list("Findings", [_finding_text(change) for change in comparison.findings]),
+        _lost_text(comparison),
+        _list("Criteria", [_criterion_text(result.ok, result.name, result.told) for result in comparison.criteria]),
+        _list("Read with care", comparison.notes),
+        layout.wrap(_METHOD),
+    ]
+    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def markdown(comparison: Comparison) -> str:
+    """A page to paste; ends with a newline."""
+    parts = [
+        ["# Before and after", "", *(f"- {inline(line)}" for line in _runs(comparison))],
+        [f"## Verdict: {comparison.verdict}", "", f"**{inline(comparison.sentence)}**"],
+        _metrics_markdown(comparison),
+        _bullets("Findings", [inline(_finding_text(change)) for change in comparison.findings]),
+        _lost_markdown(comparison),
+        _bullets("Criteria", [inline(_criterion_text(r.ok, r.name, r.told)) for r in comparison.criteria]),
+        _bullets("Read with care", [inline(note) for note in comparison.notes]),
+        [inline(_METHOD)],
+        [f"Written by perfmon {inline(__version__)}."],
+    ]
+    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def _runs(comparison: Comparison) -> list[str]:
+    return [
+        f"{name}: {_where(run)}{run_line(run.run)}"
+        for name, run in (("before", comparison.before), ("after", comparison.after))
+    ]
+
+
+def _where(snapshot: Snapshot) -> str:
+    names = [source.spec for source in snapshot.run.sources]
+    where = common_folder(names) or (names[0] if len(names) == 1 else "")
+    return f"{layout.fit_end(layout.one_line(where), 40)} · " if where else ""
+
+
+# --- metrics ----------------------------------------------------------------------------------------------------------
+def _told(comparison: Comparison) -> tuple[list[MetricChange], list[str]]:
+    """Metrics that have a row, those that moved first; and the names of the rest."""
+    rows = [c for c in comparison.metrics if c.verdict is not None or c.moved]
+    order = {"worse": 0, "better": 1, None: 2, "same": 3}
+    rows.sort(key=lambda c: (order[c.verdict], c.before is None or c.before.band is None, c.name))
+    shown = rows[:_SHOWN]
+    return shown, [change.name for change in comparison.metrics if change not in shown]
+
+
+def _metrics_text(comparison: Comparison) -> list[str]:
+    shown, rest = _told(comparison)
+    rows = [("mean of", "before", "after", "change", "95 % interval", ""), *map(_row, shown)]
+    lines = ["  " + line for line in layout.table(rows, frozenset({0, 5}), (22, 8, 8, 8, 18, 13))] if shown else []
+    return ["Metrics", *lines, *_rest(rest)] if comparison.metrics else ["Metrics: none had data"]
+
+
+def _rest(names: Sequence[str]) -> list[str]:
+    if not names:
+        return []
+    more = f", … {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
+    told = ", ".join(layout.one_line(name, 40) for name in names[:_SHOWN_NAMES])
+    return layout.wrap(f"not judged, or too few samples: {told}{more} (see --json)", "    ", "  ")
+
+
+def _row(change: MetricChange) -> tuple[str, ...]:
+    statistic, shift = _decisive(change)
+    unit = change.unit
+    values = (figure(_value(side, statistic), unit) for side in (change.before, change.after))
+    name = change.name if unit in ("ms", "s", "%", "") else f"{change.name} [{unit}]"
+    said = _SAID[change.verdict] or "not judged"
+    said = f"{change.verdict}, good" if change.good_anyway and change.verdict in ("better", "worse") else said
+    told = f"{name} {statistic}" if statistic != "mean" else name
+    return (told, *values, _relative(change, statistic), _interval(shift, unit), said)
+
+
+def _decisive(change: MetricChange) -> tuple[str, Shift]:
+    """The statistic that the verdict rests on."""
+    statistic = change.why if change.why in change.shifts else "mean"
+    return statistic, change.shifts[statistic]
+
+
+def _value(side: Side | None, statistic: str) -> float | None:
+    if side is None:
+        return None
+    value: float = getattr(side.summary, statistic)
+    return value
+
+
+def _relative(change: MetricChange, statistic: str) -> str:
+    """The change as a share of what was before; in points where that is nothing."""
+    before, shift = _value(change.before, statistic), change.shifts[statistic].change
+    if not shift:
+        return "0"
+    if not before:
+        return f"{'+' if shift > 0 else '−'}{figure(abs(shift), change.unit)}"
+    share = 100.0 * shift / abs(before)
+    told = f"{abs(share):.0f}" if 10 <= abs(share) < 99 or abs(share) > 101 else f"{abs(share):.1f}"
+    return f"{'+' if share > 0 else '−'}{told} %" if abs(share) < 99_950 else f"× {1 + share / 100:,.0f}"
+
+
+def _interval(shift: Shift, unit: str) -> str:
+    if shift.ci95 is None:
+        return "–"
+    low, high = (f"{'−' if value < 0 else '+' if value > 0 else ''}{figure(abs(value), unit)}" for value in shift.ci95)
+    return f"{low} … {high}"
+
+
+def _metrics_markdown(comparison: Comparison) -> list[str]:
+    if not comparison.metrics:
+        return ["## Metrics", "", "No metric had data."]
+    shown, rest = _told(comparison)
+    head = ("metric", "before", "after", "change", "95 % interval", "p50", "p95", "band", "n", "verdict")
+    rows = [_cells(change) for change in shown]
+    left = [f"Not judged, or too few samples: {', '.join(inline(name, 80) for name in rest[:100])}."] if rest else []
+    return ["## Metrics", "", *table(head, rows, frozenset({1, 2, 3, 4})), *(["", *left] if left else [])]
+
+
+def _cells(change: MetricChange) -> tuple[str, ...]:
+    unit = change.unit
+    means = (amount(_value(side, "mean"), unit) for side in (change.before, change.after))
+    said = _SAID[change.verdict] or change.why
+    said += f" ({change.why})" if change.verdict == "same" or change.why == "p95" else ""
+    said += ", good before and after" if change.good_anyway and change.verdict in ("better", "worse") else ""
+    return (
+        code(change.name, 80),
+        *means,
+        _relative(change, "mean"),
+        _interval(change.shifts["mean"], unit),
+        _both(change, "p50"),
+        _both(change, "p95"),
+        _bands(change),
+        f"{_count(change.before)} → {_count(change.after)}",
+        said,
+    )
+
+
+def _both(change: MetricChange, statistic: str) -> str:
+    early, late = (amount(_value(side, statistic), change.unit) for side in (change.before, change.after))
+    return f"{early} → {late}"
+
+
+def _bands(change: MetricChange) -> str:
+    bands = [side.band if side is not None and side.band else "–" for side in (change.before, change.after)]
+    return bands[0] if bands[0] == bands[1] else " → ".join(bands)
+
+
+def _count(side: Side | None) -> str:
+    return "0" if side is None else f"{side.summary.count:,} ({side.effective:,.0f})"
+
+
+# --- the rest ---------------------------------------------------------------------------------------------------------
+def _finding_text(change: FindingChange) -> str:
+    sides = f"{_found(change.before)} → {_found(change.after)}"
+    doubt = "" if change.proven else " (hardly looked for: too little was observed)"
+    return f"{change.kind}: {change.signature} ({change.severity.value}), {sides}{doubt}"
+
+
+def _found(side: FindingSide | None) -> str:
+    if side is None:
+        return "none"
+    lost = f", {format_seconds(side.lost_s)} lost ({percent(side.lost_share)})" if side.lost_s > 0 else ""
+    return f"{side.count}×{lost}"
+
+
+def _criterion_text(ok: bool | None, name: str, told: str) -> str:
+    return f"{HELD[ok]} {name}: {told}"
+
+
+def _lost(comparison: Comparison) -> list[tuple[str, str, str]]:
+    entries = [entry for entry in comparison.lost if max(entry.before, entry.after) >= _LEAST_SHARE]
+    return [(entry.cause, percent(entry.before), percent(entry.after)) for entry in entries]
+
+
+def _lost_text(comparison: Comparison) -> list[str]:
+    rows = _lost(comparison)
+    if not rows:
+        return []
+    return ["Where the time went", *(f"  {line}" for line in layout.table([("", "before", "after"), *rows]))]
+
+
+def _lost_markdown(comparison: Comparison) -> list[str]:
+    rows = _lost(comparison)
+    return ["## Where the time went", "", *table(("cause", "before", "after"), rows, frozenset({1, 2}))] if rows else []
+
+
+def _list(title: str, items: Sequence[str]) -> list[str]:
+    return [title, *(line for item in items for line in layout.wrap(item, "    ", "  "))] if items else []
+
+
+def _bullets(title: str, items: Sequence[str]) -> list[str]:
+    return [f"## {title}", "", *(f"- {item}" for item in items)] if items else []
