@@ -33,7 +33,7 @@ from .direct import Direct
 from .doings import PANES, Doings
 from .driver import QuietDriver
 from .journey import Journey
-from .layout import Layout, layout_for
+from .layout import WIDE, Layout, layout_for
 from .messages import (
     AlertAcked,
     AlertOpened,
@@ -60,8 +60,6 @@ _AHEAD_S = 0.03
 """What the first frame takes to get to the terminal, once it is drawn: who reads must not be in its way."""
 _UNSEEN_S = 1.5
 """Pictures show the header, too: only where none came for so long is it shown for its own sake."""
-_WIDE = 110
-"""Below, alerts need more of the row that they share with the sources."""
 
 
 def terminal_is_gone() -> bool:
@@ -324,8 +322,8 @@ class PerfmonApp(Doings, App[int], inherit_bindings=False):
         both = (layout.alerts, layout.sources)
         lower.display = any(both)
         lower.styles.height = max(both)
-        self.alerts.styles.width = "1fr" if width >= _WIDE else "5fr"
-        self.sources.styles.width = "1fr" if width >= _WIDE else "3fr"
+        self.alerts.styles.width = "1fr" if width >= WIDE else "5fr"
+        self.sources.styles.width = "1fr" if width >= WIDE else "3fr"
         self.board.bare = layout.bare
         if before is None or before.bare != layout.bare:
             # In a strip the answers come first: there the header only says how the run goes.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 LAYOUTS = ("auto", "overview", "timeline", "log", "strip")
 PRESETS = LAYOUTS[1:]
+WIDE = 110
 _STRIP_WIDTH, _STRIP_HEIGHT = 72, 18
 
 
@@ -38,6 +39,11 @@ def layout_for(
     if preset == "strip" or small:
         return _strip(width, height)
     return _full(height, preset, hidden)
+
+
+def share_of_alerts(width: int) -> int:
+    """Cells of the alerts in the row that they share with the sources; in a narrow one they need more of it."""
+    return width // 2 if width >= WIDE else width * 5 // 8
 
 
 def _zoomed(height: int, pane: str) -> Layout:

@@ -65,7 +65,7 @@ def open_screen(
     themes, theme = themes_for(config, args.theme)
     glyphs = glyphs_for(os.environ)
     sys.setswitchinterval(_TURN_S)
-    with curtain(title, themes[theme], glyphs):
+    with curtain(title, themes[theme], glyphs, args.layout):
         from perfmon.monitor import Monitor
         from perfmon.tui.app import Opening, PerfmonApp
 

@@ -67,7 +67,8 @@ class BoardPane(Pane, can_focus=True):
         """Title, axis, lanes."""
         titles = not self.bare and height > 3
         if self._picture.board.viewport.columns != Geometry.of(width).chart:
-            return []  # made for another width: the next picture is on its way
+            # Made for another width: the next picture is on its way.
+            return [self.title_row(1, "TIMELINE", "", "", width)] if titles else []
         sight = replace(self.sight, focused=self.has_focus)
         drawn = draw_board(self._picture, width, height - titles, sight, self.skin, self._made, header=titles)
         self._drawn_board = drawn
