@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _LOOKED_AT = 256
 """Of the newest: a run may be watched for days."""
-Told = tuple[float, float, list[tuple[Ref, str]]]
+Told = tuple[float, float, list[tuple[Ref, str]], str | None]
 """When it began and ended, and its lines."""
 
 
@@ -33,11 +33,11 @@ def _spans(kind: str, view: View) -> Iterator[Told]:
     for span in newest:
         if span.start is not None and span.end is not None:
             shift = view.shifts.get(span.source, 0.0)
-            yield (span.start + shift, span.end + shift, span.refs)
+            yield (span.start + shift, span.end + shift, span.refs, str(span.fields.get("url", "")))
 
 
 def _marks(name: str, view: View) -> Iterator[Told]:
     for (marked, _), series in view.store.marks.items():
         for at in range(max(0, len(series) - _LOOKED_AT), len(series)) if marked == name else ():
             time = series.times[at] + view.shifts.get(series.sources[at], 0.0)
-            yield (time, time, [(series.ref(at), series.text(at))])
+            yield (time, time, [(series.ref(at), series.text(at))], None)

@@ -16,7 +16,7 @@ from .conditions.alternatives import AnyOf
 from .conditions.base import Condition
 from .conditions.baseline import Baseline
 from .conditions.threshold import Threshold
-from .earlier import earlier
+from .earlier import Told, earlier
 from .schema import Signature, Subject
 from .silence import Quiet
 from .view import UPDATE, Item, Track, View
@@ -26,8 +26,6 @@ UPDATED = "weights-updated"
 POLICY = "policy"
 """The component whose steps are the policies that rollouts come from."""
 _SAME_UPDATE_S = 5.0
-_SEEN_POLICIES = 2
-"""One that was there before, and one that came with the last update."""
 
 _start = itemgetter(0)
 Event = tuple[float, list[tuple[Ref, str]]]
@@ -277,12 +275,17 @@ def _meanwhile(start: float, end: float, view: View) -> tuple[tuple[Ref, str], .
 
 
 def _policy_advances(start: float, end: float, view: View) -> bool:
-    """Rollouts come from newer and newer policies meanwhile: the updates happen, their lines are missing."""
+    """Rollouts come from newer and newer policies meanwhile: the updates happen, their lines are missing.
+
+    The last update brings one; as many as rollouts are usually behind were there before and are not seen yet.
+    """
     track = view.steps.get(POLICY)
     if track is None:
         return False
     first, stop = track.between(start, end)
-    return len(set(track.values[first:stop])) > _SEEN_POLICIES
+    staleness = view.track("staleness")
+    behind = median(staleness.values[: max(1, staleness.between(start, start)[0])]) if len(staleness) else 0.0
+    return len(set(track.values[first:stop])) > 1 + max(1, round(behind))
 
 
 def _heard_until(events: Sequence[Event], view: View) -> float:
@@ -296,17 +299,28 @@ def _heard_until(events: Sequence[Event], view: View) -> float:
     return max(ends, default=float("inf"))
 
 
-def _events(kind: str, view: View, before: bool = False) -> list[Event]:
-    """When spans of a kind began, with their lines; several servers' updates, or lines about one, count once."""
-    mark = UPDATED if kind == UPDATE else ""
-    spans = ((item.start, item.end, item.refs) for item in (() if before else view.spans(kind)))
+def _marked(mark: str, view: View) -> list[Told]:
     marks = view.marks.get(mark)
-    told = [(marks.times[at], marks.times[at], [marks.ref(at)]) for at in range(len(marks))] if marks else []
-    told = earlier(kind, mark, view) if before else told
+    return [(marks.times[at], marks.times[at], [marks.ref(at)], None) for at in range(len(marks))] if marks else []
+
+
+def _events(kind: str, view: View, before: bool = False) -> list[Event]:
+    """When spans of a kind began, with their lines; several servers' updates, or lines about one, count once.
+
+    A server that is updated once more is: that is the next one, however soon it comes.
+    """
+    mark = UPDATED if kind == UPDATE else ""
+    items = () if before else view.spans(kind)
+    spans = ((item.start, item.end, item.refs, str(item.fields.get("url", ""))) for item in items)
+    told = earlier(kind, mark, view) if before else _marked(mark, view)
     events: list[Event] = []
-    until = float("-inf")
-    for start, end, refs in sorted([*spans, *told], key=_start) if told else spans:
-        if start > until + _SAME_UPDATE_S:
+    until, servers = float("-inf"), set[str]()
+    for start, end, refs, server in sorted([*spans, *told], key=_start) if told else spans:
+        again = server in servers and start > until
+        if again or start > until + _SAME_UPDATE_S:
             events.append((start, list(refs)))
+            servers = set()
+        if server is not None:
+            servers.add(server)
         until = max(until, end)
     return events
