@@ -109,6 +109,8 @@ class SourceState:
     monotonic: bool = False
     mono_to_wall: float | None = None
     stepped_back: int = 0
+    stepped: int = 0
+    """How often its clock was set and that was taken out: see `perfmon.clocksteps`."""
     pseudo: float = 0.0
     """Clock of a log without any clock: the durations that its lines reported, added up in order."""
     gaps: list[Gap] = field(default_factory=list)

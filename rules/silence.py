@@ -28,6 +28,7 @@ LEAST_S = 10.0
 _BUSY_LINES = 20
 _UNDATED_LINES = 5
 _LONG_S = 60.0
+_SET_BACK_S = 60.0
 _HOUR_S, _DAY_S = 3600.0, 86400.0
 _NIGHT_S = 4 * _HOUR_S
 _SAME_RATE = 0.25
@@ -120,8 +121,9 @@ def _tail(state: SourceState, view: View, gone: Mapping[int, float]) -> list[Qui
     # Where all logs are silent none of them is: that is a stall, or the end.
     last, high = (state.last or 0.0) + view.shifts.get(state.index, 0.0), view.told[1]
     high = min(high, gone.get(state.index, high))
-    if high - last < LEAST_S or said_farewell(state):
-        return []
+    set_back = state.tail is not None and state.tail < (state.last or 0.0) - _SET_BACK_S
+    if high - last < LEAST_S or said_farewell(state) or set_back:
+        return []  # where its clock was set back it may print all the time and not have caught up
     longest = max((gap.end - gap.start for gap in state.gaps), default=0.0)
     line, text = state.last_line
     usual = max(usual_gap(state), _TAIL_SHARE * longest)

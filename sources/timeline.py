@@ -35,6 +35,10 @@ class SourceClock:
         A header's clock has seconds and is never later than the moment it was printed, so the largest difference seen
         is the nearest to the true one.
         """
+        self.mono_step = 0.0
+        """Seconds by which that last changed by more than a minute."""
+        self.set_back: tuple[float, float] | None = None
+        """When the clock of the lines last went back by more than a minute, and to when."""
         self.refused = 0
         """How many dates were not believed: more than a day away from those of the lines before and after."""
         self.jumped: tuple[float, float] | None = None
@@ -48,6 +52,8 @@ class SourceClock:
         self._restarts: tuple[float, ...] = (0.0,)
         """Seconds to add to `t=` values since the last two starts of the machine."""
         self._added = 0.0
+        self._slipped = 0.0
+        """Seconds to add to all that lines say: their clock was set, and that was taken out."""
         self._wall: float | None = None
         self._stamp: Stamp | None = None
 
@@ -56,7 +62,7 @@ class SourceClock:
         if stamp is not None:
             if stamp != self._stamp:
                 self._read(stamp)
-            self.last = self._wall
+            self.last = None if self._wall is None else self._wall + self._slipped
         elif mono is not None:
             if self._wall is None:
                 self.last = self._ticked(mono)
@@ -75,9 +81,18 @@ class SourceClock:
             if placed is None or self._is_odd(placed, stamp):
                 return self.last
             wall = placed
+        wall += self._slipped
         if mono is not None:
             self._pair(wall - mono)
         return wall
+
+    def slip(self, seconds: float) -> None:
+        """What comes, and what came last, is that much later on the axis than its lines say."""
+        self._slipped += seconds
+        self.last = None if self.last is None else self.last + seconds
+        if self.mono_to_wall is not None and abs(self.mono_step + seconds) <= _STEPPED_S / 2:
+            self.mono_to_wall += seconds
+        self.mono_step, self.set_back = 0.0, None
 
     def _ticked(self, mono: float) -> float:
         """Monotonic seconds that go on where they were when the machine, and its clock, started anew.
@@ -97,6 +112,8 @@ class SourceClock:
 
     def _pair(self, offset: float) -> None:
         known = self.mono_to_wall
+        if known is not None and abs(offset - known) > _STEPPED_S:
+            self.mono_step = offset - known
         if known is None or offset > known or offset < known - _STEPPED_S:
             self.mono_to_wall = offset
 
@@ -117,6 +134,7 @@ class SourceClock:
         self._stamp = stamp
         if self._wall is not None and wall is not None and wall < self._wall - _STEPPED_S:
             self.stepped_back += 1
+            self.set_back = (self._wall + self._slipped, wall + self._slipped)
         self._wall = wall
 
     def _is_odd(self, wall: float, stamp: Stamp) -> bool:
@@ -148,10 +166,10 @@ class SourceClock:
         if self._alone or before < _UNSET:
             self.rebased = wall - before
         elif wall > before:
-            self.jumped, self.rebased = (before, wall), 0.0
+            self.jumped, self.rebased = (before + self._slipped, wall + self._slipped), 0.0
         else:
             self.stepped_back += 1
-        self._wall = self.last = wall
+        self._wall, self.last = wall, wall + self._slipped
 
     def _placed(self, kind: int, seconds: float) -> float | None:
         """A stamp on the log's axis, near the last one; None when it cannot be placed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -13,6 +14,13 @@ from perfmon.sources.follow import Follower
 from perfmon.sources.replay import Player, Rewound
 
 _NO_LOG = LogFile("", Path())
+
+
+def _elapsed() -> float:
+    """Seconds that nobody sets; while the machine sleeps they go on where the system counts that."""
+    if sys.platform.startswith("linux"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
 
 
 class Anew:
@@ -56,6 +64,7 @@ class FollowFeed:
     def __init__(self, specs: Sequence[str], *, history: bool = True, polling: bool | None = None) -> None:
         """Raises UsageError for a wrong SPEC."""
         self._follower = Follower(list(specs), history, 0.25, polling, time.monotonic)
+        self._began = time.time() - _elapsed()
 
     def items(self) -> AsyncIterator[Item]:
         """Everything that is there, then what comes."""
@@ -66,8 +75,8 @@ class FollowFeed:
         await self._follower.close()
 
     def clock(self) -> float:
-        """Seconds since 1970."""
-        return time.time()
+        """Seconds since 1970, as it was when it began to follow: a clock that is set later does not move it."""
+        return self._began + _elapsed()
 
     @property
     def caught_up(self) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from perfmon.alerts import AlertBook
 from perfmon.alignment import Alignment, align, axis_moved
 from perfmon.board.builder import BoardBuilder, Now
+from perfmon.clocksteps import take_out
 from perfmon.config import Config
 from perfmon.errors import PerfmonError
 from perfmon.logbook import LogBook
@@ -22,6 +23,7 @@ from perfmon.sources.blocks import Block, Notice
 from perfmon.sources.files import LogFile
 from perfmon.store import SourceState
 
+from .arrivals import Arrivals, follows
 from .feeds import Anew, Feed
 from .freshness import Liveliness, stands_at
 from .pace import Pace, Spacing
@@ -45,6 +47,7 @@ class _Log:
     lively: Liveliness
     shown: str
     unparsed: Unparsed = field(default_factory=Unparsed)
+    arrivals: Arrivals = field(default_factory=Arrivals)
 
 
 class Watch:
@@ -76,6 +79,7 @@ class Watch:
         self._drawn: Board | None = None
         self._dated: set[int] = set()
         self._looked_back = False
+        self._set_clocks: list[tuple[int | None, float, float]] = []
         self._fresh_lines = False
 
     def _build_board(self) -> None:
@@ -104,6 +108,8 @@ class Watch:
         self.session.feed(held.state, item)
         path = log.path if log.member is None and log.compression is None else None
         clock, live = self.session.clock(held.state), self._feed.caught_up
+        if live:
+            self._set_right(held)
         # Of a long history the ring keeps the end alone: all that comes before is not even cut into pieces.
         far = not live and self._feed.behind > _FAR * self._logbook.budget
         if not (far and self._logbook.passed(held.state.index, held.shown, item, path)):
@@ -111,6 +117,22 @@ class Watch:
         held.unparsed.look(item, self._feed.clock(), self.session.recognises)
         held.lively.arrived(self._feed.clock(), self._feed.caught_up)
         self._fresh_lines = True
+
+    def _set_right(self, held: _Log) -> None:
+        """When a log's clock was set that is taken out: its arrivals tell before other logs can prove it."""
+        state, clock, known = held.state, self._feed.clock(), held.arrivals.lag
+        step = held.arrivals.come(state, clock)
+        if step is not None and step.seconds > 0.0 and known is not None:
+            self._set_clocks.append((state.kind, step.seconds, known))
+        elif known is None:
+            step = next((step for set_clock in self._set_clocks if (step := follows(state, clock, *set_clock))), None)
+        if step is not None:
+            take_out(self.session.store, self.session.clock(state), step, self.session.open_spans)
+
+    def _doubtful(self) -> bool:
+        """Whether some log may be ahead of its time: a moment later that is known."""
+        clock = self._feed.clock()
+        return any(held.arrivals.doubtful(clock) for held in self._logs.values())
 
     def _log(self, log: LogFile) -> _Log:
         key = (log.path, log.member)
@@ -124,7 +146,8 @@ class Watch:
         clock, present = self._feed.clock(), self._present
         if self._fresh_lines:
             self._fresh_lines = False
-            newest = max((t for t in map(self._last, self._logs.values()) if t is not None), default=None)
+            sure = [held for held in self._logs.values() if not held.arrivals.doubtful(clock)]
+            newest = max((t for t in map(self._last, sure) if t is not None), default=None)
             if newest is not None and not self._looked_back:
                 present.loaded(newest)
             elif newest is not None:
@@ -149,11 +172,12 @@ class Watch:
 
     def _align(self) -> Alignment:
         version, began = self.session.store.version, time.monotonic()
-        if version == self._aligned:
+        if version == self._aligned or self._doubtful():
             return self._alignment
         dated = {state.index for state in self.session.store.sources if state.first is not None}
         if dated != self._dated or self._aligning.due(began):  # a log that is not laid yet may be hours away
-            before, self._alignment, self._aligned = self._alignment, align(self.session.store), version
+            before, self._alignment = self._alignment, self.session.lay()
+            self._aligned = self.session.store.version
             self._aligning.done(began, time.monotonic() - began)
             self._logbook.align(self._alignment.shifts)
             moved, self._dated = axis_moved(before, self._alignment, self._dated), dated
@@ -214,7 +238,7 @@ class Watch:
     def judge_if_due(self, clock: float) -> bool:
         """Judges the window, when there is something new and time for it; whether it did."""
         version = self.session.store.version
-        if not version or not self._pace.due(clock, version):
+        if not version or not self._pace.due(clock, version) or self._doubtful():
             return False
         began = time.perf_counter()
         alignment = self._align()

@@ -149,3 +149,34 @@ def test_a_log_that_falls_silent_leaves_its_alerts_unknown() -> None:
     assert states[0] is AlertState.FIRING
     assert states[-1] is AlertState.UNKNOWN
     assert AlertState.RESOLVED not in states
+
+
+@pytest.mark.parametrize("step", [3600.0, 300.0, -3600.0])
+@pytest.mark.parametrize("logs", [("orchestrator.log",), ("trainer.log",), ("orchestrator.log", "trainer.log")])
+def test_a_clock_that_is_set_is_no_silence(logs: tuple[str, ...], step: float) -> None:
+    def told(log: str, s: float) -> str:
+        return at(2.0, s + (step if log in logs and s >= CHANGED_S else 0.0))
+
+    lines, usual = lines_of("frontend-queue", told), lines_of("frontend-queue", lambda _, s: at(2.0, s))
+    pictures, same = list(watched(lines)), list(watched(usual))
+    assert verdicts(pictures) == {"frontend-queue"}
+    assert {one.key[0] for picture in pictures for one in picture.alerts} == {"frontend-queue"}
+    mine, theirs = alert(pictures[-1], "frontend-queue"), alert(same[-1], "frontend-queue")
+    assert (mine.count, mine.lost_s) == pytest.approx((theirs.count, theirs.lost_s), rel=0.05)
+    if step > 0 or len(logs) == 1:
+        assert pictures[-1].now - mine.since == pytest.approx(same[-1].now - theirs.since, abs=STEP_S)
+    snapshot = pictures[-1].snapshot
+    assert snapshot is not None
+    assert snapshot.skew_detected
+
+
+def test_a_log_that_begins_after_the_clocks_were_set_lies_with_the_others() -> None:
+    def told(_: str, s: float) -> str:
+        return at(2.0, s + (3600.0 if s >= CHANGED_S else 0.0))
+
+    late = [line for line in lines_of("frontend-queue", told) if line[1] == "orchestrator.log" or line[0] > 1100.0]
+    pictures = list(watched(late))
+    assert verdicts(pictures) == {"frontend-queue"}
+    assert {one.key[0] for picture in pictures for one in picture.alerts} == {"frontend-queue"}
+    first, second = pictures[-1].sources
+    assert first.last == pytest.approx(second.last, abs=30.0)

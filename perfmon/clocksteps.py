@@ -1,0 +1,226 @@
+"""Clocks that were set while a log was written: by how much, and the log as if they had not been.
+
+A log whose clock was put forward seems silent for that long, then stands ahead of the others; one whose clock was put
+back seems silent until it has caught up. That no time passed is shown by the other logs, which went on, and by
+monotonic times in its own lines. What counts is taken literally: an hour that all logs kept silent is a silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Protocol
+
+from .model import Gap, Span
+from .store import SourceState, Store
+from .units import format_seconds
+
+LEAST_S = 60.0
+"""Clocks that were set by less are not told apart from lines that came late."""
+_HOUR_S = 3600.0
+_COARSE_S = 2.0
+_REST_S = 300.0
+"""The most that may really have passed while a clock was set."""
+_PROOF_S = 60.0
+"""For how long the log, and the others, must have gone on since."""
+_QUIET_S = 10.0
+_APART_S, _APART_SHARE = 30.0, 0.1
+"""How far apart the logs may end, where one of them is set right: seconds, and of the time since."""
+
+
+class SetClock(Protocol):
+    """What is asked of a log's clock: see `perfmon.sources.timeline.SourceClock`."""
+
+    mono_step: float
+    """Seconds by which it last moved against the monotonic times in its lines; 0: never by more than a minute."""
+    mono_to_wall: float | None
+    set_back: tuple[float, float] | None
+    """When its lines last went back by more than a minute, and to when."""
+
+    def slip(self, seconds: float) -> None:
+        """What comes is that much later on the axis than its lines say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A clock was put forward by so many seconds (negative: back)."""
+
+    source: int
+    seconds: float
+    since: float
+    """The first moment after it, on the log's own axis, as its lines told it."""
+
+
+def find_steps(store: Store, shifts: Mapping[int, float], clocks: Mapping[int, SetClock]) -> list[Step]:
+    """Clocks that were set, as the other logs and monotonic times prove it."""
+    found = (
+        _forward(state, store.sources, shifts, clocks[state.index].mono_step)
+        or _back(state, store.sources, shifts, clocks[state.index])
+        for state in store.sources
+        if state.kind is not None and state.first is not None and state.last is not None
+    )
+    return [step for step in found if step is not None]
+
+
+def _forward(
+    state: SourceState, states: Sequence[SourceState], shifts: Mapping[int, float], mono_step: float
+) -> Step | None:
+    last = state.last or 0.0
+    if state.stepped_back or max((gap.end - gap.start for gap in state.gaps), default=0.0) < LEAST_S:
+        return None
+    for gap in state.gaps:
+        for seconds in _amounts(gap.end - gap.start, mono_step):
+            rest, gone_on = gap.end - gap.start - seconds, last - gap.end
+            if not -_COARSE_S <= rest <= _REST_S or gone_on < _PROOF_S:
+                continue
+            if _proven(state, gap.start, rest, last - seconds, seconds, states, shifts, mono_step):
+                return Step(state.index, seconds, gap.end)
+    return None
+
+
+def _back(
+    state: SourceState, states: Sequence[SourceState], shifts: Mapping[int, float], clock: SetClock
+) -> Step | None:
+    if clock.set_back is None or state.stepped_back != 1 or state.tail is None:
+        return None
+    before, after = clock.set_back
+    for seconds in _amounts(before - after + _REST_S, -clock.mono_step):
+        rest, gone_on = seconds - (before - after), state.tail - after
+        if not -_COARSE_S <= rest <= _REST_S or gone_on < _PROOF_S:
+            continue
+        if _proven(state, before, rest, state.tail + seconds, seconds, states, shifts, -clock.mono_step):
+            return Step(state.index, -seconds, after)
+    return None
+
+
+def _amounts(most: float, mono_step: float) -> Iterator[float]:
+    """By how much a clock may have been set: whole hours, and what monotonic times say."""
+    hours = (most + _COARSE_S) // _HOUR_S * _HOUR_S
+    if hours > 0:
+        yield hours
+    if mono_step >= LEAST_S:
+        yield mono_step
+
+
+def _proven(
+    state: SourceState,
+    start: float,
+    rest: float,
+    end: float,
+    seconds: float,
+    states: Sequence[SourceState],
+    shifts: Mapping[int, float],
+    mono_step: float,
+) -> bool:
+    """Others went on while the log seemed silent, and end where it ends once it is set right."""
+    shift = shifts.get(state.index, 0.0)
+    start, end = start + shift, end + shift
+    ends = [
+        told
+        for other in states
+        if other.index != state.index and (told := _went_on(other, start, rest, shifts)) is not None
+    ]
+    if not ends:
+        return abs(mono_step - seconds) <= _COARSE_S and seconds % _HOUR_S == 0.0
+    return abs(max(ends) - end) <= max(_APART_S, _APART_SHARE * (end - start))
+
+
+def _went_on(other: SourceState, start: float, rest: float, shifts: Mapping[int, float]) -> float | None:
+    """The end of a log that went on from `start` without a pause; None where it did not."""
+    if other.kind is None or other.first is None or other.last is None:
+        return None
+    shift = shifts.get(other.index, 0.0)
+    first, last = other.first + shift, other.last + shift
+    if first > start or last < start + rest + _PROOF_S:
+        return None
+    longest = max(rest, 0.5 * (last - start))
+    paused = any(min(gap.end + shift, last) - max(gap.start + shift, start) > longest for gap in other.gaps)
+    return None if paused else last
+
+
+# --- taking it out --------------------------------------------------------------------------------------------
+def take_out(store: Store, clock: SetClock, step: Step, opened: Iterable[Span] = ()) -> None:
+    """Moves all that the log told after the step to where it belongs, and what it will tell; `opened` has not ended."""
+    state, by = store.sources[step.source], -step.seconds
+    after = _after(store, step)
+    for series in store.all_series():
+        for at, source in enumerate(series.sources):
+            if source == step.source and after(series.times[at], series.lines[at]):
+                series.times[at] += by
+    for span in [*store.updates, *(span for spans in store.spans.values() for span in spans), *opened]:
+        if span.source == step.source:
+            _move_span(span, by, after)
+    _move_state(state, step, after, store)
+    clock.slip(by)
+    state.mono_to_wall, state.stepped = clock.mono_to_wall, state.stepped + 1
+    store.shifted += 1
+    store.version += 1
+    told = "forward" if step.seconds > 0 else "back"
+    state.note(f"its clock was put {told} by {format_seconds(abs(step.seconds))} while others went on: taken out")
+
+
+class _After(Protocol):
+    def __call__(self, time: float, line: int) -> bool:
+        """Whether what was told at `time` in `line` came after the step."""
+
+
+def _after(store: Store, step: Step) -> _After:
+    """By time where the clock was put forward; where it was put back times are told twice, but not lines."""
+    if step.seconds > 0:
+        return lambda time, line: time >= step.since
+    told = sorted(_told(store, step.source))
+    falls = ((before, after) for before, after in pairwise(told) if after[1] < before[1] - LEAST_S)
+    line = next((before[0] for before, _ in falls), told[-1][0] if told else 0)
+    return lambda time, number: number > line
+
+
+def _told(store: Store, source: int) -> Iterator[tuple[int, float]]:
+    """Line and time of all that a log told."""
+    for series in store.all_series():
+        for at, held in enumerate(series.sources):
+            if held == source:
+                yield series.lines[at], series.times[at]
+    for span in [*store.updates, *(span for spans in store.spans.values() for span in spans)]:
+        if span.source == source and span.refs and span.end is not None:
+            lines = [ref.line for ref, _ in span.refs if ref.source == source]
+            if lines:
+                yield lines[-1], span.end
+
+
+def _move_span(span: Span, by: float, after: _After) -> None:
+    """What began before the step and ended after it lasted as long as its lines say, if they say it."""
+    lines = [ref.line for ref, _ in span.refs if ref.source == span.source] or [0]
+    whole = span.start is not None and span.end is not None and span.duration_s is not None
+    consistent = whole and abs((span.end or 0.0) - (span.start or 0.0) - (span.duration_s or 0.0)) < 1.0
+    if span.end is None or not after(span.end, lines[-1]):
+        if span.end is None and span.start is not None and after(span.start, lines[0]):
+            span.start += by
+        return
+    told = consistent and not after(span.start or 0.0, lines[0]) and (span.duration_s or 0.0) > abs(by) / 2
+    span.end += by
+    if told:  # its length was worked out of the two stamps
+        span.duration_s = max(0.0, (span.duration_s or 0.0) + by)
+    elif span.start is not None:
+        span.start += by
+
+
+def _move_state(state: SourceState, step: Step, after: _After, store: Store) -> None:
+    by, last, tail = -step.seconds, state.last or 0.0, state.tail
+    state.gaps = [
+        gap for gap in (_moved_gap(gap, step, after) for gap in state.gaps) if gap.end - gap.start >= _QUIET_S
+    ]
+    state.tail = None if tail is None else tail + by
+    if state.first is not None and step.since < state.first:
+        state.first += by
+    state.last = last + by if step.seconds > 0 else max(last, last if tail is None else tail + by)
+    if step.seconds < 0 and state.first == step.since:
+        told = [time for line, time in _told(store, state.index) if not after(time - by, line)]
+        state.first = min(told, default=step.since)
+
+
+def _moved_gap(gap: Gap, step: Step, after: _After) -> Gap:
+    by = -step.seconds
+    if step.seconds > 0 and gap.end == step.since:
+        return replace(gap, end=gap.end + by)
+    return replace(gap, start=gap.start + by, end=gap.end + by) if after(gap.start, gap.line + 1) else gap

@@ -1,0 +1,92 @@
+"""Whether a log's clock was put forward, by when its lines come: nothing can be read before it was printed.
+
+Lines that come late say nothing: only those that are ahead of all that came before do. A single one may just tell a
+wrong time, so it takes some more to believe it; until then the log is in doubt, and nobody should judge by it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from perfmon.clocksteps import LEAST_S, Step
+from perfmon.store import SourceState
+
+_REMEMBERED = 64
+_KNOWN, _MORE = 3, 2
+"""Arrivals before it is known how late a log's lines come, and after a jump until it is believed."""
+_NEAR_S = 15.0
+_FORGET_S = 60.0
+_HOUR_S, _ROUND_S, _LATE_S = 3600.0, 5.0, 30.0
+"""What is that near to whole hours is whole hours: the more so the rarer lines come."""
+
+
+@dataclass(slots=True)
+class _Doubt:
+    since: float
+    seconds: float
+    lag: float
+    at: float
+    more: int = 0
+
+
+class Arrivals:
+    """What the arrivals of one log tell of its clock."""
+
+    def __init__(self) -> None:
+        self._lags: deque[float] = deque(maxlen=_REMEMBERED)
+        self._tail: float | None = None
+        self._at = 0.0
+        self._doubt: _Doubt | None = None
+
+    @property
+    def lag(self) -> float | None:
+        """Seconds by which its lines are behind the clock of arrival at least; None while that is not known."""
+        return min(self._lags) if self._lags else None
+
+    def doubtful(self, clock: float) -> bool:
+        """Whether its last lines may be ahead of their time."""
+        return self._doubt is not None and clock - self._doubt.at < _FORGET_S
+
+    def come(self, state: SourceState, clock: float) -> Step | None:
+        """More was read at `clock` (seconds, of arrival); the step that its clock made, once that is certain."""
+        tail, before = state.tail, self._tail
+        if state.kind is None or tail is None or tail == before:
+            return None
+        elapsed, self._tail, self._at = clock - self._at, tail, clock
+        lag = clock - tail
+        if self._doubt is not None:
+            return self._resolved(self._doubt, state, lag, clock)
+        if before is not None and len(self._lags) >= _KNOWN:
+            self._doubt = self._jump(state, before, lag, elapsed, clock)
+        if self._doubt is None:
+            self._lags.append(lag)
+        return None
+
+    def _jump(self, state: SourceState, before: float, lag: float, elapsed: float, clock: float) -> _Doubt | None:
+        ahead = min(self._lags) - lag
+        gap = state.gaps[-1] if state.gaps else None
+        if ahead < LEAST_S or gap is None or gap.start < before - 1.0:
+            return None
+        hours = round(ahead / _HOUR_S) * _HOUR_S
+        ahead = hours if hours and abs(hours - ahead) <= max(_ROUND_S, min(elapsed, _LATE_S)) else ahead
+        if abs(gap.end - gap.start - ahead - elapsed) > _NEAR_S + elapsed:
+            return None
+        return _Doubt(gap.end, min(ahead, gap.end - gap.start), lag, clock)
+
+    def _resolved(self, doubt: _Doubt, state: SourceState, lag: float, clock: float) -> Step | None:
+        if abs(lag - doubt.lag) > _NEAR_S or clock - doubt.at >= _FORGET_S * (_MORE + 1):
+            self._doubt = None
+            return None
+        doubt.more += 1
+        if doubt.more < _MORE:
+            return None
+        self._doubt, self._tail = None, (state.tail or 0.0) - doubt.seconds
+        return Step(state.index, doubt.seconds, doubt.since)
+
+
+def follows(state: SourceState, clock: float, kind: int | None, seconds: float, lag: float) -> Step | None:
+    """A log that begins after a clock of its kind, whose lines were `lag` behind, was put forward tells its times."""
+    if state.kind != kind or state.tail is None or abs(clock - state.tail + seconds - lag) > _NEAR_S:
+        return None
+    return Step(state.index, seconds, float("-inf"))
