@@ -7,10 +7,13 @@ learned beyond the critical one in force: that takes `perfmon calibrate`, by som
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+
+from perfmon.rules.view import View
+from perfmon.rules.wording import counted
 
 from .alignment import Alignment
-from .calibration import LEARNED, Calibration, learn
+from .calibration import LEARNED, learn
 from .diagnosis import Knowledge, judge, view_of
 from .model import Severity, TimeBase
 from .snapshot import Snapshot
@@ -20,6 +23,7 @@ from .units import format_seconds
 LEAST_S, MOST_S = 300.0, 1800.0
 _LOOKS = (LEAST_S, 600.0, 1200.0, MOST_S)
 """Seconds of the run after which it is looked at; what was learned then is replaced."""
+_JUST_BEFORE_S = 1e-3
 
 
 class Baseline:
@@ -34,40 +38,45 @@ class Baseline:
         self._looked_s = 0.0
 
     def look(self, store: Store, alignment: Alignment, observed_s: float) -> bool:
-        """Looks at the start of the run, when that is due; whether the limits are others now."""
-        due = max((look for look in _LOOKS if look <= observed_s), default=0.0)
-        if due <= self._looked_s or alignment.base is TimeBase.NONE:
-            return False
-        self._looked_s = due
-        healthy = self._healthy(store, alignment, due)
-        if healthy < LEAST_S:
-            return False
-        self._looked_s = max(self._looked_s, MOST_S if healthy < due else 0.0)
-        calibration = self._learn(store, alignment, healthy)
-        if not calibration.learned:
-            return False
-        self.knowledge = replace(self._given, bands=calibration.applied(self._given.bands))
-        self.note = f"limits of {len(calibration.learned)} metrics learned from the first {format_seconds(healthy)}"
-        return True
+        """Looks at the start of the run, as often as is due; whether the limits are others now.
 
-    def _healthy(self, store: Store, alignment: Alignment, seconds: float) -> float:
-        """For how many of the first seconds of the run nothing was found."""
-        begin = view_of(store, self._given, alignment).whole[0]
-        view = view_of(store, self._given, alignment, (begin, begin + seconds))
-        first = _first_finding(judge(view, self._given, alignment, (), rows=0))
-        if first is None:
-            return seconds
-        at, signature = first
-        if at < LEAST_S:
-            self._looked_s = MOST_S
-            self.note = f"the run does not begin healthy ({signature}): nothing is learned, the limits stay"
-        return at
+        What is learned does not depend on when it is called, but on what was observed.
+        """
+        before = self.knowledge
+        due = [look for look in _LOOKS if self._looked_s < look <= observed_s]
+        if due and alignment.base is not TimeBase.NONE:
+            begin = view_of(store, self._given, alignment).whole[0]
+            for look in due:
+                if self._looked_s < look:
+                    self._look(_Start(store, alignment, begin), look)
+        return self.knowledge is not before
 
-    def _learn(self, store: Store, alignment: Alignment, seconds: float) -> Calibration:
-        begin = view_of(store, self._given, alignment).whole[0]
-        view = view_of(store, self._given, alignment, (begin, begin + seconds))
+    def _look(self, start: _Start, seconds: float) -> None:
+        """Judges a longer start by what a shorter one taught: what gets worse slowly does not become usual."""
+        self._looked_s = seconds
+        first = _first_finding(judge(start.view(self.knowledge, seconds), self.knowledge, start.alignment, (), rows=0))
+        if first is not None:
+            seconds, self._looked_s = first[0] - _JUST_BEFORE_S, MOST_S
+            if seconds < LEAST_S:
+                self.note = f"the run does not begin healthy ({first[1]}): nothing is learned, the limits stay"
+                return
         origin = f"{LEARNED} the first {format_seconds(seconds)} of this run"
-        return learn(view.metrics, self._given.bands, origin, capped=True)
+        calibration = learn(start.view(self._given, seconds).metrics, self._given.bands, origin, capped=True)
+        if calibration.learned:
+            self.knowledge = replace(self._given, bands=calibration.applied(self._given.bands))
+            count = counted(len(calibration.learned), "metric")
+            self.note = f"limits of {count} learned from the first {format_seconds(seconds)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    store: Store
+    alignment: Alignment
+    begin: float
+
+    def view(self, knowledge: Knowledge, seconds: float) -> View:
+        """The first seconds of the run."""
+        return view_of(self.store, knowledge, self.alignment, (self.begin, self.begin + seconds))
 
 
 def _first_finding(snapshot: Snapshot) -> tuple[float, str] | None:

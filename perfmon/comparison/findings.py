@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from perfmon.ledger import PRODUCTIVE, UNKNOWN
 from perfmon.model import Severity
+from perfmon.resampling import CELLS, mean_change, resample
 from perfmon.snapshot import Finding, Snapshot
 
 from .runs import Run
-from .values import FindingChange, FindingSide, Kind, LostShare
+from .values import FindingChange, FindingSide, Kind, LostShare, Shift
 
 ENOUGH = 5
 """A finding is gone when what it is looked for in was observed so often without it; or as often as before."""
+LOST = 0.02
+"""A share of the time counts from here on, as it does for a verdict of one run."""
 _PENDING = "pending"
+_REST = (PRODUCTIVE, UNKNOWN)
 
 
 def finding_changes(before: Run, after: Run) -> tuple[FindingChange, ...]:
@@ -65,10 +70,50 @@ def problem(change: FindingChange) -> bool:
     return change.severity is not Severity.INFO
 
 
+def weighty(change: FindingChange, before: Snapshot, after: Snapshot) -> bool:
+    """More than an isolated event: a run's verdict, or as costly as one has to be, or critical again and again."""
+    verdicts = {run.verdict.signature for run in (before, after) if run.verdict is not None}
+    held = [side for side in (change.before, change.after) if side is not None]
+    costs_nothing = all(side.lost_s <= 0 for side in held)
+    again = costs_nothing and any(side.severity is Severity.CRITICAL and side.count > 1 for side in held)
+    return change.signature in verdicts or again or any(side.lost_share >= LOST for side in held)
+
+
+def lost_change(before: Snapshot, after: Snapshot) -> Shift | None:
+    """How the share of time that any finding cost moved; None where a run has no time."""
+    shares = [_lost_by_time(run) for run in (before, after)]
+    if not (shares[0] and shares[1]):
+        return None
+    drawn = [resample(held) for held in shares]
+    return Shift(_lost_share(after) - _lost_share(before), mean_change(drawn[0], drawn[1]))
+
+
+def _lost_share(run: Snapshot) -> float:
+    return sum(entry.share for entry in run.ledger if entry.cause not in _REST)
+
+
+def _lost_by_time(run: Snapshot) -> list[float]:
+    """The share that was lost of each of many stretches of equal length, in time order.
+
+    Of a finding only the newest stretches are told: the time before the first of those is left out.
+    """
+    cut = [finding for finding in run.findings if sum(b - a for a, b in finding.lost) < 0.99 * finding.lost_s]
+    begin = max((finding.lost[0][0] for finding in cut if finding.lost), default=0.0)
+    length = (run.run.end - run.run.start - begin) / CELLS
+    if length <= 0:
+        return []
+    lost = [0.0] * CELLS
+    for low, high in (stretch for finding in run.findings for stretch in finding.lost):
+        for at in range(max(0, int((low - begin) / length)), min(CELLS, int((high - begin) / length) + 1)):
+            cell = begin + at * length
+            lost[at] += max(0.0, min(high, cell + length) - max(low, cell)) / length
+    return lost
+
+
 def lost_shares(before: Snapshot, after: Snapshot) -> tuple[LostShare, ...]:
     """Every cause's share of both runs, as their ledgers have them."""
     shares = [{entry.cause: entry.share for entry in run.ledger} for run in (before, after)]
     causes = dict.fromkeys([*shares[0], *shares[1]])
-    rest = [cause for cause in ("productive", "unknown") if cause in causes]
+    rest = [cause for cause in _REST if cause in causes]
     named = [cause for cause in causes if cause not in rest]
     return tuple(LostShare(cause, shares[0].get(cause, 0.0), shares[1].get(cause, 0.0)) for cause in [*named, *rest])

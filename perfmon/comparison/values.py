@@ -125,6 +125,8 @@ class Comparison:
     metrics: tuple[MetricChange, ...]
     findings: tuple[FindingChange, ...]
     lost: tuple[LostShare, ...]
+    lost_change: Shift | None
+    """How the share of time that was lost to any cause moved, as a fraction."""
     criteria: tuple[CriterionResult, ...]
     verdict: Outcome
     sentence: str

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from perfmon.rules.wording import counted
 from perfmon.snapshot import Snapshot
 from perfmon.units import format_value
 
 from .criteria import Criterion
-from .findings import finding_changes, lost_shares, problem
+from .findings import LOST, finding_changes, lost_change, lost_shares, problem, weighty
 from .metrics import metric_changes
 from .runs import Run
-from .values import Comparison, CriterionResult, FindingChange, LostShare, MetricChange, Outcome
+from .values import Comparison, CriterionResult, FindingChange, LostShare, MetricChange, Outcome, Shift
 
-LOST = 0.02
-"""A difference of the share of lost time counts from here on, as it does for a verdict of one run."""
 _NAMED = 3
 
 
@@ -24,7 +23,8 @@ def compare(before: Run, after: Run, criteria: Sequence[Criterion]) -> Compariso
     lost = lost_shares(before.snapshot, after.snapshot)
     by_name = {change.name: change for change in metrics}
     results = tuple(criterion.judge(by_name, after.bands) for criterion in criteria)
-    weighed = _Weighed(before.snapshot, after.snapshot, metrics, findings, lost, results)
+    moved = lost_change(before.snapshot, after.snapshot)
+    weighed = _Weighed(before.snapshot, after.snapshot, metrics, findings, lost, moved, results)
     verdict = weighed.verdict()
     return Comparison(
         before=before.snapshot,
@@ -32,6 +32,7 @@ def compare(before: Run, after: Run, criteria: Sequence[Criterion]) -> Compariso
         metrics=metrics,
         findings=findings,
         lost=lost,
+        lost_change=moved,
         criteria=results,
         verdict=verdict,
         sentence=weighed.sentence(verdict),
@@ -49,6 +50,7 @@ class _Weighed:
         metrics: Sequence[MetricChange],
         findings: Sequence[FindingChange],
         lost: Sequence[LostShare],
+        moved: Shift | None,
         criteria: Sequence[CriterionResult],
     ) -> None:
         self._before, self._after, self._criteria = before, after, criteria
@@ -57,19 +59,21 @@ class _Weighed:
         counted = [change for change in self._judged if change.counts]
         self._better = [change for change in counted if change.verdict == "better"]
         self._worse = [change for change in counted if change.verdict == "worse"]
-        serious = [change for change in findings if problem(change) and change.proven]
+        serious = [c for c in findings if problem(c) and c.proven and weighty(c, before, after)]
         self._gone = [change for change in serious if change.kind == "gone"]
         self._new = [change for change in serious if change.kind == "new"]
         worst = [(c.before.severity.rank, c.after.severity.rank) for c in serious if c.before and c.after]
         self._milder, self._graver = any(a > b for a, b in worst), any(a < b for a, b in worst)
         causes = [entry for entry in lost if entry.cause not in ("productive", "unknown")]
         self._lost = (sum(entry.before for entry in causes), sum(entry.after for entry in causes))
+        sure = moved is not None and moved.ci95 is not None and (moved.ci95[0] > 0 or moved.ci95[1] < 0)
+        self._less = sure and self._lost[0] - self._lost[1] >= LOST
+        self._more = sure and self._lost[1] - self._lost[0] >= LOST
 
     def verdict(self) -> Outcome:
         """The answer."""
-        less, more = (self._lost[at] - self._lost[1 - at] >= LOST for at in (0, 1))
-        good = bool(self._better or self._gone or less or self._milder)
-        bad = bool(self._worse or self._new or more or self._graver)
+        good = bool(self._better or self._gone or self._less or self._milder)
+        bad = bool(self._worse or self._new or self._more or self._graver)
         if not self._enough():
             return "cannot tell"
         if self._before.verdict is not None and self._after.verdict is None and not bad and self._criteria_hold():
@@ -98,12 +102,17 @@ class _Weighed:
             "mixed": lambda: f"{self._reasons(self._for())}; but {self._reasons(self._against())}",
             "cannot tell": self._cannot_tell,
         }[verdict]()
-        failed = sum(result.ok is False for result in self._criteria)
-        told = sum(result.ok is not None for result in self._criteria)
-        if not told:
-            return f"{said}."
-        held = f"all {told} criteria hold" if not failed else f"{failed} of {told} criteria not met"
-        return f"{said}; {held}."
+        return "; ".join(part for part in (said, self._criteria_text()) if part) + "."
+
+    def _criteria_text(self) -> str:
+        judged = [result for result in self._criteria if result.ok is not None]
+        failed = sum(not result.ok for result in judged)
+        whole = "" if len(judged) == len(self._criteria) else " that could be judged"
+        if not judged:
+            return ""
+        if failed:
+            return f"{failed} of {counted(len(judged), 'criterion', 'criteria')}{whole} not met"
+        return f"all criteria{whole} hold"
 
     def _fixed(self) -> str:
         cause = self._before.verdict
@@ -115,14 +124,12 @@ class _Weighed:
     def _for(self) -> list[str]:
         reasons = [f"{change.title} is gone" for change in self._gone]
         reasons += ["a finding is less severe"] if self._milder else []
-        less = self._lost[0] - self._lost[1] >= LOST
-        return reasons + ([self._lost_text()] if less else []) + [_figures(change) for change in self._better]
+        return reasons + ([self._lost_text()] if self._less else []) + [_figures(change) for change in self._better]
 
     def _against(self) -> list[str]:
         reasons = [f"{change.title} is new" for change in self._new]
         reasons += ["a finding is more severe"] if self._graver else []
-        more = self._lost[1] - self._lost[0] >= LOST
-        return reasons + ([self._lost_text()] if more else []) + [_figures(change) for change in self._worse]
+        return reasons + ([self._lost_text()] if self._more else []) + [_figures(change) for change in self._worse]
 
     def _lost_text(self) -> str:
         return f"time lost {_percent(self._lost[0])} → {_percent(self._lost[1])}"

@@ -11,8 +11,8 @@ from perfmon.snapshot import Snapshot
 from perfmon.units import format_seconds
 
 from . import layout
-from .escape import code, inline, table
-from .wording import HELD, amount, common_folder, figure, percent, run_line
+from .escape import Markup, code, inline, table
+from .wording import HELD, common_folder, figure, percent, run_line
 
 _SHOWN = 40
 _SHOWN_NAMES = 24
@@ -20,9 +20,10 @@ _LEAST_SHARE = 0.0005
 _METHOD = (
     f"Intervals: 95 %, from {RESAMPLES} resamples of blocks of neighbouring samples; n is the number of samples, in"
     " brackets how many independent ones tell as much about the mean. A change counts when its interval leaves 0 out"
-    " and it is 5 % or more, of the larger value and of the way from good to critical."
+    " and it is 5 % or more, of the larger value and of the way from good to critical; (better) and (worse) in brackets"
+    " are good before and after, and speak neither for the run nor against it."
 )
-_SAID = {"better": "better", "worse": "WORSE", "same": "same", None: ""}
+_WIDTHS = (21, 8, 8, 7, 16, 8)
 
 
 def text(comparison: Comparison) -> str:
@@ -65,7 +66,7 @@ def _runs(comparison: Comparison) -> list[str]:
 
 def _where(snapshot: Snapshot) -> str:
     names = [source.spec for source in snapshot.run.sources]
-    where = common_folder(names) or (names[0] if len(names) == 1 else "")
+    where = names[0] if len(names) == 1 else common_folder(names)
     return f"{layout.fit_end(layout.one_line(where), 40)} · " if where else ""
 
 
@@ -82,7 +83,7 @@ def _told(comparison: Comparison) -> tuple[list[MetricChange], list[str]]:
 def _metrics_text(comparison: Comparison) -> list[str]:
     shown, rest = _told(comparison)
     rows = [("mean of", "before", "after", "change", "95 % interval", ""), *map(_row, shown)]
-    lines = ["  " + line for line in layout.table(rows, frozenset({0, 5}), (22, 8, 8, 8, 18, 13))] if shown else []
+    lines = ["  " + line for line in layout.table(rows, frozenset({0, 5}), _WIDTHS)] if shown else []
     return ["Metrics", *lines, *_rest(rest)] if comparison.metrics else ["Metrics: none had data"]
 
 
@@ -98,11 +99,13 @@ def _row(change: MetricChange) -> tuple[str, ...]:
     statistic, shift = _decisive(change)
     unit = change.unit
     values = (figure(_value(side, statistic), unit) for side in (change.before, change.after))
-    name = change.name if unit in ("ms", "s", "%", "") else f"{change.name} [{unit}]"
-    said = _SAID[change.verdict] or "not judged"
-    said = f"{change.verdict}, good" if change.good_anyway and change.verdict in ("better", "worse") else said
-    told = f"{name} {statistic}" if statistic != "mean" else name
-    return (told, *values, _relative(change, statistic), _interval(shift, unit), said)
+    told = f"{change.name} {statistic}" if statistic != "mean" else change.name
+    return (told, *values, _relative(change, statistic), _interval(shift, unit), _said(change))
+
+
+def _said(change: MetricChange) -> str:
+    said = "WORSE" if change.verdict == "worse" else change.verdict or "–"
+    return f"({said.lower()})" if change.good_anyway and change.verdict in ("better", "worse") else said
 
 
 def _decisive(change: MetricChange) -> tuple[str, Shift]:
@@ -127,7 +130,7 @@ def _relative(change: MetricChange, statistic: str) -> str:
         return f"{'+' if shift > 0 else '−'}{figure(abs(shift), change.unit)}"
     share = 100.0 * shift / abs(before)
     told = f"{abs(share):.0f}" if 10 <= abs(share) < 99 or abs(share) > 101 else f"{abs(share):.1f}"
-    return f"{'+' if share > 0 else '−'}{told} %" if abs(share) < 99_950 else f"× {1 + share / 100:,.0f}"
+    return f"{'+' if share > 0 else '−'}{told} %" if share < 900 else f"× {1 + share / 100:,.0f}"
 
 
 def _interval(shift: Shift, unit: str) -> str:
@@ -149,25 +152,24 @@ def _metrics_markdown(comparison: Comparison) -> list[str]:
 
 def _cells(change: MetricChange) -> tuple[str, ...]:
     unit = change.unit
-    means = (amount(_value(side, "mean"), unit) for side in (change.before, change.after))
-    said = _SAID[change.verdict] or change.why
-    said += f" ({change.why})" if change.verdict == "same" or change.why == "p95" else ""
-    said += ", good before and after" if change.good_anyway and change.verdict in ("better", "worse") else ""
+    means = (figure(_value(side, "mean"), unit) for side in (change.before, change.after))
+    said = _said(change).lower()
+    name = code(change.name, 80)
     return (
-        code(change.name, 80),
+        name if unit in ("ms", "s", "%", "") else Markup(f"{name} {inline(unit, 40)}"),
         *means,
-        _relative(change, "mean"),
-        _interval(change.shifts["mean"], unit),
+        Markup(_relative(change, "mean")),
+        Markup(_interval(change.shifts["mean"], unit)),
         _both(change, "p50"),
         _both(change, "p95"),
         _bands(change),
         f"{_count(change.before)} → {_count(change.after)}",
-        said,
+        said if change.verdict in ("better", "worse") and change.why == "mean" else f"{said}: {change.why}",
     )
 
 
 def _both(change: MetricChange, statistic: str) -> str:
-    early, late = (amount(_value(side, statistic), change.unit) for side in (change.before, change.after))
+    early, late = (figure(_value(side, statistic), change.unit) for side in (change.before, change.after))
     return f"{early} → {late}"
 
 
@@ -203,16 +205,31 @@ def _lost(comparison: Comparison) -> list[tuple[str, str, str]]:
     return [(entry.cause, percent(entry.before), percent(entry.after)) for entry in entries]
 
 
+def _lost_moved(comparison: Comparison) -> str:
+    """How far the share of lost time moved, in points, with its interval."""
+    shift = comparison.lost_change
+    if shift is None or not shift.change:
+        return ""
+    points = Shift(100 * shift.change, None if shift.ci95 is None else (100 * shift.ci95[0], 100 * shift.ci95[1]))
+    sign = "+" if shift.change > 0 else "−"
+    interval = _interval(points, "")
+    return f"lost in all: {sign}{abs(points.change):.1f} points, 95 % interval {interval}"
+
+
 def _lost_text(comparison: Comparison) -> list[str]:
-    rows = _lost(comparison)
+    rows, moved = _lost(comparison), _lost_moved(comparison)
     if not rows:
         return []
-    return ["Where the time went", *(f"  {line}" for line in layout.table([("", "before", "after"), *rows]))]
+    lines = [f"  {line}" for line in layout.table([("", "before", "after"), *rows])]
+    return ["Where the time went", *lines, *(layout.wrap(moved, "    ", "  ") if moved else [])]
 
 
 def _lost_markdown(comparison: Comparison) -> list[str]:
-    rows = _lost(comparison)
-    return ["## Where the time went", "", *table(("cause", "before", "after"), rows, frozenset({1, 2}))] if rows else []
+    rows, moved = _lost(comparison), _lost_moved(comparison)
+    if not rows:
+        return []
+    lines = table(("cause", "before", "after"), rows, frozenset({1, 2}))
+    return ["## Where the time went", "", *lines, *(["", f"{inline(moved)}."] if moved else [])]
 
 
 def _list(title: str, items: Sequence[str]) -> list[str]:

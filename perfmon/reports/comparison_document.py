@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from perfmon import __version__
-from perfmon.comparison import Comparison, FindingChange, FindingSide, MetricChange, Side
+from perfmon.comparison import Comparison, FindingChange, FindingSide, MetricChange, Shift, Side
 from perfmon.comparison.metrics import FEWEST, MATERIAL
 from perfmon.resampling import RESAMPLES
 from perfmon.snapshot import SCHEMA, Snapshot
@@ -29,6 +29,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "metrics": {plain(change.name, 200): _metric(change) for change in comparison.metrics},
         "findings": kinds,
         "lost": [{"cause": e.cause, "before": e.before, "after": e.after} for e in comparison.lost],
+        "lost_change": None if comparison.lost_change is None else _shift(comparison.lost_change),
         "criteria": [{"name": c.name, "ok": c.ok, "told": c.told} for c in comparison.criteria],
         "notes": list(comparison.notes),
         "method": {
@@ -62,15 +63,15 @@ def _metric(change: MetricChange) -> dict[str, Any]:
         "after": _side(change.after),
         "change": None if mean is None else mean.change,
         "ci95": None if mean is None or mean.ci95 is None else list(mean.ci95),
-        **{
-            name: {"change": shift.change, "ci95": None if shift.ci95 is None else list(shift.ci95)}
-            for name, shift in change.shifts.items()
-            if name != "mean"
-        },
+        **{name: _shift(shift) for name, shift in change.shifts.items() if name != "mean"},
         "verdict": change.verdict,
         "why": change.why,
         "counts": change.counts,
     }
+
+
+def _shift(shift: Shift) -> dict[str, Any]:
+    return {"change": shift.change, "ci95": None if shift.ci95 is None else list(shift.ci95)}
 
 
 def _side(side: Side | None) -> dict[str, Any] | None:

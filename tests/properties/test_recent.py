@@ -39,7 +39,7 @@ def told(scenario: str, zones: dict[str, int | None]) -> list[Line]:
 
 def compare(lines: list[Line], every: int, shuffled: float, seed: int) -> list[str | None]:
     """Feeds the lines and judges now and then, with what is remembered and without; the verdicts."""
-    chance = random.Random(seed)  # noqa: S311
+    chance = random.Random(seed)
     lines = sorted(lines, key=lambda line: line[0] + chance.uniform(0.0, shuffled))
     session, verdicts = Session(Config()), list[str | None]()
     states, ends = dict[str, SourceState](), dict[str, tuple[int, int]]()

@@ -23,7 +23,7 @@ async def test_each_size_is_drawn_as_if_it_had_been_the_first() -> None:
 
 
 async def test_a_storm_of_sizes_ends_in_the_last_one() -> None:
-    dice = random.Random(1)  # noqa: S311 - sizes are no secret
+    dice = random.Random(1)
     async with running(size=(120, 30)) as (app, pilot):
         before = await settled(app, pilot)
         for _ in range(50):

@@ -1,0 +1,64 @@
+"""Built-in runs side by side: mended ones are fixed, broken ones regress, and two healthy ones differ in nothing."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from perfmon.comparison import Comparison, Run, compare, load_criteria, run_of
+from perfmon.config import Config
+from perfmon.demo import SCENARIOS
+from perfmon.demo.scenarios import MENDED
+from perfmon.demo.simulation import Simulation
+from perfmon.session import Session
+from perfmon.sources.blocks import Block
+
+FAULTY = sorted(set(SCENARIOS) - {"healthy"})
+
+
+@cache
+def observed(scenario: str, seed: int = 0, mended: bool = False, minutes: float = 10) -> Run:
+    """A run as it is compared."""
+    simulation = Simulation((MENDED if mended else SCENARIOS)[scenario], seed, 60 * minutes)
+    simulation.run()
+    session = Session(Config())
+    for name, text in simulation.journal.texts().items():
+        state = session.add_source(name)
+        state.ended = True
+        session.feed(state, Block(text.encode(), 0, 1))
+    return run_of(*session.examined(rows=0), session.knowledge)
+
+
+def compared(before: Run, after: Run) -> Comparison:
+    """By the built-in criteria."""
+    return compare(before, after, load_criteria())
+
+
+@pytest.mark.parametrize("scenario", MENDED)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_mended_run_is_fixed_and_nothing_else_has_changed(scenario: str, seed: int) -> None:
+    comparison = compared(observed(scenario), observed(scenario, seed, mended=True))
+    assert (comparison.verdict, [change.kind for change in comparison.findings]) == ("fixed", ["gone"])
+    assert {change.name for change in comparison.metrics if change.verdict == "better"} == {"queue_ms", "wall_ms"}
+    assert not [change.name for change in comparison.metrics if change.verdict == "worse"]
+    assert {result.ok for result in comparison.criteria} == {True}
+
+
+@pytest.mark.parametrize("scenario", FAULTY)
+def test_a_run_that_breaks_regresses_and_says_by_what(scenario: str) -> None:
+    comparison = compared(observed("healthy"), observed(scenario))
+    assert comparison.verdict in ("regressed", "mixed")
+    assert scenario in {change.signature for change in comparison.findings if change.kind == "new"}
+
+
+@pytest.mark.parametrize("scenario", FAULTY)
+def test_a_broken_run_is_unchanged_against_itself_and_its_like(scenario: str) -> None:
+    assert compared(observed(scenario), observed(scenario)).verdict == "unchanged"
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)])
+def test_two_healthy_runs_differ_in_nothing(before: int, after: int) -> None:
+    comparison = compared(observed("healthy", before), observed("healthy", after))
+    assert comparison.verdict == "unchanged"
+    assert False not in {result.ok for result in comparison.criteria}

@@ -1,0 +1,139 @@
+"""`perfmon compare` from the command line: what goes to stdout, what to files, and what the shell is told."""
+
+from __future__ import annotations
+
+import json
+import re
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from perfmon.cli import main
+from perfmon.demo import write_demo
+from perfmon.errors import ExitCode
+
+Output = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with a front-end queue and the same run mended."""
+    folder = tmp_path_factory.mktemp("runs")
+    write_demo(folder / "before")
+    write_demo(folder / "after", mended=True)
+    with tarfile.open(folder / "after.tar.gz", "w:gz") as bundle:
+        bundle.add(folder / "after", "after")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both runs under short names, and no settings of whoever runs the tests."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    monkeypatch.delenv("PERFMON_CONFIG", raising=False)
+    monkeypatch.delenv("PERFMON_DEBUG", raising=False)
+    monkeypatch.chdir(tmp_path)
+    for path in runs.iterdir():
+        Path(path.name).symlink_to(path)
+
+
+def test_the_table_and_the_verdict_go_to_stdout(capsys: Output) -> None:
+    assert main(["compare", "before", "after"]) == ExitCode.DONE
+    out, err = capsys.readouterr()
+    assert "FIXED  Front-end queue saturation is gone (28 % of the time lost before);" in out
+    assert re.search(r"^  queue_ms +11.4 s +20 ms +−99.8 % +−12.6 s … −9.5 s +better$", out, re.MULTILINE)
+    assert "✓ generation is no slower" in out
+    assert err == ""
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fail_on", "code"),
+    [
+        ("before", "after", "regression", ExitCode.DONE),
+        ("after", "before", "regression", ExitCode.FOUND),
+        ("before", "before", "regression", ExitCode.DONE),
+        ("before", "before", "criteria", ExitCode.FOUND),
+        ("before", "after.tar.gz", "criteria", ExitCode.DONE),
+    ],
+)
+def test_fail_on_tells_the_shell(before: str, after: str, fail_on: str, code: ExitCode) -> None:
+    assert main(["compare", before, after, "--fail-on", fail_on]) == code
+
+
+def test_json_is_the_document_alone(capsys: Output) -> None:
+    assert main(["compare", "before", "after", "--json"]) == ExitCode.DONE
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    queue = told["metrics"]["queue_ms"]
+    assert (told["schema"], told["verdict"], err) == (1, "fixed", "")
+    assert [found["signature"] for found in told["findings"]["gone"]] == ["frontend-queue"]
+    assert (told["findings"]["new"], told["findings"]["still"]) == ([], [])
+    assert (queue["verdict"], queue["before"]["band"], queue["after"]["band"]) == ("better", "critical", "good")
+    assert queue["ci95"][0] < queue["change"] < queue["ci95"][1] < -9000
+    assert {criterion["ok"] for criterion in told["criteria"]} == {True}
+    assert told["metrics"]["inflight"]["verdict"] is None
+
+
+def test_a_page_is_written_where_it_was_asked_for(capsys: Output) -> None:
+    assert main(["compare", "before", "after", "-o", "page.md"]) == ExitCode.DONE
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "perfmon: fixed; wrote page.md\n")
+    assert "| `queue_ms` | 11.4 s | 20 ms | −99.8 % |" in Path("page.md").read_text()
+
+
+def test_the_same_logs_give_the_same_document(capsys: Output) -> None:
+    documents = []
+    for _ in range(2):
+        main(["compare", "before", "after", "--json"])
+        documents.append(capsys.readouterr().out)
+    assert documents[0] == documents[1]
+
+
+@pytest.mark.parametrize("place", ["option", "settings"])
+def test_ones_own_criteria(place: str, capsys: Output) -> None:
+    Path("mine.toml").write_text('schema = 1\n[[criterion]]\nname = "idle"\nmetric = "inflight"\nbelow = 5\n')
+    Path("perfmon.toml").write_text('criteria = "mine.toml"' if place == "settings" else "")
+    options = ["--criteria", "mine.toml"] if place == "option" else []
+    assert main(["compare", "before", "after", "--fail-on", "criteria", *options]) == ExitCode.FOUND
+    assert "✗ idle: inflight mean 128" in capsys.readouterr().out
+
+
+def test_the_beginning_of_both_can_be_left_out(capsys: Output) -> None:
+    main(["compare", "before", "after", "--skip", "5m", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert told["metrics"]["queue_ms"]["before"]["count"] < 10
+    assert told["runs"]["after"]["wall_s"] < 310
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        (["gone", "after"], "gone"),
+        (["before", "gone"], "gone"),
+        (["-", "-"], "stdin"),
+        (["before", "saved.json"], "saved.json: a saved diagnosis holds no samples"),
+        (["before", "after", "--criteria", "gone.toml"], "gone.toml"),
+        (["before", "after", "-o", "gone/page.md"], "gone/page.md"),
+        (["before", "after", "--skip", "soon"], "soon"),
+        (["before", "after", "--skip", "2h"], "--since"),
+    ],
+)
+def test_bad_input_is_one_line_that_names_it(argv: list[str], named: str, capsys: Output) -> None:
+    main(["analyze", "before", "--json"])
+    Path("saved.json").write_text(capsys.readouterr().out)
+    assert main(["compare", *argv]) == ExitCode.USAGE
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert named in err
+    assert "unexpected" not in err
+    assert err.count("\n") == 1
+
+
+def test_logs_that_nothing_recognises_cannot_be_compared(capsys: Output) -> None:
+    Path("junk.log").write_text("hello\n")
+    assert main(["compare", "before", "junk.log"]) == ExitCode.DONE
+    out = capsys.readouterr().out
+    assert "CANNOT TELL" in out
+    assert "no line of the run after was recognised" in out
