@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from .filetimes import days_known
 from .model import DAYTIME, EPOCH, LOCAL, YEARLESS, TimeBase, Update
 from .stats import median
 from .store import SourceState, Store
@@ -146,9 +147,14 @@ def _shared(span: tuple[float, float], shift: float, low: float, high: float) ->
 def _lay_dated(dated: list[SourceState], axis: _Axis) -> None:
     """Kind by kind: all logs of a kind share a zone, so they are moved by the same time of day."""
     laid: list[SourceState] = []
+    by_files = days_known(dated)
     for kind in _ORDER:
         own = [state for state in dated if state.kind == kind]
         if not own:
+            continue
+        if kind == DAYTIME and by_files:
+            _lay_by_files(own, laid, axis)
+            laid += own
             continue
         if kind in _PERIODS:
             _lay_alike(own, _PERIODS[kind], axis)
@@ -166,6 +172,20 @@ def _lay_alike(states: Sequence[SourceState], periods: Sequence[float], axis: _A
         steps = [0.0, *(sign * period for period in periods for sign in (1, -1))]
         best = max(steps, key=lambda shift: (_shared(span, shift, low, high), -abs(shift)))
         axis.shifts[state.index] = best if _shared(span, best, low, high) > -_NEAR_S else 0.0
+
+
+def _lay_by_files(states: Sequence[SourceState], laid: Sequence[SourceState], axis: _Axis) -> None:
+    """Times of day over dates, or over the first of them, by the days on which their files were written."""
+    utc = any(state.kind == EPOCH for state in laid)
+    begin = 0.0 if laid else states[0].midnight
+    for state in states:
+        axis.shifts[state.index] = state.midnight - begin - (state.zone_s if utc else 0.0)
+    newest = max(_moved(state, axis.shifts.get(state.index, 0.0))[0] for state in (*states, *laid))
+    for state in states:
+        before = newest - _moved(state, axis.shifts[state.index])[1]
+        if before > _HOUR:
+            told = format_seconds(before)
+            axis.notes[state.index] = f"its times have no date: it ended {told} before others began, as its file tells"
 
 
 def _lay_kind(kind: int, own: Sequence[SourceState], laid: Sequence[SourceState], axis: _Axis) -> None:

@@ -24,6 +24,7 @@ from perfmon.sources.timeline import SourceClock
 
 from .config import BUILTIN, Config
 from .errors import UsageError
+from .filetimes import heed_file_time
 from .model import J_QUEUE, J_RPC, Joined, Span, TimeBase
 from .moments import moment
 from .recent import Recent
@@ -286,6 +287,16 @@ def _size(log: LogFile) -> int:
         return 0
 
 
+def _written(log: LogFile) -> float | None:
+    """When a file was last written, in seconds since 1970; of what is in an archive nobody knows."""
+    if log.path == STDIN or log.member is not None:
+        return None
+    try:
+        return log.path.stat().st_mtime
+    except OSError:
+        return None
+
+
 class _Reader:
     """Feeds all logs of a finished run to a session."""
 
@@ -295,9 +306,11 @@ class _Reader:
         self._total = sum(_size(log) for log in logs)
         self._done = 0
         self._states: dict[LogFile, SourceState] = {}
+        self._written: dict[LogFile, float] = {}
 
     def read(self) -> None:
         """Big plain files with several processes, the others one after the other."""
+        self._written = {log: written for log in self._logs if (written := _written(log)) is not None}
         for log in self._logs:
             self._states[log] = self._session.add_source(log.name)
             self._states[log].ended = True
@@ -308,6 +321,9 @@ class _Reader:
                     self._read_bulk(bulk, log.path, self._states[log])
         for log, item in read_logs([log for log in self._logs if log not in big]):
             self._take(self._states[log], item)
+        for log, state in self._states.items():
+            if log in self._written:
+                heed_file_time(state, self._written[log])
         if all(state.bytes == 0 and not state.notes for state in self._states.values()):
             for state in self._states.values():
                 state.note("empty")

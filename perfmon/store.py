@@ -121,6 +121,12 @@ class SourceState:
     components: set[str] = field(default_factory=set)
     idle_silence: bool = False
     ended: bool = False
+    written_then: bool | None = None
+    """Its file was last written when its last line was printed; None: nobody knows. See `perfmon.filetimes`."""
+    midnight: float = 0.0
+    """Then: the midnight from which a log without dates counts, in seconds since 1970 by the clock of its zone."""
+    zone_s: float = 0.0
+    """By how much that clock is ahead of UTC."""
     clocked: bool = False
     """Some line of it has a clock."""
     tail: float | None = None

@@ -14,8 +14,9 @@ from perfmon.board.builder import BoardBuilder, Now
 from perfmon.clocksteps import take_out
 from perfmon.config import Config
 from perfmon.errors import PerfmonError
+from perfmon.filetimes import heed_file_time
 from perfmon.logbook import LogBook
-from perfmon.model import TimeBase
+from perfmon.model import DAYTIME, TimeBase
 from perfmon.picture import Alert, AlertKey, Board, Freshness, Picture, Recording, RunState, SourceNow, Viewport
 from perfmon.session import Session
 from perfmon.snapshot import Snapshot
@@ -39,6 +40,8 @@ _FAR = 2
 """Times what the ring holds."""
 _ALIGNING, _DRAWING = 0.01, 0.1
 """The most of a core that laying clocks over each other may take, and drawing the board while the history is read."""
+_PATIENCE_S = 20.0
+"""How long nothing is judged while it may be of several days."""
 
 
 @dataclass(slots=True)
@@ -47,6 +50,8 @@ class _Log:
     lively: Liveliness
     shown: str
     unparsed: Unparsed = field(default_factory=Unparsed)
+    filed: bool = False
+    """Its file was asked when it was last written."""
     arrivals: Arrivals = field(default_factory=Arrivals)
 
 
@@ -79,6 +84,7 @@ class Watch:
         self._drawn: Board | None = None
         self._dated: set[int] = set()
         self._looked_back = False
+        self._begun = time.monotonic()
         self._set_clocks: list[tuple[int | None, float, float]] = []
         self._fresh_lines = False
 
@@ -171,6 +177,8 @@ class Watch:
         return None if last is None else last + self._alignment.shifts.get(held.state.index, 0.0)
 
     def _align(self) -> Alignment:
+        if self._feed.caught_up:
+            self._date_by_files()
         version, began = self.session.store.version, time.monotonic()
         if version == self._aligned or self._doubtful():
             return self._alignment
@@ -185,6 +193,24 @@ class Watch:
                 self._present.move(moved)
                 self.alerts.shift(moved)
         return self._alignment
+
+    def _date_by_files(self) -> None:
+        """The days of logs without dates, as their files tell them: of each log once, as soon as it was read."""
+        for (path, member), held in self._logs.items():
+            if held.filed or held.state.first is None:
+                continue
+            held.filed = True
+            changed = self._feed.changed_at(LogFile(held.shown, path, member))
+            if changed is not None:
+                heed_file_time(held.state, changed)
+                self._aligned, self._fresh_lines = -1, True
+                self._dated.discard(held.state.index)
+
+    def _days_open(self) -> bool:
+        """Logs without dates may be of different days: when their files were written says so once they are read."""
+        if self._feed.caught_up or time.monotonic() - self._begun > _PATIENCE_S:
+            return False
+        return sum(state.kind == DAYTIME for state in self.session.store.sources) > 1
 
     # --- what somebody asks for -----------------------------------------------------------------------------------
     def judge_window(self, seconds: float) -> None:
@@ -238,7 +264,7 @@ class Watch:
     def judge_if_due(self, clock: float) -> bool:
         """Judges the window, when there is something new and time for it; whether it did."""
         version = self.session.store.version
-        if not version or not self._pace.due(clock, version) or self._doubtful():
+        if not version or not self._pace.due(clock, version) or self._doubtful() or self._days_open():
             return False
         began = time.perf_counter()
         alignment = self._align()

@@ -180,3 +180,20 @@ def test_a_log_that_begins_after_the_clocks_were_set_lies_with_the_others() -> N
     assert {one.key[0] for picture in pictures for one in picture.alerts} == {"frontend-queue"}
     first, second = pictures[-1].sources
     assert first.last == pytest.approx(second.last, abs=30.0)
+
+
+@pytest.mark.parametrize("dated", [False, True])
+def test_yesterdays_run_without_dates_is_not_laid_over_todays(dated: bool) -> None:
+    def told(_: str, s: float) -> str:
+        return f"{BEGIN + timedelta(seconds=s):%H:%M:%S}"
+
+    day = 86400.0
+    before = [(s - day, f"old-{log}", text) for s, log, text in lines_of("slow-checkpoint-write", told) if s < UNTIL_S]
+    usual = lines_of("healthy", (lambda _, s: at(0.0, s)) if dated else told)
+    for picture in watched([*before, *usual]):
+        assert not picture.alerts
+        assert picture.snapshot is None or picture.snapshot.verdict is None
+    first, second, *_ = sorted(picture.sources, key=lambda source: source.last or 0.0)
+    assert first.name.startswith("old-")
+    assert second.name.startswith("old-")
+    assert picture.now - (second.last or 0.0) == pytest.approx(day, abs=60.0)
