@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from heapq import nsmallest
 
 from perfmon.rules.bands import Band
+from perfmon.rules.in_flight import unanswered
 from perfmon.rules.view import UPDATE, Item, Track, View
 from perfmon.rules.wording import counted
 
 from .alignment import Alignment
+from .model import Update
 from .snapshot import EvidenceLine, MetricStats, SourceInfo, TimelineRow
 from .stats import summarise
 from .store import SourceState, Store
@@ -19,6 +21,8 @@ from .units import format_seconds, metric_unit
 
 _POINTS = 2000
 _OVERLAPS = 3
+_OPEN = 3
+"""Updates without an end that are told of a log."""
 _TIMELINE = (
     UPDATE, "generation-batch", "checkpoint-write", "checkpoint-wait", "policy-wait", "batch-wait", "weight-sync",
 )  # fmt: skip
@@ -141,10 +145,13 @@ def source_infos(
     store: Store, view: View, alignment: Alignment, pattern_names: Sequence[str]
 ) -> tuple[SourceInfo, ...]:
     """One entry a log."""
-    return tuple(_info(state, view, alignment, pattern_names) for state in store.sources)
+    opened = unanswered(view)
+    return tuple(_info(state, view, alignment, pattern_names, opened) for state in store.sources)
 
 
-def _info(state: SourceState, view: View, alignment: Alignment, names: Sequence[str]) -> SourceInfo:
+def _info(
+    state: SourceState, view: View, alignment: Alignment, names: Sequence[str], opened: Sequence[Update]
+) -> SourceInfo:
     patterns = {names[at] if at < len(names) else str(at): n for at, n in sorted(state.patterns.items())}
     packs = sorted({name.partition("/")[0] for name in patterns}, key=lambda pack: -_lines(pack, patterns))
     shift = alignment.shifts.get(state.index, 0.0) - view.window[0]
@@ -153,6 +160,7 @@ def _info(state: SourceState, view: View, alignment: Alignment, names: Sequence[
     if state.index in alignment.notes:
         notes.append(alignment.notes[state.index])
     notes += _other_run(state, view, alignment)
+    notes += [_unanswered(update, view) for update in opened if update.source == state.index][-_OPEN:]
     if state.stepped_back:
         notes.append(f"its clock went back {counted(state.stepped_back, 'time')} by more than a minute")
     return SourceInfo(
@@ -178,6 +186,32 @@ def _other_run(state: SourceState, view: View, alignment: Alignment) -> list[str
         return []
     low, high = before[-1]
     return [f"begins {format_seconds(high - low)} after the logs before it: another run; the pause is not judged"]
+
+
+def _unanswered(update: Update, view: View) -> str:
+    """How far an update came whose client never told its end: it was killed, or the log ends too early."""
+    state, shift = view.store.sources[update.source], view.shifts.get(update.source, 0.0)
+    line = next((ref.line for ref, _ in update.refs if ref.source == update.source), 0)
+    after = max(0.0, (state.last or 0.0) - (update.start or 0.0))
+    server = next(((ref, text) for ref, text in reversed(update.refs) if ref.source == update.server), None)
+    if server is not None and server[0].source != update.source:
+        came = f"the server's last word of it is in {view.store.sources[server[0].source].spec}, line {server[0].line}"
+    else:
+        heard = [other for other in view.store.sources if other.index == _server(view)]
+        late = [
+            (other.last or 0.0) + view.shifts.get(other.index, 0.0) - (update.start or 0.0) - shift for other in heard
+        ]
+        gone_on = f", though {heard[0].spec} goes on for {format_seconds(late[0])}" if late and late[0] > 0 else ""
+        came = f"no server tells of it{gone_on}"
+    return (
+        f"line {line}: weight update {evidence_text(update.key)} was sent and never done: "
+        f"the log ends {format_seconds(after)} later without its client.done; {came}"
+    )
+
+
+def _server(view: View) -> int | None:
+    """The log of the server that answered the others."""
+    return next((told.server for told in reversed(view.store.updates) if told.server not in (None, told.client)), None)
 
 
 def _lines(pack: str, patterns: dict[str, int]) -> int:

@@ -18,6 +18,7 @@ from .successors import bygone
 if TYPE_CHECKING:
     from .view import Item, View
 
+_SENT = 1 << LEGS.index("client.send")
 _DONE = 1 << LEGS.index("client.done")
 _RECEIVED = 1 << LEGS.index("server.recv")
 _ABANDONED_S = 3600.0
@@ -45,6 +46,23 @@ def in_flight(spans: Iterable[Span], view: View) -> list[Item]:
     gone = bygone(view.store.sources, view.shifts)  # what was open when a run ended is answered by no other
     current = (update for update in updates if update.source not in gone)
     return [item for update in current if (item := _item(update, newest, servers, view)) is not None]
+
+
+def unanswered(view: View) -> list[Update]:
+    """Updates that were sent and never done, after the last one that was, in a log that nobody watches any more."""
+    if view.present is not None:
+        return []
+    low, high = view.window
+    newest: dict[Way, float] = {}
+    open_ones: list[Update] = []
+    for update in view.store.updates:
+        if update.start is None or update.client is None:
+            continue
+        if update.legs & _DONE:
+            newest[way(update)] = max(newest.get(way(update), update.start), update.start)
+        elif update.legs & _SENT and low <= update.start + view.shifts.get(update.source, 0.0) <= high:
+            open_ones.append(update)
+    return [update for update in open_ones if (update.start or 0.0) >= newest.get(way(update), float("-inf"))]
 
 
 def _item(update: Update, newest: dict[Way, float], servers: dict[Way, int], view: View) -> Item | None:

@@ -1,0 +1,47 @@
+"""A weight update that a killed client left open is told, with its line, and how far it came."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfmon.selftest import diagnose_texts
+
+_CLIENT = (
+    "2026-08-21 10:00:00 INFO [weights][aaa] client.send url=http://x t=100.0\n"
+    "2026-08-21 10:00:01 INFO [weights][aaa] client.done wall_ms=1000 rpc_ms=990 queue_ms=10\n"
+    "2026-08-21 10:00:30 INFO [weights][bbb] client.send url=http://x t=130.0\n"
+)
+_SERVER = (
+    "2026-08-21 10:00:00 INFO [weights][aaa] server.recv path=/update_weights t=100.01\n"
+    "2026-08-21 10:00:00 INFO [weights][aaa] rpc.start op=update_weights t=100.01\n"
+    "2026-08-21 10:00:01 INFO [weights][aaa] rpc.done op=update_weights t=101.0 rpc_ms=990\n"
+)
+_RECEIVED = "2026-08-21 10:00:31 INFO [weights][bbb] server.recv path=/update_weights t=131.01\n"
+_ON = "2026-08-21 10:01:30 INFO Engine 000: idle\n"
+_DONE = "2026-08-21 10:00:50 INFO [weights][ccc] client.done wall_ms=1000 rpc_ms=990 queue_ms=10\n"
+
+
+def _notes(client: str, server: str) -> list[str]:
+    snapshot = diagnose_texts({"client.log": client, "server.log": server})
+    return [note for source in snapshot.run.sources for note in source.notes if "never done" in note]
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "said"),
+    [
+        (_CLIENT, _SERVER, ["ends 0 ms later", "no server tells of it"]),
+        (_CLIENT + _ON, _SERVER, ["ends 60.0 s later", "no server tells of it"]),
+        (_CLIENT, _SERVER + _ON, ["no server tells of it, though server.log goes on for 60.0 s"]),
+        (_CLIENT, _SERVER + _RECEIVED + _ON, ["the server's last word of it is in server.log, line 4"]),
+    ],
+)
+def test_one_that_was_left_open_is_told(client: str, server: str, said: list[str]) -> None:
+    (note,) = _notes(client, server)
+    assert note.startswith("line 3: weight update bbb was sent and never done")
+    assert all(part in note for part in said), note
+
+
+def test_one_that_others_followed_lost_its_line() -> None:
+    assert not _notes(_CLIENT + _DONE.replace("ccc", "bbb"), _SERVER)
+    later = "2026-08-21 10:00:49 INFO [weights][ccc] client.send url=http://x t=149.0\n"
+    assert not _notes(_CLIENT + later + _DONE, _SERVER)
