@@ -6,7 +6,7 @@ What it gives is a superset of what reaches into the time asked for; who asks st
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
 from .model import Span, Update
@@ -21,8 +21,10 @@ _NONE: deque[Span] = deque()
 class Recent:
     """Remembers which spans of a store are recent, so that the others need not be looked at again."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, opened: Callable[[], Iterable[Span]] = tuple) -> None:
         self._store = store
+        self.opened = opened
+        """Spans that have begun and not ended, weight updates apart."""
         self._kept: dict[str, _Kept] = {}
 
     @property

@@ -94,7 +94,7 @@ class Session:
         self._baseline: Baseline | None = None
         self._assembler = Assembler(self.store)
         self._clocks: dict[int, SourceClock] = {}
-        self.recent = Recent(self.store)
+        self.recent = Recent(self.store, lambda: self._assembler.open_spans)
         self._packs = {pack.id: pack for pack in self.scanner.packs}
 
     @property

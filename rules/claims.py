@@ -22,10 +22,14 @@ def claims(found: Found, view: View) -> list[Window]:
     items = [occurrence.item for occurrence in found.occurrences]
     if lost.spans and view.spans(lost.spans):
         return union((span.start, span.end) for item in items for span in _told(lost.spans, item, view))
-    if lost.share or lost.fraction:
-        return union(_shared(lost, items, view))
+    if lost.leg == "between":
+        return union((_before(view.track(next(iter(item.values))), item, view, lost.back), item.end) for item in items)
+    lasting = [item for item in items if item.end > item.start] if lost.leg else []
     limit = _limit(lost, found.signature, view)
-    return union(_leg(lost, item, limit, view) for item in items)
+    legs = [_leg(lost, item, limit, view) for item in lasting]
+    if lost.share or lost.fraction:
+        legs += _shared(lost, [item for item in items if item not in lasting], view)
+    return union(legs)
 
 
 def extent(item: Item, view: View) -> Window:
@@ -81,11 +85,14 @@ def _shared(lost: Lost, items: Iterable[Item], view: View) -> list[Window]:
     return windows
 
 
-def _before(track: Track, item: Item, view: View) -> float:
-    """When the sample before this one was taken, of the same log and group; the window's start when there is none."""
-    at = track.between(item.end, item.end)[0] - 1
-    while at >= 0 and (track.source(at), track.group(at)) != (item.source, item.group):
+def _before(track: Track, item: Item, view: View, back: int = 1) -> float:
+    """When the sample `back` before this one was taken, of its log and group; the window's start when there is none."""
+    at = track.between(item.end, item.end)[0]
+    while back and at >= 0:
         at -= 1
+        while at >= 0 and (track.source(at), track.group(at)) != (item.source, item.group):
+            at -= 1
+        back -= 1
     return max(track.times[at] if at >= 0 else view.window[0], item.floor)
 
 

@@ -61,10 +61,10 @@ def _lost(table: Table) -> Lost | None:
     if "lost" not in table.data:
         return None
     entry = table.table("lost", table.data["lost"])
-    entry.only(("leg", "beyond", "baseline", "spans", "share", "fraction"))
+    entry.only(("leg", "beyond", "baseline", "spans", "share", "fraction", "back"))
     leg = entry.text("leg", "")
-    if leg not in ("", "queue", "rpc", "whole"):
-        raise entry.wrong("leg", "expected queue, rpc or whole")
+    if leg not in ("", "queue", "rpc", "whole", "between"):
+        raise entry.wrong("leg", "expected queue, rpc, whole or between")
     return Lost(
         leg=leg,  # type: ignore[arg-type]  # checked above
         beyond=entry.text("beyond", ""),
@@ -72,6 +72,7 @@ def _lost(table: Table) -> Lost | None:
         spans=entry.text("spans", ""),
         share=entry.text("share", ""),
         fraction=entry.texts("fraction"),
+        back=max(1, int(entry.number("back", 1))),
     )
 
 

@@ -36,18 +36,20 @@ class Subject:
 class Lost:
     """Which seconds of an occurrence are lost.
 
-    `leg` queue or rpc of a weight update or `whole` of an occurrence, less the good limit of `beyond`; or the `spans`
-    of a kind during the finding; or the time between samples times `share` (a metric in %) or times
-    `fraction[0] / sum(fraction)`.
+    `leg` queue or rpc of a weight update or `whole` of an occurrence, less the good limit of `beyond`, or `between` it
+    and the sample before; or the `spans` of a kind during the finding; or the time between samples times `share` (a
+    metric in %) or times `fraction[0] / sum(fraction)`. What lasts uses `leg` where a run has nothing of the others.
     """
 
-    leg: Literal["", "queue", "rpc", "whole"] = ""
+    leg: Literal["", "queue", "rpc", "whole", "between"] = ""
     beyond: str = ""
     baseline: bool = False
     """Beyond the median of the occurrences' uncontended peers instead of beyond a band."""
     spans: str = ""
     share: str = ""
     fraction: tuple[str, ...] = ()
+    back: int = 1
+    """Of samples: how many before it the time that one speaks of begins; as many as its conditions look back on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from perfmon.store import Series, Store
 from .bands import Bands
 from .in_flight import in_flight
 from .silence import Quiet, apart, dark_run, quiet_logs, quiet_run
+from .still_open import still_open
 
 Window = tuple[float, float]
 UPDATE = "weight-update"
@@ -153,6 +154,8 @@ class View:
             spans = {kind: self._items(held) for kind, held in recent.items()}
             if UPDATE in recent:
                 spans[UPDATE] = sorted((*spans[UPDATE], *in_flight(recent[UPDATE], self)), key=_BY_START)
+            for kind, opened in still_open(self, spans).items():
+                spans[kind] = sorted((*spans.get(kind, ()), *opened), key=_BY_START)
             return spans
         spans = {kind: self._items(held) for kind, held in self.store.spans.items()}
         if self.store.updates:

@@ -12,7 +12,9 @@ from .conditions.baseline import Baseline
 from .conditions.coincides import Coincides
 from .conditions.outweighs import Outweighs
 from .conditions.ratio import Ratio
+from .conditions.ready import WasReady
 from .conditions.threshold import Threshold
+from .conditions.together import AllOf
 from .schema import Signature, Subject
 from .sentences import slots
 from .view import SPAN_METRICS, UPDATE, UPDATE_METRICS
@@ -38,7 +40,7 @@ def every_condition(conditions: Iterable[Condition]) -> Iterator[Condition]:
     """The conditions, those inside of others after them."""
     for condition in conditions:
         yield condition
-        if isinstance(condition, AnyOf):
+        if isinstance(condition, (AnyOf, AllOf)):
             yield from every_condition(condition.of)
 
 
@@ -57,7 +59,7 @@ def condition_metrics(condition: Condition) -> list[str]:
 
 def condition_spans(condition: Condition) -> list[str]:
     """Span kinds that a condition looks at."""
-    if isinstance(condition, Coincides):
+    if isinstance(condition, (Coincides, WasReady)):
         return [condition.span]
     if isinstance(condition, Baseline):
         return [condition.span, *([condition.apart_from] if condition.apart_from else [])]

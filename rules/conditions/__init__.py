@@ -10,7 +10,9 @@ from .baseline import Baseline
 from .coincides import Coincides
 from .outweighs import Outweighs
 from .ratio import Ratio
+from .ready import WasReady
 from .threshold import Threshold
+from .together import AllOf
 
 REGISTRY: dict[str, type[Condition]] = {
     "threshold": Threshold,
@@ -21,6 +23,8 @@ REGISTRY: dict[str, type[Condition]] = {
     "missed": Missed,
     "outweighs": Outweighs,
     "any": AnyOf,
+    "all": AllOf,
+    "ready": WasReady,
 }
 
 __all__ = ["REGISTRY", "Condition", "Level"]

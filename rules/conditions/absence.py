@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 ALL_LOGS = -1
 _EDGE_S = 1e-3
 """The lines before and after a silence are no part of it; times of day have no more digits than this."""
+_NO_PROOF = ("-wait", "-step")
+"""How kinds of spans end that prove no work: a wait is none, and a step takes as long as what holds it up."""
 _WHAT = ("step", "usual", "going-on", "spans", "lines", "busy-log")
 
 
@@ -101,6 +103,8 @@ class Missed(Condition):
         """By one span: work of the log itself, or of any log where all are silent."""
         covered = 0.0
         for kind in view.span_kinds:
+            if item.source == ALL_LOGS and kind.endswith(_NO_PROOF):
+                continue
             for span in view.overlapping(kind, item.start, item.end):
                 if item.source in (span.source, ALL_LOGS):
                     covered = max(covered, min(span.end, item.end) - max(span.start, item.start))

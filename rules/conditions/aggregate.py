@@ -29,17 +29,18 @@ _STATS: dict[str, _Stat] = {
     "rate": lambda times, values: sum(values) / max(times[-1] - times[0], 1e-9) * 60.0,
     "slope": lambda times, values: slope(list(zip(times, values, strict=True))) * 60.0,
     "growth": lambda _, values: values[-1] / values[0] if values[0] > 0 else 0.0,
+    "of_max": lambda _, values: 100.0 * values[-1] / max(values) if max(values) > 0 else 100.0,
 }
 _PER_MINUTE = ("rate", "slope")
 
 
 @dataclass(frozen=True)
 class Aggregate(Condition):
-    """`stat` of the samples in the last `window_s` seconds or the last `window_n` samples.
+    """`stat` of the samples in the last `window_s` seconds, or the last `window_n` samples, or both.
 
     `rate` and `slope` are per minute; `share_above` and `share_below` (of `limit`) are percentages; `growth` is the
-    last value over the first. `of = "mark"` counts marks instead of reading a metric. The window does not reach behind
-    samples that the signature skips.
+    last value over the first, `of_max` the last one in % of the largest. `of = "mark"` counts marks instead of reading
+    a metric. The window does not reach behind samples that the signature skips.
     """
 
     type: ClassVar[str] = "aggregate"
@@ -67,8 +68,8 @@ class Aggregate(Condition):
         if of not in ("metric", "mark"):
             raise table.wrong("of", "expected metric or mark")
         window_s, window_n = table.number("window_s", 0.0), int(table.number("window_n", 0))
-        if (window_s > 0) == (window_n > 0):
-            raise table.wrong("window_s", "expected either window_s or window_n, above 0")
+        if not (window_s > 0 or window_n > 0):
+            raise table.wrong("window_s", "expected window_s or window_n, above 0")
         return cls(
             metric=table.text("metric"),
             of=of,
@@ -113,12 +114,13 @@ class Aggregate(Condition):
         return f"{self.metric} not told" if result is None else f"{self._name()} {self._shown(result)}"
 
     def _name(self) -> str:
-        over = f"{self.window_s:g} s" if self.window_s else f"{self.window_n} samples"
+        over = f"{self.window_n} samples" if self.window_n else f"{self.window_s:g} s"
         per = " per minute" if self.stat in _PER_MINUTE else ""
-        return f"{self.stat.replace('_', ' ')} of {self.metric}{per} over {over}"
+        said = "last in % of the most" if self.stat == "of_max" else self.stat.replace("_", " ")
+        return f"{said} of {self.metric}{per} over {over}"
 
     def _shown(self, value: float) -> str:
-        if self.stat.startswith("share"):
+        if self.stat.startswith("share") or self.stat == "of_max":
             return f"{value:.0f} %"
         plain = self.of == "mark" or self.stat in ("count", "growth")
         return f"{value:g}" if plain else format_value(value, metric_unit(self.metric))

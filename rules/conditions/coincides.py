@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from perfmon.datafile import Table
 from perfmon.units import format_value, metric_unit
 
+from ..wording import format_share
 from .base import Condition, Level, Limits
 
 if TYPE_CHECKING:
@@ -16,14 +17,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Coincides(Condition):
-    """Overlaps a span of kind `span`, one whose `metric` is beyond the limits where a metric is given."""
+    """Overlaps a span of kind `span`, one whose `metric` is beyond the limits where a metric is given.
+
+    It must share `least_share` of the item's time. With `none` the condition holds where there is no such span; of a
+    run that tells of none at all that is true.
+    """
 
     type: ClassVar[str] = "coincides"
-    keys: ClassVar[tuple[str, ...]] = ("span", "metric", "least_share", *Limits.KEYS)
+    keys: ClassVar[tuple[str, ...]] = ("span", "metric", "least_share", "none", *Limits.KEYS)
     span: str
     metric: str
     limits: Limits | None
     least_share: float
+    none: bool = False
     required: bool = True
     optional: bool = False
 
@@ -31,7 +37,8 @@ class Coincides(Condition):
     def read(cls, table: Table) -> Self:
         """From its table."""
         metric = table.text("metric", "")
-        return cls(table.text("span"), metric, Limits.read(table) if metric else None, table.number("least_share", 0.0))
+        limits = Limits.read(table) if metric else None
+        return cls(table.text("span"), metric, limits, table.number("least_share", 0.0), table.flag("none"))
 
     def _best(self, item: Item, view: View) -> tuple[Level, str]:
         if self.span not in view.span_kinds:
@@ -52,8 +59,11 @@ class Coincides(Condition):
         return best, text
 
     def judge(self, item: Item, view: View) -> Level:
-        """Unknown when the run has no such spans at all."""
-        return self._best(item, view)[0]
+        """Unknown when the run has no such spans at all, unless there should be none."""
+        level = self._best(item, view)[0]
+        if self.none:
+            return Level.NO if level.holds else Level.CRITICAL
+        return level
 
     def describe(self, item: Item, view: View) -> str:
         """The span that it overlaps."""
@@ -61,4 +71,6 @@ class Coincides(Condition):
 
     def explain(self) -> str:
         """In words."""
-        return f"overlaps a {self.span}" + (f" with {self.limits.words(self.metric)}" if self.limits else "")
+        share = f" for {format_share(self.least_share)} of its time" if self.least_share else ""
+        limits = f" with {self.limits.words(self.metric)}" if self.limits else ""
+        return f"overlaps {'no' if self.none else 'a'} {self.span}{limits}{share}"

@@ -1,0 +1,68 @@
+"""An evaluation that runs is seen while it does: it explains the silence, and what it costs is told at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfmon.alignment import align
+from perfmon.config import Config
+from perfmon.session import Session
+from perfmon.snapshot import Snapshot
+from perfmon.sources.blocks import Block
+
+_STEP_S = 20
+_EVAL = "INFO Starting evals in aime24 (64 total rollouts)"
+
+
+def _clock(second: int) -> str:
+    return f"10:{second // 60:02d}:{second % 60:02d}"
+
+
+def _watched(silent_s: int, last: str, steps: int = 12) -> Snapshot:
+    """A run of quick steps whose logs end with a line, and somebody who has waited since."""
+    session, end = Session(Config()), _STEP_S * steps
+    orchestrator = [
+        f"{_clock(_STEP_S * step)} INFO [rollout] trunc_pct=2.0 current_step={step} ckpt_step={step - 1} staleness=1"
+        for step in range(1, steps + 1)
+    ]
+    trainer = [
+        line
+        for step in range(steps)
+        for line in (
+            f"{_clock(_STEP_S * step)} INFO Waiting for training batch to arrive",
+            f"{_clock(_STEP_S * step + 1)} DEBUG Waited for batch to arrive for 1.00 seconds",
+        )
+    ]
+    orchestrator.append(f"{_clock(end)} {last}")
+    trainer.append(f"{_clock(end)} INFO Waiting for training batch to arrive")
+    for name, lines in (("orchestrator.log", orchestrator), ("trainer.log", trainer)):
+        session.feed(session.add_source(name), Block("\n".join([*lines, ""]).encode(), 0, 1))
+    now = (session.store.sources[0].last or 0.0) + silent_s
+    return session.present((now - 600, now), align(session.store), now)
+
+
+def _found(snapshot: Snapshot) -> set[str]:
+    return {finding.signature for finding in snapshot.findings if finding.state != "pending"}
+
+
+@pytest.mark.parametrize("silent_s", [60, 150, 290])
+def test_a_silent_evaluation_is_no_stall(silent_s: int) -> None:
+    snapshot = _watched(silent_s, _EVAL)
+    assert "stall" not in _found(snapshot)
+    assert snapshot.verdict is not None
+    assert snapshot.verdict.signature == "blocking-eval"
+    assert snapshot.verdict.lost_s == pytest.approx(silent_s, abs=1.5)
+
+
+def test_the_same_silence_without_an_evaluation_is_one() -> None:
+    assert "stall" in _found(_watched(150, "INFO Train batch 3/32 (9.4%); 32 inflight episodes (train=32, eval=0)"))
+
+
+def test_an_evaluation_does_not_go_on_for_ever() -> None:
+    assert "blocking-eval" not in _found(_watched(3000, _EVAL))
+
+
+def test_nor_does_one_of_a_log_that_was_read_to_its_end() -> None:
+    session = Session(Config())
+    session.feed(session.add_source("orchestrator.log"), Block(f"{_clock(5)} {_EVAL}\n".encode(), 0, 1))
+    assert not session.snapshot().findings
