@@ -19,8 +19,6 @@ from .knobs import Knobs
 
 TICK_S = 0.05
 _CHUNK_S = 1.0
-_ADMIT = 0.99
-"""Share of the cache beyond which nothing new is admitted: what runs grows on, and is preempted where that is too much."""
 _CACHE_FULL = 0.9
 _ENDLESS = 10**9
 _GIANTS = 2
@@ -77,7 +75,6 @@ class Engine:
         self.stopped = False
         """It has been told to end: what it loads is not waited for."""
         self._loading = False
-        self._held_back = False
         self._giants: list[Sequence] = []
         self._cache_lost = 0.0
 
@@ -117,7 +114,7 @@ class Engine:
             self._giants = self.running[:_GIANTS]
             for giant in self._giants:
                 giant.wanted = giant.most = _ENDLESS
-        if not (self._held_back or self._giants):
+        if not self._giants:
             self._admit(knobs)
         rate = self._rate(knobs)
         for sequence in self.running:
@@ -140,15 +137,17 @@ class Engine:
         return min(knobs.sequence_tokens_per_s, knobs.tokens_per_s / len(self.running))
 
     def _admit(self, knobs: Knobs) -> None:
-        held = self._held()
-        while self.waiting and len(self.running) < knobs.slots:
-            if held + self.waiting[0].held > _ADMIT * knobs.kv_tokens:
+        """The first come first, but what does not fit holds nothing up that does."""
+        room = knobs.kv_tokens - self._held()
+        for sequence in list(self.waiting):
+            if len(self.running) >= knobs.slots:
                 return
-            sequence = self.waiting.popleft()
-            if sequence.made == 0.0:
-                sequence.version = self.version
-            held += sequence.held
-            self.running.append(sequence)
+            if sequence.held <= room:
+                self.waiting.remove(sequence)
+                if sequence.made == 0.0:
+                    sequence.version = self.version
+                room -= sequence.held
+                self.running.append(sequence)
 
     def _preempt(self, knobs: Knobs) -> None:
         while self._held() > knobs.kv_tokens and len(self.running) > 1:
@@ -157,22 +156,12 @@ class Engine:
 
     def _account(self, knobs: Knobs, rate: float, took_s: float) -> None:
         """Of a second that the full cache keeps sequences waiting, the share of the throughput that is not made."""
-        if self.waiting and self._held() > _CACHE_FULL * _ADMIT * knobs.kv_tokens:
+        if self.waiting and self._held() > _CACHE_FULL * knobs.kv_tokens:
             self._cache_lost += took_s * max(0.0, 1.0 - rate * len(self.running) / knobs.tokens_per_s)
         now = self._journal.now()
         if self._cache_lost > 0.2:
             self._journal.stretch("cache", now - self._cache_lost, now)
             self._cache_lost = 0.0
-
-    async def drain(self) -> None:
-        """Admits nothing for a while, where the front end does so before an update."""
-        drain_s = self._knobs().drain_s
-        if drain_s:
-            self._held_back = True
-            try:
-                await asyncio.sleep(drain_s)
-            finally:
-                self._held_back = False
 
     async def load(self, weights: Path, version: int) -> None:
         """Loads weights; generation stands still meanwhile. Raises OSError."""
@@ -181,8 +170,5 @@ class Engine:
             with self._journal.during("load"):
                 await asyncio.to_thread(throttle.read, weights, lambda: self._knobs().load_mib_s, lambda: self.stopped)
             self.version = version
-            if self._knobs().forgets:
-                for sequence in self.running:
-                    sequence.made = 0.0
         finally:
             self._loading = False

@@ -7,7 +7,8 @@ import json
 import logging
 import os
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+import time
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -79,11 +80,13 @@ class Server:
         self.engine.add(sequence)
         gone = asyncio.create_task(_gone(receive, sequence))
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+            await send(
+                {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]}
+            )
             while not sequence.over and not gone.done():
                 await sequence.news.wait()
                 sequence.news.clear()
-                told = {"tokens": round(sequence.made), "version": sequence.version}
+                told: dict[str, object] = {"tokens": round(sequence.made), "version": sequence.version}
                 if sequence.over:
                     told["finish_reason"] = sequence.reason
                 await send({"type": "http.response.body", "body": _event(told), "more_body": not sequence.over})
@@ -97,7 +100,9 @@ class Server:
         asked = json.loads(await _body(receive))
         weights = Path(asked["path"]) / "weights.bin"
         step = _STEP.search(asked["path"])
-        await self.engine.drain()
+        held_s = self._plan.knobs().front_end_s
+        if held_s:
+            time.sleep(held_s)  # noqa: ASYNC251 - that nothing else can run meanwhile is the point
         if sent is not None:
             self._journal.stretch("queue", sent - self._plan.started, self._journal.now())
         async with emit.rpc("update_weights"):
@@ -140,7 +145,7 @@ class Server:
 
 
 async def _body(receive: Receive) -> bytes:
-    body = b""
+    body: bytes = b""
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -157,7 +162,7 @@ async def _gone(receive: Receive, sequence: Sequence) -> None:
     sequence.news.set()
 
 
-def _event(told: dict[str, object]) -> bytes:
+def _event(told: Mapping[str, object]) -> bytes:
     return b"data: " + json.dumps(told).encode() + b"\n\n"
 
 

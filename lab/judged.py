@@ -33,6 +33,8 @@ class Judgement:
     """When a signature was the verdict for the first time, in seconds since the start of the run."""
     found_at: Mapping[str, float]
     """When it was found for the first time, verdict or not; what only waits for proof is not found yet."""
+    found: frozenset[str]
+    """What is found in the whole run, at its end."""
     lost: Mapping[str, float]
     """Seconds by signature, at the end."""
     observed_s: float
@@ -61,6 +63,7 @@ def judge(recorded: Recorded, tick_s: float = TICK_S) -> Judgement:
         verdict=whole.verdict.signature if whole.verdict is not None else None,
         verdict_at=verdict_at,
         found_at=found_at,
+        found=frozenset(finding.signature for finding in whole.findings),
         lost={entry.cause: entry.lost_s for entry in whole.ledger},
         observed_s=whole.run.wall_s,
         offsets={offset.source: offset.offset_s for offset in whole.clock_offsets},

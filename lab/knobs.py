@@ -28,10 +28,8 @@ class Knobs:
     """How fast it reads weights from a checkpoint."""
     stuck: bool = False
     """It admits nothing any more, and runs two sequences that never end."""
-    drain_s: float = 0.0
-    """How long its front end holds an update back while generations run down."""
-    forgets: bool = False
-    """New weights clear the cache: what runs begins anew."""
+    front_end_s: float = 0.0
+    """How long an update keeps the server's only thread busy before the engine is asked."""
 
     # --- the orchestrator ---
     inflight: int = 96

@@ -27,8 +27,8 @@ from .trainer import STABLE
 from .words import Noise, speak_like_prime
 
 _LOOK_S = 0.05
-_FILL_S = 1.0
-_PROMPT = 40
+_FILL_S = 0.5
+_PROMPT = 10
 _EVAL_ROLLOUTS = 64
 _EVAL_TOKENS = 300
 _NEARLY = 0.9
@@ -61,6 +61,8 @@ class Orchestrator:
         self._wanted = 0
         """Rollouts that a batch still has to ask for, where it takes only its own."""
         self._step = 0
+        self._own = False
+        """The batch that is being made takes only what it asked for itself."""
         self._evaluating = False
         self._hung = False
         self.policy = 0
@@ -69,7 +71,8 @@ class Orchestrator:
     async def run(self) -> None:
         """Until it is cancelled."""
         try:
-            self._admin = await self._clients.enter_async_context(httpx.AsyncClient(timeout=None))
+            client = httpx.AsyncClient(timeout=None)  # noqa: S113 - waiting is what this is about
+            self._admin = await self._clients.enter_async_context(client)
             dispatching = asyncio.create_task(self._dispatch())
             try:
                 await self._steps()
@@ -113,7 +116,7 @@ class Orchestrator:
         while True:
             knobs = self._plan.knobs()
             free = 0 if self._evaluating else knobs.inflight - len(self._active)
-            if knobs.own_batch:
+            if self._own:
                 free, self._wanted = self._wanted, 0
             for _ in range(free):
                 self._start(self._rollout())
@@ -130,7 +133,7 @@ class Orchestrator:
         if self._random.random() < knobs.tail_share:
             wanted = round(self._random.uniform(3.0, 4.5) * knobs.mean_tokens)
         rollout = await self._ask(wanted, knobs.max_tokens, step)
-        if rollout is not None and (step == self._step or not self._plan.knobs().own_batch):
+        if rollout is not None and (rollout.batch == self._step or not self._own):
             self._done.append(rollout)
             self._came.set()
 
@@ -151,9 +154,10 @@ class Orchestrator:
         return Rollout(told["version"], told.get("finish_reason") == "length", step)
 
     async def _batch(self, step: int) -> list[Rollout]:
-        knobs, self._step = self._plan.knobs(), step
+        knobs = self._plan.knobs()
+        self._step, self._own = step, knobs.own_batch
         size, rollouts = knobs.batch, list[Rollout]()
-        if knobs.own_batch:
+        if self._own:
             self._done.clear()
             self._wanted = size
         told_at = nearly_at = None
@@ -210,6 +214,8 @@ class Orchestrator:
         """Waits until the policy is new enough for a step, and brings it up to date."""
         knobs = self._plan.knobs()
         if not knobs.looks_for_checkpoints:
+            if self._newest() > self.policy:
+                self._journal.stretch("missed", self._journal.now(), self._journal.now())
             return
         least = step - knobs.async_level
         if self.policy < least:
@@ -226,11 +232,10 @@ class Orchestrator:
     async def _wait_for(self, step: int) -> None:
         if self._newest() >= step:
             return
-        logger.info(
-            f"Orchestrator paused: waiting for trainer to broadcast checkpoint {step}. Training is progressing normally."
-        )
+        waits = f"waiting for trainer to broadcast checkpoint {step}"
+        logger.info(f"Orchestrator paused: {waits}. Training is progressing normally.")
         began = self._journal.now()
-        while self._newest() < step:
+        while self._newest() < step:  # noqa: ASYNC110 - another process writes it
             await asyncio.sleep(_LOOK_S)
         logger.info(f"Orchestrator resumed: checkpoint {step} ready (after {self._journal.now() - began:.2f}s)")
 
@@ -267,8 +272,8 @@ class Orchestrator:
                 await asyncio.gather(*asked)
                 took = self._journal.now() - began
                 logger.success(
-                    f"Evaluated aime24 (Step {step}) | Policy v{self.policy} | {took:6.1f}s | Reward 0.3310 | Turns 1.0 | "
-                    "Branches 1.0 | Error 0.0% | Truncation 0.0%"
+                    f"Evaluated aime24 (Step {step}) | Policy v{self.policy} | {took:6.1f}s | Reward 0.3310 | "
+                    "Turns 1.0 | Branches 1.0 | Error 0.0% | Truncation 0.0%"
                 )
         finally:
             self._evaluating = False

@@ -1,12 +1,12 @@
 """What a run lost, as the lab itself knows it: from its journal alone, with nothing of perfmon.
 
-What the end of the run broke off is left out: how long it would have taken nobody knows. The costs follow the definition of lost time: the part of a stretch beyond what is good for it.
+What the end of the run broke off is left out: how long it would have taken nobody knows. The costs follow the
+definition of lost time: the part of a stretch beyond what is good for it.
 
     queue        an update's wait before the engine takes it, beyond 100 ms
     load         the engine's load of weights, beyond 2 s
     write        the trainer's write of a checkpoint, beyond 1 s
     wait         the orchestrator's wait for a checkpoint, beyond 500 ms
-    contended    a generation batch, beyond the usual one before the fault
     cache        the share of the throughput that sequences waiting for the full cache would make
     tail         from nine tenths of a batch to its end, beyond what that takes before the fault
     stuck        since the engine made no generation any more
@@ -44,6 +44,7 @@ def truth(plan: Plan, ended_s: float) -> dict[str, object]:
         }
         for name in plan.faults
     ]
+    all_lost = [stretch for name in plan.faults for stretch in _lost(name, plan, journal, ended_s)]
     return {
         "seed": plan.seed,
         "observed_s": round(ended_s, 3),
@@ -52,6 +53,7 @@ def truth(plan: Plan, ended_s: float) -> dict[str, object]:
         "clock_ahead_s": plan.clock_s,
         "batches": len(journal.get("batch", ())),
         "faults": faults,
+        "lost_s": round(_length(_union(all_lost)), 3),
     }
 
 
@@ -69,14 +71,25 @@ def read_journal(folder: Path) -> dict[str, list[Stretch]]:
 
 
 def _cost(name: str, plan: Plan, journal: Journal, ended_s: float) -> dict[str, object]:
-    kind = FAULTS[name].cost
-    lost = _union(_LOST[kind](journal, plan.begins_s, ended_s)) if kind else []
-    if kind == "queue" and plan.dedicated_admin:
-        lost = []
+    lost = _lost(name, plan, journal, ended_s)
     return {
-        "lost_s": round(sum(end - start for start, end in lost), 3),
-        "bites_s": round(lost[0][0], 3) if lost else plan.begins_s,
+        "lost_s": round(_length(lost), 3),
+        "bites_s": round(lost[0][0], 3) if lost else _first("missed", journal, plan.begins_s),
     }
+
+
+def _lost(name: str, plan: Plan, journal: Journal, ended_s: float) -> list[Stretch]:
+    """The stretches that a fault cost, none overlapping another."""
+    kind = FAULTS[name].cost
+    return _union(_LOST[kind](journal, plan.begins_s, ended_s)) if kind else []
+
+
+def _length(stretches: Iterable[Stretch]) -> float:
+    return sum(end - start for start, end in stretches)
+
+
+def _first(kind: str, journal: Journal, begins: float) -> float:
+    return next((start for start, _ in journal.get(kind, ()) if start >= begins), begins)
 
 
 def _beyond(kind: str) -> Callable[[Journal, float, float], Iterable[Stretch]]:
@@ -88,12 +101,6 @@ def _beyond(kind: str) -> Callable[[Journal, float, float], Iterable[Stretch]]:
         ]
 
     return lost
-
-
-def _contended(journal: Journal, begins: float, ended: float) -> Iterable[Stretch]:
-    batches = journal.get("batch", [])
-    usual = median([end - start for start, end in batches if end <= begins] or [0.0])
-    return [(start + usual, end) for start, end in batches if start >= begins and end - start > 3 * usual]
 
 
 def _tail(journal: Journal, begins: float, ended: float) -> Iterable[Stretch]:
@@ -141,7 +148,6 @@ def _union(stretches: Iterable[Stretch]) -> list[Stretch]:
 
 _LOST: dict[str, Callable[[Journal, float, float], Iterable[Stretch]]] = {
     **{kind: _beyond(kind) for kind in _BEYOND},
-    "contended": _contended,
     "cache": _during("cache"),
     "tail": _tail,
     "stuck": _stuck,

@@ -68,12 +68,13 @@ class Noise(threading.Thread):
 
     def _some(self) -> bytes:
         share = self._random.randint(1, 99)
+        bar = f"Loading shards: {share:3d}%|{'█' * (share // 10):10}| {share}/100 [00:0{share % 10}<00:09, 3.60it/s]"
         return self._random.choice(
             (
-                f"Loading shards: {share:3d}%|{'█' * (share // 10):10}| {share}/100 [00:0{share % 10}<00:09, 3.60it/s]\r".encode(),
-                f"Loading shards: {share:3d}%|{'█' * (share // 10):10}| {share}/100 [00:0{share % 10}<00:09, 3.60it/s]\n".encode(),
-                b"Traceback (most recent call last):\n  File \"env.py\", line 12, in step\n    raise TimeoutError\nTimeoutError\n",
-                b"/usr/lib/python3/site-packages/x.py:31: UserWarning: The queue of weights is deprecated, wait 30 s\n",
+                f"{bar}\r".encode(),
+                f"{bar}\n".encode(),
+                b'Traceback (most recent call last):\n  File "env.py", line 12, in step\nTimeoutError: no answer\n',
+                b"/usr/lib/python3/x.py:31: UserWarning: The queue of weights is deprecated, wait 30 s\n",
                 b'{"level": "debug", "queue": {"depth": 12, "wait_ms": "n/a"}, "blob": "' + b"x" * 2000 + b'"}\n',
                 "αβγ 日本語 \u202e tfel ot thgir\n".encode(),
                 bytes(self._random.randrange(256) for _ in range(60)).replace(b"\n", b"?") + b"\n",

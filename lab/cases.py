@@ -1,0 +1,58 @@
+"""The runs of the matrix: every fault, two at once, and a healthy run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .faults import FAULTS, HEALTHY
+from .plan import Plan
+
+BEGINS_S = 20.0
+"""Enough of a healthy run to tell what is usual in it."""
+SEED = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One run of the matrix."""
+
+    name: str
+    faults: tuple[str, ...]
+    seconds: float = 75.0
+
+    @property
+    def expected(self) -> tuple[str, ...]:
+        """What may be the verdict: of two faults the costlier one."""
+        return tuple(name for fault in self.faults if (name := FAULTS[fault].signature) is not None)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """What must be found."""
+        return (*self.expected, *(name for fault in self.faults for name in FAULTS[fault].also))
+
+    def plan(self, out: str, seed: int = SEED) -> Plan:
+        """How it is run."""
+        return Plan(out=out, seed=seed, seconds=self.seconds, faults=self.faults, begins_s=BEGINS_S)
+
+
+def _case(*faults: str, seconds: float = 75.0) -> Case:
+    return Case("+".join(faults), faults, seconds)
+
+
+CASES: tuple[Case, ...] = (
+    Case(HEALTHY, (), 75.0),
+    *(_case(name) for name in FAULTS if name not in (HEALTHY, "stall")),
+    _case("stall", seconds=125.0),
+    _case("shared-pool", "slow-disk"),
+    _case("slow-load", "slow-disk"),
+    _case("shared-pool", "truncation"),
+    _case("noisy", "slow-load"),
+    _case("clock-offset", "shared-pool"),
+)
+
+
+def truly_lost(truth: Mapping[str, Any]) -> float:
+    """Seconds that all faults of a run cost together."""
+    return float(truth["lost_s"])

@@ -1,0 +1,146 @@
+"""Runs every fault and judges what perfmon says: `python -m lab.matrix --record` leaves the runs, and docs/accuracy.md.
+
+Without `--record` the runs that are there are judged again; that takes seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from .cases import CASES, Case, truly_lost
+from .conductor import Lab
+from .judged import Judgement, judge
+from .recorded import Recorded
+
+ROOT = Path(__file__).parent.parent
+RECORDED = ROOT / "tests" / "lab" / "recorded"
+IN_TIME_S = 30.0
+TOLERANCE = 0.2
+_SURE_S = 60.0
+"""What a silence has to last before it is a stall: only then can it be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What became of one run."""
+
+    case: Case
+    said: Judgement
+    true_lost_s: float
+    bites_s: float
+    """When the first of the faults began to bite, in seconds since the start."""
+    bites: dict[str, float]
+    """The same by signature."""
+
+    @property
+    def right(self) -> bool:
+        """The verdict is right, and everything that must be found is."""
+        if not self.case.expected:
+            return self.said.verdict is None
+        return self.said.verdict in self.case.expected and all(name in self.said.found for name in self.case.named)
+
+    @property
+    def detected_s(self) -> dict[str, float | None]:
+        """Seconds from when a fault bites until it is told; None where it never is."""
+        told = {**self.said.found_at, **self.said.verdict_at} if len(self.case.expected) == 1 else self.said.found_at
+        return {
+            name: None if (at := told.get(name)) is None else max(0.0, at - self.bites[name])
+            for name in self.case.expected
+        }
+
+    @property
+    def in_time(self) -> bool:
+        """All of it within half a minute, a stall within that after it can be one."""
+        limit = {"stall": IN_TIME_S + _SURE_S}
+        return all(at is not None and at <= limit.get(name, IN_TIME_S) for name, at in self.detected_s.items())
+
+    @property
+    def lost_s(self) -> float:
+        """Seconds that perfmon counts as lost to what was switched on."""
+        return sum(self.said.lost.get(name, 0.0) for name in self.case.expected)
+
+    @property
+    def error(self) -> float | None:
+        """How far that is from the truth, as a share of it; None where nothing is lost."""
+        return self.lost_s / self.true_lost_s - 1.0 if self.true_lost_s > 0 else None
+
+    @property
+    def early(self) -> tuple[str, ...]:
+        """What was found before anything bit: false alarms."""
+        return tuple(sorted(name for name, at in self.said.found_at.items() if at < self.bites_s))
+
+
+def row(case: Case, recorded: Recorded) -> Row:
+    """Judges one run."""
+    faults = recorded.truth["faults"]
+    bites = {fault["signature"]: float(fault["bites_s"]) for fault in faults if fault["signature"] is not None}
+    first = min(bites.values(), default=float("inf"))
+    return Row(case, judge(recorded), truly_lost(recorded.truth), first, bites)
+
+
+def rows(folder: Path = RECORDED) -> Iterator[Row]:
+    """All runs that are there, judged."""
+    for case in CASES:
+        path = folder / f"{case.name}.json.gz"
+        if path.exists():
+            yield row(case, Recorded.read(path))
+
+
+def record(cases: Iterable[Case], folder: Path, at_once: int) -> None:
+    """Runs them, some at once, and keeps what they leave; raises LabError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix="lab-"))
+    try:
+        with ThreadPoolExecutor(at_once) as pool:
+            for case in pool.map(lambda case: _record(case, folder, scratch), cases):
+                print(f"recorded {case.name}", file=sys.stderr, flush=True)
+    finally:
+        shutil.rmtree(scratch)
+
+
+def _record(case: Case, folder: Path, scratch: Path) -> Case:
+    out = scratch / case.name
+    with Lab(case.plan(str(out))) as lab:
+        lab.run()
+    Recorded.of_folder(out).write(folder / f"{case.name}.json.gz")
+    shutil.rmtree(out)
+    return case
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The exit status: 1 where something was judged wrongly."""
+    parser = argparse.ArgumentParser(prog="python -m lab.matrix", description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="only these runs (default: all)")
+    parser.add_argument("--record", action="store_true", help="run the lab anew")
+    parser.add_argument("--at-once", type=int, default=4, help="runs at once while recording (default: 4)")
+    parser.add_argument("--folder", type=Path, default=RECORDED, help="where the runs are kept")
+    asked = parser.parse_args(argv)
+    cases = [case for case in CASES if not asked.names or case.name in asked.names]
+    if asked.record:
+        record(cases, asked.folder, asked.at_once)
+    judged = [row for row in rows(asked.folder) if row.case in cases]
+    wrong = 0
+    for each in judged:
+        good = each.right and each.in_time and not each.early and abs(each.error or 0.0) <= TOLERANCE
+        wrong += not good
+        print(f"{'ok   ' if good else 'WRONG'} {told(each)}")
+    return 1 if wrong else 0
+
+
+def told(each: Row) -> str:
+    """One line about a run."""
+    detected = ", ".join(f"{name} {'never' if at is None else f'{at:.0f} s'}" for name, at in each.detected_s.items())
+    error = "" if each.error is None else f", lost {each.lost_s:.1f} s of {each.true_lost_s:.1f} s ({each.error:+.0%})"
+    early = f", too early: {', '.join(each.early)}" if each.early else ""
+    return f"{each.case.name}: {each.said.verdict}; {detected}{error}{early}; first {each.said.first_verdict(0.0)}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
