@@ -24,6 +24,8 @@ LEAST_S, MOST_S = 300.0, 1800.0
 _LOOKS = (LEAST_S, 600.0, 1200.0, MOST_S)
 """Seconds of the run after which it is looked at; what was learned then is replaced."""
 _JUST_BEFORE_S = 1e-3
+_MOVED_S = 60.0
+"""A log that was laid elsewhere by more than that tells of another start."""
 
 
 class Baseline:
@@ -36,6 +38,7 @@ class Baseline:
         """What came of it, in one line."""
         self._given = given
         self._looked_s = 0.0
+        self._shifts: dict[int, float] = {}
 
     def look(self, store: Store, alignment: Alignment, observed_s: float) -> bool:
         """Looks at the start of the run, as often as is due; whether the limits are others now.
@@ -43,12 +46,16 @@ class Baseline:
         What is learned does not depend on when it is called, but on what was observed.
         """
         before = self.knowledge
-        due = [look for look in _LOOKS if self._looked_s < look <= observed_s]
-        if due and alignment.base is not TimeBase.NONE:
-            begin = view_of(store, self._given, alignment).whole[0]
-            for look in due:
-                if self._looked_s < look:
-                    self._look(_Start(store, alignment, begin), look)
+        shifts = dict(alignment.shifts)
+        if any(abs(shift - shifts.get(log, 0.0)) > _MOVED_S for log, shift in self._shifts.items()):
+            self.knowledge, self._looked_s = self._given, 0.0  # what lay at the start lies elsewhere now
+        self._shifts = shifts
+        if alignment.base is not TimeBase.NONE and any(self._looked_s < look <= observed_s for look in _LOOKS):
+            whole = view_of(store, self._given, alignment)
+            start = _Start(store, alignment, whole.whole[0])
+            for look in _LOOKS:
+                if self._looked_s < look <= whole.observed_s:
+                    self._look(start, look)
         return self.knowledge is not before
 
     def _look(self, start: _Start, seconds: float) -> None:
