@@ -27,7 +27,7 @@ _RESCAN_S, _BACKSTOP_S = 1.0, 5.0
 """How often new logs are looked for; the latter where the kernel tells of them."""
 _QUICK_S = 0.002
 """A look that takes no longer costs less than having a thread look."""
-_PACE_S, _FLOOD_PACE_S = 0.21, 0.11
+_PACE_S, _FLOOD_PACE_S = 0.23, 0.11
 """Rounds over busy logs are this far apart: sooner nobody sees. In a flood, where reading takes a while too, less."""
 _FLOOD_BYTES = 1 << 19
 _BUSY_ROUNDS, _CALM_ROUNDS = 5, 10

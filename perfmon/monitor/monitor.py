@@ -33,7 +33,7 @@ Listener = Callable[[Picture], None]
 PERIOD_S = 0.5
 _SLOW_S = 2.0
 _TOGETHER_S = 0.01
-"""What is read within this time is one piece of news."""
+"""News are told so far apart at least."""
 _READY, _PATIENCE, _CALM = 0.75, 1.25, 2.0
 """Shares of a period: from when on a picture is made with the next news, by when it is made without any, and by when
 where there was none for a while."""
@@ -100,7 +100,8 @@ class Monitor:
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._period_s = PERIOD_S
-        self._pictured_at = self._read_at = 0.0
+        self._pictured_at = self._read_at = self._woken_at = 0.0
+        self._news = False
         self._told_at = float("inf")
         self._way_until = 0.0
         self._collector = self._settled = False
@@ -220,20 +221,26 @@ class Monitor:
 
         self._collector = gc.isenabled()
         gc.disable()  # what is read is kept: while much comes at once, looking for garbage is in vain
-        woken = 0.0
+        loop = asyncio.get_running_loop()
         async for log, item in feed.items():
             watch.take(log, item)
             now = self._read_at = time.monotonic()
             if now < self._way_until:
                 await asyncio.sleep(self._way_until - now)
-            if isinstance(item, Anew) or now - woken <= _TOGETHER_S:
-                continue
-            woken = now
-            if now - self._pictured_at >= _READY * self._period_s and self._stirred is not None:
-                self._stirred.set()  # the picture that is due soon is made now: who looks wakes once for both
-            else:
-                self._wake()
+            if not isinstance(item, Anew) and not self._news:
+                # Once the feed rests: what it gives in one go is one piece of news.
+                self._news = True
+                loop.call_later(max(0.0, self._woken_at + _TOGETHER_S - now), self._tell_news)
         watch.ended = True
+
+    def _tell_news(self) -> None:
+        """Something was read: who looks wakes once for it and for a picture that is due soon."""
+        self._news = False
+        now = self._woken_at = time.monotonic()
+        if now - self._pictured_at >= _READY * self._period_s and self._stirred is not None:
+            self._stirred.set()
+        else:
+            self._wake()
 
     async def _publish(self, feed: Feed, watch: Watch, reading: asyncio.Task[None]) -> None:
         """A picture at every period, and at once when somebody asks for one."""
