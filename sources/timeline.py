@@ -41,6 +41,8 @@ class SourceClock:
         """When the clock of the lines last went back by more than a minute, and to when."""
         self.refused = 0
         """How many dates were not believed: more than a day away from those of the lines before and after."""
+        self.by_arrival = False
+        """No line told a time: it is when they arrived."""
         self.jumped: tuple[float, float] | None = None
         """A pause of more than a day, known only once a second line confirmed it."""
         self._doubted: tuple[float, Stamp] | None = None
@@ -86,6 +88,11 @@ class SourceClock:
             self._pair(wall - mono)
         return wall
 
+    def arrived(self, wall: float) -> None:
+        """What comes next, until a line tells a time, came at `wall` (seconds since 1970 by the clock of some zone)."""
+        self.by_arrival, self.kind = True, LOCAL
+        self._wall = self.last = wall if self._wall is None else max(wall, self._wall)
+
     def slip(self, seconds: float) -> None:
         """What comes, and what came last, is that much later on the axis than its lines say."""
         self._slipped += seconds
@@ -119,8 +126,9 @@ class SourceClock:
 
     def _read(self, stamp: Stamp) -> None:
         kind, seconds = stamp
-        if self.kind is None:
-            self.kind = kind
+        if self.kind is None or self.by_arrival:
+            self.kind, self.by_arrival = kind, False
+            self._wall = None
             if self.last is not None:
                 self.rebased = seconds - self.last
                 self.last = None

@@ -25,6 +25,7 @@ from perfmon.sources.files import LogFile
 from perfmon.store import SourceState
 
 from .arrivals import Arrivals, follows
+from .clockless import arrived, moment, needs_arrivals
 from .feeds import Anew, Feed
 from .freshness import Liveliness, stands_at
 from .pace import Pace, Spacing
@@ -111,7 +112,7 @@ class Watch:
             if item.kind in ("lost", "capped", "rotated", "truncated", "gone"):
                 self._notices.append(item.text)
             return
-        self.session.feed(held.state, item)
+        self._feed_in(held, item)
         path = log.path if log.member is None and log.compression is None else None
         clock, live = self.session.clock(held.state), self._feed.caught_up
         if live:
@@ -123,6 +124,18 @@ class Watch:
         held.unparsed.look(item, self._feed.clock(), self.session.recognises)
         held.lively.arrived(self._feed.clock(), self._feed.caught_up)
         self._fresh_lines = True
+
+    def _feed_in(self, held: _Log, block: Block) -> None:
+        """The next lines of a log; of the moment where they tell none and somebody watches."""
+        session, state, clock = self.session, held.state, self._feed.clock()
+        watched = self._feed.caught_up or self.steered
+        present = self._present.awaited(clock) or self._present.now(clock)
+        at = moment(session, clock, present) if watched and needs_arrivals(session, state) else None
+        if at is not None and session.clock(state).by_arrival:
+            session.clock(state).arrived(at)
+        session.feed(state, block)
+        if at is not None and needs_arrivals(session, state):
+            arrived(session, state, at, block)
 
     def _set_right(self, held: _Log) -> None:
         """When a log's clock was set that is taken out: its arrivals tell before other logs can prove it."""
@@ -166,7 +179,12 @@ class Watch:
     def _look_back(self, clock: float) -> None:
         """The files' own times tell how long ago the last lines of the history were written."""
         for (path, member), held in self._logs.items():
-            changed, last = self._feed.changed_at(LogFile(held.shown, path, member)), self._last(held)
+            changed = self._feed.changed_at(LogFile(held.shown, path, member))
+            if changed is not None and needs_arrivals(self.session, held.state) and held.state.lines:
+                at = moment(self.session, changed, None)
+                if at is not None:
+                    arrived(self.session, held.state, at)
+            last = self._last(held)
             if changed is not None and last is not None:
                 self._present.written(last, changed, clock, waited=self.steered)
             if changed is not None:
