@@ -62,10 +62,11 @@ def _not_worse(name: str, change: MetricChange) -> CriterionResult:
     assert change.after is not None  # noqa: S101
     means = (format_value(side.summary.mean, change.unit) for side in (change.before, change.after))
     told = f"{change.name} mean {' → '.join(means)}"
-    if change.verdict is None:
+    if change.verdict is None and not change.unsure:
         return CriterionResult(name, None, f"{told}: {change.why}")
     good = ", good before and after" if change.good_anyway and change.verdict == "worse" else ""
-    return CriterionResult(name, change.verdict != "worse" or change.good_anyway, f"{told}: {change.verdict}{good}")
+    said = change.verdict or change.why
+    return CriterionResult(name, change.verdict != "worse" or change.good_anyway, f"{told}: {said}{good}")
 
 
 def load_criteria(file: Path | None = None) -> tuple[Criterion, ...]:

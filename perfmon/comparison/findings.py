@@ -16,6 +16,7 @@ ENOUGH = 5
 """A finding is gone when what it is looked for in was observed so often without it; or as often as before."""
 LOST = 0.02
 """A share of the time counts from here on, as it does for a verdict of one run."""
+_WITH_PAUSES = 1.01
 _PENDING = "pending"
 _REST = (PRODUCTIVE, UNKNOWN)
 
@@ -79,13 +80,14 @@ def weighty(change: FindingChange, before: Snapshot, after: Snapshot) -> bool:
     return change.signature in verdicts or again or any(side.lost_share >= LOST for side in held)
 
 
-def lost_change(before: Snapshot, after: Snapshot) -> Shift | None:
-    """How the share of time that any finding cost moved; None where a run has no time."""
+def lost_change(before: Snapshot, after: Snapshot) -> Shift:
+    """How the share of time that any finding cost moved; without an interval where a run has no time."""
     shares = [_lost_by_time(run) for run in (before, after)]
+    change = _lost_share(after) - _lost_share(before)
     if not (shares[0] and shares[1]):
-        return None
+        return Shift(change, None)
     drawn = [resample(held) for held in shares]
-    return Shift(_lost_share(after) - _lost_share(before), mean_change(drawn[0], drawn[1]))
+    return Shift(change, mean_change(drawn[0], drawn[1]))
 
 
 def _lost_share(run: Snapshot) -> float:
@@ -95,12 +97,14 @@ def _lost_share(run: Snapshot) -> float:
 def _lost_by_time(run: Snapshot) -> list[float]:
     """The share that was lost of each of many stretches of equal length, in time order.
 
-    Of a finding only the newest stretches are told: the time before the first of those is left out.
+    Of a finding only the newest stretches are told: the time before the first of those is left out. Empty where logs
+    of several runs lie apart: when that was is not told.
     """
     cut = [finding for finding in run.findings if sum(b - a for a, b in finding.lost) < 0.99 * finding.lost_s]
     begin = max((finding.lost[0][0] for finding in cut if finding.lost), default=0.0)
-    length = (run.run.end - run.run.start - begin) / CELLS
-    if length <= 0:
+    whole = run.run.end - run.run.start
+    length = (whole - begin) / CELLS
+    if length <= 0 or whole > _WITH_PAUSES * run.run.wall_s:
         return []
     lost = [0.0] * CELLS
     for low, high in (stretch for finding in run.findings for stretch in finding.lost):

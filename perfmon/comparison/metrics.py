@@ -25,6 +25,7 @@ _P50, _P95 = 0.50, 0.95
 _QUANTILES = {"p50": _P50, "p95": _P95}
 _TAIL = {LOWER: "p95", HIGHER: "p50", "": "p95"}
 """What decides where the mean has not moved: a longer tail is no good news, but peaks of throughput are no news."""
+_UNSURE = "may be chance"
 _LEVELS = ("good", "warning", "critical")
 
 
@@ -55,7 +56,8 @@ def _change(name: str, before: Run, after: Run) -> MetricChange:
     assert late is not None  # noqa: S101
     shifts, band = _shifts(early, late, *drawn), after.bands.get(base)
     moves = {name: _moves(shift, _least(name, (early, late), band, unit)) for name, shift in shifts.items()}
-    verdict, why = _said(moves, shifts, better, (early, late), drawn)
+    matters = abs(shifts["mean"].change) >= _least("mean", (early, late), band, unit) and shifts["mean"].change != 0
+    verdict, why = _said(moves, matters, better, (early, late), drawn)
     return MetricChange(
         name=name,
         unit=unit,
@@ -68,6 +70,7 @@ def _change(name: str, before: Run, after: Run) -> MetricChange:
         moved=bool(moves["mean"] or moves[_TAIL[better]]),
         good_anyway=early.band == late.band == "good",
         group=group,
+        unsure=why == _UNSURE,
     )
 
 
@@ -108,7 +111,7 @@ def _moves(shift: Shift, least: float) -> int:
 
 def _said(
     moves: Mapping[str, int],
-    shifts: Mapping[str, Shift],
+    matters: bool,
     better: str,
     sides: Sequence[Side],
     drawn: Sequence[Resampled],
@@ -123,5 +126,5 @@ def _said(
     if better not in (LOWER, HIGHER):
         return None, "neither more nor less of it is better"
     if not move:
-        return "same", "too little to matter" if _beyond_chance(shifts["mean"].ci95) else "within chance"
+        return (None, _UNSURE) if matters else ("same", "too little to matter")
     return ("better" if (move < 0) == (better == LOWER) else "worse"), decides

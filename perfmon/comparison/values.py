@@ -59,6 +59,8 @@ class MetricChange:
     good_anyway: bool = False
     """In its good band before and after: the change counts neither for the run nor against it."""
     group: str = ""
+    unsure: bool = False
+    """Changed by enough to matter, but that may be chance: more samples would tell."""
 
     @property
     def counts(self) -> bool:
@@ -125,7 +127,7 @@ class Comparison:
     metrics: tuple[MetricChange, ...]
     findings: tuple[FindingChange, ...]
     lost: tuple[LostShare, ...]
-    lost_change: Shift | None
+    lost_change: Shift
     """How the share of time that was lost to any cause moved, as a fraction."""
     criteria: tuple[CriterionResult, ...]
     verdict: Outcome

@@ -50,7 +50,7 @@ class _Weighed:
         metrics: Sequence[MetricChange],
         findings: Sequence[FindingChange],
         lost: Sequence[LostShare],
-        moved: Shift | None,
+        moved: Shift,
         criteria: Sequence[CriterionResult],
     ) -> None:
         self._before, self._after, self._criteria = before, after, criteria
@@ -66,7 +66,7 @@ class _Weighed:
         self._milder, self._graver = any(a > b for a, b in worst), any(a < b for a, b in worst)
         causes = [entry for entry in lost if entry.cause not in ("productive", "unknown")]
         self._lost = (sum(entry.before for entry in causes), sum(entry.after for entry in causes))
-        sure = moved is not None and moved.ci95 is not None and (moved.ci95[0] > 0 or moved.ci95[1] < 0)
+        sure = moved.ci95 is not None and (moved.ci95[0] > 0 or moved.ci95[1] < 0)
         self._less = sure and self._lost[0] - self._lost[1] >= LOST
         self._more = sure and self._lost[1] - self._lost[0] >= LOST
 

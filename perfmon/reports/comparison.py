@@ -21,7 +21,7 @@ _METHOD = (
     f"Intervals: 95 %, from {RESAMPLES} resamples of blocks of neighbouring samples; n is the number of samples, in"
     " brackets how many independent ones tell as much about the mean. A change counts when its interval leaves 0 out"
     " and it is 5 % or more, of the larger value and of the way from good to critical; (better) and (worse) in brackets"
-    " are good before and after, and speak neither for the run nor against it."
+    " are good before and after, and speak neither for the run nor against it; unsure: it may be chance."
 )
 _WIDTHS = (21, 8, 8, 7, 16, 8)
 
@@ -73,9 +73,9 @@ def _where(snapshot: Snapshot) -> str:
 # --- metrics ----------------------------------------------------------------------------------------------------------
 def _told(comparison: Comparison) -> tuple[list[MetricChange], list[str]]:
     """Metrics that have a row, those that moved first; and the names of the rest."""
-    rows = [c for c in comparison.metrics if c.verdict is not None or c.moved]
-    order = {"worse": 0, "better": 1, None: 2, "same": 3}
-    rows.sort(key=lambda c: (order[c.verdict], c.before is None or c.before.band is None, c.name))
+    rows = [c for c in comparison.metrics if c.verdict is not None or c.moved or c.unsure]
+    order = {"worse": 0, "better": 1, None: 2, "same": 4}
+    rows.sort(key=lambda c: (order[c.verdict] + c.unsure, c.before is None or c.before.band is None, c.name))
     shown = rows[:_SHOWN]
     return shown, [change.name for change in comparison.metrics if change not in shown]
 
@@ -104,7 +104,7 @@ def _row(change: MetricChange) -> tuple[str, ...]:
 
 
 def _said(change: MetricChange) -> str:
-    said = "WORSE" if change.verdict == "worse" else change.verdict or "–"
+    said = "WORSE" if change.verdict == "worse" else change.verdict or ("unsure" if change.unsure else "–")
     return f"({said.lower()})" if change.good_anyway and change.verdict in ("better", "worse") else said
 
 
@@ -208,7 +208,7 @@ def _lost(comparison: Comparison) -> list[tuple[str, str, str]]:
 def _lost_moved(comparison: Comparison) -> str:
     """How far the share of lost time moved, in points, with its interval."""
     shift = comparison.lost_change
-    if shift is None or not shift.change:
+    if not shift.change:
         return ""
     points = Shift(100 * shift.change, None if shift.ci95 is None else (100 * shift.ci95[0], 100 * shift.ci95[1]))
     sign = "+" if shift.change > 0 else "−"

@@ -29,7 +29,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "metrics": {plain(change.name, 200): _metric(change) for change in comparison.metrics},
         "findings": kinds,
         "lost": [{"cause": e.cause, "before": e.before, "after": e.after} for e in comparison.lost],
-        "lost_change": None if comparison.lost_change is None else _shift(comparison.lost_change),
+        "lost_change": _shift(comparison.lost_change),
         "criteria": [{"name": c.name, "ok": c.ok, "told": c.told} for c in comparison.criteria],
         "notes": list(comparison.notes),
         "method": {
@@ -66,6 +66,7 @@ def _metric(change: MetricChange) -> dict[str, Any]:
         **{name: _shift(shift) for name, shift in change.shifts.items() if name != "mean"},
         "verdict": change.verdict,
         "why": change.why,
+        "unsure": change.unsure,
         "counts": change.counts,
     }
 

@@ -66,8 +66,8 @@ def test_a_change_counts_beyond_chance_and_when_it_matters(
 
 
 def test_what_may_be_chance_is_no_change() -> None:
-    wide = changed("throughput_tps", around(1000.0, 12, 0.3, seed=1), around(1000.0, 12, 0.3, seed=2))
-    assert (wide.verdict, wide.why) == ("same", "within chance")
+    wide = changed("throughput_tps", around(1000.0, 12, 0.3, seed=1), around(1200.0, 12, 0.3, seed=2))
+    assert (wide.verdict, wide.why, wide.unsure) == (None, "may be chance", True)
 
 
 def test_a_metric_without_a_good_direction_is_told_not_judged() -> None:
