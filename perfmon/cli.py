@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -18,6 +19,8 @@ from .errors import ExitCode, PerfmonError, UsageError
 from .text import plain
 
 _DEBUG = "PERFMON_DEBUG"
+_SCP = re.compile(r"[^/@\s]+@[^/@\s]+:[/~]")
+"""`user@host:/path`, on another machine."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -33,7 +36,7 @@ def _command(argv: Sequence[str]) -> list[str]:
         return ["watch", *argv]
     if not argv:
         return ["watch", _here()]
-    if name == "-" or os.path.exists(name) or any(sign in name for sign in "*?[=") or "://" in name:
+    if name == "-" or os.path.exists(name) or any(sign in name for sign in "*?[=") or "://" in name or _SCP.match(name):
         return ["watch", *argv]
     raise UsageError(f"{name}: no such command, file or folder (see perfmon --help)")
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from perfmon.logbook import LogBook
-from perfmon.monitor import FollowFeed, Monitor
+from perfmon.monitor import Feed, FollowFeed, Monitor
 from perfmon.sources.blocks import Block, Cutter, Notice
 from perfmon.sources.files import STDIN, LogFile, discover
 
@@ -59,14 +59,18 @@ def observe(
     progress: Progress | None = None,
     following: Callable[[], None] = lambda: None,
     columns: int | None = None,
+    feed: Callable[[], Feed] | None = None,
 ) -> Observed:
     """Reads what the logs hold, then follows them for `for_s` seconds (None: not at all).
 
     `window` is what is judged, back from the last line (`10m`; None: everything). Interrupted while it follows, it
     tells what it has seen; while it still reads, KeyboardInterrupt leaves it. `following` is called once all that was
     there has been read. With `columns` there is a picture even where nothing is followed, and its board has so many.
+    With `feed` that is read in place of `specs`.
     Raises UsageError and InputError.
     """
+    if feed is not None:
+        return _Watch(specs, config, window, for_s, columns, feed).run(following)
     if for_s is None and columns is None:
         session = read(Options(specs=tuple(specs), jobs=config.jobs, config=config), progress)
         return Observed(_judged(session, window))
@@ -142,12 +146,20 @@ class _Watch:
     """A monitor that nobody looks at: reads to the present, then goes on for a while."""
 
     def __init__(
-        self, specs: Sequence[str], config: Config, window: str | None, for_s: float | None, columns: int | None
+        self,
+        specs: Sequence[str],
+        config: Config,
+        window: str | None,
+        for_s: float | None,
+        columns: int | None,
+        feed: Callable[[], Feed] | None = None,
     ) -> None:
         self._specs, self._config, self._window, self._for_s = specs, config, window, for_s
         self._window_s = _EVERYTHING_S if window is None else parse_duration(window)
-        self._monitor = Monitor(lambda: FollowFeed(specs), config, window_s=self._window_s, memory_mb=MEMORY_MB)
-        self._columns = columns
+        self._monitor = Monitor(
+            feed or (lambda: FollowFeed(specs)), config, window_s=self._window_s, memory_mb=MEMORY_MB
+        )
+        self._columns, self._elsewhere = columns, feed is not None
         self._monitor.look(None, min(self._window_s, _BOARD_S), columns or _COLUMNS)
         self._stirred = threading.Event()
         self._judged = threading.Event()
@@ -193,4 +205,6 @@ class _Watch:
 
     def _read(self) -> Snapshot:
         """Where the monitor had nothing to judge: what the logs are is told all the same."""
+        if self._elsewhere:
+            return _judged(Session(self._config), self._window)
         return _judged(read(Options(specs=tuple(self._specs), jobs=1, config=self._config)), self._window)

@@ -20,7 +20,7 @@ AVAILABLE = Path(PROGRAM).exists() and shutil.which("ssh-keygen") is not None
 class Sshd:
     """It runs until `stop`; `start` begins again, on the same port."""
 
-    def __init__(self, folder: Path, extra: str = "", shell: str | None = None) -> None:
+    def __init__(self, folder: Path, extra: str = "", forced: str | None = None) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
@@ -35,13 +35,14 @@ class Sshd:
         self.config = folder / "config"
         self.config.write_text(
             f"Host box\n  HostName 127.0.0.1\n  Port {self.port}\n  User {self.user}\n  IdentityFile {self.key}\n"
-            "  IdentitiesOnly yes\n  IdentityAgent none\n"
+            f"  IdentitiesOnly yes\n  IdentityAgent none\n  UserKnownHostsFile {self.known}\n"
+            "  GlobalKnownHostsFile none\n"
         )
-        forced = f"ForceCommand {shell}\n" if shell else ""
+        command = f"ForceCommand {forced}\n" if forced else ""
         (folder / "sshd.conf").write_text(
             f"ListenAddress 127.0.0.1\nPort {self.port}\nHostKey {self.host_key}\nPidFile none\nUsePAM no\n"
             f"AuthorizedKeysFile {folder}/authorized_keys\nStrictModes no\nPasswordAuthentication no\n"
-            f"KbdInteractiveAuthentication no\nMaxStartups 200\nMaxSessions 20\nLogLevel ERROR\n{forced}{extra}\n"
+            f"KbdInteractiveAuthentication no\nMaxStartups 200\nMaxSessions 20\nLogLevel ERROR\n{command}{extra}\n"
         )
         self.process: subprocess.Popen[bytes] | None = None
 

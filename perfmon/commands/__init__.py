@@ -16,6 +16,7 @@ from perfmon.errors import UsageError
 
 COMMANDS = {
     "watch": "the live monitor: follow logs and say where the time goes",
+    "ssh": "the live monitor of runs on other machines: nothing is installed there",
     "demo": "the live monitor on a built-in run: no GPU, no logs needed",
     "analyze": "diagnose logs that are complete: the bottleneck, its cost, its evidence and its mend",
     "compare": "two runs side by side: what changed, and whether the mend worked",

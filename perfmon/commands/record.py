@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -19,9 +20,15 @@ from perfmon.text import plain
 from perfmon.units import format_bytes, format_seconds
 
 from .arguments import completes_files, seconds
+from .reach import add_reach_arguments, connect, feed_of, split
 
 if TYPE_CHECKING:
     from perfmon.recording import RecordingWriter
+    from perfmon.sources.blocks import Block, Notice
+    from perfmon.sources.files import LogFile
+    from perfmon.sources.remote.fleet import Fleet
+
+    Item = tuple[LogFile, Block | Notice]
 
 DESCRIPTION = """\
 Follows logs without a screen and records what they print, until it is ended. Credentials are masked before they reach
@@ -49,20 +56,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-history", action="store_true", help="leave out what the logs hold already")
     parser.add_argument("--max-size", metavar="SIZE", type=_size, help="end at this size (500M; default: 2G)")
     parser.add_argument("--force", action="store_true", help="overwrite the file when there is one")
+    add_reach_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Records until something ends it."""
     from perfmon.recording import MAX_BYTES, SUFFIX, RecordingWriter
-    from perfmon.sources.spec import parse_spec
 
-    for text in args.spec:
-        parse_spec(text)
+    local, remote = split(args.spec)
     path = args.output or Path(f"perfmon-{datetime.now():%Y%m%d-%H%M%S}{SUFFIX}")
+    fleet = connect(args, remote, history=0 if args.no_history else args.history) if remote else None
     writer = RecordingWriter(path, args.spec, overwrite=args.force, max_bytes=args.max_size or MAX_BYTES)
     recorder = _Recorder(writer)
     try:
-        asyncio.run(recorder.record(args.spec, not args.no_history, args.for_s))
+        asyncio.run(recorder.record(_items(fleet, local, not args.no_history), args.for_s))
     except PerfmonError:
         writer.close()
         if not writer.frames:
@@ -74,6 +81,24 @@ def run(args: argparse.Namespace) -> int:
     if writer.failed:
         raise InputError(writer.failed)
     return ExitCode.INTERRUPTED if recorder.interrupted else ExitCode.DONE
+
+
+async def _items(fleet: Fleet | None, local: list[str], history: bool) -> AsyncIterator[Item]:
+    """What the logs print, here and elsewhere."""
+    from perfmon.sources.blocks import Block, Notice
+    from perfmon.sources.follow import follow
+
+    if fleet is None:
+        async for log, item in follow(local, history=history):
+            yield log, item
+        return
+    feed = feed_of(fleet, local, history=history)
+    try:
+        async for source, fed in feed.items():
+            if isinstance(fed, Block | Notice):
+                yield source, fed
+    finally:
+        await feed.close()
 
 
 class _Recorder:
@@ -92,13 +117,13 @@ class _Recorder:
         """Seconds since the recording began."""
         return time.monotonic() - self._began
 
-    async def record(self, specs: list[str], history: bool, for_s: float | None) -> None:
+    async def record(self, items: AsyncIterator[Item], for_s: float | None) -> None:
         """Until a signal, the end of the time, of all logs, or of the room on the disk."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._ended.set)
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
-        following = asyncio.create_task(self._follow(specs, history))
+        following = asyncio.create_task(self._follow(items))
         ended = asyncio.create_task(self._ended.wait())
         try:
             while not following.done() and not ended.done() and not self._writer.failed:
@@ -124,10 +149,8 @@ class _Recorder:
         where = f"{plain(str(writer.path))}, {format_bytes(writer.bytes_written)}"
         return f"{what} in {format_seconds(self.elapsed_s)}: {where}"
 
-    async def _follow(self, specs: list[str], history: bool) -> None:
-        from perfmon.sources.follow import follow
-
-        async for log, item in follow(specs, history=history):
+    async def _follow(self, items: AsyncIterator[Item]) -> None:
+        async for log, item in items:
             self._logs.add(log.name)
             self._writer.write(self.elapsed_s, log.name, item)
 

@@ -52,8 +52,7 @@ def open_screen(
     announce: bool = True,
 ) -> int:
     """Runs the monitor until somebody leaves it; `announce` tells status lines and notifications of it."""
-    if not (sys.stdin.isatty() and sys.__stderr__ is not None and sys.__stderr__.isatty()):
-        raise UsageError("the live monitor needs a terminal (without one: perfmon snapshot SPEC, perfmon status SPEC)")
+    need_terminal()
     from perfmon.glyphs import glyphs_for
     from perfmon.tui.curtain import curtain
 
@@ -88,6 +87,12 @@ def open_screen(
     if app.fault is not None:
         raise app.fault
     return code or ExitCode.DONE
+
+
+def need_terminal() -> None:
+    """Raises UsageError where there is no screen to open."""
+    if not (sys.stdin.isatty() and sys.__stderr__ is not None and sys.__stderr__.isatty()):
+        raise UsageError("the live monitor needs a terminal (without one: perfmon snapshot SPEC, perfmon status SPEC)")
 
 
 def themes_for(config: Config, asked: str | None) -> tuple[dict[str, ThemeData], str]:

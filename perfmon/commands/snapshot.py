@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from perfmon.units import format_seconds
 
 from .arguments import add_data_arguments, add_formats_argument, completes_files, read_config, seconds, window
 from .progress import ReadingBar
+from .reach import add_reach_arguments, connect, feed_of, split
 from .screen import themes_for
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=600.0,
         help="what is judged, up to the last line (default: 10m; all)",
     )
+    add_reach_arguments(parser)
     add_formats_argument(parser)
     add_data_arguments(parser)
 
@@ -86,8 +89,11 @@ def run(args: argparse.Namespace) -> int:
     judged = None if args.window is None else f"{args.window}s"
     opened = themes_for(config, args.theme) if args.svg else None
     columns = _columns(args.size[0]) if args.svg else None
+    local, remote = split(args.spec)
+    fleet = connect(args, remote, history=args.history) if remote else None
+    feed = None if fleet is None else partial(feed_of, fleet, local)
     with ReadingBar("reading logs") as bar:
-        seen = observe(args.spec, config, judged, args.for_s, bar, lambda: _say_following(args.for_s), columns)
+        seen = observe(local, config, judged, args.for_s, bar, lambda: _say_following(args.for_s), columns, feed)
     _write(args, seen)
     if opened is not None:
         _draw(args, opened, seen)

@@ -208,7 +208,7 @@ async def test_a_server_that_never_answers_does_not_hold_anybody_up(sshd: Sshd, 
     ],
 )
 async def test_a_restricted_account_is_told(tmp_path: Path, command: str, words: str) -> None:
-    sshd = Sshd(tmp_path / "sshd", shell=command)
+    sshd = Sshd(tmp_path / "sshd", forced=command)
     sshd.start()
     try:
         error = await refused(BOX, login(sshd)[0])
@@ -226,7 +226,7 @@ async def test_what_a_login_prints_is_no_output(tmp_path: Path) -> None:
     noise.chmod(0o755)
     banner = tmp_path / "banner"
     banner.write_text("do not enter\n")
-    sshd = Sshd(tmp_path / "sshd", shell=str(noise), extra=f"Banner {banner}")
+    sshd = Sshd(tmp_path / "sshd", forced=str(noise), extra=f"Banner {banner}")
     sshd.start()
     try:
         assert await said(BOX, login(sshd)[0]) == "hi\n"

@@ -1,0 +1,120 @@
+"""What commands share that reach other machines: which SPECs are there, options, questions on the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfmon.errors import UsageError
+
+if TYPE_CHECKING:
+    from perfmon.monitor import Feed
+    from perfmon.sources.remote.address import RemoteSpec
+    from perfmon.sources.remote.fleet import Fleet
+    from perfmon.sources.remote.following import Finder
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+HISTORY = 64 << 20
+"""Bytes of each log there that are read of what is there already, unless told otherwise."""
+
+
+def add_reach_arguments(parser: argparse.ArgumentParser) -> None:
+    """What connecting and reading over a network needs."""
+    parser.add_argument(
+        "--history",
+        metavar="SIZE",
+        type=size,
+        default=HISTORY,
+        help="the most that is read of what each remote log holds already (200M; all; default: 64M)",
+    )
+    add_login_arguments(parser)
+
+
+def add_login_arguments(parser: argparse.ArgumentParser) -> None:
+    """What connecting needs."""
+    parser.add_argument(
+        "--accept-new", action="store_true", help="trust, and remember, keys of hosts that were never seen"
+    )
+    parser.add_argument("--ssh-config", metavar="FILE", type=Path, help="configuration of ssh (default: ~/.ssh/config)")
+
+
+def size(text: str) -> int | None:
+    """A size such as `64M`, for argparse; None for `all`."""
+    if text.strip().lower() == "all":
+        return None
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise argparse.ArgumentTypeError(f"expected a size such as 64M or 2G, or all, not {text!r}")
+    return int(float(match[1]) * 1024.0 ** " KMGT".index(match[2].upper() or " "))
+
+
+def split(specs: Sequence[str]) -> tuple[list[str], list[RemoteSpec]]:
+    """(SPECs on this machine, SPECs on others). Raises UsageError for a wrong one of either kind."""
+    from perfmon.sources.remote.address import parse_remote
+    from perfmon.sources.spec import parse_spec
+
+    local: list[str] = []
+    remote: list[RemoteSpec] = []
+    for text in specs:
+        there = parse_remote(text)
+        if there is not None:
+            remote.append(there)
+        else:
+            parse_spec(text)
+            local.append(text)
+    return local, remote
+
+
+def connect(
+    args: argparse.Namespace, remote: Sequence[RemoteSpec], *, history: int | None, finder: Finder | None = None
+) -> Fleet:
+    """Connects to the hosts, asking on the terminal for what is missing. Raises ConnectError when none answers."""
+    from perfmon.sources.remote.fleet import Fleet, FleetOptions
+
+    config = (str(args.ssh_config),) if args.ssh_config is not None else None
+    options = FleetOptions(
+        history=history, ask=ask if can_ask() else None, accept_new=args.accept_new, config=config, finder=finder
+    )
+    if args.ssh_config is not None and not args.ssh_config.is_file():
+        raise UsageError(f"{args.ssh_config}: no such file (--ssh-config)")
+    fleet = Fleet(remote, options)
+    fleet.open()
+    for failure in fleet.failures:
+        print(f"perfmon: {failure} (it is tried again)", file=sys.stderr)
+    return fleet
+
+
+def feed_of(fleet: Fleet, local: Sequence[str], *, history: bool = True, polling: bool | None = None) -> Feed:
+    """What connected hosts print, and logs on this machine."""
+    from perfmon.monitor import FollowFeed
+    from perfmon.monitor.remote import RemoteFeed
+
+    return RemoteFeed(fleet, FollowFeed(local, history=history, polling=polling) if local else None)
+
+
+def can_ask() -> bool:
+    """Whether there is a terminal on which somebody can be asked, whatever stdin and stdout are."""
+    try:
+        with open("/dev/tty", "rb"):
+            return True
+    except OSError:
+        return False
+
+
+def ask(prompt: str, echo: bool) -> str | None:
+    """Asks on the terminal; None where the answer is the end of input. Raises KeyboardInterrupt."""
+    import getpass
+
+    try:
+        if not echo:
+            return getpass.getpass(prompt)
+        with open("/dev/tty", "r+b", buffering=0) as terminal:
+            terminal.write(prompt.encode())
+            line = terminal.readline()
+            return line.decode(errors="replace").rstrip("\n") if line else None
+    except (EOFError, OSError):
+        return None

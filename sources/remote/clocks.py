@@ -1,0 +1,48 @@
+"""How far the clock of a machine is from this one's."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+
+from .runner import Runner
+
+_KEPT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ClockOffset:
+    """An estimate."""
+
+    seconds: float
+    """What that clock shows more than this one."""
+    uncertainty_s: float
+    round_trip_s: float
+
+
+class ClockEcho:
+    """Asks for the time there; the answer that came quickest says most."""
+
+    def __init__(self) -> None:
+        self._samples: deque[ClockOffset] = deque(maxlen=_KEPT)
+
+    @property
+    def offset(self) -> ClockOffset | None:
+        """The best of the last estimates."""
+        return min(self._samples, key=lambda sample: sample.uncertainty_s, default=None)
+
+    async def ask(self, runner: Runner) -> None:
+        """Takes a sample. Raises RunnerError."""
+        sent, before = time.time(), time.monotonic()
+        text = (await runner.run("date +%s.%N")).text.strip()
+        trip = time.monotonic() - before
+        whole, _, part = text.partition(".")
+        if not whole.isdigit():
+            return
+        exact = part.isdigit() and len(part) == 9
+        there = int(whole) + (int(part) / 1e9 if exact else 0.5)
+        offset = there - (sent + trip / 2)
+        if self._samples and abs(offset - self._samples[-1].seconds) > 1.0 + trip:
+            self._samples.clear()  # one of the clocks was set
+        self._samples.append(ClockOffset(offset, trip / 2 + (0.0 if exact else 0.5), trip))

@@ -1,0 +1,191 @@
+"""The files of a machine behind a runner: what they are now, and their bytes from a place on."""
+
+from __future__ import annotations
+
+import posixpath
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..rotation import is_part_of
+from ..stream import Identity
+from .quoting import pattern, quoted
+from .runner import Output, Runner, RunnerError
+
+_STAT = "stat -L -c '%d %i %s %Y|%y|%n'"
+PREPARE = """\
+r(){ dd bs=65536 iflag=skip_bytes,count_bytes skip="$2" count="$3" <"$1"; }
+[ "$(printf abc | dd bs=4 iflag=skip_bytes,count_bytes skip=1 count=1)" = b ] ||
+  r(){ tail -c "+$(($2+1))" <"$1" | head -c "$3"; }
+g(){ r "$@" | gzip -1c; }
+command -v gzip >/dev/null || g(){ false; }
+S(){ :; }
+L(){ for f do
+  if [ -d "$f" ]; then find -L "$f/." -maxdepth 24 -type d \\( -name '.?*' -o -name __pycache__ -o -name node_modules \
+    -o -name site-packages -o -name 'checkpoint*' -o -name 'ckpt*' -o -name 'global_step*' -o -name 'weights' \\) \
+    -prune -o -type f -print0
+  elif [ -e "$f" ]; then printf '%s\\0' "$f"; fi
+done; }
+s=; stat -L -c %s /proc/self/stat >/dev/null && [ -e "/proc/$$/fd/0" ] && s=1
+z=; command -v gzip >/dev/null && z=1
+printf '%s\\n' "${HOME:-/}" "$$" "${BASH_VERSION:+1}" "$z" "$s"
+"""
+_FEW, _MANY = range(3, 9), range(30, 200)
+"""Descriptors that a shell can hold open: plain ones know but a single digit, and bash keeps its own from 10 on."""
+_BRIEF = 9
+_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a file is."""
+
+    identity: Identity
+    size: int
+    changed_s: float
+    """When it was last written to, by the clock of its machine."""
+    stamp: str = ""
+    """The same, as exactly as the machine says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """A file to read: held open under a number, so that it stays readable whatever becomes of its name, or by name."""
+
+    identity: Identity
+    path: str
+    slot: int | None = None
+
+
+class UnreadableError(Exception):
+    """Why a file that is there cannot be read."""
+
+
+class Files:
+    """The files that the user of a runner can see."""
+
+    def __init__(self, runner: Runner, prepared: str) -> None:
+        home, pid, many, gzip, _ = prepared.split("\n")[:5]
+        self.runner = runner
+        self.home = home
+        self.gzip = bool(gzip)
+        self._fds = f"/proc/{pid}/fd/"
+        self._free = list(_MANY if many else _FEW)
+        self._watched: tuple[str, ...] = ()
+
+    @classmethod
+    async def open(cls, runner: Runner) -> Files:
+        """Prepares the shell. Raises RunnerError where it cannot be done."""
+        output = await runner.run(PREPARE)
+        lines = output.text.split("\n")
+        if len(lines) < 5 or not lines[4]:
+            raise RunnerError(f"{runner.name}: neither stat nor /proc is there: logs can be followed on Linux only")
+        return cls(runner, output.text)
+
+    async def look(self, paths: Sequence[str]) -> dict[str, State]:
+        """The states of those files that are there; cheap when asked again and again."""
+        names = tuple(paths)
+        define = ""
+        if names != self._watched:
+            self._watched = names
+            define = f"S(){{ {_STAT} {' '.join(map(quoted, names))}; }};" if names else "S(){ :; };"
+        return _states(await self._run(f"{define} S"))
+
+    async def state(self, handle: Handle) -> State | None:
+        """What a file is now, whatever its name."""
+        where = self._at(handle)
+        return _states(await self._run(f"{_STAT} {quoted(where)}")).get(where)
+
+    async def parts(self, log: str) -> list[tuple[str, State]]:
+        """The uncompressed older parts beside a log, the oldest first."""
+        found = _states(await self._run(f"{_STAT} {quoted(log)}[.-]*"))
+        parts = [part for part in found.items() if is_part_of(Path(part[0]), Path(log)) and not _compressed(part[0])]
+        return sorted(parts, key=lambda part: part[1].changed_s)
+
+    async def hold(self, path: str) -> Handle | None:
+        """Opens a file, to be released; None when it is not there. Raises UnreadableError."""
+        slot = self._free.pop(0) if self._free else None
+        number, name = slot or _BRIEF, quoted(path)
+        output = await self._run(
+            f"if ! [ -e {name} ]; then false; elif ! [ -f {name} ]; then echo a folder or device, no log; "
+            f"elif ! [ -r {name} ]; then echo permission denied; elif command exec {number}<{name}; then "
+            f"stat -L -c '%d %i' {self._fds}{number};{'' if slot else f' exec {number}<&-;'} fi"
+        )
+        words = output.text.split()
+        if len(words) == 2 and words[0].isdigit():
+            return Handle((int(words[0]), int(words[1])), path, slot)
+        if slot is not None:
+            self._free.insert(0, slot)
+        if output.data:
+            raise UnreadableError(output.text.strip())
+        return None
+
+    async def release(self, handle: Handle | None) -> None:
+        """Closes a file."""
+        if handle is not None and handle.slot is not None:
+            await self._run(f"exec {handle.slot}<&-")
+            self._free.append(handle.slot)
+
+    async def read(self, handle: Handle, offset: int, size: int, *, squeezed: bool = False) -> bytes | None:
+        """At most `size` bytes from `offset` on; fewer only where the file ends. None: another file has its name."""
+        how = "g" if squeezed and self.gzip else "r"
+        if handle.slot is not None:
+            output = await self._run(f"{how} {self._fds}{handle.slot} {offset} {size}")
+            data = output.data
+        else:
+            output = await self._run(
+                f"if command exec {_BRIEF}<{quoted(handle.path)}; then stat -L -c '%d %i' {self._fds}{_BRIEF}; "
+                f"{how} {self._fds}{_BRIEF} {offset} {size}; exec {_BRIEF}<&-; fi"
+            )
+            line, _, data = output.data.partition(b"\n")
+            if line != b"%d %d" % handle.identity:
+                return None
+        if how == "g":
+            data = _inflated(data, self.runner.name)
+        if len(data) > size:
+            raise RunnerError(f"{self.runner.name}: something else writes into the answers of its shell")
+        return data
+
+    async def listed(self, word: str) -> list[str]:
+        """The files that a word of the shell names, those below folders included; names with line breaks left out."""
+        output = await self._run(f"L {word} | head -c 4000000")
+        names = output.text.split("\0")[:-1]
+        return sorted({posixpath.normpath(name) for name in names if "\n" not in name})
+
+    async def expanded(self, path: str) -> str:
+        """A path with what its leading `~` or `~user` stands for."""
+        head, slash, rest = path.partition("/")
+        if not head.startswith("~"):
+            return path
+        folder = self.home if head == "~" else (await self._run(f"printf '%s' {pattern(head)}")).text
+        return folder.rstrip("/") + slash + rest
+
+    def _at(self, handle: Handle) -> str:
+        return handle.path if handle.slot is None else f"{self._fds}{handle.slot}"
+
+    async def _run(self, script: str) -> Output:
+        return await self.runner.run(script, timeout_s=_TIMEOUT_S)
+
+
+def _states(output: Output) -> dict[str, State]:
+    states: dict[str, State] = {}
+    for line in output.text.split("\n"):
+        numbers, _, rest = line.partition("|")
+        stamp, _, name = rest.partition("|")
+        words = numbers.split(" ")
+        if name and len(words) == 4 and all(word.lstrip("-").isdigit() for word in words):
+            device, inode, size, changed = map(int, words)
+            states[name] = State((device, inode), size, float(changed), stamp)
+    return states
+
+
+def _inflated(data: bytes, name: str) -> bytes:
+    try:
+        return zlib.decompress(data, 31) if data else b""
+    except zlib.error:
+        raise RunnerError(f"{name}: what was sent compressed is damaged") from None
+
+
+def _compressed(name: str) -> bool:
+    return name.lower().endswith((".gz", ".bz2", ".xz", ".zst"))

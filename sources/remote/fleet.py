@@ -1,0 +1,182 @@
+"""All hosts of a command, in a thread of their own: logins are asked for before a screen opens, then logs come."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from perfmon.errors import ConnectError
+
+from .address import Address, RemoteSpec
+from .conveyor import Conveyor
+from .dialing import Connection
+from .failures import HostError
+from .following import Finder, HostLogs
+from .host import POLL_S, Host, HostState
+from .login import Login
+from .tail import Item
+
+_T = TypeVar("_T")
+AskHere = Callable[[str, bool], str | None]
+"""Shows a prompt on the terminal and gives the answer (True: echoed); None where nobody can be asked."""
+_Question = tuple[str, bool, "Future[str | None]"]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetOptions:
+    """How hosts are followed."""
+
+    history: int | None = None
+    """The most bytes of each log that are read of what is there; None: all, 0: none."""
+    poll_s: float = POLL_S
+    ask: AskHere | None = None
+    accept_new: bool = False
+    config: tuple[str, ...] | None = None
+    known_hosts: tuple[str, ...] | None = None
+    finder: Finder | None = None
+    """Finds out what to follow on a host for which no path was named."""
+
+
+class Fleet:
+    """Hosts that are connected, and followed.
+
+    `open` is called by the thread that owns the terminal: it alone asks. `items` may then be read by any loop, once.
+    """
+
+    def __init__(self, specs: Sequence[RemoteSpec], options: FleetOptions | None = None) -> None:
+        self._options = options or FleetOptions()
+        self._conveyor = Conveyor()
+        self._questions: queue.SimpleQueue[_Question | None] = queue.SimpleQueue()
+        self._login = Login(self._ask, self._options.accept_new, self._options.config, self._options.known_hosts)
+        self.hosts = [self._host(address, paths) for address, paths in _by_host(specs).items()]
+        self.failures: list[HostError] = []
+        """Why hosts could not be reached at first; they are tried again."""
+        self._asking = True
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="perfmon-ssh", daemon=True)
+        self._running: Future[None] | None = None
+
+    def open(self) -> None:
+        """Connects to all hosts. Raises ConnectError when none can be reached."""
+        self._thread.start()
+        connecting = asyncio.run_coroutine_threadsafe(self._connect_all(), self._loop)
+        connecting.add_done_callback(lambda _: self._questions.put(None))
+        try:
+            self._answer_questions()
+            self.failures = [failure for failure in connecting.result() if failure is not None]
+        except BaseException:
+            connecting.cancel()
+            self.close()
+            raise
+        self._asking = False
+        if len(self.failures) == len(self.hosts):
+            self.close()
+            more = f" (and {len(self.failures) - 1} other hosts)" if len(self.failures) > 1 else ""
+            raise ConnectError(f"{self.failures[0]}{more}")
+
+    def follow(self) -> None:
+        """Begins to read logs."""
+        self._running = asyncio.run_coroutine_threadsafe(self._run_all(), self._loop)
+
+    def items(self) -> AsyncIterator[Item]:
+        """What the logs hold, and what comes; for one loop, of any thread."""
+        return self._conveyor.take()
+
+    @property
+    def states(self) -> tuple[HostState, ...]:
+        """What becomes of the hosts."""
+        return tuple(host.state for host in self.hosts)
+
+    @property
+    def caught_up(self) -> bool:
+        """All that was there at the start was taken, of those hosts that answer."""
+        read = all(host.logs.caught_up or host.connection is None for host in self.hosts)
+        return read and self._conveyor.idle
+
+    @property
+    def behind(self) -> int:
+        """Bytes that are known to be there and are not read yet."""
+        return sum(host.logs.behind for host in self.hosts)
+
+    def call(self, work: Coroutine[Any, Any, _T]) -> Future[_T]:
+        """Does something in the thread of the connections."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def close(self, patience_s: float = 2.0) -> None:
+        """Ends all connections."""
+        self._asking = False
+        self._conveyor.end()
+        if not self._thread.is_alive():
+            return
+        with suppress(TimeoutError):
+            self.call(self._end()).result(patience_s)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(patience_s)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+    def _host(self, address: Address, paths: list[str]) -> Host:
+        finder = None if paths else self._options.finder
+        logs = HostLogs(address.shown, paths, self._options.history, finder)
+        return Host(address, self._login, logs, self._conveyor.put)
+
+    # --- in the thread --------------------------------------------------------------------------------------------
+    async def _connect_all(self) -> list[HostError | None]:
+        return await asyncio.gather(*(self._connect(host) for host in self.hosts))
+
+    async def _connect(self, host: Host) -> HostError | None:
+        try:
+            await host.connect()
+        except HostError as error:
+            return error
+        return None
+
+    async def _run_all(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for host in self.hosts:
+                tasks.create_task(host.run(self._options.poll_s))
+        self._conveyor.end()
+
+    async def _end(self) -> None:
+        for task in asyncio.all_tasks():
+            if task is not asyncio.current_task():
+                task.cancel()
+        connections = [host.connection for host in self.hosts if host.connection is not None]
+        for host in self.hosts:
+            host.drop()
+        await asyncio.gather(*(_closed(connection) for connection in connections))
+
+    # --- questions ------------------------------------------------------------------------------------------------
+    async def _ask(self, prompt: str, echo: bool) -> str | None:
+        if self._options.ask is None or not self._asking:
+            return None
+        answer: Future[str | None] = Future()
+        self._questions.put((prompt, echo, answer))
+        return await asyncio.wrap_future(answer)
+
+    def _answer_questions(self) -> None:
+        """Asks, one question after the other, until all hosts are connected or have failed."""
+        while (question := self._questions.get()) is not None:
+            prompt, echo, answer = question
+            assert self._options.ask is not None  # noqa: S101 - else nothing was asked
+            answer.set_result(self._options.ask(prompt, echo))
+
+
+async def _closed(connection: Connection) -> None:
+    await connection.wait_closed()
+
+
+def _by_host(specs: Sequence[RemoteSpec]) -> dict[Address, list[str]]:
+    """The paths that are wanted of each host."""
+    found: dict[Address, list[str]] = {}
+    for spec in specs:
+        paths = found.setdefault(spec.address, [])
+        if spec.path and spec.path not in paths:
+            paths.append(spec.path)
+    return found

@@ -1,0 +1,188 @@
+"""One host: connected, followed, and connected again when it was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ..blocks import Notice
+from .address import Address
+from .channel import open_shell
+from .clocks import ClockEcho, ClockOffset
+from .dialing import Connection, dial
+from .failures import Cause, HostError
+from .files import Files
+from .following import Emit, HostLogs
+from .login import Login
+from .runner import RunnerError
+from .shell import Shell
+
+POLL_S = 1.0
+_STALE_S = 3.0
+_CLOCK_S = 30.0
+_FIRST_ECHOES = 3
+_BACKOFF_S, _LONGEST_S = 0.5, 30.0
+_LOGINS = 3
+
+
+class Phase(StrEnum):
+    """What becomes of a host."""
+
+    CONNECTING = "connecting"
+    LIVE = "live"
+    STALE = "stale"
+    """Connected, but it has not answered for a while."""
+    RECONNECTING = "reconnecting"
+    REFUSED = "refused"
+    """It is not tried any more: its key has changed, or the login does not work."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostState:
+    """A host at one moment."""
+
+    name: str
+    phase: Phase
+    age_s: float | None
+    """Seconds since it answered last."""
+    reconnects: int
+    """How often a lost connection was made again."""
+    attempts: int
+    """How often that failed since it was lost."""
+    retry_s: float | None
+    """Seconds until the next attempt."""
+    error: str
+    """Why it is not connected; one line."""
+    logs: int
+    clock: ClockOffset | None
+
+
+class Host:
+    """A host and its logs."""
+
+    def __init__(self, address: Address, login: Login, logs: HostLogs, emit: Emit) -> None:
+        self.address, self.logs = address, logs
+        self.clock = ClockEcho()
+        self.connection: Connection | None = None
+        """Shared by all streams; None while there is none."""
+        self._login, self._emit = login, emit
+        self._shell: Shell | None = None
+        self._files: Files | None = None
+        self._phase = Phase.CONNECTING
+        self._error = ""
+        self._heard_at: float | None = None
+        self._lost_at: float | None = None
+        self._retry_at: float | None = None
+        self._reconnects = self._attempts = 0
+
+    @property
+    def state(self) -> HostState:
+        """What there is to show (from any thread)."""
+        now = time.monotonic()
+        age = None if self._heard_at is None else now - self._heard_at
+        stale = self._phase is Phase.LIVE and age is not None and age > _STALE_S
+        retry = None if self._retry_at is None else max(0.0, self._retry_at - now)
+        return HostState(
+            self.address.shown, Phase.STALE if stale else self._phase, age, self._reconnects, self._attempts, retry,
+            self._error, len(self.logs.tails), self.clock.offset,
+        )  # fmt: skip
+
+    async def connect(self) -> None:
+        """Makes the connection and looks at the clock. Raises HostError."""
+        shown = self.address.shown
+        connection = await dial(self.address, self._login)
+        try:
+            shell = await open_shell(connection, shown)
+            self._files = await Files.open(shell)
+            for _ in range(_FIRST_ECHOES):
+                await self.clock.ask(shell)
+        except RunnerError as error:
+            connection.abort()
+            raise HostError(str(error), Cause.SHELL) from None
+        except BaseException:
+            connection.abort()
+            raise
+        self.connection, self._shell = connection, shell
+        self._phase, self._error, self._retry_at = Phase.LIVE, "", None
+        self._heard_at = time.monotonic()
+
+    async def run(self, poll_s: float = POLL_S) -> None:
+        """Follows, and connects again whenever the connection is lost, until cancelled or refused for good."""
+        try:
+            while self._phase is not Phase.REFUSED:
+                try:
+                    if self.connection is None:
+                        await self._again()
+                    await self._follow(poll_s)
+                except* (HostError, RunnerError) as group:
+                    await self._lost(_first(group))
+        finally:
+            self.drop()
+
+    def drop(self) -> None:
+        """Ends the connection at once."""
+        connection, self.connection = self.connection, None
+        self._shell = self._files = None
+        if connection is not None:
+            connection.abort()
+
+    async def _again(self) -> None:
+        if self._attempts:
+            jitter = 0.75 + secrets.randbelow(500) / 1000
+            delay = jitter * min(_LONGEST_S, _BACKOFF_S * 2.0 ** min(self._attempts - 1, 10))
+            self._retry_at = time.monotonic() + delay
+            await asyncio.sleep(delay)
+            self._retry_at = None
+        await self.connect()
+        if self._lost_at is not None:
+            self._reconnects += 1
+            away = time.monotonic() - self._lost_at
+            await self._tell(Notice(f"{self.address.shown}: connected again after {away:.0f} s", "appeared"))
+        self._lost_at, self._attempts = None, 0
+
+    async def _follow(self, poll_s: float) -> None:
+        shell, files = self._shell, self._files
+        assert shell is not None  # noqa: S101 - there is a connection
+        assert files is not None  # noqa: S101
+        echo_at = time.monotonic() + _CLOCK_S
+        while True:
+            began = time.monotonic()
+            more = await self.logs.round(files, self._emit)
+            now = self._heard_at = time.monotonic()
+            if now >= echo_at:
+                await self.clock.ask(shell)
+                echo_at = now + _CLOCK_S
+            if not more:
+                await asyncio.sleep(max(0.0, poll_s - (time.monotonic() - began)))
+
+    async def _lost(self, error: HostError | RunnerError) -> None:
+        self.drop()
+        self._error = str(error)
+        self._attempts += 1
+        cause = error.cause if isinstance(error, HostError) else Cause.UNREACHABLE
+        changed = cause in (Cause.KEY_CHANGED, Cause.KEY_UNKNOWN)
+        if changed or (cause is Cause.LOGIN and self._attempts >= _LOGINS):
+            self._phase = Phase.REFUSED
+            await self._tell(Notice(f"{self._error}: not tried again", "lost"))
+            return
+        self._phase = Phase.RECONNECTING
+        if self._lost_at is None:
+            self._lost_at = time.monotonic()
+            await self._tell(Notice(f"{self._error}: connecting again", "gone"))
+
+    async def _tell(self, notice: Notice) -> None:
+        """Beside the first log of the host."""
+        tail = next(iter(self.logs.tails.values()), None)
+        if tail is not None:
+            await self._emit([(tail.log, notice)])
+
+
+def _first(group: BaseExceptionGroup[HostError | RunnerError]) -> HostError | RunnerError:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, HostError | RunnerError)  # noqa: S101 - the group holds nothing else
+    return error

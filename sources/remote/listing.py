@@ -1,0 +1,56 @@
+"""The logs that a path or pattern names on a machine."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass
+
+from ..kinds import compression_of, is_log_name
+from ..tree import holds_logs
+from .files import Files
+from .quoting import MAGIC, literal_base, pattern, quoted, regex
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be followed there."""
+
+    path: str
+    """Absolute; may be a pattern."""
+
+    @property
+    def literal(self) -> bool:
+        """It names one file or folder."""
+        return MAGIC.search(self.path) is None
+
+
+async def list_logs(files: Files, wanted: Wanted) -> list[str]:
+    """The logs that are there now, by absolute path; a literal name need not exist, folders stand for logs below.
+
+    Raises RunnerError.
+    """
+    path = wanted.path.rstrip("/") or "/"
+    if wanted.literal:
+        found = await files.listed(quoted(path))
+        return [path] if found in ([], [path]) and not await _is_folder(files, path) else _logs_below(path, found)
+    if "**" in path.split("/"):
+        whole, bare = regex(path), not posixpath.basename(path).strip("*")
+        found = await files.listed(pattern(literal_base(path)))
+        return [name for name in found if whole.fullmatch(name) and (not bare or is_log_name(posixpath.basename(name)))]
+    found = await files.listed(pattern(path))
+    whole = regex(path)
+    return [name for name in found if whole.fullmatch(name) or _is_below(name, "")]
+
+
+async def _is_folder(files: Files, path: str) -> bool:
+    return (await files.runner.run(f"[ -d {quoted(path)} ]")).code == 0
+
+
+def _logs_below(root: str, found: list[str]) -> list[str]:
+    return [name for name in found if _is_below(name, root)]
+
+
+def _is_below(name: str, root: str) -> bool:
+    """Whether a file in a folder is a log by its name, in folders that may hold some."""
+    *folders, last = name[len(root) :].strip("/").split("/")
+    return is_log_name(last) and not compression_of(last) and (not root or all(map(holds_logs, folders)))
