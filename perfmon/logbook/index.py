@@ -16,7 +16,8 @@ from .cleaning import RAW_CAP, last_frame
 if TYPE_CHECKING:
     from .dating import Dater
 
-_LEAST_PAGE = 4
+_SMALL = 64
+"""Lines of a chunk that needs no pages: its places are found out from its end, as far as they are asked for."""
 _HEAD_BYTES = 400
 
 
@@ -34,7 +35,8 @@ class Index:
             "L", accumulate(map(len, chunk.data.split(b"\n")), lambda at, size: at + size + 1, initial=0)
         )
         # To read one line's place, the last line of every page and all lines of one are read: so that is least.
-        self._page_size = max(_LEAST_PAGE, isqrt(chunk.count))
+        self._page_size = isqrt(chunk.count) if chunk.count > _SMALL else max(1, chunk.count)
+        self._last_keys: list[float] = []
         self._told: dict[int, float | None] = {}
         self._bounds: list[float] | None = None
         self._pages: dict[int, list[float]] = {}
@@ -60,11 +62,24 @@ class Index:
 
     def key(self, at: int) -> float:
         """Where line `at` stands, in seconds on the log's axis; never less than for the line before it."""
+        if self.chunk.count <= _SMALL:
+            return self._key_from_end(at)
         number, rest = divmod(at, self._page_size)
         page = self._pages.get(number)
         if page is None:
             page = self._pages[number] = self._page(number)
         return page[rest]
+
+    def _key_from_end(self, at: int) -> float:
+        low, high = self.chunk.base, self.chunk.end
+        keys, count = self._last_keys, self.chunk.count
+        if low == high:
+            return low
+        while len(keys) < count - at:
+            told = self._last_told(0, count - len(keys))
+            key = low if told is None else min(max(told, low), high)
+            keys.append(min(key, keys[-1]) if keys else key)
+        return keys[count - 1 - at]
 
     def lines_before(self, key: float, arrival: float) -> int:
         """Lines that stand before `key`, or with it and arrived before `arrival`."""
