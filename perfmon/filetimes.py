@@ -34,6 +34,6 @@ def heed_file_time(state: SourceState, written: float) -> None:
 
 
 def days_known(states: Sequence[SourceState]) -> bool:
-    """Whether the files tell the days of those logs that tell no dates."""
-    judged = [state for state in states if state.kind in (EPOCH, LOCAL, DAYTIME) and state.first is not None]
+    """Whether the files tell the days of those logs that tell no dates; beside dates without a year they do not."""
+    judged = [state for state in states if state.kind is not None and state.first is not None]
     return all(state.written_then for state in judged) and any(state.kind == DAYTIME for state in judged)
