@@ -1,7 +1,7 @@
 """Regenerates the generated parts of the documentation (`make docs`); with --check, says which have drifted.
 
 Whole pages are listed in PAGES. Other pages hold blocks, from a line `<!-- KIND:NAME -->` to a line `<!-- /KIND -->`:
-`table` from the data files, `output` from running perfmon on the demo run.
+`table` from the data files, `output` from running perfmon on built-in runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/metrics.md": pages.metrics,
     "docs/signatures.md": pages.signatures,
 }
-WITH_BLOCKS = ("README.md", "docs/analyze.md", "docs/monitor.md", "docs/themes.md")
+WITH_BLOCKS = (
+    "README.md",
+    "docs/analyze.md",
+    "docs/calibrate.md",
+    "docs/compare.md",
+    "docs/monitor.md",
+    "docs/themes.md",
+)
 _BLOCK = re.compile(r"(<!-- (?P<kind>table|output):(?P<name>[\w-]+) -->\n).*?(<!-- /(?P=kind) -->)", re.DOTALL)
 _TABLES: Mapping[str, Callable[[], str]] = {
     "formats": pages.formats_table,
@@ -39,10 +46,24 @@ _TABLES: Mapping[str, Callable[[], str]] = {
 _COMMANDS: Mapping[str, tuple[str, ...]] = {
     "analyze": ("analyze", "demo-run"),
     "analyze-in-short": ("analyze", "demo-run"),
+    "calibrate": ("calibrate", "good-run"),
+    "compare": ("compare", "before", "after"),
+    "compare-in-short": ("compare", "before", "after"),
     "explain-formats": ("analyze", "demo-run", "--explain-formats"),
 }
-_ENDS = {"analyze-in-short": "Findings"}
-"""Lines at which the output is cut off."""
+_RUNS: Mapping[str, tuple[str, ...]] = {
+    "after": ("--mended",),
+    "before": (),
+    "demo-run": (),
+    "good-run": ("--scenario", "healthy"),
+}
+"""The built-in runs that the commands are about."""
+_ENDS = {
+    "analyze-in-short": "Findings",
+    "calibrate": "[band.dur_ms]",
+    "compare-in-short": "  cancelled_pct",
+}
+"""What the line begins with at which the output is cut off."""
 
 
 def demo_output(name: str) -> str:
@@ -52,15 +73,16 @@ def demo_output(name: str) -> str:
     env = {**os.environ, "COLUMNS": "80", "PERFMON_CONFIG": "", "PYTHONPATH": str(ROOT)}
     with tempfile.TemporaryDirectory() as folder:
         env["XDG_CONFIG_HOME"] = folder
-        subprocess.run(
-            [*python, "perfmon.demo", "demo-run"], cwd=folder, env=env, check=True, stdout=subprocess.DEVNULL
-        )
+        for run in set(arguments) & set(_RUNS):
+            made = [*python, "perfmon.demo", run, *_RUNS[run]]
+            subprocess.run(made, cwd=folder, env=env, check=True, stdout=subprocess.DEVNULL)
         done = subprocess.run(
             [*python, "perfmon", *arguments], cwd=folder, env=env, check=True, capture_output=True, encoding="utf-8"
         )
     lines = done.stdout.rstrip("\n").split("\n")
     if name in _ENDS:
-        lines = [*lines[: lines.index(_ENDS[name])], "…"]
+        end = next(at for at, line in enumerate(lines) if line.startswith(_ENDS[name]))
+        lines = [*lines[:end], "…"]
     return pages.block([f"$ perfmon {' '.join(arguments)}", *lines])
 
 

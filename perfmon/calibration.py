@@ -10,6 +10,7 @@ queues) the one that needs most room decides.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -31,6 +32,8 @@ _MANY, _HIGH, _LOWER = 40, 0.95, 0.90
 """The quantile, and the one for fewer samples than that."""
 _RATIO = 2.0
 """Critical to good, of metrics that have no built-in limits."""
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+"""What TOML takes as a key without quotes."""
 _LEAST = {"ms": 50.0, "s": 0.05, "%": 5.0}
 """No limit is learned below this: there a scheduler's jitter is."""
 
@@ -168,7 +171,7 @@ def _entry(held: Learned) -> Iterable[str]:
     unit = metric_unit(band.metric)
     figures = ", ".join(f"{name} {value:.4g}" for name, value in held.quantiles.items())
     groups = f"; {held.groups} groups" if held.groups > 1 else ""
-    yield f"[band.{_quoted(band.metric)}]"
+    yield f"[band.{band.metric if _BARE.fullmatch(band.metric) else _quoted(band.metric)}]"
     yield f"good = {band.good:g}" + (f"  # instead of {known.good:g}" if known is not None else "")
     yield f"critical = {band.critical:g}" + (f"  # instead of {known.critical:g}" if known is not None else "")
     if not band.higher_is_worse:

@@ -18,8 +18,8 @@ _SHOWN = 40
 _SHOWN_NAMES = 24
 _LEAST_SHARE = 0.0005
 _METHOD = (
-    f"Intervals: 95 %, from {RESAMPLES} resamples of blocks of neighbouring samples; n is the number of samples, in"
-    " brackets how many independent ones tell as much about the mean. A change counts when its interval leaves 0 out"
+    f"Intervals: 95 %, from {RESAMPLES} resamples of blocks of neighbouring samples. After the number of samples stands"
+    " how many independent ones would tell as much about the mean. A change counts when its interval leaves 0 out"
     " and it is 5 % or more, of the larger value and of the way from good to critical; (better) and (worse) in brackets"
     " are good before and after, and speak neither for the run nor against it; unsure: it may be chance."
 )
@@ -84,7 +84,17 @@ def _metrics_text(comparison: Comparison) -> list[str]:
     shown, rest = _told(comparison)
     rows = [("mean of", "before", "after", "change", "95 % interval", ""), *map(_row, shown)]
     lines = ["  " + line for line in layout.table(rows, frozenset({0, 5}), _WIDTHS)] if shown else []
-    return ["Metrics", *lines, *_rest(rest)] if comparison.metrics else ["Metrics: none had data"]
+    return ["Metrics", *lines, *_counts(shown), *_rest(rest)] if comparison.metrics else ["Metrics: none had data"]
+
+
+def _counts(shown: Sequence[MetricChange]) -> list[str]:
+    """How many samples the telling rows rest on."""
+    told = [
+        f"{layout.one_line(change.name, 40)} {_count(change.before)} → {_count(change.after)}"
+        for change in shown
+        if change.unsure or change.verdict in ("better", "worse")
+    ]
+    return layout.wrap(f"samples (independent ones): {', '.join(told[:_SHOWN_NAMES])}", "    ", "  ") if told else []
 
 
 def _rest(names: Sequence[str]) -> list[str]:

@@ -205,6 +205,12 @@ def test_ones_own_criteria(tmp_path: Path) -> None:
     assert [(result.ok, result.told) for result in comparison.criteria] == [(True, "gen_tps p50 10 tokens/s")]
 
 
+def test_the_criteria_of_the_guide_are_read(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "compare.md").read_text()
+    (tmp_path / "guide.toml").write_text(page.split("```toml")[1].split("```")[0])
+    assert [criterion.kind for criterion in load_criteria(tmp_path / "guide.toml")] == ["below", "band", "change"]
+
+
 @pytest.mark.parametrize(
     ("text", "key"),
     [
