@@ -23,8 +23,8 @@ _MOST = 200
 """So many metrics are compared; the ones that are judged come first."""
 _P50, _P95 = 0.50, 0.95
 _QUANTILES = {"p50": _P50, "p95": _P95}
-_TAIL = {LOWER: "p95", HIGHER: "p50", "": "p95"}
-"""What decides where the mean has not moved: a longer tail is no good news, but peaks of throughput are no news."""
+_DECIDES_TOO = {LOWER: "p95", HIGHER: "mean", "": "p95"}
+"""What decides where the mean has not moved: a longer tail is no good news, but of throughput the sum is all."""
 _UNSURE = "may be chance"
 _LEVELS = ("good", "warning", "critical")
 
@@ -67,7 +67,7 @@ def _change(name: str, before: Run, after: Run) -> MetricChange:
         shifts=shifts,
         verdict=verdict,
         why=why,
-        moved=bool(moves["mean"] or moves[_TAIL[better]]),
+        moved=bool(moves["mean"] or moves[_DECIDES_TOO[better]]),
         good_anyway=early.band == late.band == "good",
         group=group,
         unsure=why == _UNSURE,
@@ -121,7 +121,7 @@ def _said(
         return None, f"too few samples: {counts[0]} and {counts[1]}"
     if min(side.blocks for side in drawn) < FEWEST_BLOCKS:
         return None, "too few independent samples"
-    decides = "mean" if moves["mean"] else _TAIL[better]
+    decides = "mean" if moves["mean"] else _DECIDES_TOO[better]
     move = moves[decides]
     if better not in (LOWER, HIGHER):
         return None, "neither more nor less of it is better"

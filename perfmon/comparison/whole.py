@@ -56,7 +56,7 @@ class _Weighed:
         self._before, self._after, self._criteria = before, after, criteria
         self._findings = findings
         self._judged = [change for change in metrics if change.verdict is not None and not change.group]
-        counted = [change for change in self._judged if change.counts]
+        counted = sorted((change for change in self._judged if change.counts), key=_limits_first)
         self._better = [change for change in counted if change.verdict == "better"]
         self._worse = [change for change in counted if change.verdict == "worse"]
         serious = [c for c in findings if problem(c) and c.proven and weighty(c, before, after)]
@@ -145,6 +145,11 @@ class _Weighed:
                 where = "after" if change.kind == "gone" else "before"
                 return f"What {change.title} is looked for in was hardly observed in the run {where}"
         return "No metric with a good direction has enough samples in both runs"
+
+
+def _limits_first(change: MetricChange) -> tuple[bool, str]:
+    """What somebody set limits for is told first."""
+    return (change.before is None or change.before.band is None, change.name)
 
 
 def _figures(change: MetricChange) -> str:

@@ -88,6 +88,12 @@ def test_a_longer_tail_is_worse_though_the_mean_is_not() -> None:
     assert (change.verdict, change.why) == ("worse", "p95")
 
 
+def test_of_throughput_the_mean_alone_decides() -> None:
+    steady, uneven = around(1000.0, 200), [*around(1100.0, 150), *around(700.0, 50)]
+    random.Random(0).shuffle(uneven)
+    assert changed("gen_tps", uneven, steady).verdict == "same"
+
+
 def test_what_is_good_before_and_after_speaks_neither_for_nor_against_the_run() -> None:
     change = changed("rpc_ms", around(1000.0), around(1600.0))
     assert (change.verdict, change.good_anyway, change.counts) == ("worse", True, False)
