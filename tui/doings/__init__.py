@@ -1,0 +1,32 @@
+"""What the actions of `tui.actions` do that are not a single pane's affair, a module a theme.
+
+`do_NAME` is what the action of that name does.
+"""
+
+from __future__ import annotations
+
+from .arranging import PANES
+from .general import General
+from .replaying import Replaying
+from .showing import Showing
+
+
+class Doings(General, Showing, Replaying):
+    """The app's half of the actions; `PerfmonApp` has the other things that it is made of."""
+
+    def do_palette(self) -> None:
+        """Everything by name."""
+        from ..palette import Palette
+
+        self.push_screen(Palette(self.skin, self.picture, self.opening), self._chosen)
+
+    def _chosen(self, command: str | None) -> None:
+        if command:
+            from ..commands import obey
+
+            problem = obey(self, command)
+            if problem:
+                self.say(problem)
+
+
+__all__ = ["PANES", "Doings"]

@@ -1,0 +1,67 @@
+"""Help, palette, themes, pages and recordings."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+
+from perfmon.errors import InputError
+from perfmon.picture import Picture
+
+from .base import Base
+
+
+class General(Base):
+    """What is about no pane and no time."""
+
+    def do_help(self) -> None:
+        """Every key."""
+        from ..screens.help import HelpScreen
+
+        self.push_screen(HelpScreen(self.skin, self.pane_name, self.opening.keys))
+
+    def do_snapshot(self, path: str = "") -> None:
+        """Writes a page."""
+        self.run_worker(self._keep_page(self.picture, path))
+
+    async def _keep_page(self, picture: Picture, path: str) -> None:
+        from ..keeping import keep_page
+
+        try:
+            self.say(f"written: {await asyncio.to_thread(keep_page, picture, path)}")
+        except InputError as error:
+            self.say(str(error))
+
+    def do_record(self) -> None:
+        """Begins or ends a recording."""
+        if self.monitor.picture.recording is not None:
+            self.monitor.stop_recording()
+        else:
+            self.monitor.record(f"perfmon-{datetime.now():%Y%m%d-%H%M%S}.pmrec")
+
+    def do_theme(self) -> None:
+        """The next theme."""
+        names = list(self.opening.themes)
+        self.choose_theme(names[(names.index(self.theme_name) + 1) % len(names)])
+
+    def choose_theme(self, name: str) -> None:
+        """Puts on a theme and remembers it."""
+        from perfmon.remembered import remember
+
+        self.dress(name)
+        self.say(f"theme: {name}")
+        remember("theme", name)
+
+    def do_doctor(self) -> None:
+        """How well the logs are understood."""
+        from ..screens.doctor import DoctorScreen
+
+        self.push_screen(DoctorScreen(self.skin, self.monitor.picture))
+
+    def do_suspend(self) -> None:
+        """To the shell; what is watched stands still until `fg`."""
+        self.action_suspend_process()
+
+    def do_quit(self) -> None:
+        """Leaves."""
+        self.exit(0)

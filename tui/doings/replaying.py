@@ -1,0 +1,50 @@
+"""A replay is steered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .base import Base
+
+if TYPE_CHECKING:
+    from perfmon.sources.replay import Player
+
+
+class Replaying(Base):
+    """Speed and place of a replay; a live run has neither."""
+
+    def _player(self) -> Player | None:
+        player = self.monitor.feed.player if self.monitor.feed is not None else None
+        if player is None:
+            self.say("this run is live: only a replay can be steered")
+        return player
+
+    def do_faster(self) -> None:
+        """Twice the speed."""
+        player = self._player()
+        if player is not None:
+            player.speed = player.speed * 2
+
+    def do_slower(self) -> None:
+        """Half the speed."""
+        player = self._player()
+        if player is not None:
+            player.speed = player.speed / 2
+
+    def do_seek_back(self) -> None:
+        """Half a minute back."""
+        player = self._player()
+        if player is not None:
+            player.seek(player.position_s - 30)
+
+    def do_seek_on(self) -> None:
+        """Half a minute on."""
+        player = self._player()
+        if player is not None:
+            player.seek(player.position_s + 30)
+
+    def do_step(self) -> None:
+        """The next moment."""
+        player = self._player()
+        if player is not None:
+            player.step()
