@@ -38,6 +38,8 @@ _READY, _PATIENCE, _CALM = 0.75, 1.25, 2.0
 """Shares of a period: from when on a picture is made with the next news, by when it is made without any, and by when
 where there was none for a while."""
 _TELL_S = 3.0
+_TURN_S = 0.05
+"""What is read at one go before pictures have their turn."""
 _LOOK_S = 0.05
 """How often to see whether the history was read."""
 _WAY_S = 0.04
@@ -221,12 +223,15 @@ class Monitor:
 
         self._collector = gc.isenabled()
         gc.disable()  # what is read is kept: while much comes at once, looking for garbage is in vain
-        loop = asyncio.get_running_loop()
+        loop, turned = asyncio.get_running_loop(), 0.0
         async for log, item in feed.items():
             watch.take(log, item)
             now = self._read_at = time.monotonic()
             if now < self._way_until:
                 await asyncio.sleep(self._way_until - now)
+            elif now - turned >= _TURN_S:
+                await asyncio.sleep(0)  # a flood gives more at one go than is read between two pictures
+                turned = time.monotonic()
             if not isinstance(item, Anew) and not self._news:
                 # Once the feed rests: what it gives in one go is one piece of news.
                 self._news = True
