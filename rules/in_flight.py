@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from perfmon.model import LEGS, Span, Update
+from perfmon.model import ALL_LEGS, LEGS, Span, Update
 
+from .leads import TOGETHER, Lead, lead
 from .silence import is_over
 from .successors import bygone
 
@@ -43,9 +44,14 @@ def in_flight(spans: Iterable[Span], view: View) -> list[Item]:
             newest[way(update)] = max(newest.get(way(update), update.start), update.start)
         if update.server is not None and update.client is not None and update.legs & _RECEIVED:
             servers[way(update)] = update.server
+    ended: dict[Way, list[Update]] = {}
+    for update in updates:
+        if update.legs == ALL_LEGS:
+            ended.setdefault(way(update), []).append(update)
+    leads = {taken: lead(mine, view) for taken, mine in ended.items()}
     gone = bygone(view.store.sources, view.shifts)  # what was open when a run ended is answered by no other
     current = (update for update in updates if update.source not in gone)
-    return [item for update in current if (item := _item(update, newest, servers, view)) is not None]
+    return [item for update in current if (item := _item(update, newest, servers, leads, view)) is not None]
 
 
 def unanswered(view: View) -> list[Update]:
@@ -65,7 +71,9 @@ def unanswered(view: View) -> list[Update]:
     return [update for update in open_ones if (update.start or 0.0) >= newest.get(way(update), float("-inf"))]
 
 
-def _item(update: Update, newest: dict[Way, float], servers: dict[Way, int], view: View) -> Item | None:
+def _item(
+    update: Update, newest: dict[Way, float], servers: dict[Way, int], leads: dict[Way, Lead], view: View
+) -> Item | None:
     from .view import Item
 
     if update.start is None or update.end is not None or update.legs & _DONE or view.present is None:
@@ -79,16 +87,18 @@ def _item(update: Update, newest: dict[Way, float], servers: dict[Way, int], vie
     spoke = view.store.sources[server].last
     if spoke is None:
         return None
-    began, heard = update.start + view.shifts.get(update.source, 0.0), spoke + view.shifts.get(server, 0.0)
+    ahead = leads.get(way(update), TOGETHER)
+    began = update.start + view.shifts.get(update.source, 0.0)
+    heard = spoke + view.shifts.get(server, 0.0) - ahead.wall_s
     if heard <= began or view.present - began > _ABANDONED_S:
         return None
-    values = _values(update, heard - began)
+    values = _values(update, heard - began, ahead.monotonic_s)
     if not any(view.bands.level(metric, value) == 2 for metric, value in values.items()):
         return None
     return Item(began, heard, values, update.fields, update.refs, "", update.key, update.source, update)
 
 
-def _values(update: Update, elapsed_s: float) -> dict[str, float]:
+def _values(update: Update, elapsed_s: float, ahead_s: float) -> dict[str, float]:
     """The least that its legs last, in milliseconds."""
     elapsed_ms = 1000.0 * elapsed_s
     if update.server is None:
@@ -96,7 +106,7 @@ def _values(update: Update, elapsed_s: float) -> dict[str, float]:
     received = update.recv_t if update.recv_t is not None else update.rpc_start_t
     if received is None or update.rpc_done_t is not None or update.send_t is None:
         return {}
-    queue_ms = 1000.0 * (received - update.send_t)
+    queue_ms = 1000.0 * (received - update.send_t - ahead_s)
     if not 0.0 <= queue_ms <= elapsed_ms:
         return {}  # clocks of two hosts: how long it waited is known when it is done
     metric = "rpc_ms" if update.op == "update_weights" else f"rpc_ms.{update.op}"

@@ -26,6 +26,8 @@ UPDATED = "weights-updated"
 POLICY = "policy"
 """The component whose steps are the policies that rollouts come from."""
 _SAME_UPDATE_S = 5.0
+_SEEN_POLICIES = 2
+"""One that was there before, and one that came with the last update."""
 
 _start = itemgetter(0)
 Event = tuple[float, list[tuple[Ref, str]]]
@@ -244,7 +246,7 @@ def _absences(kind: str, view: View) -> list[Item]:
     seen = _events(kind, view)
     events = [*_events(kind, view, before=True), *seen]
     if not seen and len(events) < 3:
-        whole = high > low and "staleness" in view.metrics and not _policy_advances(low, high, view)
+        whole = high > low and "staleness" in view.metrics and not _policy_advances(low, high, view, _SEEN_POLICIES)
         values = {"usual_s": 0.0, "none": 1.0, "duration_s": high - low}
         return [Item(low, high, values, {}, _meanwhile(low, high, view))] if whole else []
     starts = [start for start, _ in events]
@@ -258,7 +260,7 @@ def _absences(kind: str, view: View) -> list[Item]:
         for (start, refs), end in edges
         if end - start > usual
         and end > low
-        and not _policy_advances(start, end, view)
+        and not _policy_advances((start + end) / 2, end, view)  # at first come those that were on their way
         and not any(start <= low and high <= end for low, high in view.apart)
     ]
 
@@ -274,18 +276,13 @@ def _meanwhile(start: float, end: float, view: View) -> tuple[tuple[Ref, str], .
     return tuple(track.ref(at) for at in dict.fromkeys((first, stop - 1)) if first <= at < stop)
 
 
-def _policy_advances(start: float, end: float, view: View) -> bool:
-    """Rollouts come from newer and newer policies meanwhile: the updates happen, their lines are missing.
-
-    The last update brings one; as many as rollouts are usually behind were there before and are not seen yet.
-    """
+def _policy_advances(start: float, end: float, view: View, seen: int = 1) -> bool:
+    """Rollouts come from more than `seen` policies meanwhile: the updates happen, their lines are missing."""
     track = view.steps.get(POLICY)
     if track is None:
         return False
     first, stop = track.between(start, end)
-    staleness = view.track("staleness")
-    behind = median(staleness.values[: max(1, staleness.between(start, start)[0])]) if len(staleness) else 0.0
-    return len(set(track.values[first:stop])) > 1 + max(1, round(behind))
+    return len(set(track.values[first:stop])) > seen
 
 
 def _heard_until(events: Sequence[Event], view: View) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from perfmon.alignment import align
 from perfmon.config import Config
 from perfmon.session import Session
@@ -95,3 +97,24 @@ def test_a_server_that_tells_of_no_arrival_proves_no_wait() -> None:
 def test_a_client_that_ended_waits_no_more() -> None:
     client = [*_DONE, "2026-08-21 10:00:31 INFO Orchestrator finished."]
     assert not _told(client, [*_SERVED, "2026-08-21 10:00:50 INFO Engine 000: idle"], "10:00:51").findings
+
+
+def _of_another_host(line: str, ahead_s: int = 7) -> str:
+    """The same line, printed by a host whose clocks are ahead."""
+    date, _, rest = line.partition(" INFO ")
+    second = int(date[-2:]) + ahead_s
+    head, t, moment = rest.partition(" t=")
+    at, _, more = moment.partition(" ")
+    return f"{date[:-2]}{second:02d} INFO {head}" + (f"{t}{float(at) + ahead_s} {more}".rstrip() if t else "")
+
+
+@pytest.mark.parametrize("last", ["[weights][bbb] server.recv path=/update_weights t=130.01", "Engine 000: idle"])
+def test_clocks_that_are_ahead_are_no_wait(last: str) -> None:
+    served = [*_SERVED, f"2026-08-21 10:00:30 INFO {last}"]
+    assert not _told(_DONE, [_of_another_host(line) for line in served], "10:00:38").findings
+
+
+def test_nor_do_they_hide_one() -> None:
+    served = [_of_another_host(line) for line in [*_SERVED, "2026-08-21 10:00:50 INFO Engine 000: idle"]]
+    (finding,) = [one for one in _told(_DONE, served, "10:00:58").findings if one.signature == "frontend-queue"]
+    assert "20.0 s" in finding.sentence
