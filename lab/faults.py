@@ -74,12 +74,10 @@ FAULTS: dict[str, Fault] = {
             "batches are so small that policies follow one another faster than a generation ends",
             "stale-rollouts",
             {
-                "batch": 12,
-                "train_s": 0.75,
+                "batch": 6,
+                "train_s": 0.35,
                 "checkpoint_mib": 0.5,
-                "connections": 96,
-                "slots": 96,
-                "kv_tokens": 24_000,
+                "connections": 48,
             },
         ),
         Fault(

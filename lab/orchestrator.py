@@ -27,7 +27,7 @@ from .trainer import STABLE
 from .words import Noise, speak_like_prime
 
 _LOOK_S = 0.05
-_FILL_S = 0.5
+_FILL_S = 1.0
 _PROMPT = 10
 _EVAL_ROLLOUTS = 64
 _EVAL_TOKENS = 300
@@ -131,7 +131,7 @@ class Orchestrator:
         knobs, step = self._plan.knobs(), self._step
         wanted = max(8, round(self._random.gauss(knobs.mean_tokens, knobs.spread * knobs.mean_tokens)))
         if self._random.random() < knobs.tail_share:
-            wanted = round(self._random.uniform(3.0, 4.5) * knobs.mean_tokens)
+            wanted = round(self._random.uniform(4.0, 6.0) * knobs.mean_tokens)
         rollout = await self._ask(wanted, knobs.max_tokens, step)
         if rollout is not None and (rollout.batch == self._step or not self._own):
             self._done.append(rollout)

@@ -6,12 +6,13 @@ import sys
 from pathlib import Path
 
 from .plan import Plan
-from .process import die_with
+from .process import die_with, go_first
 
 
 def main(role: str, plan_file: str, parent: str) -> None:
     """Plays a role until it is interrupted, or its parent is gone."""
     die_with(int(parent))
+    go_first()
     plan = Plan.read(Path(plan_file))
     if role == "inference":
         from .inference import serve

@@ -1,0 +1,53 @@
+"""Watches healthy runs and counts false alarms: `python -m lab.healthy --minutes 10 --seeds 101,102,103`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from .conductor import Lab
+from .judged import judge
+from .page import RESULTS
+from .plan import Plan
+from .recorded import Recorded
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The exit status: 1 where something was found."""
+    parser = argparse.ArgumentParser(prog="python -m lab.healthy", description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long each run takes (default: 10)")
+    parser.add_argument("--seeds", default="101,102,103", help="one run each, all at once (default: 101,102,103)")
+    parser.add_argument("--keep", action="store_true", help="write what came of it to lab/results/healthy.json")
+    asked = parser.parse_args(argv)
+    seeds = [int(seed) for seed in asked.seeds.split(",")]
+    with tempfile.TemporaryDirectory(prefix="lab-") as folder:
+        plans = [Plan(out=str(Path(folder) / str(seed)), seed=seed, seconds=60.0 * asked.minutes) for seed in seeds]
+        with ThreadPoolExecutor(len(plans)) as pool:
+            list(pool.map(_run, plans))
+        runs = [_judged(plan) for plan in plans]
+    for run in runs:
+        print(run)
+    if asked.keep:
+        told = {"command": f"python -m lab.healthy --minutes {asked.minutes:g} --seeds {asked.seeds}", "runs": runs}
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / "healthy.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")
+    return int(any(run["alarms"] or run["verdict"] for run in runs))
+
+
+def _run(plan: Plan) -> None:
+    with Lab(plan) as lab:
+        lab.run()
+
+
+def _judged(plan: Plan) -> dict[str, object]:
+    said = judge(Recorded.of_folder(plan.folder))
+    alarms = {name: round(at) for name, at in said.found_at.items()}
+    return {"seed": plan.seed, "observed_s": round(said.observed_s), "alarms": alarms, "verdict": said.verdict}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""The lab itself: three real processes that end with it, however it ends, and what is left of a run that broke off."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.plan import Plan
+from perfmon.session import Options, analyze
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 30.0
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
+]
+
+
+@pytest.fixture
+def running() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Processes that are killed at the end, if they still run."""
+    started: list[subprocess.Popen[bytes]] = []
+    yield started
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def _lab(out: Path, *options: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "lab", "--out", str(out), "--seconds", "60", *options]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def _told(log: Path, what: str) -> bool:
+    return log.exists() and what in log.read_text("utf-8", "replace")
+
+
+def _wait_for(log: Path, what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not _told(log, what):
+        assert time.monotonic() < deadline, f"{log} never said {what!r}"
+        time.sleep(0.05)
+
+
+def _workers(out: Path) -> dict[str, int]:
+    """The processes that work for a run, by role."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+        except OSError:
+            continue
+        if "lab.worker" in words and any(word.startswith(f"{out}/") for word in words):
+            found[words[words.index("lab.worker") + 1]] = int(entry.name)
+    return found
+
+
+def _gone(out: Path) -> bool:
+    deadline = time.monotonic() + PATIENCE_S
+    while _workers(out) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not _workers(out)
+
+
+def test_a_run_is_judged_while_it_goes_on_and_ends_when_it_is_told(
+    tmp_path: Path, running: list[subprocess.Popen[bytes]]
+) -> None:
+    out = tmp_path / "run"
+    lab = _lab(out, "--fault", "shared-pool", "--begins", "0")
+    running.append(lab)
+    _wait_for(out / "logs" / "orchestrator.log", "queue_ms=")
+    assert set(_workers(out)) == {"inference", "trainer", "orchestrator"}
+    lab.send_signal(signal.SIGINT)
+    assert lab.wait(PATIENCE_S) == 130
+    assert _gone(out)
+    truth = json.loads((out / "truth.json").read_text("utf-8"))
+    snapshot = analyze(Options(specs=(str(out / "logs"),), jobs=1))
+    assert snapshot.verdict is not None
+    assert snapshot.verdict.signature == truth["faults"][0]["signature"]
+    assert _told(out / "logs" / "trainer.log", "Trainer finished")
+    assert _told(out / "logs" / "orchestrator.log", "Orchestrator finished")
+
+
+def test_no_process_outlives_a_lab_that_is_killed(tmp_path: Path, running: list[subprocess.Popen[bytes]]) -> None:
+    out = tmp_path / "run"
+    lab = _lab(out)
+    running.append(lab)
+    _wait_for(out / "logs" / "trainer.log", "Waiting for training batch")
+    lab.kill()
+    assert _gone(out)
+
+
+def test_a_client_that_is_killed_leaves_its_update_open(tmp_path: Path, running: list[subprocess.Popen[bytes]]) -> None:
+    out = tmp_path / "run"
+    lab = _lab(out, "--fault", "shared-pool", "--begins", "0")
+    running.append(lab)
+    _wait_for(out / "logs" / "orchestrator.log", "client.send")
+    os.kill(_workers(out)["orchestrator"], signal.SIGKILL)
+    _, said = lab.communicate(timeout=PATIENCE_S)
+    assert lab.returncode == 1
+    assert b"the orchestrator ended too early" in said
+    assert _gone(out)
+    snapshot = analyze(Options(specs=(str(out / "logs"),), jobs=1))
+    assert snapshot.traces_partial == 1
+    notes = [note for source in snapshot.run.sources for note in source.notes]
+    assert any("was sent and never done" in note for note in notes)
+
+
+def _trainer(out: Path, running: list[subprocess.Popen[bytes]], stdout: int) -> subprocess.Popen[bytes]:
+    """A trainer that has two batches to train on."""
+    for name in ("rollouts", "checkpoints", "journal"):
+        (out / name).mkdir(parents=True)
+    for step in (0, 1):
+        (out / "rollouts" / f"step_{step}.json").write_text("[]")
+    plan = out / "plan.json"
+    Plan(out=str(out), started=time.monotonic()).write(plan)
+    command = [sys.executable, "-m", "lab.worker", "trainer", str(plan), str(os.getpid())]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=stdout, stderr=subprocess.DEVNULL)
+    running.append(process)
+    return process
+
+
+def test_training_goes_on_where_no_log_can_be_written(tmp_path: Path, running: list[subprocess.Popen[bytes]]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        _trainer(tmp_path, running, full.fileno())
+    _wait_for_file(tmp_path / "checkpoints" / "step_2" / "STABLE")
+
+
+def test_training_goes_on_where_a_checkpoint_has_no_room(
+    tmp_path: Path, running: list[subprocess.Popen[bytes]]
+) -> None:
+    log = tmp_path / "trainer.log"
+    with log.open("wb") as out:
+        process = _trainer(tmp_path, running, out.fileno())
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+    _wait_for(log, "Step 1 |")
+    assert log.read_text("utf-8").count("[ckpt] write.failed") >= 1
+    assert "[ckpt] write.done" not in log.read_text("utf-8")
+    snapshot = analyze(Options(specs=(str(log),), jobs=1))
+    assert not [finding for finding in snapshot.findings if finding.signature == "slow-checkpoint-write"]
+
+
+def _wait_for_file(path: Path) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} was never written"
+        time.sleep(0.05)
