@@ -144,13 +144,13 @@ def _limit(band: Band, value: float) -> str:
     return f"{band.relative_to} + {value:g}" if band.relative_to else f"{value:g}"
 
 
-def _metric_row(name: str, band: Band | None, told_by: Iterable[str]) -> list[str]:
+def _metric_row(name: str, band: Band | None, better: str, told_by: Iterable[str]) -> list[str]:
     limits = ["", "", ""]
     if band:
         signs = ("≤" if band.good_is_inclusive else "<", ">") if band.higher_is_worse else (">", "<")
         good, critical = _limit(band, band.good), _limit(band, band.critical)
         limits = [cell(f"{signs[0]} {good}"), cell(f"{signs[1]} {critical}"), cell(band.origin)]
-    return [code(name), metric_unit(name), *limits, ", ".join(sorted(told_by))]
+    return [code(name), metric_unit(name), better, *limits, ", ".join(sorted(told_by))]
 
 
 def metrics() -> str:
@@ -162,13 +162,13 @@ def metrics() -> str:
                 told_by[name].add(pack.id)
     bands = load_bands()
     names = sorted({*told_by, *bands.table})
-    rows = (_metric_row(name, bands.get(name), told_by.get(name, ())) for name in names)
+    rows = (_metric_row(name, bands.get(name), bands.direction(name), told_by.get(name, ())) for name in names)
     parts = [
         "# Metrics",
         _NOTE,
         "What is between good and critical is a warning, limits included. Limits come from `rules/bands/`; your own go"
         " to `~/.config/perfmon/bands/`. A metric without a pack is worked out from others.",
-        table(("metric", "unit", "good", "critical", "limits from", "told by"), rows),
+        table(("metric", "unit", "better", "good", "critical", "limits from", "told by"), rows),
     ]
     return "\n\n".join(parts) + "\n"
 

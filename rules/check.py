@@ -247,6 +247,8 @@ def _holds_bands(path: Path) -> bool:
     data = root.data
     if "pattern" in data or "header" in data:
         raise DataFileError(root.file, "file", "a format pack; `perfmon analyze --formats DIR` checks those")
+    if "criterion" in data:
+        raise DataFileError(root.file, "file", "criteria; `perfmon compare --criteria FILE` checks those")
     if data.keys() & _OF_SIGNATURES:
         return False
     if data.keys() & {"band", "better"}:

@@ -62,3 +62,28 @@ def test_two_healthy_runs_differ_in_nothing(before: int, after: int) -> None:
     comparison = compared(observed("healthy", before), observed("healthy", after))
     assert comparison.verdict == "unchanged"
     assert False not in {result.ok for result in comparison.criteria}
+
+
+def _engines(usage: tuple[float, float]) -> Run:
+    """Two engines, each with its own KV cache."""
+    lines = [
+        f"INFO 08-21 10:{at // 6:02d}:{at % 6}0 [loggers.py:123] Engine {engine:03d}: "
+        "Avg prompt throughput: 80.0 tokens/s, "
+        f"Avg generation throughput: 900.0 tokens/s, Running: 30 reqs, Waiting: 0 reqs, "
+        f"GPU KV cache usage: {usage[engine] + at % 5:.1f}%, Prefix cache hit rate: 41.0%"
+        for at in range(120)
+        for engine in (0, 1)
+    ]
+    session = Session(Config())
+    session.feed(session.add_source("inference.log"), Block("\n".join([*lines, ""]).encode(), 0, 1))
+    return run_of(*session.examined(rows=0), session.knowledge)
+
+
+def test_an_engine_of_its_own_kind_has_a_row_of_its_own_and_is_not_counted_twice() -> None:
+    comparison = compared(_engines((50.0, 50.0)), _engines((50.0, 76.0)))
+    usage = {change.name: change for change in comparison.metrics if change.name.startswith("kv_usage")}
+    (same,) = [change for change in usage.values() if change.group.endswith(("0", "000"))]
+    (worse,) = [change for change in usage.values() if change.group.endswith("1")]
+    assert len(usage) == 3
+    assert (same.verdict, worse.verdict, worse.counts) == ("same", "worse", False)
+    assert worse.shifts["mean"].change == pytest.approx(26.0)

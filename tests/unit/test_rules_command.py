@@ -102,6 +102,7 @@ def test_an_example_that_does_not_fire_fails(no_settings: Path, capsys: Output) 
             "band.queue_ms.critcal: unknown key, expected one of critical",
         ),
         ('[[pattern]]\nid = "x"\n', "file: a format pack; `perfmon analyze --formats DIR` checks those"),
+        ('[[criterion]]\nname = "x"\n', "file: criteria; `perfmon compare --criteria FILE` checks those"),
         ("memory_mb = 12\n", "file: of no known kind, expected a signature (id, title, "),
         ('title = "x"\nkinds = 1\n', "kinds: unknown key, expected one of advice"),
     ],
