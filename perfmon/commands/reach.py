@@ -84,7 +84,10 @@ def connect(
     fleet = Fleet(remote, options)
     fleet.open()
     for failure in fleet.failures:
-        print(f"perfmon: {failure} (it is tried again)", file=sys.stderr)
+        print(f"perfmon: {failure}{'' if failure.cause.final else ' (it is tried again)'}", file=sys.stderr)
+    for state in fleet.states:
+        if state.phase == "connecting":
+            print(f"perfmon: {state.name}: no answer yet (it is waited for)", file=sys.stderr)
     return fleet
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -25,6 +26,9 @@ from .tail import Item
 _T = TypeVar("_T")
 AskHere = Callable[[str, bool], str | None]
 """Shows a prompt on the terminal and gives the answer (True: echoed); None where nobody can be asked."""
+_GRACE_S = 2.0
+"""Once a host is connected the others have so long before the screen opens without them."""
+_LOOK_S = 0.1
 _Question = tuple[str, bool, "Future[str | None]"]
 
 
@@ -57,7 +61,9 @@ class Fleet:
         self.hosts = [self._host(address, paths) for address, paths in _by_host(specs).items()]
         self.failures: list[HostError] = []
         """Why hosts could not be reached at first; they are tried again."""
+        self._connecting: dict[Host, asyncio.Task[HostError | None]] = {}
         self._asking = True
+        self._unanswered = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="perfmon-ssh", daemon=True)
         self._running: Future[None] | None = None
@@ -128,7 +134,18 @@ class Fleet:
 
     # --- in the thread --------------------------------------------------------------------------------------------
     async def _connect_all(self) -> list[HostError | None]:
-        return await asyncio.gather(*(self._connect(host) for host in self.hosts))
+        """Until all are connected or have failed; those that are slow are left to themselves once one is there."""
+        self._connecting = {host: asyncio.create_task(self._connect(host)) for host in self.hosts}
+        tasks = set(self._connecting.values())
+        deadline: float | None = None
+        while any(not task.done() for task in tasks):
+            now = time.monotonic()
+            if deadline is None and any(host.connection is not None for host in self.hosts):
+                deadline = now + _GRACE_S
+            if deadline is not None and now >= deadline and not self._unanswered:
+                break
+            await asyncio.wait(tasks, timeout=_LOOK_S)
+        return [task.result() for task in tasks if task.done()]
 
     async def _connect(self, host: Host) -> HostError | None:
         try:
@@ -140,8 +157,14 @@ class Fleet:
     async def _run_all(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             for host in self.hosts:
-                tasks.create_task(host.run(self._options.poll_s))
+                tasks.create_task(self._run(host))
         self._conveyor.end()
+
+    async def _run(self, host: Host) -> None:
+        failure = await self._connecting[host]
+        if failure is not None:
+            await host.lost(failure)
+        await host.run(self._options.poll_s)
 
     async def _end(self) -> None:
         for task in asyncio.all_tasks():
@@ -157,8 +180,12 @@ class Fleet:
         if self._options.ask is None or not self._asking:
             return None
         answer: Future[str | None] = Future()
+        self._unanswered += 1
         self._questions.put((prompt, echo, answer))
-        return await asyncio.wrap_future(answer)
+        try:
+            return await asyncio.wrap_future(answer)
+        finally:
+            self._unanswered -= 1
 
     def _answer_questions(self) -> None:
         """Asks, one question after the other, until all hosts are connected or have failed."""

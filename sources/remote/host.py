@@ -7,8 +7,10 @@ import secrets
 import time
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from ..blocks import Notice
+from ..files import LogFile
 from .address import Address
 from .channel import open_shell
 from .clocks import ClockEcho, ClockOffset
@@ -118,7 +120,7 @@ class Host:
                         await self._again()
                     await self._follow(poll_s)
                 except* (HostError, RunnerError) as group:
-                    await self._lost(_first(group))
+                    await self.lost(_first(group))
         finally:
             self.drop()
 
@@ -158,7 +160,8 @@ class Host:
             if not more:
                 await asyncio.sleep(max(0.0, poll_s - (time.monotonic() - began)))
 
-    async def _lost(self, error: HostError | RunnerError) -> None:
+    async def lost(self, error: HostError | RunnerError) -> None:
+        """The connection was lost, or could not be made: what is to be done next follows from why."""
         self.drop()
         self._error = str(error)
         self._attempts += 1
@@ -174,10 +177,10 @@ class Host:
             await self._tell(Notice(f"{self._error}: connecting again", "gone"))
 
     async def _tell(self, notice: Notice) -> None:
-        """Beside the first log of the host."""
+        """Beside the first log of the host; where it has none yet the host stands for it."""
         tail = next(iter(self.logs.tails.values()), None)
-        if tail is not None:
-            await self._emit([(tail.log, notice)])
+        shown = self.address.shown
+        await self._emit([(tail.log if tail is not None else LogFile(shown, Path(f"ssh:/{shown}"), ""), notice)])
 
 
 def _first(group: BaseExceptionGroup[HostError | RunnerError]) -> HostError | RunnerError:
