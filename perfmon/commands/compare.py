@@ -69,12 +69,19 @@ def run(args: argparse.Namespace) -> int:
 def _read(spec: str, args: argparse.Namespace, config: Config) -> Run:
     from perfmon.comparison import run_of
     from perfmon.session import Options, examine
+    from perfmon.units import format_seconds
 
     _refuse_document(spec)
     since = None if args.skip is None else f"{args.skip:.3f}"
     options = Options(specs=(spec,), since=since, jobs=config.jobs, config=config, rows=0)
-    with ReadingBar(f"reading {'stdin' if spec == '-' else spec}") as bar:
-        snapshot, view, knowledge = examine(options, bar)
+    with ReadingBar("reading logs") as bar:
+        try:
+            snapshot, view, knowledge = examine(options, bar)
+        except UsageError as error:
+            if since is None or not str(error).startswith("--since"):
+                raise
+            why = "it is no longer than that, or no line of it has a clock"
+            raise UsageError(f"{spec}: its first {format_seconds(args.skip)} cannot be left out: {why}") from None
     return run_of(snapshot, view, knowledge)
 
 

@@ -37,7 +37,8 @@ def run_of(snapshot: Snapshot, view: View, knowledge: Knowledge) -> Run:
     samples: dict[str, Sequence[float]] = {}
     for name, track in view.metrics.items():
         samples[name] = array("d", track.values)
-        samples |= _grouped(name, track)
+        if view.bands.direction(name):  # of what is judged somebody wants to know which engine it was
+            samples |= _grouped(name, track)
     looked_for_in = {signature.id: _looked_for_in(signature) for signature in knowledge.signatures}
     return Run(snapshot, view.bands, samples, _seen(view), looked_for_in)
 

@@ -84,6 +84,7 @@ class Watch:
         self._aligning, self._drawing = Spacing(_ALIGNING), Spacing(_DRAWING)
         self._drawn: Board | None = None
         self._dated: set[int] = set()
+        self._baseline_note = ""
         self._looked_back = False
         self._begun = time.monotonic()
         self._set_clocks: list[tuple[int | None, float, float]] = []
@@ -301,7 +302,8 @@ class Watch:
     def _heed_baseline(self) -> None:
         """Colours by the limits that were learned, and says so."""
         note = self.session.baseline_note
-        if note and note not in self._notices:
+        if note and note != self._baseline_note:
+            self._baseline_note = note
             self._notices.append(note)
         if self.session.knowledge.bands is not self._bands:
             self._build_board()

@@ -117,7 +117,7 @@ def test_the_beginning_of_both_can_be_left_out(capsys: Output) -> None:
         (["before", "after", "--criteria", "gone.toml"], "gone.toml"),
         (["before", "after", "-o", "gone/page.md"], "gone/page.md"),
         (["before", "after", "--skip", "soon"], "soon"),
-        (["before", "after", "--skip", "2h"], "--since"),
+        (["before", "after", "--skip", "2h"], "before: its first 2h 00m cannot be left out"),
     ],
 )
 def test_bad_input_is_one_line_that_names_it(argv: list[str], named: str, capsys: Output) -> None:
