@@ -63,7 +63,7 @@ def gantt(
     if last - first >= 2 and placed[0][0] in _WAITS:
         _mark(cells, first, (glyphs["send"], "send"))
     if last - first >= 1 and still_open:
-        _mark(cells, last, (glyphs["open"], cells[last][1] if last < width else ""))
+        _mark(cells, last, (glyphs["open"], cells[last][1] if 0 <= last < width else ""))
     elif last - first >= 1 and any(kind == "done" for kind, _, _ in placed):
         _mark(cells, last, (glyphs["done"], "done"))
     return cells

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isnan
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -74,6 +74,7 @@ def test_no_share_that_counts_is_lost(shares: list[float], width: int) -> None:
 
 
 @given(st.lists(st.builds(Leg, KINDS, FLOATS, FLOATS), max_size=6), FLOATS, FLOATS, WIDTHS, st.booleans(), SETS)
+@example([Leg("rpc", 0.0, 90.0)], 100.0, 101.0, 8, True, UNICODE)
 def test_spans(legs: list[Leg], start: float, end: float, width: int, still: bool, glyphs: Glyphs) -> None:
     cells = gantt(legs, start, end, width, still_open=still, glyphs=glyphs)
     assert len(cells) == max(0, width)
