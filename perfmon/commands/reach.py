@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from perfmon.sources.remote.address import RemoteSpec
     from perfmon.sources.remote.fleet import Fleet
     from perfmon.sources.remote.following import Finder
+    from perfmon.sources.remote.http import Url
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 HISTORY = 64 << 20
@@ -70,14 +71,24 @@ def split(specs: Sequence[str]) -> tuple[list[str], list[RemoteSpec]]:
 
 
 def connect(
-    args: argparse.Namespace, remote: Sequence[RemoteSpec], *, history: int | None, finder: Finder | None = None
+    args: argparse.Namespace,
+    remote: Sequence[RemoteSpec],
+    *,
+    history: int | None,
+    finder: Finder | None = None,
+    checks: Sequence[Url] = (),
 ) -> Fleet:
     """Connects to the hosts, asking on the terminal for what is missing. Raises ConnectError when none answers."""
     from perfmon.sources.remote.fleet import Fleet, FleetOptions
 
     config = (str(args.ssh_config),) if args.ssh_config is not None else None
     options = FleetOptions(
-        history=history, ask=ask if can_ask() else None, accept_new=args.accept_new, config=config, finder=finder
+        history=history,
+        ask=ask if can_ask() else None,
+        accept_new=args.accept_new,
+        config=config,
+        checks=tuple(checks),
+        finder=finder,
     )
     if args.ssh_config is not None and not args.ssh_config.is_file():
         raise UsageError(f"{args.ssh_config}: no such file (--ssh-config)")

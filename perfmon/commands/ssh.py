@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from perfmon.errors import UsageError
+from perfmon.errors import ExitCode, UsageError
 
 from .arguments import add_data_arguments, add_formats_argument, read_config
 from .reach import add_reach_arguments, connect, feed_of
@@ -14,6 +14,7 @@ from .screen import add_screen_arguments, need_terminal, open_screen
 if TYPE_CHECKING:
     from perfmon.monitor import Feed
     from perfmon.sources.remote.address import RemoteSpec
+    from perfmon.sources.remote.fleet import Fleet
 
 DESCRIPTION = """\
 Opens the live monitor on runs on other machines. Nothing is installed there and nothing is left behind: a POSIX shell
@@ -35,6 +36,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a file, folder or quoted glob there, from the home folder on unless absolute; more than once for several",
     )
+    parser.add_argument(
+        "--check",
+        metavar="URL",
+        action="append",
+        default=[],
+        help="ask for http://HOST:PORT/PATH, or open tcp://HOST:PORT, from the host every 5 s",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="say what runs there, and why, and end")
     add_reach_arguments(parser)
     add_screen_arguments(parser)
     add_formats_argument(parser)
@@ -43,16 +52,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Connects, then opens the screen."""
+    from perfmon.sources.remote.discovery import find_logs
+    from perfmon.sources.remote.http import parse_url
+
     config = read_config(args)
     specs = wanted(args.host, args.log)
-    need_terminal()
-    fleet = connect(args, specs, history=args.history)
+    checks = [parse_url(url) for url in args.check]
+    if not args.dry_run:
+        need_terminal()
+    fleet = connect(args, specs, history=args.history, finder=find_logs, checks=checks)
+    if args.dry_run:
+        return _tell(fleet)
     names = tuple(host.address.shown for host in fleet.hosts)
 
     def feed() -> Feed:
         return feed_of(fleet, [])
 
     return open_screen(args, config, title=" ".join(names), specs=names, feed=feed)
+
+
+def _tell(fleet: Fleet) -> int:
+    """What there is on the hosts that answer."""
+    from perfmon.sources.remote.discovery import told
+
+    try:
+        for name, found in fleet.discover():
+            print("\n".join(told(name, found)))
+    finally:
+        fleet.close()
+    return ExitCode.DONE
 
 
 def wanted(hosts: list[str], logs: list[str]) -> list[RemoteSpec]:

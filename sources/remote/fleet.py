@@ -17,15 +17,19 @@ from perfmon.errors import ConnectError
 from .address import Address, RemoteSpec
 from .conveyor import Conveyor
 from .dialing import Connection
+from .discovery import Discovery, discover
 from .failures import HostError
 from .following import Finder, HostLogs
+from .health import EVERY_S, HealthCheck
 from .host import POLL_S, Host, HostState
+from .http import Opener, Reader, Url, Writer
 from .login import Login
 from .tail import Item
 
 _T = TypeVar("_T")
 AskHere = Callable[[str, bool], str | None]
 """Shows a prompt on the terminal and gives the answer (True: echoed); None where nobody can be asked."""
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _GRACE_S = 2.0
 """Once a host is connected the others have so long before the screen opens without them."""
 _LOOK_S = 0.1
@@ -43,6 +47,8 @@ class FleetOptions:
     accept_new: bool = False
     config: tuple[str, ...] | None = None
     known_hosts: tuple[str, ...] | None = None
+    checks: tuple[Url, ...] = ()
+    """What is asked for, again and again."""
     finder: Finder | None = None
     """Finds out what to follow on a host for which no path was named."""
 
@@ -110,6 +116,10 @@ class Fleet:
         """Bytes that are known to be there and are not read yet."""
         return sum(host.logs.behind for host in self.hosts)
 
+    def discover(self) -> list[tuple[str, Discovery]]:
+        """(host, what runs there), of those that are connected. Raises ConnectError."""
+        return self.call(self._discover()).result()
+
     def call(self, work: Coroutine[Any, Any, _T]) -> Future[_T]:
         """Does something in the thread of the connections."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -155,10 +165,30 @@ class Fleet:
         return None
 
     async def _run_all(self) -> None:
+        checks = self._checks()
         async with asyncio.TaskGroup() as tasks:
             for host in self.hosts:
                 tasks.create_task(self._run(host))
+        for check in checks:
+            check.cancel()
         self._conveyor.end()
+
+    def _checks(self) -> list[asyncio.Task[None]]:
+        """Every host asks itself where a URL is about the host that asks; else the first one asks for all."""
+        wanted = [
+            (host, url)
+            for url in self._options.checks
+            for host in (self.hosts if url.host in _LOOPBACK else self.hosts[:1])
+        ]
+        return [asyncio.create_task(self._check(host, url)) for host, url in wanted]
+
+    async def _check(self, host: Host, url: Url) -> None:
+        check = HealthCheck(url, host.address.shown, self._conveyor.put)
+        while True:
+            connection = host.connection  # without one nobody knows: nothing is told
+            if connection is not None:
+                await check.ask(_opener(connection))
+            await asyncio.sleep(EVERY_S)
 
     async def _run(self, host: Host) -> None:
         failure = await self._connecting[host]
@@ -174,6 +204,11 @@ class Fleet:
         for host in self.hosts:
             host.drop()
         await asyncio.gather(*(_closed(connection) for connection in connections))
+
+    async def _discover(self) -> list[tuple[str, Discovery]]:
+        there = [host for host in self.hosts if host.files is not None]
+        found = await asyncio.gather(*(discover(host.files) for host in there if host.files is not None))
+        return [(host.address.shown, one) for host, one in zip(there, found, strict=True)]
 
     # --- questions ------------------------------------------------------------------------------------------------
     async def _ask(self, prompt: str, echo: bool) -> str | None:
@@ -193,6 +228,16 @@ class Fleet:
             prompt, echo, answer = question
             assert self._options.ask is not None  # noqa: S101 - else nothing was asked
             answer.set_result(self._options.ask(prompt, echo))
+
+
+def _opener(connection: Connection) -> Opener:
+    """Streams through a connection: no port is opened on this machine."""
+
+    async def opened(host: str, port: int) -> tuple[Reader, Writer]:
+        reader, writer = await connection.open_connection(host, port, encoding=None)
+        return reader, writer
+
+    return opened
 
 
 async def _closed(connection: Connection) -> None:

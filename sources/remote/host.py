@@ -72,7 +72,8 @@ class Host:
         """Shared by all streams; None while there is none."""
         self._login, self._emit = login, emit
         self._shell: Shell | None = None
-        self._files: Files | None = None
+        self.files: Files | None = None
+        """Its files, while it is connected."""
         self._phase = Phase.CONNECTING
         self._error = ""
         self._heard_at: float | None = None
@@ -98,7 +99,7 @@ class Host:
         connection = await dial(self.address, self._login)
         try:
             shell = await open_shell(connection, shown)
-            self._files = await Files.open(shell)
+            self.files = await Files.open(shell)
             for _ in range(_FIRST_ECHOES):
                 await self.clock.ask(shell)
         except RunnerError as error:
@@ -127,7 +128,7 @@ class Host:
     def drop(self) -> None:
         """Ends the connection at once."""
         connection, self.connection = self.connection, None
-        self._shell = self._files = None
+        self._shell = self.files = None
         if connection is not None:
             connection.abort()
 
@@ -146,7 +147,7 @@ class Host:
         self._lost_at, self._attempts = None, 0
 
     async def _follow(self, poll_s: float) -> None:
-        shell, files = self._shell, self._files
+        shell, files = self._shell, self.files
         assert shell is not None  # noqa: S101 - there is a connection
         assert files is not None  # noqa: S101
         echo_at = time.monotonic() + _CLOCK_S

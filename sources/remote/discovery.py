@@ -1,0 +1,231 @@
+"""What runs on a machine, which logs it writes, and where it listens: found without being told, and why."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from perfmon.text import evidence_text
+
+from ..kinds import is_log_name
+from .files import Files, State
+from .quoting import pattern, quoted
+
+KINDS = (
+    ("prime-rl", re.compile(r"PRIME-RL::|\bprime_rl\b")),
+    ("environment", re.compile(r"Verifiers::")),
+    ("vLLM", re.compile(r"VLLM::|\bvllm (serve|bench)|\bvllm\.entrypoints")),
+    ("SGLang", re.compile(r"\bsglang(::|\.launch_server| serve)")),
+    ("Ray", re.compile(r"\braylet\b|\bgcs_server\b|^ray::")),
+    ("torchrun", re.compile(r"\btorchrun\b|\btorch\.distributed\.(run|launch)\b")),
+    ("orchestrator", re.compile(r"(^|[/ .])orchestrator([ .]|$)")),
+    ("trainer", re.compile(r"(^|[/ .])(trainer|train\w*\.py|rl\.py|sft\.py|accelerate launch|deepspeed)([ .]|$)")),
+    ("tee", re.compile(r"^(\S*/)?tee ")),
+)
+"""Kind of a process → what its command line, or title, says."""
+_ANY = (
+    r"PRIME-RL::|prime_rl|Verifiers::|VLLM::|vllm|sglang|raylet|gcs_server|^ray::|torchrun|torch\.distributed|"
+    r"orchestrator|trainer|train[A-Za-z0-9_]*\.py|rl\.py|sft\.py|accelerate|deepspeed|^([^ ]*/)?tee"
+)
+_NO_RUN = re.compile(
+    r"(\S*/)?(vim?|nvim|nano|emacs|less|more|tail|cat|grep|rg|ssh|scp|sftp|rsync|tmux\S*|screen|git|man|sshd\S*|perfmon)"
+    r"( |:|$)|.*\bperfmon (ssh|watch|record|collect|snapshot|analyze|status)\b|.*-m perfmon\b"
+)
+_PLACES = ("outputs/logs/latest", "outputs/*/logs/latest", "outputs/*/*/logs/latest", "logs/latest", "outputs/logs",
+           "outputs/*/logs", "outputs/*/logs/trainer", "logs")  # fmt: skip
+_NO_LOGS = ("/dev/", "/proc/")
+_DATA = re.compile(r"\.(jsonl|ndjson|txt)$", re.IGNORECASE)
+"""A process writes its data into these as often as its log."""
+_NAMES = ("*.log", "*.stdout")
+_TOGETHER_S = 3600.0
+"""Of logs in the usual places those are taken that were written to within so long before the newest."""
+_OLDEST_S = 7 * 86400.0
+_MOST = 200
+_SCRIPT = (
+    'for p in $(grep -lsE %s /proc/[0-9]*/cmdline | head -n 300); do d=${p%%/cmdline}; echo "P ${d#/proc/}"; '
+    'tr \'\\0\\n\' \'  \' <"$p"; echo; readlink "$d/cwd" || echo; ls -l "$d/fd"; done; '
+    "echo N; cat /proc/net/tcp /proc/net/tcp6; echo T; date +%%s"
+)
+_FD = re.compile(r"^(\S+).* -> (.+)$")
+_SOCKET = re.compile(r"socket:\[(\d+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process of a run."""
+
+    pid: int
+    kind: str
+    command: str
+    """Its command line or title, without credentials; display text."""
+    folder: str
+    writes: tuple[str, ...] = ()
+    """Files that it holds open for writing."""
+    ports: tuple[int, ...] = ()
+    """Where it listens."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLog:
+    """A log that belongs to what runs, or ran."""
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What was found on a machine."""
+
+    processes: tuple[Process, ...] = ()
+    logs: tuple[FoundLog, ...] = ()
+    home: str = "/"
+
+    @property
+    def paths(self) -> list[str]:
+        """Of the logs."""
+        return [log.path for log in self.logs]
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the machine told."""
+
+    processes: list[Process] = field(default_factory=list)
+    sockets: dict[int, set[str]] = field(default_factory=dict)
+    """Process → inodes of its sockets."""
+    listening: dict[str, int] = field(default_factory=dict)
+    """Inode → port."""
+    now_s: float = 0.0
+
+
+async def discover(files: Files) -> Discovery:
+    """Looks for processes of a run and for its logs: those that they hold open, and the usual places.
+
+    Only what this user may see is found. Raises RunnerError.
+    """
+    seen = _parsed((await files.runner.run(_SCRIPT % quoted(_ANY), timeout_s=60.0)).text)
+    processes = [
+        replace(process, ports=tuple(sorted({seen.listening[inode] for inode in sockets if inode in seen.listening})))
+        for process in seen.processes
+        for sockets in [seen.sockets.get(process.pid, set())]
+    ]
+    reasons = _reasons(processes)
+    folders = dict.fromkeys(["~", *(process.folder for process in processes if process.folder.startswith("/"))])
+    places = await files.listed(" ".join(_places(folders)))
+    for path in places:
+        reasons.setdefault(path, "")
+    states = await files.look([path for path in reasons if "\n" not in path])
+    logs = _chosen(reasons, states, seen.now_s)
+    run = tuple(process for process in processes if process.kind != "tee")
+    return Discovery(run, tuple(logs[:_MOST]), files.home)
+
+
+async def find_logs(files: Files) -> Sequence[str]:
+    """The paths that `discover` finds: a `Finder`."""
+    return (await discover(files)).paths
+
+
+def told(name: str, found: Discovery) -> list[str]:
+    """What was found, and why, line by line."""
+    lines = [f"{name}: {_counted(len(found.processes), 'process', 'es')} of a run"]
+    for process in found.processes:
+        ports = f", listens at {', '.join(map(str, process.ports))}" if process.ports else ""
+        lines.append(f"  {process.pid:>7}  {process.kind:<12}  {process.command[:90]}{ports}")
+    lines.append(f"{name}: {_counted(len(found.logs), 'log')}")
+    lines += [f"  {evidence_text(_short(log.path, found.home))}  ({log.why})" for log in found.logs]
+    return lines
+
+
+def kind_of(command: str) -> str | None:
+    """What kind of process has such a command line; None where it is none of a run."""
+    if _NO_RUN.match(command):
+        return None
+    return next((kind for kind, words in KINDS if words.search(command)), None)
+
+
+def _parsed(text: str) -> _Seen:
+    seen, (processes, _, rest) = _Seen(), text.partition("\nN\n")
+    if not _:
+        processes, rest = "", text.removeprefix("N\n")
+    sockets, _, clock = rest.partition("\nT\n")
+    for chunk in re.split(r"(?m)^P (?=\d+$)", processes)[1:]:
+        _take_process(chunk.split("\n"), seen)
+    for line in sockets.split("\n"):
+        words = line.split()
+        if len(words) > 9 and words[3] == "0A":
+            seen.listening[words[9]] = int(words[1].rpartition(":")[2], 16)
+    seen.now_s = float(clock.strip()) if clock.strip().isdigit() else 0.0
+    return seen
+
+
+def _take_process(lines: list[str], seen: _Seen) -> None:
+    pid, command, folder = int(lines[0]), lines[1].strip(), lines[2] if len(lines) > 2 else ""
+    kind = kind_of(command)
+    if kind is None:
+        return
+    writes, sockets = [], set()
+    for line in lines[3:]:
+        match = _FD.match(line)
+        if match is None:
+            continue
+        socket = _SOCKET.match(match[2])
+        if socket:
+            sockets.add(socket[1])
+        elif match[2].startswith("/") and "w" in match[1][1:4] and not match[2].endswith(" (deleted)"):
+            writes.append(match[2])
+    seen.sockets[pid] = sockets
+    seen.processes.append(Process(pid, kind, evidence_text(command), folder, tuple(dict.fromkeys(writes))))
+
+
+def _reasons(processes: Iterable[Process]) -> dict[str, str]:
+    """Log → why it belongs to a run."""
+    reasons: dict[str, str] = {}
+    for process in processes:
+        for path in process.writes:
+            if is_log_name(posixpath.basename(path)) and not path.startswith(_NO_LOGS) and not _DATA.search(path):
+                reasons.setdefault(path, f"held open by {process.kind} {process.pid}")
+    return reasons
+
+
+def _places(folders: Iterable[str]) -> Iterable[str]:
+    for folder in folders:
+        for place in _PLACES:
+            for name in _NAMES:
+                yield f"{pattern(folder)}/{place}/{name}"
+
+
+def _chosen(reasons: dict[str, str], states: dict[str, State], now_s: float) -> list[FoundLog]:
+    """Each file once; of those that nobody holds open, the newest."""
+    held = {states[path].identity for path, why in reasons.items() if why and path in states}
+    newest = max((state.changed_s for state in states.values()), default=0.0)
+    since = max(newest - _TOGETHER_S, now_s - _OLDEST_S)
+    names: dict[tuple[int, int], str] = {}
+    for path in sorted(states, key=lambda path: ("/latest/" not in path, path)):
+        state = states[path]
+        if (reasons[path] or state.identity in held or state.changed_s >= since) and state.size:
+            names.setdefault(state.identity, path)
+    by_file = {states[path].identity: why for path, why in reasons.items() if why and path in states}
+    found = [
+        FoundLog(path, by_file.get(identity) or f"written to {_ago(now_s - states[path].changed_s)} ago, a usual place")
+        for identity, path in names.items()
+    ]
+    return sorted(found, key=lambda log: log.path)
+
+
+def _ago(seconds: float) -> str:
+    seconds = max(0.0, seconds)
+    for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _short(path: str, home: str) -> str:
+    return f"~{path[len(home) :]}" if home != "/" and path.startswith(f"{home}/") else path
+
+
+def _counted(count: int, what: str, plural: str = "s") -> str:
+    return f"{count or 'no'} {what}{'' if count == 1 else plural}"

@@ -1,0 +1,147 @@
+"""What runs on a host is found, its servers are asked for, and both are told."""
+
+from __future__ import annotations
+
+import asyncio
+import http.server
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sshd import AVAILABLE, Sshd, free_port
+from terminals import PERFMON, Server, wait
+
+from perfmon.sources.remote.discovery import Discovery, discover, find_logs, told
+from perfmon.sources.remote.files import Files
+from perfmon.sources.remote.local import LocalRunner
+
+pytestmark = [pytest.mark.system, pytest.mark.skipif(not AVAILABLE, reason="needs sshd")]
+PROCESS = """
+import socket, sys, time
+log = open(sys.argv[1], "w")
+print("10:00:00 INFO it began", file=log, flush=True)
+data = open("rollouts.jsonl", "w")
+listening = socket.create_server(("127.0.0.1", int(sys.argv[2])))
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+class Run:
+    """A run: a process with a title as prime-rl gives, that has a log open and listens."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        logs = folder / "outputs" / "my run" / "logs"
+        (logs / "attempt_1").mkdir(parents=True)
+        (logs / "latest").symlink_to("attempt_1")
+        self.log = logs / "latest" / "orchestrator.log"
+        (folder / "run.py").write_text(PROCESS)
+        # The title of a process is what its command line says.
+        title = "PRIME-RL::Orchestrator --api-key=sk-abcdefghijklmnopqrstuvwx"
+        code = f"import os,sys;os.execv(sys.executable,[{title!r},'-S',*sys.argv[1:]])"
+        arguments = [str(folder / "run.py"), str(logs / "attempt_1" / "orchestrator.log"), str(self.port)]
+        self.process = subprocess.Popen([sys.executable, "-c", code, *arguments], cwd=folder, stdout=subprocess.PIPE)
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == b"ready\n"
+
+    def end(self) -> None:
+        """Ends it."""
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    """A run."""
+    made = Run(tmp_path)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def sshd(tmp_path: Path) -> Iterator[Sshd]:
+    """A server."""
+    made = Sshd(tmp_path / "sshd")
+    made.start()
+    yield made
+    made.stop()
+
+
+async def found_by(shell: str) -> Discovery:
+    """What is found on this machine with such a shell."""
+    bootstrap = 'n=;read -r n;eval "$(dd bs=1 count="$n" 2>/dev/null)"'
+    runner = await LocalRunner.open("here", [*shell.split(), "-c", bootstrap])
+    try:
+        return await discover(await Files.open(runner))
+    finally:
+        await runner.close()
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash", "busybox sh"])
+async def test_a_run_is_found_by_its_processes(run: Run, shell: str) -> None:
+    if shutil.which(shell.partition(" ")[0]) is None:
+        pytest.skip(f"needs {shell}")
+    found = await found_by(shell)
+    process = next(process for process in found.processes if process.pid == run.process.pid)
+    assert (process.kind, process.ports) == ("prime-rl", (run.port,))
+    logs = {log.path: log.why for log in found.logs}
+    assert logs[str(run.log)] == f"held open by prime-rl {run.process.pid}"
+    assert not [path for path in logs if path.endswith(("rollouts.jsonl", "attempt_1/orchestrator.log"))]
+    text = "\n".join(told("here", found))
+    assert "sk-abcdefghijklmnopqrstuvwx" not in text
+
+
+async def test_a_finder_gives_paths(run: Run) -> None:
+    runner = await LocalRunner.open()
+    try:
+        assert str(run.log) in await find_logs(await Files.open(runner))
+    finally:
+        await runner.close()
+
+
+def test_dry_run_says_what_was_found_and_why(sshd: Sshd, run: Run) -> None:
+    command = [sys.executable, "-m", "perfmon", "ssh", "box", "--ssh-config", str(sshd.config), "--dry-run"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"held open by prime-rl {run.process.pid}" in done.stdout
+    assert f"listens at {run.port}" in done.stdout
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+def test_a_server_that_dies_is_an_alert(sshd: Sshd, run: Run, tmp_path: Path) -> None:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/health" else 404)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"ok")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    httpd = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    serving = threading.Thread(target=httpd.serve_forever, daemon=True)
+    serving.start()
+    url = f"http://127.0.0.1:{httpd.server_port}/health"
+    server = Server(tmp_path)
+    try:
+        window = server.open(tmp_path, f"{PERFMON} ssh box --ssh-config {sshd.config} --log '{run.log}' --check {url}")
+        window.shows("failed=0 status=200")
+        httpd.shutdown()
+        httpd.server_close()
+        window.shows("failed=1")
+        window.shows("● CRIT")
+        wait(lambda: "ENDPOINT" in window.text.upper(), window)
+        window.press("q")
+        window.shows("left: 0")
+    finally:
+        server("kill-server")
+        serving.join(1)
+    assert asyncio.run(found_by("sh")).processes
+    assert os.path.exists(run.log)
