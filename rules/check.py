@@ -184,7 +184,7 @@ class Unreachable(Lint):
             for part in every_condition([condition]):
                 for text in self._faults(part, own):
                     yield f"condition[{at}]", f"can never hold: {text}"
-        if all(not condition.required for condition in signature.conditions):
+        if all(not condition.required or condition.gate for condition in signature.conditions):
             yield "condition", "none is required, expected at least one that must hold"
         if signature.skip_first and not any(s.kind in ("metric", "mark") for s in signature.subjects):
             yield "skip_first", "skips samples, but it looks at none"

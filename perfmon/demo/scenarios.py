@@ -34,6 +34,8 @@ class Scenario:
     broadcast_growth_s: float = 0.0
     """What each further step adds to `broadcast_s`, twelve steps long."""
     write_s: float = 0.85
+    seen_after_s: float = 0.0
+    """How long a written checkpoint takes to be seen by the orchestrator."""
     trunc_pct: float = 4.0
     async_level: int = 1
     """Steps that the orchestrator may be ahead of the checkpoint it generates with."""
@@ -60,7 +62,7 @@ SCENARIOS = {
     ),
     "slow-weight-load": Scenario("the engine loads weights slowly", batches=6, rpc_s=14.6),
     "slow-checkpoint-write": Scenario("checkpoints are written slowly", train_s=18.0, write_s=8.2),
-    "checkpoint-stall": Scenario("the orchestrator waits for checkpoints", batches=6, train_s=36.0),
+    "checkpoint-stall": Scenario("written checkpoints are seen late", batches=6, train_s=18.0, seen_after_s=17.0),
     "rollout-truncation": Scenario("rollouts hit the length limit", trunc_pct=58.0),
     "stale-rollouts": Scenario("rollouts run ahead of the trainer", train_s=58.0, barrier=False),
     "async-barrier": Scenario(

@@ -210,7 +210,7 @@ class Simulation:
         trained = begin + self._about(scenario.train_s, 0.03)
         handed = trained + self._about(scenario.broadcast_s + scenario.broadcast_growth_s * min(step, _GROWING_STEPS))
         written = handed + self._about(scenario.write_s)
-        self._ready.append(written)
+        self._ready.append(written + scenario.seen_after_s)
         self.lost_s["inference-bound"] += begin - before if step >= _FILLING_STEPS else 0.0
         self.lost_s["weight-sync-bound"] += handed - trained
         self.lost_s["slow-checkpoint-write"] += max(0.0, written - handed - _GOOD_WRITE_S)
