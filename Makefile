@@ -1,6 +1,6 @@
 # make run and make test set up everything they need: Python >= 3.11, git and a package index are enough.
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs screenshots dist clean
+.PHONY: help run before-after test check docs screenshots dist clean
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -8,6 +8,7 @@ ARGS ?=
 
 help:
 	@echo "make run          open the live monitor on a built-in run (ARGS='slow-weight-load --speed 50')"
+	@echo "make before-after run the lab with and without a fault, and compare (ARGS='--seconds 60')"
 	@echo "make test         run the tests (ARGS='-k name' for some of them)"
 	@echo "make check        lint, format, types, layers"
 	@echo "make docs         regenerate the generated parts of the documentation"
@@ -22,6 +23,9 @@ run: $(READY)
 	  folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
 	  $(BIN)/python -m perfmon.demo "$$folder" $(if $(SCENARIO),--scenario $(SCENARIO)) && \
 	  $(BIN)/perfmon analyze "$$folder"; fi
+
+before-after: $(READY)
+	$(BIN)/python -m lab.before_after $(ARGS)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n auto $(ARGS)
