@@ -23,6 +23,7 @@ COMMANDS = {
     "calibrate": "learn limits from a healthy run",
     "snapshot": "write one page about a run, to paste into an issue, and a screenshot",
     "status": "print one short line about a run, for the status bar of tmux",
+    "collect": "copy the logs of a run from all of its hosts into one archive",
     "record": "keep what logs print, to replay or analyse it later",
     "replay": "play a recording in the live monitor",
     "rules": "browse, explain, check and test the signatures that findings come from",

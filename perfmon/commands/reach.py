@@ -70,6 +70,17 @@ def split(specs: Sequence[str]) -> tuple[list[str], list[RemoteSpec]]:
     return local, remote
 
 
+def wanted(hosts: list[str], logs: list[str]) -> list[RemoteSpec]:
+    """What is to be followed on which host. Raises UsageError."""
+    from perfmon.sources.remote.address import RemoteSpec, at_home, parse_host
+
+    addresses = [parse_host(host) for host in hosts]
+    paths = [at_home(log) for log in logs]
+    if not all(paths):
+        raise UsageError("--log: name a file, folder or 'glob' on the host")
+    return [RemoteSpec(address.shown, address, path) for address in addresses for path in paths or [""]]
+
+
 def connect(
     args: argparse.Namespace,
     remote: Sequence[RemoteSpec],

@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from perfmon.errors import ExitCode, UsageError
+from perfmon.errors import ExitCode
 
 from .arguments import add_data_arguments, add_formats_argument, read_config
-from .reach import add_reach_arguments, connect, feed_of
+from .reach import add_reach_arguments, connect, feed_of, wanted
 from .screen import add_screen_arguments, need_terminal, open_screen
 
 if TYPE_CHECKING:
     from perfmon.monitor import Feed
-    from perfmon.sources.remote.address import RemoteSpec
     from perfmon.sources.remote.fleet import Fleet
 
 DESCRIPTION = """\
@@ -81,14 +80,3 @@ def _tell(fleet: Fleet) -> int:
     finally:
         fleet.close()
     return ExitCode.DONE
-
-
-def wanted(hosts: list[str], logs: list[str]) -> list[RemoteSpec]:
-    """What is to be followed on which host. Raises UsageError."""
-    from perfmon.sources.remote.address import RemoteSpec, at_home, parse_host
-
-    addresses = [parse_host(host) for host in hosts]
-    paths = [at_home(log) for log in logs]
-    if not all(paths):
-        raise UsageError("--log: name a file, folder or 'glob' on the host")
-    return [RemoteSpec(address.shown, address, path) for address in addresses for path in paths or [""]]

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from perfmon.errors import ConnectError
@@ -19,6 +20,7 @@ from .conveyor import Conveyor
 from .dialing import Connection
 from .discovery import Discovery, discover
 from .failures import HostError
+from .fetching import Fetcher, HostCopy, Progress
 from .following import Finder, HostLogs
 from .health import EVERY_S, HealthCheck
 from .host import POLL_S, Host, HostState
@@ -120,6 +122,16 @@ class Fleet:
         """(host, what runs there), of those that are connected. Raises ConnectError."""
         return self.call(self._discover()).result()
 
+    def fetch(self, folder: Path, progress: Progress) -> tuple[list[HostCopy], list[HostError]]:
+        """Copies the logs of all hosts into a folder; (what was copied, why hosts were lost)."""
+        copying = self.call(self._fetch(Fetcher(folder, progress)))
+        try:
+            done = copying.result()
+        except BaseException:
+            copying.cancel()
+            raise
+        return [one for one in done if isinstance(one, HostCopy)], [one for one in done if isinstance(one, HostError)]
+
     def call(self, work: Coroutine[Any, Any, _T]) -> Future[_T]:
         """Does something in the thread of the connections."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -209,6 +221,18 @@ class Fleet:
         there = [host for host in self.hosts if host.files is not None]
         found = await asyncio.gather(*(discover(host.files) for host in there if host.files is not None))
         return [(host.address.shown, one) for host, one in zip(there, found, strict=True)]
+
+    async def _fetch(self, fetcher: Fetcher) -> list[HostCopy | HostError]:
+        return await asyncio.gather(*(self._fetch_one(fetcher, host) for host in self.hosts))
+
+    async def _fetch_one(self, fetcher: Fetcher, host: Host) -> HostCopy | HostError:
+        failure = await self._connecting[host]
+        if failure is not None:
+            return failure
+        try:
+            return await fetcher.fetch(host, host.logs.paths)
+        except HostError as error:
+            return error
 
     # --- questions ------------------------------------------------------------------------------------------------
     async def _ask(self, prompt: str, echo: bool) -> str | None:

@@ -1,0 +1,110 @@
+"""`perfmon collect`: the logs of a run from all of its hosts, in one archive."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tarfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfmon import __version__
+from perfmon.errors import ConnectError, ExitCode, InputError, UsageError
+from perfmon.units import format_bytes
+
+from .arguments import completes_files
+from .progress import ReadingBar
+from .reach import add_login_arguments, connect, wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfmon.sources.remote.fetching import HostCopy
+
+DESCRIPTION = """\
+Copies the logs of a run from all of its hosts into one archive: a folder a host, and manifest.json with sizes, SHA-256
+and what the hosts are. perfmon analyze reads it. Without --log, what runs there is looked for.
+
+Interrupted, or without a connection, it keeps what it has beside the archive, in FILE.parts; the same command goes on
+with it. The archive holds the logs as they are, credentials included: only its owner may read it.
+
+Exit code 3: a host could not be reached, or was lost; the logs of the others are in the archive."""
+EXAMPLE = "perfmon collect ubuntu@gpu-1 ubuntu@gpu-2 --log '~/outputs/*/logs' -o bundle.tar.gz"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    parser.add_argument("host", metavar="HOST", nargs="+", help="[USER@]HOST[:PORT], as in ~/.ssh/config")
+    parser.add_argument(
+        "--log",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="a file, folder or quoted glob there, from the home folder on unless absolute; more than once for several",
+    )
+    completes_files(
+        parser.add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help="the archive (.tar.gz)")
+    )
+    parser.add_argument("--force", action="store_true", help="overwrite the archive when there is one")
+    add_login_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Copies, then packs."""
+    output: Path = args.output
+    if not output.name.endswith((".tar.gz", ".tgz")):
+        raise UsageError(f"{output}: the archive's name has to end in .tar.gz")
+    if output.exists() and not args.force:
+        raise InputError(f"{output}: is there already (--force overwrites it)")
+    specs = wanted(args.host, args.log)
+    parts = output.with_name(output.name + ".parts")
+    fleet = connect(args, specs, history=None)
+    try:
+        parts.mkdir(mode=0o700, exist_ok=True)
+        with ReadingBar("collecting logs") as bar:
+            copies, failures = fleet.fetch(parts, bar)
+    except OSError as error:
+        raise InputError(f"{parts}: cannot be written: {error.strerror}") from None
+    finally:
+        fleet.close()
+    return _finish(output, parts, copies, [str(failure) for failure in failures])
+
+
+def _finish(output: Path, parts: Path, copies: Sequence[HostCopy], failures: Sequence[str]) -> int:
+    logs = [log for copy in copies for log in copy.logs]
+    for problem in (problem for copy in copies for problem in copy.problems):
+        print(f"perfmon: {problem}", file=sys.stderr)
+    if not logs:
+        raise ConnectError(failures[0]) if failures else InputError("no logs were found (name them with --log)")
+    try:
+        _pack(output, parts, copies)
+        if not failures:
+            shutil.rmtree(parts)
+    except OSError as error:
+        raise InputError(f"{output}: cannot be written: {error.strerror} (make room; nothing copied is lost)") from None
+    size = sum(log.size for log in logs)
+    print(f"perfmon: {len(logs)} logs of {len(copies)} hosts ({format_bytes(size)}): {output}", file=sys.stderr)
+    for failure in failures:
+        print(f"perfmon: {failure}", file=sys.stderr)
+    return ExitCode.CONNECT if failures else ExitCode.DONE
+
+
+def _pack(output: Path, parts: Path, copies: Sequence[HostCopy]) -> None:
+    """Whole or not at all."""
+    from perfmon.sources.remote.fetching import manifest
+
+    listed = parts / "manifest.json"
+    listed.write_text(manifest(copies, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), __version__))
+    fresh = output.with_name(f".{output.name}.{os.getpid()}.new")
+    try:
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=6) as archive:
+            archive.add(listed, "manifest.json")
+            for log in sorted((log for copy in copies for log in copy.logs), key=lambda log: log.file):
+                archive.add(parts / log.file, log.file, recursive=False)
+        fresh.replace(output)
+    finally:
+        fresh.unlink(missing_ok=True)

@@ -1,0 +1,203 @@
+"""Copies logs of hosts into a folder here; what was copied before is not copied again."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path, PurePosixPath
+
+from perfmon.text import evidence_text, plain
+
+from .discovery import discover
+from .failures import Cause, HostError
+from .files import Files, Handle, State, UnreadableError
+from .host import Host
+from .listing import Wanted, list_logs
+from .runner import RunnerError
+
+_CHUNK = 4 << 20
+_COMPARED = 4096
+_TRIES = 5
+_BACKOFF_S = 0.5
+_FACTS = (
+    "uname -srm; hostname || uname -n; date -u +%Y-%m-%dT%H:%M:%SZ; cat /proc/loadavg; "
+    "grep -c ^processor /proc/cpuinfo; head -n 1 /proc/meminfo; timeout 10 nvidia-smi -L"
+)
+_NO_NAME = re.compile(r"[^A-Za-z0-9@._-]")
+Progress = Callable[[int, int], None]
+
+
+@dataclass(slots=True)
+class Copied:
+    """A log that was copied."""
+
+    path: str
+    """There."""
+    file: str
+    """Below the folder here."""
+    size: int
+    sha256: str
+    changed: float
+
+
+@dataclass(slots=True)
+class HostCopy:
+    """What was copied of a host."""
+
+    host: str
+    facts: dict[str, object] = field(default_factory=dict)
+    logs: list[Copied] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    """One line each."""
+
+    def as_data(self) -> dict[str, object]:
+        """For a manifest."""
+        return asdict(self)
+
+
+class Fetcher:
+    """Copies what hosts hold."""
+
+    def __init__(self, folder: Path, progress: Progress) -> None:
+        self._folder, self._progress = folder, progress
+        self._done = self._total = 0
+
+    async def fetch(self, host: Host, paths: Sequence[str]) -> HostCopy:
+        """Copies the logs of one host, to `<folder>/<host>/...`; a lost connection is made again a few times.
+
+        Logs are copied as far as they were written when they were found. Raises HostError when the host is lost.
+        """
+        copy = HostCopy(host.address.shown)
+        found: dict[str, State] | None = None
+        for attempt in range(_TRIES):
+            try:
+                if host.files is None:
+                    await host.connect()
+                assert host.files is not None  # noqa: S101 - it is connected
+                if found is None:
+                    copy.facts = await _facts(host, host.files)
+                    found = await _found(host.files, paths)
+                    self._total += sum(state.size for state in found.values())
+                for path, state in found.items():
+                    if all(log.path != path for log in copy.logs):
+                        await self._copy(host.files, path, state, copy)
+                return copy
+            except (RunnerError, HostError) as error:
+                host.drop()
+                final = isinstance(error, HostError) and error.cause.final
+                if final or attempt == _TRIES - 1:
+                    raise HostError(f"{error} (what was copied is kept: the same command goes on with it)") from None
+                await asyncio.sleep(_BACKOFF_S * 2.0**attempt)
+        raise HostError(f"{host.address.shown}: lost", Cause.UNREACHABLE)
+
+    async def _copy(self, files: Files, path: str, state: State, copy: HostCopy) -> None:
+        name = file_name(copy.host, path)
+        target = self._folder / name
+        try:
+            handle = await files.hold(path)
+        except UnreadableError as error:
+            copy.problems.append(f"{copy.host}:{plain(path)}: cannot be read ({error})")
+            return
+        if handle is None:
+            copy.problems.append(f"{copy.host}:{plain(path)}: gone meanwhile")
+            return
+        try:
+            await self._pull(files, handle, target, state.size)
+        except OSError as error:
+            raise HostError(f"{target}: cannot be written: {error.strerror}", Cause.CONFIG) from None
+        finally:
+            if not files.runner.closed:
+                await files.release(handle)
+        size, digest = await asyncio.to_thread(_digest, target)
+        if size < state.size:
+            copy.problems.append(f"{copy.host}:{plain(path)}: {size} of {state.size} bytes: it was cut short meanwhile")
+        copy.logs.append(Copied(path, name, size, digest, state.changed_s))
+
+    async def _pull(self, files: Files, handle: Handle, target: Path, size: int) -> None:
+        at = await self._kept(files, handle, target, size)
+        self._tell(at)
+        while at < size:
+            data = await files.read(handle, at, min(_CHUNK, size - at), squeezed=True)
+            if not data:
+                return
+            await asyncio.to_thread(_append, target, data)
+            at += len(data)
+            self._tell(len(data))
+
+    async def _kept(self, files: Files, handle: Handle, target: Path, size: int) -> int:
+        """Bytes that an earlier run copied, where they are still those of the log; else it begins anew."""
+        await asyncio.to_thread(target.parent.mkdir, mode=0o700, parents=True, exist_ok=True)
+        kept = await asyncio.to_thread(_size, target)
+        if 0 < kept <= size:
+            for start in {0, max(0, kept - _COMPARED)}:
+                count = min(_COMPARED, kept - start)
+                if await files.read(handle, start, count) != await asyncio.to_thread(_read, target, start, count):
+                    break
+            else:
+                return kept
+        await asyncio.to_thread(target.write_bytes, b"")
+        return 0
+
+    def _tell(self, more: int) -> None:
+        self._done += more
+        self._progress(self._done, self._total)
+
+
+def file_name(host: str, path: str) -> str:
+    """Where a log of a host lies below the folder: nothing leads out of it."""
+    parts = [part for part in PurePosixPath(path).parts if part not in ("/", "..", ".", "")]
+    return str(PurePosixPath(_NO_NAME.sub("_", host), *parts))
+
+
+def manifest(copies: Sequence[HostCopy], made: str, version: str) -> str:
+    """What a bundle holds, as JSON."""
+    data = {"schema": 1, "perfmon": version, "made": made, "hosts": [copy.as_data() for copy in copies]}
+    return json.dumps(data, indent=2, ensure_ascii=True) + "\n"
+
+
+async def _found(files: Files, paths: Sequence[str]) -> dict[str, State]:
+    names: list[str] = []
+    for path in paths:
+        names += await list_logs(files, Wanted(await files.expanded(path)))
+    if not paths:
+        names = (await discover(files)).paths
+    return await files.look(list(dict.fromkeys(names)))
+
+
+async def _facts(host: Host, files: Files) -> dict[str, object]:
+    lines = (await files.runner.run(_FACTS)).text.split("\n")
+    names = ("system", "name", "time", "load", "cores", "memory")
+    facts: dict[str, object] = {name: evidence_text(line) for name, line in zip(names, lines, strict=False)}
+    facts["gpus"] = [evidence_text(line) for line in lines[len(names) :] if line.startswith("GPU ")]
+    clock = host.clock.offset
+    if clock is not None:
+        facts["clock_offset_s"], facts["clock_uncertainty_s"] = round(clock.seconds, 4), round(clock.uncertainty_s, 4)
+    return facts
+
+
+def _append(target: Path, data: bytes) -> None:
+    with target.open("ab") as file:
+        file.write(data)
+
+
+def _read(target: Path, start: int, count: int) -> bytes:
+    with target.open("rb") as file:
+        file.seek(start)
+        return file.read(count)
+
+
+def _size(target: Path) -> int:
+    try:
+        return target.stat().st_size
+    except OSError:
+        return 0
+
+
+def _digest(target: Path) -> tuple[int, str]:
+    with target.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return target.stat().st_size, digest

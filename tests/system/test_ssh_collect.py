@@ -1,0 +1,126 @@
+"""Logs of real SSH hosts, copied into one archive, and analysed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sshd import AVAILABLE, Sshd, free_port
+
+from perfmon.demo import write_demo
+
+pytestmark = [pytest.mark.system, pytest.mark.skipif(not AVAILABLE, reason="needs sshd")]
+
+
+@pytest.fixture
+def sshd(tmp_path: Path) -> Iterator[Sshd]:
+    """A server that has two names."""
+    made = Sshd(tmp_path / "sshd")
+    made.config.write_text(made.config.read_text().replace("Host box", "Host box far"))
+    made.start()
+    yield made
+    made.stop()
+
+
+def perfmon(*arguments: object) -> subprocess.Popen[str]:
+    """Runs perfmon."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "perfmon", *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def done(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """(exit code, stdout, stderr) in the end."""
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def test_a_bundle_of_two_hosts(sshd: Sshd, tmp_path: Path) -> None:
+    write_demo(tmp_path / "logs")
+    bundle = tmp_path / "bundle.tar.gz"
+    code, out, err = done(
+        perfmon("collect", "--ssh-config", sshd.config, "box", "far", "--log", tmp_path / "logs", "-o", bundle)
+    )
+    assert (code, out) == (0, ""), err
+    assert bundle.stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle.tar.gz", "logs", "sshd"]
+    with tarfile.open(bundle) as archive:
+        manifest = json.load(archive.extractfile("manifest.json"))  # type: ignore[arg-type]
+        assert [host["host"] for host in manifest["hosts"]] == ["box", "far"]
+        assert manifest["hosts"][0]["facts"]["system"].startswith("Linux")
+        logs = [log for host in manifest["hosts"] for log in host["logs"]]
+        assert len(logs) == 6
+        for log in logs:
+            data = archive.extractfile(log["file"]).read()  # type: ignore[union-attr]
+            assert (len(data), hashlib.sha256(data).hexdigest()) == (log["size"], log["sha256"])
+            assert data == Path(log["path"]).read_bytes()
+    code, out, err = done(perfmon("analyze", bundle))
+    assert "Front-end queue" in out, err
+
+
+def test_it_goes_on_where_it_was_interrupted(sshd: Sshd, tmp_path: Path) -> None:
+    log, bundle = tmp_path / "big.log", tmp_path / "bundle.tar.gz"
+    with log.open("wb") as file:
+        for at in range(400_000):
+            file.write(b"%d %s\n" % (at, hashlib.sha256(b"%d" % at).hexdigest().encode() * 3))
+    command = ("collect", "--ssh-config", sshd.config, "box", "--log", log, "-o", bundle)
+    first = perfmon(*command)
+    part = tmp_path / "bundle.tar.gz.parts" / "box" / str(log).lstrip("/")
+    while not (part.exists() and part.stat().st_size):
+        assert first.poll() is None, "it was over before it could be interrupted"
+        time.sleep(0.001)
+    first.send_signal(2)
+    code, _, err = done(first)
+    assert code == 130, err
+    had = part.stat().st_size
+    assert 0 < had < log.stat().st_size
+    began = part.stat().st_ino
+    code, _, err = done(perfmon(*command))
+    assert code == 0, err
+    assert began
+    with tarfile.open(bundle) as archive:
+        data = archive.extractfile(f"box{log}")
+        assert data is not None
+        assert data.read() == log.read_bytes()
+
+
+def test_a_host_that_is_not_there_and_one_that_is(sshd: Sshd, tmp_path: Path) -> None:
+    write_demo(tmp_path / "logs")
+    bundle, nobody = tmp_path / "bundle.tar.gz", f"127.0.0.1:{free_port()}"
+    code, _, err = done(
+        perfmon("collect", "--ssh-config", sshd.config, nobody, "box", "--log", tmp_path / "logs", "-o", bundle)
+    )
+    assert code == 3
+    assert "connection refused" in err
+    with tarfile.open(bundle) as archive:
+        assert len(archive.getnames()) == 4
+
+
+def test_wrong_usage_is_told_before_anything_is_done(sshd: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "there.tar.gz").write_text("mine")
+    for output, words in (("x.zip", ".tar.gz"), ("there.tar.gz", "--force")):
+        code, _, err = done(
+            perfmon("collect", "--ssh-config", sshd.config, "box", "--log", "/x", "-o", tmp_path / output)
+        )
+        assert (code, words in err) == (2, True)
+    assert (tmp_path / "there.tar.gz").read_text() == "mine"
+
+
+def test_no_logs(sshd: Sshd, tmp_path: Path) -> None:
+    code, _, err = done(
+        perfmon("collect", "--ssh-config", sshd.config, "box", "--log", "/nowhere/*.log", "-o", tmp_path / "b.tar.gz")
+    )
+    assert code == 2
+    assert "no logs were found" in err
