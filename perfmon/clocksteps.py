@@ -25,6 +25,8 @@ _REST_S = 300.0
 _PROOF_S = 60.0
 """For how long the log, and the others, must have gone on since."""
 _QUIET_S = 10.0
+_LOOKED_AT = 32
+"""Long silences of a log: a sparse one has thousands."""
 _APART_S, _APART_SHARE = 30.0, 0.1
 """How far apart the logs may end, where one of them is set right: seconds, and of the time since."""
 
@@ -67,9 +69,11 @@ def _forward(
     state: SourceState, states: Sequence[SourceState], shifts: Mapping[int, float], mono_step: float
 ) -> Step | None:
     last = state.last or 0.0
-    if state.stepped_back or max((gap.end - gap.start for gap in state.gaps), default=0.0) < LEAST_S:
+    if state.stepped_back:
         return None
-    for gap in state.gaps:
+    least = min(_HOUR_S, mono_step if mono_step >= LEAST_S else _HOUR_S) - _COARSE_S
+    long = [gap for gap in state.gaps if gap.end - gap.start >= least]
+    for gap in long[-_LOOKED_AT:]:
         for seconds in _amounts(gap.end - gap.start, mono_step):
             rest, gone_on = gap.end - gap.start - seconds, last - gap.end
             if not -_COARSE_S <= rest <= _REST_S or gone_on < _PROOF_S:

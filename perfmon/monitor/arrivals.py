@@ -77,6 +77,7 @@ class Arrivals:
     def _resolved(self, doubt: _Doubt, state: SourceState, lag: float, clock: float) -> Step | None:
         if abs(lag - doubt.lag) > _NEAR_S or clock - doubt.at >= _FORGET_S * (_MORE + 1):
             self._doubt = None
+            self._lags.append(doubt.lag)  # a log that tells times of two clocks by turns is not doubted again
             return None
         doubt.more += 1
         if doubt.more < _MORE:

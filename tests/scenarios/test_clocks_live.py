@@ -197,3 +197,10 @@ def test_yesterdays_run_without_dates_is_not_laid_over_todays(dated: bool) -> No
     assert first.name.startswith("old-")
     assert second.name.startswith("old-")
     assert picture.now - (second.last or 0.0) == pytest.approx(day, abs=60.0)
+
+
+def test_lines_of_two_clocks_by_turns_do_not_keep_the_run_from_being_judged() -> None:
+    mixed = lines_of("frontend-queue", lambda log, s: at(2.0 if s < CHANGED_S or int(s) % 3 else 4.0, s))
+    pictures = list(watched(mixed))
+    judged = [picture.snapshot.run.end for picture in pictures if picture.snapshot is not None]
+    assert len(set(judged[-30:])) > 20
