@@ -13,7 +13,7 @@ from perfmon.units import format_seconds
 
 from ..skin import Skin
 from .bars import moment_text
-from .lanes import Cell, Drawing, Geometry, Lane, lanes_of
+from .lanes import Drawing, Geometry, Lane, lanes_of
 from .rows import Row, Run
 
 _ROWS_OF_UPDATES = ((22, 7), (13, 4), (9, 3))
@@ -130,9 +130,9 @@ def lane_row(lane: Lane, geometry: Geometry, column: int | None, chosen: bool, s
         (f" {mark}", skin.level(level)),
         (" ", skin.style("text")),
     ]
-    cells = lane.cells if column is None else with_cursor(lane.cells, column, skin)
+    runs = lane.runs if column is None else with_cursor(lane.runs, column, skin)
     tail = (fit(lane.stats, geometry.stats + 1, glyphs=skin.glyphs), skin.style("muted"))
-    return (*head, *cells, tail)
+    return (*head, *runs, tail)
 
 
 def at_column(lane: MetricLane, column: int, geometry: Geometry) -> tuple[str, Level]:
@@ -142,13 +142,21 @@ def at_column(lane: MetricLane, column: int, geometry: Geometry) -> tuple[str, L
     return compact_value(lane.values[column], lane.unit, geometry.now), Level(lane.levels[column])
 
 
-def with_cursor(cells: Sequence[Cell], column: int, skin: Skin) -> list[Cell]:
-    """The cells with the cursor's line through them."""
-    drawn = list(cells)
-    if 0 <= column < len(drawn):
-        char = drawn[column][0]
-        style = skin.style("accent") if char == " " else drawn[column][1] + skin.style("cursor")
-        drawn[column] = (skin.glyph("vertical") if char == " " else char, style)
+def with_cursor(runs: Sequence[Run], column: int, skin: Skin) -> list[Run]:
+    """The chart with the cursor's line through it."""
+    drawn: list[Run] = []
+    at = 0
+    for text, style in runs:
+        within = column - at
+        at += len(text)
+        if not 0 <= within < len(text):
+            drawn.append((text, style))
+            continue
+        char = text[within]
+        worn = skin.style("accent") if char == " " else style + skin.style("cursor")
+        cursor = (skin.glyph("vertical") if char == " " else char, worn)
+        parts = ((text[:within], style), cursor, (text[within + 1 :], style))
+        drawn += [part for part in parts if part[0]]
     return drawn
 
 

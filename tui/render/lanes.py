@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from math import ceil, floor, isnan
 
 from rich.style import Style
@@ -14,9 +15,11 @@ from perfmon.picture import Bar, Board, Leg, Level, MetricLane, SpanLane, Transi
 from perfmon.text import plain
 
 from ..skin import Skin
+from .rows import Run
 
 UPDATES = "weight-update"
 Cell = tuple[str, Style]
+"""A character of one cell."""
 _NAMES = {
     "checkpoint-write": "ckpt write",
     "checkpoint-wait": "ckpt wait",
@@ -71,8 +74,8 @@ class Lane:
     """Name of the style of the label."""
     now: str
     level: Level
-    cells: list[Cell]
-    """The chart, a cell a column."""
+    runs: list[Run]
+    """The chart, of as many cells as it has columns."""
     stats: str
     shown: Bar | MetricLane | SpanLane | None = None
 
@@ -98,20 +101,41 @@ def update_lane(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> Lan
 
 def shared_lane(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: Skin, label: str) -> Lane:
     """Several weight updates on one row."""
-    cells: list[Cell] = [(" ", skin.style("text"))] * geometry.chart
+    cells: dict[int, Cell] = {}
     for bar in bars:
-        for at, cell in _sparse(bar, port, geometry, skin):
-            cells[at] = cell
+        cells.update(_sparse(bar, port, geometry, skin))
     last = bars[-1]
     wall = compact_value(last.values.get("wall_ms", 0.0), "ms", geometry.now)
-    return Lane("updates", last.key, label, "text", wall, last.level, cells, _shares(last, geometry), last)
+    runs = runs_of(cells, geometry.chart, skin)
+    return Lane("updates", last.key, label, "text", wall, last.level, runs, _shares(last, geometry), last)
 
 
-def _gantt(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> list[Cell]:
-    cells: list[Cell] = [(" ", skin.style("text"))] * geometry.chart
-    for column, cell in _sparse(bar, port, geometry, skin):
-        cells[column] = cell
-    return cells
+def _gantt(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> list[Run]:
+    return runs_of(dict(_sparse(bar, port, geometry, skin)), geometry.chart, skin)
+
+
+def runs_of(cells: Mapping[int, Cell], columns: int, skin: Skin) -> list[Run]:
+    """The cells at their columns, blanks between them: neighbours of one style as one run."""
+    blank = skin.style("text")
+    runs: list[Run] = []
+    text, worn, at = "", blank, 0
+    for column in sorted(cells):
+        char, style = cells[column]
+        if column > at and worn is not blank:
+            runs.append((text, worn))
+            text, worn = "", blank
+        text += " " * (column - at)
+        if style is not worn:
+            if text:
+                runs.append((text, worn))
+            text, worn = "", style
+        text += char
+        at = column + 1
+    if at < columns and worn is not blank:
+        runs.append((text, worn))
+        text, worn = "", blank
+    text += " " * (columns - at)
+    return [*runs, (text, worn)] if text else runs
 
 
 def _sparse(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> tuple[tuple[int, Cell], ...]:
@@ -164,9 +188,8 @@ def span_lane(lane: SpanLane, stats: MetricLane | None, port: Viewport, geometry
             if level >= worst.get(column, Level.NONE):
                 worst[column] = level
     usual = skin.style(_STYLES.get(lane.kind, "metric"))
-    blank = (" ", skin.style("text"))
     drawn = {level: (skin.spark[height], _bar_style(level, usual, skin)) for level, height in _HEIGHTS.items()}
-    cells = [blank if (found := worst.get(column)) is None else drawn[found] for column in range(geometry.chart)]
+    runs = runs_of({column: drawn[level] for column, level in worst.items()}, geometry.chart, skin)
     last = _telling(lane.bars)
     value = next(iter(last.values.values()), None) if last is not None else None
     unit = "ms" if lane.metric.endswith("_ms") else "s"
@@ -174,7 +197,7 @@ def span_lane(lane: SpanLane, stats: MetricLane | None, port: Viewport, geometry
     now_level = last.level if last is not None else Level.NONE
     label = _NAMES.get(lane.kind, lane.kind)
     return Lane(
-        lane.kind, lane.metric, label, "text", now, now_level, cells, _stats(stats, geometry) if stats else "", lane
+        lane.kind, lane.metric, label, "text", now, now_level, runs, _stats(stats, geometry) if stats else "", lane
     )
 
 
@@ -197,11 +220,15 @@ def metric_lane(lane: MetricLane, geometry: Geometry, skin: Skin) -> Lane:
     critical = None if lane.lower_is_worse else lane.critical
     # A full block would touch the lane above.
     drawn = spark(lane.values, low, high, critical=critical, glyphs=skin.glyphs).replace(skin.spark[7], skin.spark[6])
-    styles = [skin.level(Level(level)) for level in range(4)]
-    cells = [(char, styles[level]) for char, level in zip(drawn, lane.levels, strict=True)]
+    runs: list[Run] = []
+    begin = 0
+    for level, same in groupby(lane.levels):
+        end = begin + len(list(same))
+        runs.append((drawn[begin:end], skin.level(Level(level))))
+        begin = end
     now = "" if lane.now is None else compact_value(lane.now, _shown_unit(lane.unit), geometry.now)
     return Lane(
-        "metric", lane.name, plain(lane.name, 40), "text", now, lane.now_level, cells, _stats(lane, geometry), lane
+        "metric", lane.name, plain(lane.name, 40), "text", now, lane.now_level, runs, _stats(lane, geometry), lane
     )
 
 
@@ -234,7 +261,7 @@ def _stats(lane: MetricLane, geometry: Geometry) -> str:
 
 def alerts_lane(ticks: Sequence[Transition], port: Viewport, geometry: Geometry, skin: Skin) -> Lane:
     """When alerts began and ended."""
-    cells: list[Cell] = [(" ", skin.style("text"))] * geometry.chart
+    cells: dict[int, Cell] = {}
     worst: dict[int, Transition] = {}
     for tick in ticks:
         column = port.column(tick.time)
@@ -245,7 +272,8 @@ def alerts_lane(ticks: Sequence[Transition], port: Viewport, geometry: Geometry,
         glyph = skin.mark(tick.level) if firing else skin.glyph(tick.state.value)
         cells[column] = (glyph, skin.level(tick.level) if firing else skin.style("muted"))
     firing_now = sum(tick.state.value == "firing" for tick in ticks)
-    return Lane("alerts", "", "alerts", "text", "", Level.NONE, cells, f" {firing_now} fired" if firing_now else "")
+    told = f" {firing_now} fired" if firing_now else ""
+    return Lane("alerts", "", "alerts", "text", "", Level.NONE, runs_of(cells, geometry.chart, skin), told)
 
 
 def lanes_of(

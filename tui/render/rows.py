@@ -92,21 +92,25 @@ def strip_of(row: Row, width: int) -> Strip:
 
 
 def changed(old: Row, new: Row, width: int) -> tuple[int, int] | None:
-    """First and one past the last cell in which two rows of `width` cells differ; None when they do not."""
+    """First and one past the last cell in which two rows of `width` cells differ; None when they do not.
+
+    Of fitted rows whole runs are told: what scrolls differs nearly everywhere.
+    """
     if old == new:
         return None
+    fine = not isinstance(new, Fitted)
     shared = min(len(old), len(new))
     head = first = 0
     while head < shared and old[head] == new[head]:
         first += cells(old[head][0])
         head += 1
-    if head < shared:
+    if fine and head < shared:
         first += _common(old[head], new[head], forward=True)
     tail, last = 1, width
     while tail <= shared and old[-tail] == new[-tail]:
         last -= cells(old[-tail][0])
         tail += 1
-    if tail <= shared:
+    if fine and tail <= shared:
         last -= _common(old[-tail], new[-tail], forward=False)
     return (min(first, width - 1), max(last, first + 1))
 
