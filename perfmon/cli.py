@@ -35,21 +35,34 @@ def _command(argv: Sequence[str]) -> list[str]:
     if argv and argv[0].startswith("--"):  # options of the monitor, then what it watches
         return ["watch", *argv]
     if not argv:
-        return ["watch", _here()]
+        return ["watch", *_here()]
     if name == "-" or os.path.exists(name) or any(sign in name for sign in "*?[=") or "://" in name or _SCP.match(name):
         return ["watch", *argv]
     raise UsageError(f"{name}: no such command, file or folder (see perfmon --help)")
 
 
-def _here() -> str:
-    """This folder, when there are logs in it."""
+def _here() -> list[str]:
+    """This folder, when there are logs in it; else the logs of whatever runs on this machine."""
     from perfmon.sources.files import discover
 
     try:
         discover(["."])
     except PerfmonError:
-        raise UsageError("no logs here: name what to watch (perfmon SPEC...), or try perfmon demo") from None
-    return "."
+        return _running()
+    return ["."]
+
+
+def _running() -> list[str]:
+    from perfmon.sources.remote.discovery import told
+    from perfmon.sources.remote.here import discover_here
+
+    found = discover_here()
+    if not found.logs:
+        raise UsageError(
+            "no logs here, no run on this machine: name what to watch (perfmon SPEC...), or try perfmon demo"
+        )
+    print("\n".join(told("here", found)), file=sys.stderr)
+    return found.paths
 
 
 def _dispatch(argv: Sequence[str]) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from perfmon.rules.bands import Bands, load_bands
 from perfmon.sources.blocks import Block, Notice
 from perfmon.sources.bulk import BulkScanner, OddLineError, splittable
-from perfmon.sources.files import STDIN, LogFile, discover
+from perfmon.sources.files import STDIN, LogFile, discover, distinct
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.reading import read_logs
 from perfmon.sources.scan import Scanned, Scanner
@@ -51,6 +51,8 @@ class Options:
     """What `analyze` is asked for."""
 
     specs: tuple[str, ...]
+    logs: tuple[LogFile, ...] = field(default=(), kw_only=True)
+    """More logs, under the names that they shall have."""
     since: str | None = None
     until: str | None = None
     jobs: int | None = None
@@ -247,7 +249,7 @@ def examine(options: Options, progress: Progress | None = None) -> tuple[Snapsho
 
 def read(options: Options, progress: Progress | None = None) -> Session:
     """A session that holds all of complete logs; InputError or UsageError when a SPEC is wrong."""
-    logs = discover(options.specs)
+    logs = distinct([*discover(options.specs), *options.logs])
     session = Session(options.config)
     try:
         _Reader(session, logs, options.jobs or _cores(), progress).read()

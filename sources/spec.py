@@ -80,6 +80,8 @@ def _kind_by_name(path: str) -> Kind:
 
 
 def _refuse_other_kinds(text: str) -> None:
+    if text.lower().startswith("ssh://"):
+        raise UsageError(f"{shown(text)}: logs on other machines are for watch, snapshot, record, analyze and ssh")
     if _LATER.match(text):
         raise UsageError(f"{shown(text)}: this version observes files only: name a log file, directory, 'glob' or -")
     if _SCHEME.match(text):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -22,17 +23,20 @@ from .arguments import (
     read_config,
 )
 from .progress import ReadingBar
+from .reach import add_login_arguments, fetched, split
 
 if TYPE_CHECKING:
     from perfmon.config import Config
     from perfmon.snapshot import Snapshot
+    from perfmon.sources.files import LogFile
 
 DESCRIPTION = """\
 Reads logs and says what slowed the run down: the bottleneck with its cost, the lines that prove it, and the mend.
 The formats are recognised; the summary goes to stdout.
 
 A SPEC is a file (also .gz .bz2 .xz .zst), a folder, a quoted glob, an archive of logs (.tar.* .zip), a recording
-(.pmrec), or - for stdin."""
+(.pmrec), or - for stdin. On another machine it is ssh://user@host/path or user@host:/path: its logs are copied to a
+temporary folder first."""
 EXAMPLE = "perfmon analyze logs/ --since 30m --fail-on critical"
 
 
@@ -57,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", metavar="TIME", help="leave out what was later (TIME as for --since)")
     parser.add_argument("--jobs", metavar="N", type=_positive, help="processes that read logs (default: one a core)")
     add_baseline_argument(parser)
+    add_login_arguments(parser)
     add_formats_argument(parser)
     add_data_arguments(parser)
 
@@ -64,7 +69,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Reads, diagnoses and reports."""
     config = read_config(args)
-    snapshot = _diagnose(args, config)
+    local, remote = split(args.spec)
+    with fetched(args, remote) as logs:
+        return _report(args, _diagnose(args, config, local, logs))
+
+
+def _report(args: argparse.Namespace, snapshot: Snapshot) -> int:
     if args.output:
         _write(args, snapshot)
     if args.json or args.explain_formats or not args.output:
@@ -78,13 +88,18 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _diagnose(args: argparse.Namespace, config: Config) -> Snapshot:
+def _diagnose(args: argparse.Namespace, config: Config, specs: Sequence[str], logs: Sequence[LogFile]) -> Snapshot:
     from perfmon.config import AUTO
     from perfmon.rules.bands import LEARNED
     from perfmon.session import Options, analyze
 
     options = Options(
-        specs=tuple(args.spec), since=args.since, until=args.until, jobs=args.jobs or config.jobs, config=config
+        specs=tuple(specs),
+        logs=tuple(logs),
+        since=args.since,
+        until=args.until,
+        jobs=args.jobs or config.jobs,
+        config=config,
     )
     if not args.output:
         options = replace(options, rows=0)

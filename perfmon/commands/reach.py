@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.errors import UsageError
+from perfmon.errors import InputError, UsageError
+from perfmon.text import plain
 
 if TYPE_CHECKING:
     from perfmon.monitor import Feed
+    from perfmon.sources.files import LogFile
     from perfmon.sources.remote.address import RemoteSpec
     from perfmon.sources.remote.fleet import Fleet
     from perfmon.sources.remote.following import Finder
@@ -111,6 +114,42 @@ def connect(
         if state.phase == "connecting":
             print(f"perfmon: {state.name}: no answer yet (it is waited for)", file=sys.stderr)
     return fleet
+
+
+@contextmanager
+def fetched(args: argparse.Namespace, remote: Sequence[RemoteSpec]) -> Iterator[list[LogFile]]:
+    """Copies of remote logs, under their own names, until the end of the context. Raises ConnectError."""
+    if not remote:
+        yield []
+        return
+    from tempfile import TemporaryDirectory
+
+    from perfmon.errors import ConnectError
+    from perfmon.sources.files import LogFile, log_file
+
+    from .progress import ReadingBar
+
+    if not all(spec.path for spec in remote):
+        raise UsageError("name the logs on the host: ssh://user@host/path")
+    with TemporaryDirectory(prefix="perfmon-") as folder:
+        fleet = connect(args, remote, history=None)
+        try:
+            with ReadingBar("copying logs") as bar:
+                copies, failures = fleet.fetch(Path(folder), bar)
+        finally:
+            fleet.close()
+        if failures:
+            raise ConnectError(str(failures[0]))
+        logs: list[LogFile] = []
+        for copy in copies:
+            for problem in copy.problems:
+                print(f"perfmon: {problem}", file=sys.stderr)
+            for log in copy.logs:
+                here = log_file(Path(folder, log.file))
+                logs.append(LogFile(plain(f"{copy.host}:{log.path}"), here.path, None, here.compression))
+        if not logs:
+            raise InputError("no such logs on the hosts (perfmon ssh HOST --dry-run says what is there)")
+        yield logs
 
 
 def feed_of(fleet: Fleet, local: Sequence[str], *, history: bool = True, polling: bool | None = None) -> Feed:

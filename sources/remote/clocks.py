@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
 from dataclasses import dataclass
+from datetime import datetime, tzinfo
 
 from .runner import Runner
 
 _KEPT = 16
+_ZONE = re.compile(r"[+-]\d{4}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,8 @@ class ClockEcho:
     """Asks for the time there; the answer that came quickest says most."""
 
     def __init__(self) -> None:
+        self.zone: tzinfo | None = None
+        """That its user's clocks show; None while unknown."""
         self._samples: deque[ClockOffset] = deque(maxlen=_KEPT)
 
     @property
@@ -32,11 +37,18 @@ class ClockEcho:
         """The best of the last estimates."""
         return min(self._samples, key=lambda sample: sample.uncertainty_s, default=None)
 
+    def now(self) -> datetime:
+        """What a clock there shows, as its logs print it."""
+        offset = self.offset
+        return datetime.fromtimestamp(time.time() + (0.0 if offset is None else offset.seconds), self.zone)
+
     async def ask(self, runner: Runner) -> None:
         """Takes a sample. Raises RunnerError."""
         sent, before = time.time(), time.monotonic()
-        text = (await runner.run("date +%s.%N")).text.strip()
+        text, _, zone = (await runner.run("date '+%s.%N %z'")).text.strip().partition(" ")
         trip = time.monotonic() - before
+        if _ZONE.fullmatch(zone):
+            self.zone = datetime.strptime(zone, "%z").tzinfo
         whole, _, part = text.partition(".")
         if not whole.isdigit():
             return

@@ -195,7 +195,7 @@ class Fleet:
         return [asyncio.create_task(self._check(host, url)) for host, url in wanted]
 
     async def _check(self, host: Host, url: Url) -> None:
-        check = HealthCheck(url, host.address.shown, self._conveyor.put)
+        check = HealthCheck(url, host.address.shown, self._conveyor.put, host.clock.now)
         while True:
             connection = host.connection  # without one nobody knows: nothing is told
             if connection is not None:

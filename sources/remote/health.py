@@ -23,8 +23,8 @@ class HealthCheck:
     and replayed like every other log.
     """
 
-    def __init__(self, url: Url, seen_from: str, emit: Emit, now: Callable[[], float] = time.time) -> None:
-        """`seen_from` is the host from which it is asked for; "" for this one."""
+    def __init__(self, url: Url, seen_from: str, emit: Emit, now: Callable[[], datetime] = datetime.now) -> None:
+        """`seen_from` is the host from which it is asked for, "" for this one; `now` is what a clock shows there."""
         self.url = url
         where = f"{seen_from}:" if seen_from else ""
         self.log = LogFile(f"{where}{url.shown}", Path("check:/", seen_from), url.shown)
@@ -43,7 +43,7 @@ class HealthCheck:
         except ReplyError as error:
             well, why = False, "why=" + "-".join(str(error).split())
         took_ms = 1e3 * (time.monotonic() - began)
-        stamp = datetime.fromtimestamp(self._now()).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        stamp = self._now().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
         line = f"{stamp} [check] url={self.url.shown} failed={int(not well)} {why} check_ms={took_ms:.1f}\n"
         await self._emit([(self.log, block) for block in self._cutter.feed(line.encode())])
         return well

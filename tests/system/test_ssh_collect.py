@@ -118,6 +118,20 @@ def test_wrong_usage_is_told_before_anything_is_done(sshd: Sshd, tmp_path: Path)
     assert (tmp_path / "there.tar.gz").read_text() == "mine"
 
 
+def test_analysed_where_they_are(sshd: Sshd, tmp_path: Path) -> None:
+    write_demo(tmp_path / "logs")
+    code, out, err = done(
+        perfmon("analyze", "--json", "--ssh-config", sshd.config, f"ssh://box{tmp_path}/logs", "--jobs", "1")
+    )
+    assert code == 0, err
+    there = json.loads(out)
+    here = json.loads(done(perfmon("analyze", "--json", tmp_path / "logs", "--jobs", "1"))[1])
+    assert [source["spec"] for source in there["run"]["sources"]] == [
+        f"box:{source['spec']}" for source in here["run"]["sources"]
+    ]
+    assert there["verdict"] == here["verdict"]
+
+
 def test_no_logs(sshd: Sshd, tmp_path: Path) -> None:
     code, _, err = done(
         perfmon("collect", "--ssh-config", sshd.config, "box", "--log", "/nowhere/*.log", "-o", tmp_path / "b.tar.gz")

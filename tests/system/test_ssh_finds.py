@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.server
 import os
 import shutil
@@ -24,7 +23,7 @@ pytestmark = [pytest.mark.system, pytest.mark.skipif(not AVAILABLE, reason="need
 PROCESS = """
 import socket, sys, time
 log = open(sys.argv[1], "w")
-print("10:00:00 INFO it began", file=log, flush=True)
+print(time.strftime("%Y-%m-%d %H:%M:%S INFO it began"), file=log, flush=True)
 data = open("rollouts.jsonl", "w")
 listening = socket.create_server(("127.0.0.1", int(sys.argv[2])))
 print("ready", flush=True)
@@ -113,6 +112,23 @@ def test_dry_run_says_what_was_found_and_why(sshd: Sshd, run: Run) -> None:
     assert f"listens at {run.port}" in done.stdout
 
 
+def test_without_a_word_what_runs_here_is_watched(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "perfmon"],
+        cwd=tmp_path / "empty",
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{run.log}  (held open by prime-rl {run.process.pid})" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("perfmon: the live monitor needs a terminal")
+
+
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
 def test_a_server_that_dies_is_an_alert(sshd: Sshd, run: Run, tmp_path: Path) -> None:
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -143,5 +159,3 @@ def test_a_server_that_dies_is_an_alert(sshd: Sshd, run: Run, tmp_path: Path) ->
     finally:
         server("kill-server")
         serving.join(1)
-    assert asyncio.run(found_by("sh")).processes
-    assert os.path.exists(run.log)

@@ -67,7 +67,6 @@ def test_the_example_of_each_command_can_be_typed(command: str) -> None:
 @pytest.mark.parametrize(
     ("names", "line"),
     [
-        ((), "no logs here: name what to watch (perfmon SPEC...), or try perfmon demo"),
         (("run.log",), "the live monitor needs a terminal (without one: perfmon snapshot SPEC, perfmon status SPEC)"),
     ],
 )

@@ -43,6 +43,10 @@ def test_help_and_version_load_next_to_nothing(argument: str) -> None:
         "perfmon.commands.rules",
         "perfmon.commands.snapshot",
         "perfmon.commands.status",
+        "perfmon.commands.ssh",
+        "perfmon.commands.collect",
+        "perfmon.commands.record",
+        "perfmon.sources.remote.here",
     ],
 )
 def test_headless_modules_load_no_heavy_library(module: str) -> None:
