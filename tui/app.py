@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.events import Resize
@@ -51,6 +51,7 @@ from .panes.logs import LineOpened, LogPane
 from .panes.sources import SourcesPane
 from .render.bars import Place
 from .skin import Skin, depth_of
+from .typeahead import TypedAhead
 
 _SAID_S = 6.0
 _LEAVE_S = 3.0
@@ -88,7 +89,7 @@ class Opening:
     glyphs: Glyphs = UNICODE
 
 
-class PerfmonApp(Doings, App[int], inherit_bindings=False):
+class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
     """The screen of a monitor, which it starts and stops.
 
     Keys are those of `tui.actions` alone: Textual's own ctrl+q, which elsewhere lets a stopped terminal go on, would
