@@ -115,6 +115,7 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         self.fault: Exception | None = None
         """What ended it, when a fault did."""
         self._layout: Layout | None = None
+        self._listed = 0
         self._keys = by_key(opening.keys)
         self._cost = OwnCost()
         self.direct = Direct(self)
@@ -231,6 +232,9 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         self.picture = replace(self.picture, board=newest.board) if self.journey.paused else newest
         self._hear(newest)
         self._point_out(newest.snapshot)
+        if (listed := max(len(self.picture.alerts), len(newest.sources))) != self._listed:
+            self._listed = listed
+            self.arrange()
         self.answer.show(self.picture)
         self.board.span_s = self.journey.span_s
         self.board.show(self.picture)
@@ -306,7 +310,7 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         if not self.is_running:
             return
         width, height = size or self.size
-        layout = layout_for(width, height, self.preset, self.hidden, self.zoomed)
+        layout = layout_for(width, height, self.preset, self.hidden, self.zoomed, self._listed)
         if layout == self._layout:
             self._show_place()
             return

@@ -31,7 +31,10 @@ def curtain(title: str, theme: ThemeData, glyphs: Glyphs, preset: str = "auto") 
             signal.signal(name, _end)
     try:
         columns, rows = _size()
-        _write(_ENTER + "".join(frame(title, theme, glyphs, os.environ, layout_for(columns, rows, preset), columns)))
+        _write(
+            _ENTER
+            + "".join(frame(title, theme, glyphs, os.environ, layout_for(columns, rows, preset, listed=0), columns))
+        )
         yield
     except BaseException:
         _write(_LEAVE)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 LAYOUTS = ("auto", "overview", "timeline", "log", "strip")
 PRESETS = LAYOUTS[1:]
 WIDE = 110
+_LEAST_LISTED = 3
 _STRIP_WIDTH, _STRIP_HEIGHT = 72, 18
 
 
@@ -27,18 +28,24 @@ class Layout:
 
 
 def layout_for(
-    width: int, height: int, preset: str = "auto", hidden: Collection[str] = (), zoomed: str | None = None
+    width: int,
+    height: int,
+    preset: str = "auto",
+    hidden: Collection[str] = (),
+    zoomed: str | None = None,
+    listed: int | None = None,
 ) -> Layout:
     """The layout of a terminal of `width` cells and `height` rows.
 
     `preset` is one of LAYOUTS; `hidden` names panes that somebody switched off, `zoomed` the one that has all the room.
+    `listed` is how many alerts, or sources, there are to list: rows that they do not need are the board's.
     """
     small = width < _STRIP_WIDTH or height < _STRIP_HEIGHT
     if zoomed is not None and height >= 4:
         return _zoomed(height, zoomed)
     if preset == "strip" or small:
         return _strip(width, height)
-    return _full(height, preset, hidden)
+    return _full(height, preset, hidden, listed)
 
 
 def share_of_alerts(width: int) -> int:
@@ -65,9 +72,11 @@ def _strip(width: int, height: int) -> Layout:
     return Layout(header, answer, rest - footer, 0, 0, 0, footer, bare=True)
 
 
-def _full(height: int, preset: str, hidden: Collection[str]) -> Layout:
+def _full(height: int, preset: str, hidden: Collection[str], listed: int | None) -> Layout:
     rest = height - 5
     lower, log = (3, 3) if height < 28 else (5, 6) if height < 44 else (9, 12)
+    if listed is not None and "board" not in hidden:
+        lower = min(lower, max(_LEAST_LISTED, listed) + 2)  # with a title and the names of columns
     if preset == "timeline":
         lower = log = 0
     elif preset == "log":

@@ -52,3 +52,9 @@ def test_the_strip_is_for_a_split_below_the_run() -> None:
     layout = layout_for(60, 10)
     assert layout.bare
     assert (layout.answer, layout.board, layout.log) == (3, 5, 0)
+
+
+def test_rows_that_no_alert_needs_are_the_boards() -> None:
+    few, many, all_of_them = (layout_for(200, 50, listed=count) for count in (1, 5, 30))
+    assert few.alerts < many.alerts < all_of_them.alerts == layout_for(200, 50).alerts
+    assert few.board - all_of_them.board == all_of_them.alerts - few.alerts

@@ -168,13 +168,19 @@ async def test_what_is_wrong_is_told_in_one_line() -> None:
             assert obey(app, text) is None
 
 
+async def test_where_only_a_monotonic_clock_is_told_no_time_of_day_is_known(tmp_path: Path) -> None:
+    log = tmp_path / "inference.log"
+    log.write_text("[weights][aaa] rpc.start op=update_weights t=100.0\n")
+    async with running(lambda: FollowFeed([str(log)])) as (app, _):
+        assert obey(app, "at 10:00") == "these logs have no time of day: expected how long ago, as in 10m"
+
+
 async def test_of_a_live_run_only_what_can_be_done_is_done(tmp_path: Path) -> None:
     log = tmp_path / "orchestrator.log"
     log.write_text("nothing of use\n")
     async with running(lambda: FollowFeed([str(log)])) as (app, pilot):
         for text in ("speed 2", "seek 10"):
             assert obey(app, text) == "this run is live: only a replay can be steered"
-        assert obey(app, "at 10:00") == "these logs have no time of day: expected how long ago, as in 10m"
         assert obey(app, "trace a") == "no weight update is in sight (- shows more time)"
         assert "there is none at all yet" in str(obey(app, "chart queue_ms"))
         await done(app, pilot, "ack", "silence", "undo", "open", "snapshot")

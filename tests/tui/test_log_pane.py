@@ -26,7 +26,7 @@ from perfmon.tui.actions import by_key, chosen
 from perfmon.tui.messages import LineYanked, PagerAsked
 from perfmon.tui.outside import Opened, command, opened_at, shown_elsewhere
 from perfmon.tui.panes.logs import LineOpened, LogPane
-from perfmon.tui.render.loglines import clock_text, short_names
+from perfmon.tui.render.loglines import Columns, clock_text, log_row, short_names
 from perfmon.tui.skin import Skin
 
 HOSTILE = (
@@ -513,3 +513,22 @@ async def test_no_key_fails_while_an_endless_expression_is_wanted(key: str) -> N
         await shown(pilot, "k")
         filler.add(0, [stamped(900_000, "a" * 60 + "! number 7.")])
         assert await shown(pilot, key)
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("2026-08-21 10:00:03 INFO one", " 10:00:03     a    INFO one"),
+        ("2026-08-21 10:00:03.250 INFO one", " 10:00:03.250 a    INFO one"),
+        ("2026-08-21 10:00:03.000 INFO one", " 10:00:03.000 a    INFO one"),
+        ("[trainer0]:10:00:03   INFO one", " 10:00:03     a    [trainer0]: INFO one"),
+        ("(Engine pid=4) INFO 08-21 10:00:03 [x.py:1] one", " 10:00:03     a    (Engine pid=4) INFO [x.py:1] one"),
+        ("10:00:03 INFO [gen]:10:00:04 one", " 10:00:03     a    INFO [gen]:10:00:04 one"),
+    ],
+)
+def test_a_time_is_told_once_and_as_exactly_as_the_line_does(line: str, wanted: str) -> None:
+    filler = Filler()
+    filler.add(0, [line.encode()], name="a")
+    told = filler.book.view(Filter()).tail(1).lines[-1]
+    row = log_row(told, Columns.of(120, {0: "a"}), SKIN)
+    assert "".join(text for text, _ in row).rstrip() == wanted

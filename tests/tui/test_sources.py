@@ -15,7 +15,7 @@ from perfmon.glyphs import ASCII
 from perfmon.picture import Freshness, Picture, SourceNow
 from perfmon.tui.pane import Asked
 from perfmon.tui.panes.sources import SourcesPane
-from perfmon.tui.render.sources import common_folder
+from perfmon.tui.render.sources import common_ending, common_folder, source_row
 from perfmon.tui.screens.doctor import DoctorScreen
 from perfmon.tui.skin import Skin
 
@@ -58,7 +58,7 @@ async def test_each_log_has_a_row_that_says_how_fresh_it_is(size: tuple[int, int
         "✓?~…", ("orchestrator.log", "inference.log", "trainer.log", "new.log"), lines[1:5], strict=False
     ):
         assert line.startswith(f" {mark} ")
-        assert name in line or name[-6:] in line
+        assert name in line or name[-6:] in line or name.removesuffix(".log")[-6:] in line
     assert " 5m14s" in lines[2]
     assert size[0] < 44 or "lagging" in lines[3]
     assert size[0] < 72 or "2 errors" in lines[3]
@@ -145,3 +145,13 @@ async def test_hostile_text_stays_text(make: Callable[..., Host], size: tuple[in
 )
 def test_the_folder_of_all_logs_is_not_repeated(names: list[str], folder: str) -> None:
     assert common_folder(names) == folder
+
+
+def test_narrow_names_keep_both_ends() -> None:
+    named = source(name="runs/inference-server-of-node-17.log")
+    row = "".join(text for text, _ in source_row(named, SKIN, 30, "runs/", ".log"))
+    assert cell_len(row) == 30
+    assert "infer" in row
+    assert "ode-17" in row
+    assert common_ending(["a.log", "b.log"]) == ".log"
+    assert common_ending(["a.log", "b.txt"]) == common_ending(["a.log"]) == ""

@@ -62,7 +62,8 @@ class AlertPane(Listing):
     # --- drawing ------------------------------------------------------------------------------------------------------
     def head(self, width: int, height: int) -> Sequence[Row]:
         """The title, and the names of the columns where there is room."""
-        names = self._picture is not None and bool(self._alerts) and width >= 100 and height >= 8
+        names = self._picture is not None and bool(self._alerts) and width >= 100
+        names = names and (height >= 8 or height >= len(self._alerts) + 2)
         rows: list[Row] = []
         if self.number is not None:
             place = self.place(height - 1 - names)

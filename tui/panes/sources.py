@@ -11,7 +11,7 @@ from ..listing import Listing
 from ..pane import Asked
 from ..render.prose import dressed
 from ..render.rows import Row
-from ..render.sources import common_folder, source_row
+from ..render.sources import common_ending, common_folder, source_row
 from ..skin import Skin
 
 
@@ -24,12 +24,13 @@ class SourcesPane(Listing):
         """The key that toggles it; None: no title above it."""
         self.cursor = 0
         self._sources: tuple[SourceNow, ...] = ()
-        self._folder = ""
+        self._folder = self._ending = ""
 
     def show(self, picture: Picture) -> None:
         """Repaints what differs from the picture before."""
         self._sources = picture.sources
         self._folder = common_folder([source.name for source in picture.sources])
+        self._ending = common_ending([source.name for source in picture.sources])
         self.cursor = max(0, min(self.cursor or 0, len(self._sources) - 1))
         self.redraw()
 
@@ -62,7 +63,8 @@ class SourcesPane(Listing):
         """A log."""
         if not self._sources:
             return ((f" {self.skin.glyph('waiting')} no logs yet", self.skin.style("muted")),)
-        return dressed(source_row(self._sources[at], self.skin, width, self._folder), self.skin, ground)
+        row = source_row(self._sources[at], self.skin, width, self._folder, self._ending)
+        return dressed(row, self.skin, ground)
 
     def stops_at(self, at: int) -> bool:
         """Every log can be chosen."""

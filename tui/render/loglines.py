@@ -25,7 +25,9 @@ _LEVELS: Mapping[LogLevel, tuple[str, str]] = {
 }
 """Glyph and style of a line's mark."""
 _STAMP = re.compile(
-    r"\[?(?:\d{4}[-/]\d\d[-/]\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?"
+    # A launcher may put the name of a rank before the time, a server its process and how grave the line is.
+    r"(?P<before>\[[\w.-]{1,24}\]: ?|(?:\([\w .=-]{1,40}\) )?(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (?=\d\d-\d\d ))?)"
+    r"\[?(?:\d\d-\d\d |\d{4}[-/]\d\d[-/]\d\d[T ])?\d\d:\d\d:\d\d(?P<part>[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?"
     r"(?:\s*[|:-](?=\s))?\s+(?=\S)"
 )
 
@@ -114,8 +116,11 @@ def log_row(line: Line, columns: Columns, skin: Skin, marked: Marked = Marked())
     ground = "cursor" if marked.selected else "background"
     runs: list[Run] = []
     clock = ""
+    stamp = _STAMP.match(line.text) if columns.clock and line.dated else None
     if columns.clock:
-        clock = f" {clock_text(line.time if line.dated else None, columns.clock, columns.wall)}"
+        time = clock_text(line.time if line.dated else None, columns.clock, columns.wall)
+        coarse = columns.wall and time.endswith(".000") and (stamp is None or stamp["part"] is None)
+        clock = f" {time[:-4] + '    ' if coarse else time}"
     runs.append((f"{clock} ", skin.style("muted", ground)))
     name = columns.names.get(line.source, "")
     if name:
@@ -130,8 +135,7 @@ def log_row(line: Line, columns: Columns, skin: Skin, marked: Marked = Marked())
         runs.append((sign, skin.style("accent", ground)))
         runs.append(((skin.glyph(glyph) if glyph else " ") + " ", skin.style(style, ground)))
         blank = ""
-    stamp = _STAMP.match(line.text) if columns.clock and line.dated else None
-    text = line.text if stamp is None else line.text[stamp.end() :]
+    text = line.text if stamp is None else _apart(stamp["before"]) + line.text[stamp.end() :]
     room = max(0, columns.width - sum([cells(run) for run, _ in runs]) - len(blank))
     if columns.queries:
         runs.append((blank, worn))
@@ -139,6 +143,10 @@ def log_row(line: Line, columns: Columns, skin: Skin, marked: Marked = Marked())
     else:
         runs.append((blank + shown(text, columns.begin, room), worn))
     return fitted(runs, columns.width, worn)
+
+
+def _apart(before: str) -> str:
+    return f"{before} " if before and not before.endswith(" ") else before
 
 
 def shown(text: str, begin: int, room: int) -> str:

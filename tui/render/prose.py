@@ -62,6 +62,17 @@ def ending(text: str, width: int, skin: Skin) -> str:
     return fit(text, width, glyphs=skin.glyphs)
 
 
+def ends(text: str, width: int, skin: Skin) -> str:
+    """Both ends of `text` in exactly `width` cells: names begin with what they are and end with which one it is."""
+    text = plain(text, _LONGEST)
+    if cells(text) <= width or width < 5:
+        return ending(text, width, skin)
+    head = text[: width // 2]
+    while cells(head) > width // 2:
+        head = head[:-1]
+    return head + ending(text, width - cells(head), skin)
+
+
 def _head(word: str, room: int) -> str:
     """As much of a long word as there is room for; at least a character."""
     size = room

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 
 from perfmon.drawing import compact, compact_bytes, compact_seconds, fit
 from perfmon.picture import Freshness, SourceNow
 from perfmon.rules.wording import counted
 
 from ..skin import Skin
-from .prose import Words, ending
+from .prose import Words, ends
+from .rows import cells
 
 STYLES = {
     Freshness.FRESH: "good",
@@ -45,12 +47,21 @@ def common_folder(names: Sequence[str]) -> str:
     return "/".join(parts) + "/" if parts else ""
 
 
-def source_row(source: SourceNow, skin: Skin, width: int, folder: str = "") -> Words:
-    """Exactly `width` cells: the narrower, the fewer columns; the name without the folder that all logs lie in."""
+def common_ending(names: Sequence[str]) -> str:
+    """The ending that all logs have, with its dot; "" where there is none, or only one log."""
+    endings = {PurePath(name).suffix for name in names}
+    return endings.pop() if len(endings) == 1 and len(names) > 1 else ""
+
+
+def source_row(source: SourceNow, skin: Skin, width: int, folder: str = "", common: str = "") -> Words:
+    """Exactly `width` cells: the narrower, the fewer columns; the name without the folder that all logs lie in.
+
+    Where there is no room for it the name goes without the ending that all have in `common`, too.
+    """
     words: list[tuple[str, str]] = []
-    wide = width >= 72
+    wide, narrow = width >= 72, width < 36
     tail: list[tuple[str, str]] = [
-        (f" {compact(source.lines_per_s, 6)}/s".rjust(9), "text"),
+        (f" {compact(source.lines_per_s, 3 if narrow else 6)}/s".rjust(6 if narrow else 9), "text"),
         *([(f" {compact_bytes(source.bytes_per_s, 8)}/s".rjust(12), "muted")] if width >= 96 else []),
         (age(source).rjust(7), STYLES[source.freshness]),
     ]
@@ -62,7 +73,9 @@ def source_row(source: SourceNow, skin: Skin, width: int, folder: str = "") -> W
     said = min(60, room // 4) if wide and (trouble or width >= 120) else 0
     form = 20 if width >= 96 else 14 if wide else 0
     name = max(0, room - (said + 1 if said else 0) - (form + 1 if form else 0))
-    words.append((ending(source.name.removeprefix(folder), name, skin), f"source{source.index % 8}"))
+    shown = source.name.removeprefix(folder)
+    shown = shown.removesuffix(common) if cells(shown) > name else shown
+    words.append((ends(shown, name, skin), f"source{source.index % 8}"))
     if form:
         words.append((" " + fit(source.format, form, glyphs=skin.glyphs), "muted"))
     words += tail
