@@ -71,14 +71,9 @@ FAULTS: dict[str, Fault] = {
         ),
         Fault(
             "stale",
-            "batches are so small that policies follow one another faster than a generation ends",
+            "rewards take 3 s: finished rollouts pile up in a buffer, and the oldest are taken first",
             "stale-rollouts",
-            {
-                "batch": 6,
-                "train_s": 0.35,
-                "checkpoint_mib": 0.5,
-                "connections": 48,
-            },
+            {"score_s": 3.0, "buffer": 240, "tokens_per_s": 1600.0, "connections": 48, "train_s": 2.4},
         ),
         Fault(
             "contention",
@@ -97,7 +92,7 @@ FAULTS: dict[str, Fault] = {
         ),
         Fault(
             "long-tail",
-            "a few rollouts are ten times as long, and a batch waits for all of its own",
+            "a few rollouts are some five times as long, and a batch waits for all of its own",
             "long-tail-generation",
             {"tail_share": 0.05, "own_batch": True, "max_tokens": 2000},
             "tail",

@@ -38,6 +38,10 @@ class Knobs:
     """Connections of the pool that rollouts share."""
     batch: int = 32
     """Rollouts of a step."""
+    buffer: int = 32
+    """Finished rollouts that are kept, the oldest for the next batch."""
+    score_s: float = 0.0
+    """How long the rewards of a batch take."""
     async_level: int = 1
     """Steps that it may be ahead of the newest policy."""
     shared_admin: bool = False
@@ -50,7 +54,7 @@ class Knobs:
     max_tokens: int = 200
     """Where a rollout is cut."""
     tail_share: float = 0.0
-    """Share of rollouts that are some ten times as long."""
+    """Share of rollouts that are some five times as long."""
     own_batch: bool = False
     """A batch waits for its own rollouts, all of them, instead of taking what is done first."""
     looks_for_checkpoints: bool = True

@@ -32,6 +32,8 @@ _PROMPT = 10
 _EVAL_ROLLOUTS = 64
 _EVAL_TOKENS = 300
 _NEARLY = 0.9
+_FAR = 1
+"""A policy more than the level: the one that came while the batch was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class Orchestrator:
         self._pools: dict[int, httpx.AsyncClient] = {}
         self._admin: httpx.AsyncClient | None = None
         self._active: set[asyncio.Task[None]] = set()
-        self._done: deque[Rollout] = deque(maxlen=plan.knobs().batch)
+        self._done: deque[Rollout] = deque()
         self._came = asyncio.Event()
         self._wanted = 0
         """Rollouts that a batch still has to ask for, where it takes only its own."""
@@ -98,6 +100,7 @@ class Orchestrator:
                 self._hang(knobs.hangs_s)
             await self._policy_for(step)
             rollouts = await self._batch(step)
+            await asyncio.sleep(knobs.score_s)
             self._hand_over(step, rollouts, self._journal.now() - began)
             step += 1
 
@@ -135,6 +138,8 @@ class Orchestrator:
         rollout = await self._ask(wanted, knobs.max_tokens, step)
         if rollout is not None and (rollout.batch == self._step or not self._own):
             self._done.append(rollout)
+            while len(self._done) > self._plan.knobs().buffer:
+                self._done.popleft()
             self._came.set()
 
     async def _ask(self, wanted: int, most: int, step: int) -> Rollout | None:
@@ -192,6 +197,8 @@ class Orchestrator:
         """Tells of a batch and gives it to the trainer."""
         cut = 100.0 * sum(rollout.cut for rollout in rollouts) / len(rollouts)
         policy = median_low(rollout.version for rollout in rollouts)
+        if step - policy > self._plan.knobs().async_level + _FAR:
+            self._journal.stretch("overdue", self._journal.now(), self._journal.now())
         emit.rollout(trunc_pct=cut, current_step=step, ckpt_step=policy)
         path = self._plan.folder / "rollouts" / f"step_{step}.json"
         half = path.with_suffix(".part")

@@ -36,8 +36,8 @@ _NOTES = f"""\
   {IN_TIME_S:.0f} s after that at the latest.
 - *first verdict*: what stood there before the cause was proven, where that was something else: a symptom of it.
 - *lost*: seconds of the run that perfmon counts for the named causes, against the journal's; the bound is
-  {TOLERANCE:.0%}. Of two faults at once the sum is compared: no second is counted twice, and the cause that comes first
-  has it. Truncation, staleness and missing updates cost no time of their own.
+  {100 * TOLERANCE:.0f} %. Of two faults at once the sum is compared: no second is counted twice, and the cause that
+  comes first has it. Truncation, staleness and missing updates cost no time of their own.
 - Cache pressure is counted in requests that wait, not in tokens that are not made: what the lab compares it with is
   the share of its throughput that the full cache costs.
 """
@@ -78,7 +78,7 @@ def line(row: Row) -> str:
         first if first is not None and first not in row.case.expected else _NONE,
         f"{row.lost_s:.1f} s" if row.error is not None else _NONE,
         f"{row.true_lost_s:.1f} s" if row.error is not None else _NONE,
-        f"{row.error:+.0%}" if row.error is not None else _NONE,
+        f"{100 * row.error:+.0f} %" if row.error is not None else _NONE,
     )
     return f"| {' | '.join(cells)} |"
 
@@ -93,7 +93,7 @@ def _confusion(judged: Sequence[Row]) -> str:
             called[name, told] = called.get((name, told), 0) + 1
     truths = list(dict.fromkeys(truth for truth, _ in called))
     names = [*truths, *sorted({told for _, told in called} - set(truths))]
-    head = f"| is \\\\ is called | {' | '.join(names)} |"
+    head = f"| is, is called | {' | '.join(names)} |"
     cells = [
         f"| {truth} | {' | '.join(str(called.get((truth, name), '')) for name in names)} |".replace("  ", " ")
         for truth in truths

@@ -1,7 +1,7 @@
 """What a run lost, as the lab itself knows it: from its journal alone, with nothing of perfmon.
 
-What the end of the run broke off is left out: how long it would have taken nobody knows. The costs follow the
-definition of lost time: the part of a stretch beyond what is good for it.
+What the end of the run broke off counts as far as it had come. The costs follow the definition of lost time: the part
+of a stretch beyond what is good for it.
 
     queue        an update's wait before the engine takes it, beyond 100 ms
     load         the engine's load of weights, beyond 2 s
@@ -63,8 +63,7 @@ def read_journal(folder: Path) -> dict[str, list[Stretch]]:
     for path in sorted(folder.glob("*.jsonl")):
         for line in path.read_text("utf-8").splitlines():
             told = json.loads(line)
-            if not told.get("broken"):
-                held.setdefault(told["kind"], []).append((told["start"], told["end"]))
+            held.setdefault(told["kind"], []).append((told["start"], told["end"]))
     for stretches in held.values():
         stretches.sort()
     return held
@@ -74,7 +73,7 @@ def _cost(name: str, plan: Plan, journal: Journal, ended_s: float) -> dict[str, 
     lost = _lost(name, plan, journal, ended_s)
     return {
         "lost_s": round(_length(lost), 3),
-        "bites_s": round(lost[0][0], 3) if lost else _first("missed", journal, plan.begins_s),
+        "bites_s": round(lost[0][0], 3) if lost else _first(("missed", "overdue"), journal, plan.begins_s),
     }
 
 
@@ -88,8 +87,9 @@ def _length(stretches: Iterable[Stretch]) -> float:
     return sum(end - start for start, end in stretches)
 
 
-def _first(kind: str, journal: Journal, begins: float) -> float:
-    return next((start for start, _ in journal.get(kind, ()) if start >= begins), begins)
+def _first(kinds: Iterable[str], journal: Journal, begins: float) -> float:
+    starts = (start for kind in kinds for start, _ in journal.get(kind, ()) if start >= begins)
+    return min(starts, default=begins)
 
 
 def _beyond(kind: str) -> Callable[[Journal, float, float], Iterable[Stretch]]:

@@ -33,7 +33,7 @@ def running() -> Iterator[list[subprocess.Popen[bytes]]]:
     yield started
     for process in started:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def _lab(out: Path, *options: str) -> subprocess.Popen[bytes]:

@@ -51,8 +51,8 @@ def test_options_that_are_mentioned_exist(page: Path, capsys: pytest.CaptureFixt
 
 
 def test_make_targets_of_the_readme_exist() -> None:
-    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert set(re.findall(r"\bmake ([a-z]+)`?", (ROOT / "README.md").read_text())) <= set(targets)
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(re.findall(r"\bmake ([a-z-]+)`?", (ROOT / "README.md").read_text())) <= set(targets)
 
 
 def toml_blocks(page: str, folder: Path) -> list[Path]:
