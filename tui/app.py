@@ -59,6 +59,8 @@ _STUCK_S = 5.0
 """After so long without an answer to the monitor it is asked whether there is a terminal at all."""
 _AHEAD_S = 0.03
 """What the first frame takes to get to the terminal, once it is drawn: who reads must not be in its way."""
+_SLOWLY_S = 0.9
+"""Ages and rates are told this far apart."""
 _UNSEEN_S = 1.5
 """Pictures show the header, too: only where none came for so long is it shown for its own sake."""
 
@@ -116,6 +118,8 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         """What ended it, when a fault did."""
         self._layout: Layout | None = None
         self._listed = 0
+        self._listed_at = 0.0
+        self._shown: tuple[object, ...] = (None,)
         self._keys = by_key(opening.keys)
         self._cost = OwnCost()
         self.direct = Direct(self)
@@ -235,17 +239,28 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         if (listed := max(len(self.picture.alerts), len(newest.sources))) != self._listed:
             self._listed = listed
             self.arrange()
-        self.answer.show(self.picture)
         self.board.span_s = self.journey.span_s
         self.board.show(self.picture)
-        if self.alerts.display:
-            self.alerts.show(self.picture)
-        if self.sources.display:
-            self.sources.show(newest)
+        if self._tells_more(newest):
+            self.answer.show(self.picture)
+            if self.alerts.display:
+                self.alerts.show(self.picture)
+            if self.sources.display:
+                self.sources.show(newest)
         show = getattr(self.screen, "show", None)
         if show is not None:  # what is open is given pictures, too
             show(newest)
         self._show_place()
+
+    def _tells_more(self, newest: Picture) -> bool:
+        """Whether a picture has more to say than that time went on; that, too, is said once a second."""
+        now, states = time.monotonic(), tuple((alert.key, alert.state) for alert in self.picture.alerts)
+        told = (self.picture.snapshot, self.picture.state, newest.recording is None, states)
+        same = told[0] is self._shown[0] and told[1:] == self._shown[1:]
+        if same and now - self._listed_at < _SLOWLY_S:
+            return False
+        self._listed_at, self._shown = now, told
+        return True
 
     def _hear(self, newest: Picture) -> None:
         """Notices are said once, for a while."""
