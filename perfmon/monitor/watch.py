@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon.alerts import AlertBook
 from perfmon.alignment import Alignment, align, axis_moved
 from perfmon.board.builder import BoardBuilder, Now
-from perfmon.clocksteps import take_out
 from perfmon.config import Config
 from perfmon.errors import PerfmonError
-from perfmon.filetimes import heed_file_time
 from perfmon.logbook import LogBook
-from perfmon.model import DAYTIME, TimeBase
+from perfmon.model import TimeBase
 from perfmon.picture import Alert, AlertKey, Board, Freshness, Picture, Recording, RunState, SourceNow, Viewport
 from perfmon.session import Session
 from perfmon.snapshot import Snapshot
 from perfmon.sources.blocks import Block, Notice
 from perfmon.sources.files import LogFile
-from perfmon.store import SourceState
 
-from .arrivals import Arrivals, follows
-from .clockless import arrived, moment, needs_arrivals
 from .feeds import Anew, Feed
-from .freshness import Liveliness, stands_at
+from .freshness import stands_at
+from .intake import Intake, WatchedLog
 from .pace import Pace, Spacing
 from .present import Present
-from .unparsed import Unparsed
 
 if TYPE_CHECKING:
     from perfmon.recording import RecordingWriter
@@ -41,19 +35,6 @@ _FAR = 2
 """Times what the ring holds."""
 _ALIGNING, _DRAWING = 0.01, 0.1
 """The most of a core that laying clocks over each other may take, and drawing the board while the history is read."""
-_PATIENCE_S = 20.0
-"""How long nothing is judged while it may be of several days."""
-
-
-@dataclass(slots=True)
-class _Log:
-    state: SourceState
-    lively: Liveliness
-    shown: str
-    unparsed: Unparsed = field(default_factory=Unparsed)
-    filed: bool = False
-    """Its file was asked when it was last written."""
-    arrivals: Arrivals = field(default_factory=Arrivals)
 
 
 class Watch:
@@ -74,7 +55,8 @@ class Watch:
         self.alerts = AlertBook(self._window_s)
         self._build_board()
         self._logbook.packs = self.session.scanner.packs
-        self._logs: dict[tuple[Path, str | None], _Log] = {}
+        self._intake = Intake(self.session, self._feed)
+        self._logs = self._intake.logs
         self._present = Present(self._window_s)
         self._pace = Pace()
         self._snapshot: Snapshot | None = None
@@ -86,8 +68,6 @@ class Watch:
         self._dated: set[int] = set()
         self._baseline_note = ""
         self._looked_back = False
-        self._begun = time.monotonic()
-        self._set_clocks: list[tuple[int | None, float, float]] = []
         self._fresh_lines = False
 
     def _build_board(self) -> None:
@@ -107,17 +87,15 @@ class Watch:
             return
         if self._recorder is not None:
             self._recorder.write(self._feed.clock() - self._recording_since, log.name, item)
-        held = self._log(log)
+        held = self._intake.log(log)
         if isinstance(item, Notice):
             self.session.notice(held.state, item)
             if item.kind in ("lost", "capped", "rotated", "truncated", "gone"):
                 self._notices.append(item.text)
             return
-        self._feed_in(held, item)
+        self._intake.take(held, item, self._present)
         path = log.path if log.member is None and log.compression is None else None
         clock, live = self.session.clock(held.state), self._feed.caught_up
-        if live:
-            self._set_right(held)
         # Of a long history the ring keeps the end alone: all that comes before is not even cut into pieces.
         far = not live and self._feed.behind > _FAR * self._logbook.budget
         if not (far and self._logbook.passed(held.state.index, held.shown, item, path)):
@@ -126,48 +104,12 @@ class Watch:
         held.lively.arrived(self._feed.clock(), self._feed.caught_up)
         self._fresh_lines = True
 
-    def _feed_in(self, held: _Log, block: Block) -> None:
-        """The next lines of a log; of the moment where they tell none and somebody watches."""
-        session, state, clock = self.session, held.state, self._feed.clock()
-        watched = self._feed.caught_up or self.steered
-        present = self._present.awaited(clock) or self._present.now(clock)
-        at = moment(session, clock, present) if watched and needs_arrivals(session, state) else None
-        if at is not None and session.clock(state).by_arrival:
-            session.clock(state).arrived(at)
-        session.feed(state, block)
-        if at is not None and needs_arrivals(session, state):
-            arrived(session, state, at, block)
-
-    def _set_right(self, held: _Log) -> None:
-        """When a log's clock was set that is taken out: its arrivals tell before other logs can prove it."""
-        state, clock, known = held.state, self._feed.clock(), held.arrivals.lag
-        step = held.arrivals.come(state, clock)
-        if step is not None and step.seconds > 0.0 and known is not None:
-            self._set_clocks.append((state.kind, step.seconds, known))
-        elif known is None:
-            step = next((step for set_clock in self._set_clocks if (step := follows(state, clock, *set_clock))), None)
-        if step is not None:
-            take_out(self.session.store, self.session.clock(state), step, self.session.open_spans)
-
-    def _doubtful(self) -> bool:
-        """Whether some log may be ahead of its time: a moment later that is known."""
-        clock = self._feed.clock()
-        return any(held.arrivals.doubtful(clock) for held in self._logs.values())
-
-    def _log(self, log: LogFile) -> _Log:
-        key = (log.path, log.member)
-        held = self._logs.get(key)
-        if held is None:
-            held = self._logs[key] = _Log(self.session.add_source(log.name), Liveliness(), log.name)
-        return held
-
     def _now(self) -> float | None:
         """The present on the axis, after a look at what arrived since the last one."""
         clock, present = self._feed.clock(), self._present
         if self._fresh_lines:
             self._fresh_lines = False
-            sure = [held for held in self._logs.values() if not held.arrivals.doubtful(clock)]
-            newest = max((t for t in map(self._last, sure) if t is not None), default=None)
+            newest = max((t for t in map(self._last, self._intake.sure()) if t is not None), default=None)
             if newest is not None and not self._looked_back:
                 present.loaded(newest)
             elif newest is not None:
@@ -179,27 +121,22 @@ class Watch:
 
     def _look_back(self, clock: float) -> None:
         """The files' own times tell how long ago the last lines of the history were written."""
-        for (path, member), held in self._logs.items():
-            changed = self._feed.changed_at(LogFile(held.shown, path, member))
-            if changed is not None and needs_arrivals(self.session, held.state) and held.state.lines:
-                at = moment(self.session, changed, None)
-                if at is not None:
-                    arrived(self.session, held.state, at)
+        for held, changed in self._intake.changed():
             last = self._last(held)
-            if changed is not None and last is not None:
+            if last is not None:
                 self._present.written(last, changed, clock, waited=self.steered)
-            if changed is not None:
-                held.lively.written(changed)
+            held.lively.written(changed)
 
-    def _last(self, held: _Log) -> float | None:
+    def _last(self, held: WatchedLog) -> float | None:
         last = stands_at(held.state)
         return None if last is None else last + self._alignment.shifts.get(held.state.index, 0.0)
 
     def _align(self) -> Alignment:
-        if self._feed.caught_up:
-            self._date_by_files()
+        if dated_now := self._intake.date_by_files():
+            self._aligned, self._fresh_lines = -1, True
+            self._dated -= dated_now
         version, began = self.session.store.version, time.monotonic()
-        if version == self._aligned or self._doubtful():
+        if version == self._aligned or self._intake.doubtful():
             return self._alignment
         dated = {state.index for state in self.session.store.sources if state.first is not None}
         if dated != self._dated or self._aligning.due(began):  # a log that is not laid yet may be hours away
@@ -212,24 +149,6 @@ class Watch:
                 self._present.move(moved)
                 self.alerts.shift(moved)
         return self._alignment
-
-    def _date_by_files(self) -> None:
-        """The days of logs without dates, as their files tell them: of each log once, as soon as it was read."""
-        for (path, member), held in self._logs.items():
-            if held.filed or held.state.first is None:
-                continue
-            held.filed = True
-            changed = self._feed.changed_at(LogFile(held.shown, path, member))
-            if changed is not None:
-                heed_file_time(held.state, changed)
-                self._aligned, self._fresh_lines = -1, True
-                self._dated.discard(held.state.index)
-
-    def _days_open(self) -> bool:
-        """Logs without dates may be of different days: when their files were written says so once they are read."""
-        if self._feed.caught_up or time.monotonic() - self._begun > _PATIENCE_S:
-            return False
-        return sum(state.kind == DAYTIME for state in self.session.store.sources) > 1
 
     # --- what somebody asks for -----------------------------------------------------------------------------------
     def judge_window(self, seconds: float) -> None:
@@ -283,7 +202,8 @@ class Watch:
     def judge_if_due(self, clock: float) -> bool:
         """Judges the window, when there is something new and time for it; whether it did."""
         version = self.session.store.version
-        if not version or not self._pace.due(clock, version) or self._doubtful() or self._days_open():
+        open_still = self._intake.doubtful() or self._intake.days_open()
+        if not version or not self._pace.due(clock, version) or open_still:
             return False
         began = time.perf_counter()
         alignment = self._align()
@@ -401,7 +321,7 @@ class Watch:
             str(self._recorder.path), self._recorder.bytes_written, clock - self._recording_since, self._recorder.failed
         )
 
-    def _source(self, held: _Log, clock: float) -> SourceNow:
+    def _source(self, held: WatchedLog, clock: float) -> SourceNow:
         state, lively = held.state, held.lively
         lively.count(clock, state.lines, state.bytes)
         lines_per_s, bytes_per_s = lively.rates()

@@ -1,0 +1,124 @@
+"""What comes of watched logs goes to a session through here: so the times of their lines are those of one clock."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from perfmon.clocksteps import take_out
+from perfmon.filetimes import heed_file_time
+from perfmon.model import DAYTIME
+from perfmon.session import Session
+from perfmon.sources.blocks import Block
+from perfmon.sources.files import LogFile
+from perfmon.store import SourceState
+
+from .arrivals import Arrivals, follows
+from .clockless import arrived, moment, needs_arrivals
+from .feeds import Feed
+from .freshness import Liveliness
+from .present import Present
+from .unparsed import Unparsed
+
+_PATIENCE_S = 20.0
+"""How long nothing is judged while it may be of several days."""
+
+
+@dataclass(slots=True)
+class WatchedLog:
+    """A log, and what its arrivals tell."""
+
+    state: SourceState
+    shown: str
+    lively: Liveliness = field(default_factory=Liveliness)
+    unparsed: Unparsed = field(default_factory=Unparsed)
+    arrivals: Arrivals = field(default_factory=Arrivals)
+    filed: bool = False
+    """Its file was asked when it was last written."""
+
+
+class Intake:
+    """The logs of a session that is fed while somebody watches."""
+
+    def __init__(self, session: Session, feed: Feed) -> None:
+        self.logs: dict[tuple[Path, str | None], WatchedLog] = {}
+        self._session, self._feed = session, feed
+        self._begun = time.monotonic()
+        self._set: list[tuple[int | None, float, float]] = []
+        """Clocks that were put forward: their kind, by how much, and how late their lines had come."""
+
+    def log(self, log: LogFile) -> WatchedLog:
+        """A log, new or known."""
+        key = (log.path, log.member)
+        held = self.logs.get(key)
+        if held is None:
+            held = self.logs[key] = WatchedLog(self._session.add_source(log.name), log.name)
+        return held
+
+    def take(self, held: WatchedLog, block: Block, present: Present) -> None:
+        """The next lines of a log; of the moment where they tell none and somebody watches."""
+        session, state, clock = self._session, held.state, self._feed.clock()
+        watched = self._feed.caught_up or self._feed.player is not None
+        now = present.awaited(clock) or present.now(clock)
+        at = moment(session, clock, now) if watched and needs_arrivals(session, state) else None
+        if at is not None and session.clock(state).by_arrival:
+            session.clock(state).arrived(at)
+        session.feed(state, block)
+        if at is not None and needs_arrivals(session, state):
+            arrived(session, state, at, block)
+        if self._feed.caught_up:
+            self._set_right(held, clock)
+
+    def _set_right(self, held: WatchedLog, clock: float) -> None:
+        """When a log's clock was set that is taken out: its arrivals tell before other logs can prove it."""
+        state, known = held.state, held.arrivals.lag
+        step = held.arrivals.come(state, clock)
+        if step is not None and step.seconds > 0.0 and known is not None:
+            self._set.append((state.kind, step.seconds, known))
+        elif known is None:
+            step = next((step for clock_set in self._set if (step := follows(state, clock, *clock_set))), None)
+        if step is not None:
+            take_out(self._session.store, self._session.clock(state), step, self._session.open_spans)
+
+    def sure(self) -> list[WatchedLog]:
+        """The logs that are not ahead of their time, as far as is known."""
+        clock = self._feed.clock()
+        return [held for held in self.logs.values() if not held.arrivals.doubtful(clock)]
+
+    def doubtful(self) -> bool:
+        """Whether some log may be ahead of its time: a moment later that is known."""
+        return len(self.sure()) < len(self.logs)
+
+    def changed(self) -> list[tuple[WatchedLog, float]]:
+        """When the files of logs were last written; a log that tells no time is of then."""
+        told = []
+        for (path, member), held in self.logs.items():
+            changed = self._feed.changed_at(LogFile(held.shown, path, member))
+            if changed is None:
+                continue
+            told.append((held, changed))
+            if held.state.lines and needs_arrivals(self._session, held.state):
+                at = moment(self._session, changed, None)
+                if at is not None:
+                    arrived(self._session, held.state, at)
+        return told
+
+    def date_by_files(self) -> set[int]:
+        """The days of logs without dates, as their files tell them: of each log once, as soon as it was read."""
+        dated: set[int] = set()
+        for (path, member), held in self.logs.items() if self._feed.caught_up else ():
+            if held.filed or held.state.first is None:
+                continue
+            held.filed = True
+            changed = self._feed.changed_at(LogFile(held.shown, path, member))
+            if changed is not None:
+                heed_file_time(held.state, changed)
+                dated.add(held.state.index)
+        return dated
+
+    def days_open(self) -> bool:
+        """Logs without dates may be of different days: when their files were written says so once they are read."""
+        if self._feed.caught_up or time.monotonic() - self._begun > _PATIENCE_S:
+            return False
+        return sum(state.kind == DAYTIME for state in self._session.store.sources) > 1
