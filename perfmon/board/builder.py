@@ -62,6 +62,9 @@ class BoardBuilder:
         self._closed: dict[str, dict[int, Bar]] = {}
         """Bars of spans that have ended, by kind and number: they stay what they are."""
         self._spans: dict[str, SpanLane] = {}
+        self._made: dict[str, tuple[tuple[object, ...], MetricLane]] = {}
+        """Lanes of metrics with what they were made of."""
+        self._judged: tuple[Snapshot | None, Bands] | None = None
         self._metrics: dict[str, MetricLane] = {}
         """The lanes that were made last: one that has not changed stays the same object, and need not be drawn anew."""
 
@@ -85,12 +88,15 @@ class BoardBuilder:
 
     def _learned(self, snapshot: Snapshot | None) -> Bands:
         """The bands, with the limits that the diagnosis worked out for relative ones."""
+        if self._judged is not None and self._judged[0] is snapshot:
+            return self._judged[1]
         table = dict(self._bands.table)
         for metric, band in self._bands.table.items():
             stats = snapshot.metrics.get(metric) if snapshot is not None else None
             if band.relative_to and stats is not None and stats.good is not None and stats.critical is not None:
                 table[metric] = replace(band, good=stats.good, critical=stats.critical, relative_to="")
-        return Bands(table)
+        self._judged = snapshot, Bands(table)
+        return self._judged[1]
 
     @staticmethod
     def _ticks(now: Now) -> tuple[Transition, ...]:
@@ -165,9 +171,16 @@ class BoardBuilder:
         band, width = bands.get(metric), now.viewport.column_s
         first = floor(now.viewport.start / width + 0.5)
         buckets = self._grid(metric, band, width, first, now.alignment)
+        sizes = tuple([len(series) for series in held])
+        key = (buckets, sizes, first, now.viewport.columns, now.snapshot, band)
+        before, lane = self._made.get(metric, ((), None))
+        if lane is not None and before[1:4] == key[1:4] and all(before[at] is key[at] for at in (0, 4, 5)):
+            return lane
         buckets.read(held, now.alignment.shifts)
         buckets.forget(first)
-        return _metric_lane(metric, buckets.values(first, now.viewport.columns), _last(held, band), now, band)
+        lane = _metric_lane(metric, buckets.values(first, now.viewport.columns), _last(held, band), now, band)
+        self._made[metric] = (key, lane)
+        return lane
 
     def _grid(self, metric: str, band: Band | None, width: float, first: int, alignment: Alignment) -> Buckets:
         """The buckets of a metric; anew when the grid is another one or samples were moved or thinned out."""
@@ -204,7 +217,7 @@ class BoardBuilder:
 def _kept(made: dict[str, _Lane], key: str, lane: _Lane) -> _Lane:
     """The lane, as the object that it was before when it is equal to that."""
     held = made.get(key)
-    if held is not None and held == lane:
+    if held is lane or (held is not None and held == lane):
         return held
     made[key] = lane
     return lane
