@@ -212,10 +212,7 @@ class Fleet:
         for task in asyncio.all_tasks():
             if task is not asyncio.current_task():
                 task.cancel()
-        connections = [host.connection for host in self.hosts if host.connection is not None]
-        for host in self.hosts:
-            host.drop()
-        await asyncio.gather(*(_closed(connection) for connection in connections))
+        await asyncio.gather(*(host.close() for host in self.hosts))
 
     async def _discover(self) -> list[tuple[str, Discovery]]:
         there = [host for host in self.hosts if host.files is not None]
@@ -262,10 +259,6 @@ def _opener(connection: Connection) -> Opener:
         return reader, writer
 
     return opened
-
-
-async def _closed(connection: Connection) -> None:
-    await connection.wait_closed()
 
 
 def _by_host(specs: Sequence[RemoteSpec]) -> dict[Address, list[str]]:

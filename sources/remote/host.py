@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +29,7 @@ _CLOCK_S = 30.0
 _FIRST_ECHOES = 3
 _BACKOFF_S, _LONGEST_S = 0.5, 30.0
 _LOGINS = 3
+_LAST_S = 1.0
 
 
 class Phase(StrEnum):
@@ -123,7 +125,17 @@ class Host:
                 except* (HostError, RunnerError) as group:
                     await self.lost(_first(group))
         finally:
-            self.drop()
+            await self.close()
+
+    async def close(self) -> None:
+        """Ends the connection, and sees it gone."""
+        connection = self.connection
+        self.drop()
+        if connection is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_S):
+                    await connection.wait_closed()
+            await asyncio.sleep(0)  # its socket is closed a turn of the loop later
 
     def drop(self) -> None:
         """Ends the connection at once."""

@@ -110,6 +110,7 @@ async def following(
     finally:
         running.cancel()
         await asyncio.wait((running,))
+        await host.close()
 
 
 class Writer:
