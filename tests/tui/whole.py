@@ -21,7 +21,7 @@ from perfmon.tui.app import Opening, PerfmonApp
 
 BEGIN = datetime(2026, 8, 21, 10, 0)
 MINUTES = 12.0
-_COST = re.compile(r"cpu +\S+  \S+ MiB")
+_COST = re.compile(r"cpu +\S+  \S+ [MG]iB")
 
 
 def played() -> Feed:
