@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Copies the logs of a run from all of its hosts into one archive: a folder a host, and manifest.json with sizes, SHA-256
-and what the hosts are. perfmon analyze reads it. Without --log, what runs there is looked for.
+and what the hosts are. Without --log, what runs there is looked for. The archive is for perfmon analyze.
 
 Interrupted, or without a connection, it keeps what it has beside the archive, in FILE.parts; the same command goes on
 with it. The archive holds the logs as they are, credentials included: only its owner may read it.

@@ -374,7 +374,7 @@ async def test_the_network_forwards_nothing_any_more(sshd: Sshd, tmp_path: Path)
     proxy = Proxy(sshd.port)
     async with proxy:
         config = sshd.config.read_text().replace(f"Port {sshd.port}", f"Port {proxy.port}\n  HostKeyAlias box")
-        sshd.config.write_text(config + "  ServerAliveInterval 1\n  ServerAliveCountMax 2\n")
+        sshd.config.write_text(config + "  ServerAliveInterval 1\n  ServerAliveCountMax 2\n  ConnectTimeout 2\n")
         key = sshd.known.read_text().split(" ", 1)[1]
         sshd.known.write_text(f"box {key}")
 
