@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, TextIO
 
-from perfmon.errors import ExitCode
+from perfmon.errors import ExitCode, InputError
 
 from .arguments import add_data_arguments, add_formats_argument, read_config
 from .reach import add_reach_arguments, connect, feed_of, wanted
@@ -60,8 +61,15 @@ def run(args: argparse.Namespace) -> int:
     if not args.dry_run:
         need_terminal()
     fleet = connect(args, specs, history=args.history, finder=find_logs, checks=checks)
+    try:
+        if args.dry_run or not args.log:
+            _tell(fleet, sys.stdout if args.dry_run else sys.stderr)
+    except BaseException:
+        fleet.close()
+        raise
     if args.dry_run:
-        return _tell(fleet)
+        fleet.close()
+        return ExitCode.DONE
     names = tuple(host.address.shown for host in fleet.hosts)
 
     def feed() -> Feed:
@@ -70,13 +78,12 @@ def run(args: argparse.Namespace) -> int:
     return open_screen(args, config, title=" ".join(names), specs=names, feed=feed)
 
 
-def _tell(fleet: Fleet) -> int:
-    """What there is on the hosts that answer."""
+def _tell(fleet: Fleet, where: TextIO) -> None:
+    """What there is on the hosts that answer. Raises InputError where that is nothing."""
     from perfmon.sources.remote.discovery import told
 
-    try:
-        for name, found in fleet.discover():
-            print("\n".join(told(name, found)))
-    finally:
-        fleet.close()
-    return ExitCode.DONE
+    found = fleet.discover()
+    for name, one in found:
+        print("\n".join(told(name, one)), file=where, flush=True)
+    if not any(one.logs for _, one in found):
+        raise InputError("no run and no logs were found there: name the logs with --log")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import posixpath
 import re
 from collections.abc import Iterable, Sequence
@@ -11,6 +12,7 @@ from perfmon.text import evidence_text
 
 from ..kinds import is_log_name
 from .files import Files, State
+from .http import Opener, ReplyError, Url, get
 from .quoting import pattern, quoted
 
 KINDS = (
@@ -42,7 +44,8 @@ _NAMES = ("*.log", "*.stdout")
 _TOGETHER_S = 3600.0
 """Of logs in the usual places those are taken that were written to within so long before the newest."""
 _OLDEST_S = 7 * 86400.0
-_MOST = 200
+_MOST, _MOST_PORTS = 200, 32
+_METRICS_S = 2.0
 _SCRIPT = (
     'for p in $(grep -lsE %s /proc/[0-9]*/cmdline | head -n 300); do d=${p%%/cmdline}; echo "P ${d#/proc/}"; '
     'tr \'\\0\\n\' \'  \' <"$p"; echo; readlink "$d/cwd" || echo; ls -l "$d/fd"; done; '
@@ -65,6 +68,8 @@ class Process:
     """Files that it holds open for writing."""
     ports: tuple[int, ...] = ()
     """Where it listens."""
+    metrics: tuple[int, ...] = ()
+    """Ports at which `/metrics` is what Prometheus reads; known only once it was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +128,25 @@ async def discover(files: Files) -> Discovery:
     return Discovery(run, tuple(logs[:_MOST]), files.home)
 
 
+async def with_metrics(found: Discovery, opener: Opener) -> Discovery:
+    """The same, with the ports that answer to `/metrics`; asks each at most once."""
+    ports = sorted({port for process in found.processes for port in process.ports})[:_MOST_PORTS]
+    answers = await asyncio.gather(*(_has_metrics(port, opener) for port in ports))
+    good = {port for port, answer in zip(ports, answers, strict=True) if answer}
+    processes = tuple(
+        replace(process, metrics=tuple(port for port in process.ports if port in good)) for process in found.processes
+    )
+    return replace(found, processes=processes)
+
+
+async def _has_metrics(port: int, opener: Opener) -> bool:
+    try:
+        reply = await get(opener, Url("http", "127.0.0.1", port, "/metrics"), timeout_s=_METRICS_S)
+    except ReplyError:
+        return False
+    return reply.status == 200 and b"# TYPE " in reply.body
+
+
 async def find_logs(files: Files) -> Sequence[str]:
     """The paths that `discover` finds: a `Finder`."""
     return (await discover(files)).paths
@@ -133,6 +157,7 @@ def told(name: str, found: Discovery) -> list[str]:
     lines = [f"{name}: {_counted(len(found.processes), 'process', 'es')} of a run"]
     for process in found.processes:
         ports = f", listens at {', '.join(map(str, process.ports))}" if process.ports else ""
+        ports += "".join(f", metrics: http://127.0.0.1:{port}/metrics" for port in process.metrics)
         lines.append(f"  {process.pid:>7}  {process.kind:<12}  {process.command[:90]}{ports}")
     lines.append(f"{name}: {_counted(len(found.logs), 'log')}")
     lines += [f"  {evidence_text(_short(log.path, found.home))}  ({log.why})" for log in found.logs]

@@ -18,7 +18,7 @@ from perfmon.errors import ConnectError
 from .address import Address, RemoteSpec
 from .conveyor import Conveyor
 from .dialing import Connection
-from .discovery import Discovery, discover
+from .discovery import Discovery, discover, with_metrics
 from .failures import HostError
 from .fetching import Fetcher, HostCopy, Progress
 from .following import Finder, HostLogs
@@ -26,6 +26,7 @@ from .health import EVERY_S, HealthCheck
 from .host import POLL_S, Host, HostState
 from .http import Opener, Reader, Url, Writer
 from .login import Login
+from .runner import RunnerError
 from .tail import Item
 
 _T = TypeVar("_T")
@@ -215,9 +216,8 @@ class Fleet:
         await asyncio.gather(*(host.close() for host in self.hosts))
 
     async def _discover(self) -> list[tuple[str, Discovery]]:
-        there = [host for host in self.hosts if host.files is not None]
-        found = await asyncio.gather(*(discover(host.files) for host in there if host.files is not None))
-        return [(host.address.shown, one) for host, one in zip(there, found, strict=True)]
+        found = await asyncio.gather(*(_found(host) for host in self.hosts))
+        return [(host.address.shown, one) for host, one in zip(self.hosts, found, strict=True) if one is not None]
 
     async def _fetch(self, fetcher: Fetcher) -> list[HostCopy | HostError]:
         return await asyncio.gather(*(self._fetch_one(fetcher, host) for host in self.hosts))
@@ -249,6 +249,16 @@ class Fleet:
             prompt, echo, answer = question
             assert self._options.ask is not None  # noqa: S101 - else nothing was asked
             answer.set_result(self._options.ask(prompt, echo))
+
+
+async def _found(host: Host) -> Discovery | None:
+    """What runs on a host; None while it is not connected. Raises HostError."""
+    if host.files is None or host.connection is None:
+        return None
+    try:
+        return await with_metrics(await discover(host.files), _opener(host.connection))
+    except RunnerError as error:
+        raise HostError(str(error)) from None
 
 
 def _opener(connection: Connection) -> Opener:

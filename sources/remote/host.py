@@ -20,7 +20,7 @@ from .failures import Cause, HostError
 from .files import Files
 from .following import Emit, HostLogs
 from .login import Login
-from .runner import RunnerError
+from .runner import Runner, RunnerError
 from .shell import Shell
 
 POLL_S = 1.0
@@ -113,6 +113,12 @@ class Host:
         self.connection, self._shell = connection, shell
         self._phase, self._error, self._retry_at = Phase.LIVE, "", None
         self._heard_at = time.monotonic()
+
+    async def runner(self) -> Runner:
+        """One more shell on the connection, for what may hang or take long. Raises HostError."""
+        if self.connection is None:
+            raise HostError(f"{self.address.shown}: not connected")
+        return await open_shell(self.connection, self.address.shown)
 
     async def run(self, poll_s: float = POLL_S) -> None:
         """Follows, and connects again whenever the connection is lost, until cancelled or refused for good."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import asyncssh
 import pytest
 from sshd import AVAILABLE, Sshd, fingerprint, free_port, keygen
 
@@ -18,6 +19,7 @@ from perfmon.sources.remote.login import Login
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(not AVAILABLE, reason="needs sshd")]
 BOX = Address("box")
+WORDS = "open sesame"
 PROXY = """
 import os, socket, sys, threading
 print("noise", file=sys.stderr, flush=True)
@@ -232,3 +234,65 @@ async def test_what_a_login_prints_is_no_output(tmp_path: Path) -> None:
         assert await said(BOX, login(sshd)[0]) == "hi\n"
     finally:
         sshd.stop()
+
+
+class Asking(asyncssh.SSHServer):
+    """A server that wants a password, or asks two questions."""
+
+    def __init__(self, how: str) -> None:
+        self._how = how
+        self._tries = 0
+
+    def begin_auth(self, username: str) -> bool:
+        """Nobody gets in without."""
+        return True
+
+    def password_auth_supported(self) -> bool:
+        """It may want a password."""
+        return self._how == "password"
+
+    def validate_password(self, username: str, password: str) -> bool:
+        """The right one."""
+        return password == WORDS
+
+    def kbdint_auth_supported(self) -> bool:
+        """It may ask questions."""
+        return self._how == "questions"
+
+    def get_kbdint_challenge(
+        self, username: str, lang: str, submethods: str
+    ) -> tuple[str, str, str, list[tuple[str, bool]]]:
+        """Two of them."""
+        return "", "", "", [("Password: ", False), ("Code \x1b[2J: ", True)]
+
+    def validate_kbdint_response(self, username: str, responses: Sequence[str]) -> bool:
+        """The right ones."""
+        return list(responses) == [WORDS, "123456"]
+
+
+@pytest.mark.parametrize(
+    ("how", "answers", "asked_for"),
+    [
+        ("password", ("wrong", "open sesame"), ["password of box: "] * 2),
+        ("questions", ("open sesame", "123456"), ["box: Password: ", "box: Code : "]),
+    ],
+)
+async def test_passwords_and_questions_are_asked_for_once(
+    sshd: Sshd, tmp_path: Path, how: str, answers: tuple[str, ...], asked_for: list[str]
+) -> None:
+    key = asyncssh.generate_private_key("ssh-ed25519")
+    server = await asyncssh.listen("127.0.0.1", 0, server_host_keys=[key], server_factory=lambda: Asking(how))
+    config = tmp_path / "config"
+    config.write_text(f"Host box\n HostName 127.0.0.1\n Port {server.get_port()}\n IdentityAgent none\n")
+    made, asked = login(sshd, *answers, config=(str(config),), known_hosts=(str(tmp_path / "known"),), accept_new=True)
+    async with server:
+        for _ in range(2):  # the second time as after a lost connection
+            connection = await dial(BOX, made)
+            connection.close()
+            await connection.wait_closed()
+        assert asked == asked_for
+        assert "open sesame" not in repr(made)
+        nobody, _ = login(sshd, config=(str(config),), known_hosts=(str(tmp_path / "known"),))
+        with pytest.raises(HostError) as caught:
+            await dial(BOX, nobody)
+        assert caught.value.cause is Cause.LOGIN

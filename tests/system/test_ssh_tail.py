@@ -20,6 +20,7 @@ from perfmon.sources.remote.address import Address
 from perfmon.sources.remote.following import HostLogs
 from perfmon.sources.remote.host import Host, Phase
 from perfmon.sources.remote.login import Login
+from perfmon.sources.remote.runner import RunnerError
 from perfmon.sources.remote.tail import Item
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(not AVAILABLE, reason="needs sshd")]
@@ -277,6 +278,39 @@ async def test_what_cannot_be_read_is_told(sshd: Sshd, tmp_path: Path) -> None:
         told = " ".join(sorted(notice.text for notice in seen.notices))
         assert "no log" in told
         assert "not there yet" in told
+
+
+async def test_a_log_that_may_not_be_read_until_it_may(tmp_path: Path) -> None:
+    nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups " if os.geteuid() == 0 else ""
+    sshd = Sshd(tmp_path / "sshd", forced=f'exec {nobody}sh -c "$SSH_ORIGINAL_COMMAND"')
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.name.startswith(("test_", "popen", "pytest-")):
+            folder.chmod(0o755)
+    log = tmp_path / "secret.log"
+    log.write_text("line 0\n")
+    log.chmod(0)
+    sshd.start()
+    try:
+        async with following(sshd, log) as (seen, _):
+            await until(lambda: [notice.kind for notice in seen.notices] == ["lost"], seen.notices)
+            assert "permission denied" in seen.notices[0].text
+            log.chmod(0o644)
+            await until(lambda: seen.lines == ["line 0"])
+    finally:
+        sshd.stop()
+
+
+async def test_a_shell_that_hangs_holds_nobody_up(sshd: Sshd, tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run.log")
+    async with following(sshd, writer.path) as (seen, host):
+        other = await host.runner()
+        hanging = asyncio.create_task(other.run("sleep 30", timeout_s=0.5))
+        writer.write(3)
+        await writer.arrived(seen)
+        with pytest.raises(RunnerError, match="no answer"):
+            await hanging
+        assert other.closed
+        assert host.state.phase is Phase.LIVE
 
 
 async def test_more_logs_than_a_shell_can_hold_open(any_sshd: Sshd, tmp_path: Path) -> None:
