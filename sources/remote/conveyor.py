@@ -22,6 +22,7 @@ class Conveyor:
         self._items: list[Item] = []
         self._size = 0
         self._ended = self._waiting = False
+        self._error: BaseException | None = None
         self._wake_taker: Callable[[], None] = lambda: None
         self._wake_putter: Callable[[], None] = lambda: None
         self._room: asyncio.Event | None = None
@@ -47,8 +48,9 @@ class Conveyor:
         with self._lock:
             return self._waiting and not self._items
 
-    def end(self) -> None:
-        """Nothing more will come."""
+    def end(self, error: BaseException | None = None) -> None:
+        """Nothing more will come; `error` is raised on the other side."""
+        self._error = self._error or error
         self._ended = True
         self._wake_taker()
 
@@ -65,6 +67,8 @@ class Conveyor:
             for item in items:
                 yield item
             if ended and not items:
+                if self._error is not None:
+                    raise self._error
                 return
             if not items:
                 self._waiting = True

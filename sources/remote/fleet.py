@@ -98,6 +98,11 @@ class Fleet:
     def follow(self) -> None:
         """Begins to read logs."""
         self._running = asyncio.run_coroutine_threadsafe(self._run_all(), self._loop)
+        self._running.add_done_callback(self._stopped)
+
+    def _stopped(self, running: Future[None]) -> None:
+        if not running.cancelled():
+            self._conveyor.end(running.exception())
 
     def items(self) -> AsyncIterator[Item]:
         """What the logs hold, and what comes; for one loop, of any thread."""
@@ -184,7 +189,6 @@ class Fleet:
                 tasks.create_task(self._run(host))
         for check in checks:
             check.cancel()
-        self._conveyor.end()
 
     def _checks(self) -> list[asyncio.Task[None]]:
         """Every host asks itself where a URL is about the host that asks; else the first one asks for all."""

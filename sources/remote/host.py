@@ -101,9 +101,7 @@ class Host:
         connection = await dial(self.address, self._login)
         try:
             shell = await open_shell(connection, shown)
-            self.files = await Files.open(shell)
-            for _ in range(_FIRST_ECHOES):
-                await self.clock.ask(shell)
+            _, self.files = await asyncio.gather(self.clock.ask(shell), Files.open(shell))
         except RunnerError as error:
             connection.abort()
             raise HostError(str(error), Cause.SHELL) from None
@@ -168,14 +166,15 @@ class Host:
         shell, files = self._shell, self.files
         assert shell is not None  # noqa: S101 - there is a connection
         assert files is not None  # noqa: S101
-        echo_at = time.monotonic() + _CLOCK_S
+        echoes, echo_at = _FIRST_ECHOES, 0.0
         while True:
             began = time.monotonic()
             more = await self.logs.round(files, self._emit)
             now = self._heard_at = time.monotonic()
             if now >= echo_at:
                 await self.clock.ask(shell)
-                echo_at = now + _CLOCK_S
+                echoes -= 1
+                echo_at = 0.0 if echoes > 0 else now + _CLOCK_S
             if not more:
                 await asyncio.sleep(max(0.0, poll_s - (time.monotonic() - began)))
 

@@ -32,7 +32,8 @@ async def list_logs(files: Files, wanted: Wanted) -> list[str]:
     path = wanted.path.rstrip("/") or "/"
     if wanted.literal:
         found = await files.listed(quoted(path))
-        return [path] if found in ([], [path]) and not await _is_folder(files, path) else _logs_below(path, found)
+        is_file = found == [path] or (not found and not await _is_folder(files, path))
+        return [path] if is_file else _logs_below(path, found)
     if "**" in path.split("/"):
         whole, bare = regex(path), not posixpath.basename(path).strip("*")
         found = await files.listed(pattern(literal_base(path)))

@@ -10,22 +10,18 @@ from pathlib import PurePosixPath
 from perfmon.text import plain
 from perfmon.units import format_bytes
 
-from ..blocks import Block, Cutter, Notice, NoticeKind
+from ..blocks import Block, Notice, NoticeKind
 from ..files import LogFile
 from ..kinds import HEAD as JUDGED
 from ..kinds import compression_in, is_binary
-from ..stream import Print
-from .claims import HEAD, TAIL, Claims, Text
+from .claims import Claims, Text
 from .files import Files, Handle, State, UnreadableError
+from .texts import SQUEEZED, rest_in_copy, skip_history, state_of
 
 LINGER_S = 5.0
 """How long a file that was renamed is still read after it grew last: some writers are slow to let go."""
 CHUNK = 1 << 20
 _HISTORY_CHUNK = 4 << 20
-_SQUEEZED = 1 << 17
-"""What is larger, and history, is sent compressed."""
-_LOOK_BACK = 1 << 16
-_REST = 64 << 20
 Item = tuple[LogFile, Block | Notice]
 
 
@@ -86,7 +82,7 @@ class RemoteTail:
         same = state is not None and state.identity == text.identity
         if not same and (text.handle is None or text.handle.slot is None):
             await self._find(files, text, state)  # it is known by its name alone, and has another one by now
-        now = state if same else await _state(files, text)
+        now = state if same else await state_of(files, text)
         if now is not None:
             await self._read(files, text, now, items)
         if self.more or self.text is not text:
@@ -113,7 +109,7 @@ class RemoteTail:
         wanted = min(wanted, _HISTORY_CHUNK if old and files.gzip else CHUNK)
         again = len(known.tail)
         assert text.handle is not None  # noqa: S101 - it was opened or found again
-        squeezed = old and wanted > _SQUEEZED
+        squeezed = old and wanted > SQUEEZED
         data = await files.read(text.handle, known.position - again, again + wanted, squeezed=squeezed)
         if data is None:
             return  # the name leads to another file by now: the next look tells which
@@ -138,29 +134,13 @@ class RemoteTail:
 
     async def _start_anew(self, files: Files, text: Text, items: list[Item]) -> None:
         """The file was truncated or rewritten: what a copy holds of the old text first."""
-        rest = await self._rest_in_copy(files, text.print)
+        rest = await rest_in_copy(files, self.path, text.print)
         self._put(items, text.cutter.feed(rest or b"") + text.cutter.finish())
         text.restart()
         text.history = 0
         doubt = "" if rest is not None else "; what was written just before may be lost"
         self._tell(items, "truncated", f"truncated or rewritten: read from its start{doubt}", again=True)
         self.more = True
-
-    async def _rest_in_copy(self, files: Files, known: Print) -> bytes | None:
-        """What a copy of a truncated log holds after the place that was reached; None when there is no copy."""
-        if not known.position:
-            return None
-        for path, state in reversed(await files.parts(self.path)):
-            if state.size < known.position:
-                continue
-            handle, again = Handle(state.identity, path), len(known.tail)
-            if await files.read(handle, 0, len(known.head)) != known.head:
-                continue
-            size = min(_REST, state.size - known.position)
-            data = await files.read(handle, known.position - again, again + size, squeezed=size > _SQUEEZED)
-            if data is not None and data[:again] == known.tail:
-                return data[again:]
-        return None
 
     # --- which file -----------------------------------------------------------------------------------------------
     async def _attach(self, files: Files, state: State | None, items: list[Item]) -> None:
@@ -244,23 +224,10 @@ class RemoteTail:
         return text
 
     async def _skip(self, files: Files, text: Text, items: list[Item]) -> None:
-        """Passes over the history that nobody wants, up to the beginning of a line."""
-        now = await _state(files, text)
-        size = 0 if now is None else now.size
-        text.history = size
-        wanted = self._wish.history
-        if wanted is None or size <= wanted or text.handle is None:
-            return
-        start = max(0, size - max(wanted, _LOOK_BACK))
-        data = await files.read(text.handle, start, min(size - start, _LOOK_BACK)) or b""
-        end = data.rfind(b"\n") if not wanted else data.find(b"\n")
-        at = start + end + 1 if end >= 0 else start
-        head = await files.read(text.handle, 0, min(HEAD, at)) or b""
-        tail = await files.read(text.handle, max(0, at - TAIL), min(TAIL, at)) or b""
-        text.print = Print(head, tail, at)
-        text.cutter = Cutter(offset=at, frames=True, counted=False)
-        if wanted:
-            self._tell(items, "appeared", f"its first {format_bytes(at)} were left out (--history)", again=True)
+        """Passes over the history that nobody wants."""
+        left_out = await skip_history(files, text, self._wish.history)
+        if left_out and self._wish.history:
+            self._tell(items, "appeared", f"its first {format_bytes(left_out)} were left out (--history)", again=True)
 
     async def _begin(self, files: Files, text: Text, items: list[Item]) -> None:
         """Reads a text from now on; before it, what came and went since the last one."""
@@ -311,7 +278,7 @@ class RemoteTail:
             name = plain(PurePosixPath(path).name)
             self._tell(items, "rotated", f"rotated more than once: reading {name} first", again=True)
             self.more = True
-            while self.more and (now := await _state(files, text)) is not None:
+            while self.more and (now := await state_of(files, text)) is not None:
                 await self._read(files, text, now, items)
             self._put(items, text.cutter.finish())
             await files.release(text.handle)
@@ -320,7 +287,7 @@ class RemoteTail:
     async def _read_late(self, files: Files, text: Text, until: float, items: list[Item]) -> None:
         """What a slow writer still adds to a file after it was rotated."""
         self._late.remove((text, until))
-        now = await _state(files, text)
+        now = await state_of(files, text)
         before = text.print.position
         fresh: list[Item] = []
         if now is not None and now.size > before:
@@ -350,14 +317,6 @@ class RemoteTail:
 
 def _named(log: LogFile, item: Block | Notice) -> Block | Notice:
     return replace(item, text=f"{log.name}: {item.text}") if isinstance(item, Notice) else item
-
-
-async def _state(files: Files, text: Text) -> State | None:
-    """What a text's own file is now; None when it cannot be found."""
-    if text.handle is None:
-        return None
-    now = await files.state(text.handle)
-    return now if now is not None and now.identity == text.identity else None
 
 
 async def _held(files: Files, path: str) -> Handle | None:

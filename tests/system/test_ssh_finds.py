@@ -130,6 +130,19 @@ def test_without_a_word_what_runs_here_is_watched(run: Run, tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+def test_what_runs_on_a_host_is_on_the_screen(sshd: Sshd, run: Run, tmp_path: Path) -> None:
+    server = Server(tmp_path)
+    try:
+        window = server.open(tmp_path, f"{PERFMON} ssh box --ssh-config {sshd.config}")
+        window.shows("it began")
+        window.press("q")
+        window.shows("left: 0")
+        assert "held open by" in window.text  # said before the screen
+    finally:
+        server("kill-server")
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
 def test_a_server_that_dies_is_an_alert(sshd: Sshd, run: Run, tmp_path: Path) -> None:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -354,6 +355,22 @@ async def test_the_connection_is_killed_again_and_again(sshd: Sshd, tmp_path: Pa
             await asyncio.to_thread(sshd.cut)
 
     await through(sshd, tmp_path, kill)
+
+
+async def test_the_connection_is_killed_while_a_long_history_is_read(sshd: Sshd, tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run.log")
+    writer.write(1_500_000)
+    async with following(sshd, writer.path) as (seen, host):
+
+        def beyond(size: float) -> bool:
+            return len(seen.of("run.log")) > size
+
+        for part in (0.1, 0.4, 0.7):
+            await until(partial(beyond, part * writer.path.stat().st_size))
+            await asyncio.to_thread(sshd.cut)
+        await until(lambda: host.logs.caught_up and host.logs.behind == 0)
+        assert seen.of("run.log") == writer.path.read_bytes()
+        assert host.state.reconnects >= 1
 
 
 async def test_the_server_is_away_for_a_while(sshd: Sshd, tmp_path: Path) -> None:
