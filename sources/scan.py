@@ -105,11 +105,10 @@ class _Block:
         self.count = LineCount(data, self.found.newlines)
 
     def scan(self) -> Scanned:
-        data, scanner, found = self.data, self.scanner, self.found
+        scanner, found = self.scanner, self.found
         asked, patterns, first_line = scanner.asked, scanner.patterns, self.line
         if found.taken:
             self.recognised[scanner.leg_pattern] = found.taken
-        returns = b"\r" in data
         end = 0
         matched = True
         text = ""
@@ -118,12 +117,8 @@ class _Block:
         for at, to, needle, begin, stop, before, told, known_until, known in found.hits:
             if at >= end:
                 self.line = first_line + before
-                if returns or begin < end:
-                    # Frames of a progress bar share a line.
+                if told is None or begin < end:  # it may be a frame of a progress bar: those share a line
                     begin, end = self._between_returns(max(begin, end), stop, at, to)  # noqa: PLW2901
-                    text, stamp = self._record(begin, end, at)
-                elif told is None:
-                    end = stop
                     text, stamp = self._record(begin, end, at)
                 else:
                     end, text = stop, told
