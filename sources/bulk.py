@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -165,7 +166,7 @@ class BulkScanner:
         self._end()
         for first in range(min(self._jobs, len(starts))):
             mine = starts[first :: self._jobs]
-            self._workers.append(_Worker(lambda results, mine=mine: self._work(path, mine, size, results), self._workers))
+            self._workers.append(_Worker(partial(self._work, path, mine, size), self._workers))
         return self._pieces(path, starts, size)
 
     def _pieces(self, path: Path, starts: range, size: int) -> Iterator[Piece]:

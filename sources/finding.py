@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from itertools import repeat
+from collections.abc import Sequence
+from itertools import pairwise, repeat
 from typing import Protocol
 
 from perfmon.model import J_LINES, LEG, Record, Stamp
@@ -94,6 +94,9 @@ class _PlainFound:
         self.newlines = numbering.count - (data != b"" and not data.endswith(b"\n"))
         self._before = numbering.before
         read = self._read_legs(alone, leg_begins)
+        for begin, following in pairwise(leg_begins):
+            if begin == following:  # glued lines
+                read.pop(begin, None)
         for hit, begin in zip(hits, begins, strict=True):
             if begin in read and hit[0] < read[begin][0]:  # what stands first in a line is asked first
                 del read[begin]
@@ -136,7 +139,7 @@ class _PlainFound:
             (begin, at, stamp) for begin, at, stamp in zip(begins, needles, stamps, strict=True) if stamp is not None
         ]
         ends = list(map(data.find, repeat(b"\n"), [at for _, at, _ in found]))
-        if ends and ends[-1] < 0:
+        while ends and ends[-1] < 0:
             found.pop()
             ends.pop()
         traces, told = shapes.read(
@@ -171,7 +174,5 @@ class _PlainFound:
             end = self._data.find(b"\n", to)
             last = bisect_right(begins, begin) - 1
             _, until, _, stamp, *_ = legs[last] if last >= 0 else (0, 0, 0, None)
-            told.append(
-                (at, to, needle, begin, len(self._data) if end < 0 else end, before[begin], None, until, stamp)
-            )
+            told.append((at, to, needle, begin, len(self._data) if end < 0 else end, before[begin], None, until, stamp))
         return told

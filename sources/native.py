@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from .finding import Finder, Found, PlainFinder
 from .heads import Heads
 from .needles import grouped
-from .shapes import Shapes
+from .shapes import Shapes, Slot
 
 try:
     from . import _scanning
 except ImportError:  # no compiler when this was installed, or a processor without AVX2
-    _COMPILED = None
-else:
-    _COMPILED = _scanning
+    _scanning = None  # type: ignore[assignment]
 
+_MAX_NEEDLES = 1000
+_MAX_NEEDLE = 10_000
 _MAX_PARTS = 16
 _MAX_PIECE = 64
 _UNREAD, _NOTHING = -1, -2
@@ -27,34 +27,40 @@ _UNREAD, _NOTHING = -1, -2
 
 def in_use() -> bool:
     """Whether scanners that are made from now on use the compiled search."""
-    return _COMPILED is not None and os.environ.get("PERFMON_NATIVE") != "0"
+    return _scanning is not None and os.environ.get("PERFMON_NATIVE") != "0"
 
 
 def finder(needles: Sequence[bytes], leg: int, heads: Heads) -> Finder:
     """Finds these needles; lines of known shapes have the one numbered `leg`."""
-    return NativeFinder(needles, leg, heads) if in_use() else PlainFinder(needles, leg, heads)
+    if not in_use() or len(needles) > _MAX_NEEDLES or max(map(len, needles), default=0) > _MAX_NEEDLE:
+        return PlainFinder(needles, leg, heads)
+    told = [(needles[number], group, number) for group, numbers in enumerate(grouped(needles)) for number in numbers]
+    return NativeFinder(_scanning.Finder(told, leg), heads)
 
 
 class NativeFinder:
     """Finds them in C."""
 
-    def __init__(self, needles: Sequence[bytes], leg: int, heads: Heads) -> None:
-        assert _COMPILED is not None
+    def __init__(self, compiled: _scanning.Finder, heads: Heads) -> None:
+        self._compiled = compiled
         self._stamp_of = heads.stamp
-        told = [(needles[number], group, number) for group, numbers in enumerate(grouped(needles)) for number in numbers]
-        self._finder = _COMPILED.Finder(told, leg)
 
     def find(self, data: bytes) -> Found:
         """What a block holds; other threads run meanwhile."""
-        return self._finder.find(data, self._stamp_of)
+        return self._compiled.find(data, self._stamp_of)
 
     def know(self, shapes: Shapes) -> None:
         """Reads lines of these shapes from now on, but for those that have no room."""
         told = [
-            (leg, [(piece, _NOTHING if not piece.endswith(b"=") else _UNREAD if slot is None else slot[0],
-                    slot is not None and slot[1]) for piece, slot in parts])
+            (leg, [_part(*part) for part in parts])
             for leg, parts in shapes.parts
             if len(parts) <= _MAX_PARTS and all(len(piece) <= _MAX_PIECE for piece, _ in parts)
-        ]  # fmt: skip
+        ]
         if len(shapes.opening) <= _MAX_PIECE:
-            self._finder.know(shapes.opening, told)
+            self._compiled.know(shapes.opening, told)
+
+
+def _part(piece: bytes, slot: Slot | None) -> tuple[bytes, int, bool]:
+    if slot is None:
+        return piece, _UNREAD if piece.endswith(b"=") else _NOTHING, False
+    return piece, *slot

@@ -17,10 +17,10 @@ from perfmon.model import HEAD, LEG, SILENCE, TAIL, Record, Stamp
 from perfmon.text import ESCAPES
 
 from .envelope import opened_envelope
+from .finding import joined
 from .formats.compiled import CompiledPattern, compile_patterns, needle_index
 from .formats.headers import HeaderReader
 from .formats.schema import Pack
-from .finding import joined
 from .heads import Heads
 from .joining import Calm, Leg, cells
 from .native import finder
