@@ -1,22 +1,18 @@
-"""Finds what `finding.py` finds with the compiled search, where this installation and this processor have it.
-
-PERFMON_NATIVE=0 does without, and so does an installation without a compiler: all is then the same, but slower.
-"""
+"""Finds what `finding.py` finds with the compiled search, where it is in use."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from .accelerator import in_use, scanning
 from .finding import Finder, Found, PlainFinder
 from .heads import Heads
 from .needles import grouped
 from .shapes import Shapes, Slot
 
-try:
-    from . import _scanning
-except ImportError:  # no compiler when this was installed, or a processor without AVX2
-    _scanning = None  # type: ignore[assignment]
+if TYPE_CHECKING:
+    from ._scanning import Finder as CompiledFinder
 
 _MAX_NEEDLES = 1000
 _MAX_NEEDLE = 10_000
@@ -25,23 +21,23 @@ _MAX_PIECE = 64
 _UNREAD, _NOTHING = -1, -2
 
 
-def in_use() -> bool:
-    """Whether scanners that are made from now on use the compiled search."""
-    return _scanning is not None and os.environ.get("PERFMON_NATIVE") != "0"
-
-
 def finder(needles: Sequence[bytes], leg: int, heads: Heads) -> Finder:
     """Finds these needles; lines of known shapes have the one numbered `leg`."""
-    if not in_use() or len(needles) > _MAX_NEEDLES or max(map(len, needles), default=0) > _MAX_NEEDLE:
+    if (
+        scanning is None
+        or not in_use()
+        or len(needles) > _MAX_NEEDLES
+        or max(map(len, needles), default=0) > _MAX_NEEDLE
+    ):
         return PlainFinder(needles, leg, heads)
     told = [(needles[number], group, number) for group, numbers in enumerate(grouped(needles)) for number in numbers]
-    return NativeFinder(_scanning.Finder(told, leg), heads)
+    return NativeFinder(scanning.Finder(told, leg), heads)
 
 
 class NativeFinder:
     """Finds them in C."""
 
-    def __init__(self, compiled: _scanning.Finder, heads: Heads) -> None:
+    def __init__(self, compiled: CompiledFinder, heads: Heads) -> None:
         self._compiled = compiled
         self._stamp_of = heads.stamp
 

@@ -70,7 +70,7 @@ class _Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         """Prints it and ends the program."""
-        from perfmon.sources.native import in_use
+        from perfmon.sources.accelerator import in_use
 
         sys.stdout.write(f"perfmon {__version__} ({'native' if in_use() else 'plain'} scanner)\n")
         parser.exit()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from leg_lines import KNOWN, LEGS, ODD, leg_lines
 
 from perfmon.sources import native
+from perfmon.sources.accelerator import in_use
 from perfmon.sources.finding import Finder, PlainFinder
 from perfmon.sources.formats.headers import HeaderReader
 from perfmon.sources.formats.loader import load_packs
@@ -21,12 +22,12 @@ from perfmon.sources.scan import Scanned, Scanner
 
 PACKS = tuple(load_packs())
 NEEDLES = sorted({needle for pack in PACKS for pattern in pack.patterns for needle in pattern.needles})
-compiled = pytest.mark.skipif(not native.in_use(), reason="the search is not compiled here")
+compiled = pytest.mark.skipif(not in_use(), reason="the search is not compiled here")
 
 
 def test_what_is_shipped_is_tested() -> None:
     """Where everything is meant to be there, this file must not skip itself."""
-    assert native.in_use() or not os.environ.get("CI") or os.environ.get("PERFMON_NATIVE") == "0"
+    assert in_use() or not os.environ.get("CI") or os.environ.get("PERFMON_NATIVE") == "0"
 
 
 # --- needles ------------------------------------------------------------------------------------------------------
@@ -72,7 +73,7 @@ def test_needles_at_the_edges_of_a_block(size: int) -> None:
 def test_every_needle_of_the_packs_is_found_anywhere() -> None:
     needles = [needle.encode() for needle in NEEDLES]
     plain, fast = _finders(needles)
-    rng = random.Random(1)  # noqa: S311
+    rng = random.Random(1)
     for needle in needles:
         block = b"some text\n" * rng.randrange(9) + b"x" * rng.randrange(70) + needle + b"y\n" * rng.randrange(70)
         assert _seen(fast, block) == _seen(plain, block)
@@ -96,7 +97,7 @@ def _trained(calm: Calm | None) -> tuple[Scanner, Scanner]:
     return scanners[0], scanners[1]
 
 
-WAYS = {told: _trained(_calm if told else None) for told in (False, True)} if native.in_use() else {}
+WAYS = {told: _trained(_calm if told else None) for told in (False, True)} if in_use() else {}
 HOSTILE = st.one_of(
     st.binary(max_size=60),
     st.lists(st.sampled_from([*NEEDLES, *"=1\x1b\r\x00", "10:00:01 ", "nan", "\x1b[0m", "[weights][a] "]))
@@ -154,7 +155,7 @@ def test_blocks_hold_the_same(lines: list[bytes], cuts: list[int], told: bool) -
 
 @compiled
 def test_a_long_log_is_the_same() -> None:
-    rng = random.Random(7)  # noqa: S311
+    rng = random.Random(7)
     lines = []
     for number in range(4000):
         leg = rng.choice(sorted(LEGS))

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from leg_lines import KNOWN, NOISE, leg_lines
 
-from perfmon.sources import bulk, native
+from perfmon.sources import bulk
+from perfmon.sources.accelerator import in_use
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.numbering import LineCount, Numbering
 from perfmon.sources.scan import Scanner
@@ -32,7 +33,7 @@ def way(request: pytest.FixtureRequest) -> Iterator[str]:
     """Both ways of finding lines."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PERFMON_NATIVE", "1" if request.param == "compiled" else "0")
-        if request.param == "compiled" and not native.in_use():
+        if request.param == "compiled" and not in_use():
             pytest.skip("the search is not compiled here")
         yield request.param
 

@@ -17,7 +17,7 @@ from perfmon import __version__
 from perfmon.cli import main
 from perfmon.commands import COMMANDS, build_parser, load_command
 from perfmon.errors import ConnectError, ExitCode
-from perfmon.sources import native
+from perfmon.sources.accelerator import in_use
 
 PERFMON = [sys.executable, "-m", "perfmon"]
 
@@ -44,7 +44,7 @@ def fail_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_version_is_data(wanted: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("PERFMON_NATIVE", wanted)
     assert main(["--version"]) == ExitCode.DONE
-    scanner = "native" if native.in_use() else "plain"
+    scanner = "native" if in_use() else "plain"
     assert capsys.readouterr() == (f"perfmon {__version__} ({scanner} scanner)\n", "")
     assert wanted == "1" or scanner == "plain"
 
