@@ -645,6 +645,21 @@ static PyObject *Found_dated(Found *self, void *Py_UNUSED(closure)) { return Py_
 static PyObject *Found_newlines(Found *self, void *Py_UNUSED(closure)) { return PyLong_FromSsize_t(self->lines); }
 static PyObject *Found_taken(Found *self, void *Py_UNUSED(closure)) { return PyLong_FromSsize_t(self->taken); }
 
+/* newlines(block): how many there are. */
+static PyObject *count(PyObject *Py_UNUSED(module), PyObject *block)
+{
+    Py_buffer held;
+    if (PyObject_GetBuffer(block, &held, PyBUF_SIMPLE))
+        return NULL;
+    Py_ssize_t lines = count_newlines(held.buf, held.len);
+    PyBuffer_Release(&held);
+    return PyLong_FromSsize_t(lines);
+}
+
+static PyMethodDef functions[] = {
+    {"newlines", count, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
 static PyMethodDef Finder_methods[] = {
     {"find", (PyCFunction)Finder_find, METH_VARARGS, NULL},
     {"know", (PyCFunction)Finder_know, METH_VARARGS, NULL},
@@ -671,7 +686,7 @@ static PyType_Slot Found_slots[] = {
 static PyType_Spec Finder_spec = {"perfmon.sources._scanning.Finder", sizeof(Finder), 0, Py_TPFLAGS_DEFAULT, Finder_slots};
 static PyType_Spec Found_spec = {"perfmon.sources._scanning.Found", sizeof(Found), 0,
                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, Found_slots};
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_scanning", NULL, -1, NULL, NULL, NULL, NULL, NULL};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_scanning", NULL, -1, functions, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__scanning(void)
 {

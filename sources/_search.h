@@ -223,12 +223,18 @@ WIDE static inline void load_tables(Tables *tables, const Search *search)
         }
 }
 
-/* Candidates among the 32 positions from p (bit i: p + i), and their newlines; reads 35 bytes. */
-WIDE static inline uint32_t candidates(const Tables *tables, const char *p, uint32_t *newlines)
+/* The newlines among 32 bytes, a bit for each. */
+WIDE static inline uint32_t newlines_in(const char *p)
+{
+    __m256i bytes = _mm256_loadu_si256((const __m256i *)p);
+    return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('\n')));
+}
+
+/* Candidates among the 32 positions from p (bit i: p + i); reads 35 bytes. */
+WIDE static inline uint32_t candidates(const Tables *tables, const char *p)
 {
     const __m256i half = _mm256_set1_epi8(15);
     __m256i found = _mm256_set1_epi8(-1), more = found, bytes = _mm256_loadu_si256((const __m256i *)p);
-    *newlines = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('\n')));
     for (int at = 0; at < WINDOW; at++) {
         if (at)
             bytes = _mm256_loadu_si256((const __m256i *)(p + at));
@@ -265,16 +271,19 @@ static inline uint32_t bits(uint8x16_t all_or_none)
     return vaddv_u8(vget_low_u8(told)) | (uint32_t)vaddv_u8(vget_high_u8(told)) << 8;
 }
 
-static inline uint32_t candidates(const Tables *tables, const char *p, uint32_t *newlines)
+static inline uint32_t newlines_in(const char *p)
+{
+    uint32_t low = bits(vceqq_u8(vld1q_u8((const uint8_t *)p), vdupq_n_u8('\n')));
+    return low | bits(vceqq_u8(vld1q_u8((const uint8_t *)p + 16), vdupq_n_u8('\n'))) << 16;
+}
+
+static inline uint32_t candidates(const Tables *tables, const char *p)
 {
     uint32_t found = 0;
-    *newlines = 0;
     for (int part = 0; part < 32; part += 16) {
         uint8x16_t sum = vdupq_n_u8(255), more = sum;
         for (int at = 0; at < WINDOW; at++) {
             uint8x16_t bytes = vld1q_u8((const uint8_t *)p + part + at);
-            if (!at)
-                *newlines |= bits(vceqq_u8(bytes, vdupq_n_u8('\n'))) << part;
             uint8x16_t low = vandq_u8(bytes, vdupq_n_u8(15)), high = vshrq_n_u8(bytes, 4);
             sum = vandq_u8(sum, vandq_u8(vqtbl1q_u8(tables->low[0][at], low), vqtbl1q_u8(tables->high[0][at], high)));
             more = vandq_u8(more, vandq_u8(vqtbl1q_u8(tables->low[1][at], low), vqtbl1q_u8(tables->high[1][at], high)));
@@ -301,6 +310,22 @@ static int put(Hits *found, Hit hit)
     return 1;
 }
 
+static inline Py_ssize_t count_few(const char *p, const char *end)
+{
+    Py_ssize_t count = 0;
+    while (p < end)
+        count += *p++ == '\n';
+    return count;
+}
+
+WIDE static Py_ssize_t count_newlines(const char *data, Py_ssize_t size)
+{
+    Py_ssize_t count = 0, at = 0;
+    for (; size - at >= 32; at += 32)
+        count += __builtin_popcount(newlines_in(data + at));
+    return count + count_few(data + at, data + size);
+}
+
 /* Puts the needles whose window is at `at`, with `line` newlines before it; 0 when memory is short. */
 static int verify(const Search *search, const char *data, Py_ssize_t size, Py_ssize_t at, Py_ssize_t line, Hits *found)
 {
@@ -319,10 +344,8 @@ static int verify(const Search *search, const char *data, Py_ssize_t size, Py_ss
                 break;
             if (begin < 0 || size - begin < needle->size || memcmp(data + begin, needle->text, (size_t)needle->size))
                 continue;
-            Hit hit = {begin, begin + needle->size, line, needle->number, number};
-            for (Py_ssize_t before = begin; before < at; before++)
-                hit.line -= data[before] == '\n';
-            if (!put(found, hit))
+            Py_ssize_t before = line - count_few(data + begin, data + at);
+            if (!put(found, (Hit){begin, begin + needle->size, before, needle->number, number}))
                 return 0;
         }
         return 1;
@@ -345,7 +368,8 @@ WIDE static Py_ssize_t search_all(const Search *search, const char *data, Py_ssi
             memcpy(last, p, (size_t)(size - at));
             p = last;
         }
-        told = candidates(&tables, p, &newlines);
+        told = candidates(&tables, p);
+        newlines = newlines_in(p);
         if (size - at < 32)
             told &= (1u << (size - at)) - 1; /* the newlines of NUL bytes are none */
         for (; told; told &= told - 1) {

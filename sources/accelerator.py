@@ -12,9 +12,14 @@ try:
 except ImportError:  # no compiler when this was installed, or a processor without AVX2
     scanning = None  # type: ignore[assignment]
 
-__all__ = ["in_use", "scanning"]
+__all__ = ["in_use", "newlines", "scanning"]
 
 
 def in_use() -> bool:
     """Whether scanners that are made from now on use it."""
     return scanning is not None and os.environ.get("PERFMON_NATIVE") != "0"
+
+
+def newlines(data: bytes) -> int:
+    """How many there are; a log's lines are short, so that looking for one after the other takes six times as long."""
+    return data.count(b"\n") if scanning is None else scanning.newlines(data)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from leg_lines import KNOWN, LEGS, ODD, leg_lines
 
 from perfmon.sources import native
-from perfmon.sources.accelerator import in_use
+from perfmon.sources.accelerator import in_use, newlines
 from perfmon.sources.finding import Finder, PlainFinder
 from perfmon.sources.formats.headers import HeaderReader
 from perfmon.sources.formats.loader import load_packs
@@ -78,6 +78,11 @@ def test_every_needle_of_the_packs_is_found_anywhere() -> None:
         block = b"some text\n" * rng.randrange(9) + b"x" * rng.randrange(70) + needle + b"y\n" * rng.randrange(70)
         assert _seen(fast, block) == _seen(plain, block)
         assert any(needles[hit[2]] in needle or needle in needles[hit[2]] for hit in fast.find(block).hits)
+
+
+@given(st.lists(st.sampled_from([b"\n", b"text", b"\x8a\x0b", b"x" * 40]), max_size=30).map(b"".join))
+def test_newlines_are_counted(data: bytes) -> None:
+    assert newlines(data) == data.count(b"\n")
 
 
 # --- blocks -------------------------------------------------------------------------------------------------------
