@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -93,3 +94,17 @@ def test_ranges_hold_every_line_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert sum(piece.scanned.lines for piece in pieces) == whole.lines == 27
     assert sum(sum(piece.scanned.recognised.values()) for piece in pieces) == sum(whole.recognised.values()) == 26
     assert pieces[-1].line_base + pieces[-1].scanned.lines == 28
+
+
+def test_a_worker_that_is_killed_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(KNOWN * 50)
+    monkeypatch.setattr(bulk, "RANGE", 1024)
+    scanner = Scanner(PACKS)
+    with bulk.BulkScanner(scanner, 2) as workers:
+        pieces = workers.scan(path)
+        for worker in psutil.Process().children():
+            worker.kill()
+        counted = [sum(piece.scanned.recognised.values()) for piece in pieces]
+    assert sum(counted) == 250
+    assert psutil.Process().children() == []
