@@ -1,6 +1,6 @@
 # make run and make test set up everything they need: Python >= 3.11, git and a package index are enough.
 .DEFAULT_GOAL := help
-.PHONY: help run before-after test check docs screenshots dist clean
+.PHONY: help run before-after test sanitize check docs screenshots dist clean
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -10,6 +10,7 @@ help:
 	@echo "make run          open the live monitor on a built-in run (ARGS='slow-weight-load --speed 50')"
 	@echo "make before-after run the lab with and without a fault, and compare (ARGS='--seconds 60')"
 	@echo "make test         run the tests (ARGS='-k name' for some of them)"
+	@echo "make sanitize     run those of the compiled search under gcc's sanitizers"
 	@echo "make check        lint, format, types, layers"
 	@echo "make docs         regenerate the generated parts of the documentation"
 	@echo "make screenshots  make its pictures"
@@ -29,6 +30,9 @@ before-after: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n auto $(ARGS)
+
+sanitize: $(READY)
+	$(BIN)/python tests/sanitized.py $(ARGS)
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -51,9 +55,9 @@ dist: $(READY)
 	  bin/perfmon --version && bin/perfmon rules list | grep -q frontend-queue && echo "the wheel works"
 
 clean:
-	rm -rf .venv build dist perfmon_tui.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv build dist perfmon_tui.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache sources/*.so
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml sources/_scanning.c sources/_search.h
 	@if command -v uv >/dev/null && uv --version >/dev/null 2>&1; then \
 	  { test -x $(BIN)/python || uv venv --quiet --python '>=3.11' .venv; } && \
 	  uv pip install --quiet --python $(BIN)/python --editable . --group dev; \

@@ -80,12 +80,17 @@ def _offset(source: int, client: int, pairs: Sequence[tuple[float, float]]) -> O
 def clock_offsets(store: Store) -> tuple[Offset, ...]:
     """One offset for each pair of logs that saw the two sides of weight updates."""
     pairs: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    last: tuple[int | None, int | None] = (None, None)
+    held: list[tuple[float, float]] = []
     for update in store.updates:
-        if update.server is None or update.client is None:
+        server, client = update.server, update.client
+        if server is None or client is None:
             continue
         bound = bounds(update)
         if bound is not None:
-            pairs.setdefault((update.server, update.client), []).append(bound)
+            if (server, client) != last:
+                last, held = (server, client), pairs.setdefault((server, client), [])
+            held.append(bound)
     return tuple(_offset(server, client, held) for (server, client), held in sorted(pairs.items()))
 
 

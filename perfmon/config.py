@@ -20,6 +20,8 @@ from .outward import Outward, read_outward
 
 BUILTIN, AUTO = "built-in", "auto"
 """Where the limits of metrics come from."""
+TIMELINE_ROWS = 5000
+"""The most that the timeline of a snapshot holds, unless it is told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

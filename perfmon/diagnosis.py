@@ -17,13 +17,13 @@ from perfmon.rules.wording import counted, format_share
 
 from . import __version__
 from .alignment import Alignment, align
+from .config import TIMELINE_ROWS
 from .evidence import NEWEST, evidence_lines, moments
 from .facts import metric_stats, nothing_found, slowest_rows, source_infos, timeline_rows, unseen_signals
 from .ledger import PRODUCTIVE, UNKNOWN, Claim, Shares, share_out, union, without
 from .model import ALL_LEGS, Severity, TimeBase
 from .recent import Recent
 from .snapshot import (
-    TIMELINE_ROWS,
     ClockOffset,
     ConditionState,
     Finding,

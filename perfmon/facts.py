@@ -82,12 +82,12 @@ def _thinned(track: Track, start: float) -> tuple[tuple[float, float], ...]:
         return tuple((time - start, value) for time, value in zip(track.times, track.values, strict=True))
     size = 2 * count / _POINTS
     points: list[int] = []
+    told = list(track.values)
     for at in range(_POINTS // 2):
         first, stop = int(at * size), int((at + 1) * size)
-        values = track.values[first:stop]
-        low, high = min(values), max(values)
-        pair = {first + values.index(low), first + values.index(high)}
-        points += sorted(pair)
+        values = told[first:stop]
+        low, high = first + values.index(min(values)), first + values.index(max(values))
+        points += (low,) if low == high else (low, high) if low < high else (high, low)
     return tuple((track.times[at] - start, track.values[at]) for at in points)
 
 

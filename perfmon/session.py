@@ -22,13 +22,12 @@ from perfmon.sources.reading import read_logs
 from perfmon.sources.scan import Scanned, Scanner
 from perfmon.sources.timeline import SourceClock
 
-from .config import BUILTIN, Config
+from .config import BUILTIN, TIMELINE_ROWS, Config
 from .errors import UsageError
 from .filetimes import heed_file_time
 from .model import J_QUEUE, J_RPC, Joined, Span, TimeBase
 from .moments import moment
 from .recent import Recent
-from .snapshot import TIMELINE_ROWS, Snapshot
 from .store import SourceState, Store
 from .traces import Assembler
 
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from .alignment import Alignment
     from .baseline import Baseline
     from .diagnosis import Knowledge
+    from .snapshot import Snapshot
 
 Progress = Callable[[int, int], None]
 MEMORY_MB = 256

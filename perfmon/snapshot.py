@@ -14,9 +14,6 @@ from .stats import Summary
 
 SCHEMA = 1
 
-TIMELINE_ROWS = 5000
-"""The most that a timeline holds, unless it is told otherwise."""
-
 
 @dataclass(frozen=True, slots=True)
 class SourceInfo:

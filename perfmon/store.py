@@ -25,6 +25,7 @@ _TEXT_BYTES = 250
 _MAX_GAPS = 4096
 _S = TypeVar("_S", bound=Span)
 _FIRST_TEXTS = 64
+_NO_PEAK = (0, float("-inf"))
 _MAX_NOTES = 8
 
 
@@ -205,8 +206,8 @@ class Store:
         series.lines.append(line)
         series.offsets.append(offset)
         self._bytes += _SAMPLE_BYTES
-        count, peak = series.peaks.get(source, (0, float("-inf")))
-        series.peaks[source] = (count + 1, max(peak, value))
+        count, peak = series.peaks.get(source, _NO_PEAK)
+        series.peaks[source] = (count + 1, value if value > peak else peak)
         if count >= _FIRST_TEXTS and value <= peak and not self.remarkable(metric, value):
             return
         series.texts[source, offset] = text

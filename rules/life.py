@@ -22,7 +22,7 @@ from itertools import pairwise
 from .conditions.base import Level
 from .found import FIRING, PENDING, RESOLVED, RESOLVING, Occurrence
 from .schema import Signature
-from .subjects import Stream
+from .view import Stream
 
 Count = tuple[int, int]
 _RHYTHM = 8

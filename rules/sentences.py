@@ -58,12 +58,19 @@ def _figure(slot: str, items: Sequence[Item], view: View) -> str | None:
     if stat not in STATS or not items:
         return None
     values = [value for value in (_own(item, metric) for item in items) if value is not None]
-    if not values:
-        track: Track | None = view.track(metric) or view.marks.get(metric)
-        if track is None:
-            return None
-        first, stop = track.between(items[0].start, max(item.end for item in items))
-        values = list(track.values[first:stop])
+    if values:
+        return _told(values, metric, stat)
+    track: Track | None = view.track(metric) or view.marks.get(metric)
+    if track is None:
+        return None
+    first, stop = track.between(items[0].start, max(item.end for item in items))
+    key = (metric, stat, first, stop)
+    if key not in view.figures:  # findings of many servers tell of the same time
+        view.figures[key] = _told(list(track.values[first:stop]), metric, stat)
+    return view.figures[key]
+
+
+def _told(values: Sequence[float], metric: str, stat: str) -> str | None:
     result = _stat(values, stat) if values else None
     return None if result is None else format_value(result, metric_unit(metric))
 

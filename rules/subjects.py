@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import compress, pairwise, repeat
+from itertools import compress, count, pairwise, repeat
 from math import inf
-from operator import ge, gt, is_not, itemgetter
+from operator import ge, gt, itemgetter
 
 from perfmon.model import Ref
 from perfmon.stats import median
@@ -19,7 +19,7 @@ from .conditions.threshold import Threshold
 from .earlier import Told, earlier
 from .schema import Signature, Subject
 from .silence import Quiet
-from .view import UPDATE, Item, Track, View
+from .view import UPDATE, Item, Stream, Streams, Track, View
 
 UPDATED = "weights-updated"
 """The mark of lines that say that the server has new weights, without the durations of trace lines."""
@@ -32,28 +32,6 @@ _SEEN_POLICIES = 2
 _start = itemgetter(0)
 Event = tuple[float, list[tuple[Ref, str]]]
 """When it began, and the lines that say so."""
-
-
-@dataclass(slots=True)
-class Stream:
-    """Items that follow one another: updates of one server, samples of one log and group."""
-
-    count: int = 0
-    first: float = 0.0
-    last: float = 0.0
-
-    def add(self, time: float) -> int:
-        """Counts an item; returns its place."""
-        if not self.count:
-            self.first = time
-        self.last = time
-        self.count += 1
-        return self.count - 1
-
-    @property
-    def interval(self) -> float:
-        """Mean seconds between items; 0 for a single one."""
-        return (self.last - self.first) / (self.count - 1) if self.count > 1 else 0.0
 
 
 @dataclass(slots=True)
@@ -137,21 +115,31 @@ def _quick(signature: Signature, view: View) -> list[_Bar]:
 
 
 def _span_items(kind: str, signature: Signature, view: View) -> Judged:
-    items, passed = _passing(view.spans(kind), _quick(signature, view))
-    judged = Judged()
-    names, streams = signature.identity, judged.streams
+    items, passed = _passing(kind, _quick(signature, view), view)
+    judged = Judged(total=len(items))
+    keys, places, judged.streams = _streams(kind, items, signature.identity, view)
+    for at in compress(range(len(items)), passed):
+        item = items[at]
+        item.stream, item.at = keys[at], places[at]
+        judged.items.append(item)
+    return judged
+
+
+def _streams(kind: str, items: Sequence[Item], names: Sequence[str], view: View) -> Streams:
+    """The streams of some spans of a kind; those of all are worked out once for all signatures."""
+    known = view.streams.get((kind, names)) if len(items) == len(view.spans(kind)) else None
+    if known is not None:
+        return known
     keys = _keys(items, names)
     ends = [item.end for item in items]
     first, last = dict(zip(reversed(keys), reversed(ends), strict=True)), dict(zip(keys, ends, strict=True))
-    streams.update({key: Stream(count, first[key], last[key]) for key, count in Counter(keys).items()})
-    places: dict[object, int] = dict.fromkeys(streams, -1)
-    for item, key, picked in zip(items, keys, passed, strict=True):
-        places[key] += 1
-        if picked:
-            item.stream, item.at = key, places[key]
-            judged.items.append(item)
-    judged.total = len(items)
-    return judged
+    streams: dict[object, Stream] = {key: Stream(n, first[key], last[key]) for key, n in Counter(keys).items()}
+    counts = {key: count() for key in streams}
+    places = [next(counts[key]) for key in keys] if len(streams) > 1 else list(range(len(keys)))
+    told = keys, places, streams
+    if len(items) == len(view.spans(kind)):
+        view.streams[kind, names] = told
+    return told
 
 
 def _keys(items: Sequence[Item], names: Sequence[str]) -> list[str]:
@@ -164,17 +152,18 @@ def _keys(items: Sequence[Item], names: Sequence[str]) -> list[str]:
     return ["/".join([str(item.fields.get(name, "")) for name in names]) for item in items]
 
 
-def _passing(items: Sequence[Item], bars: Sequence[_Bar]) -> tuple[Sequence[Item], Sequence[bool]]:
-    """The items that tell one of the values, and which of them pass; all of them when none tells any."""
+def _passing(kind: str, bars: Sequence[_Bar], view: View) -> tuple[Sequence[Item], Sequence[bool]]:
+    """The spans that tell one of the values, and which of them pass; all of them when none tells any."""
+    items = view.spans(kind)
     if not bars:
         return items, [True] * len(items)
-    columns = [_column(items, bar.metric) for bar in bars]
-    if not any(all(map(is_not, column, repeat(None))) for column in columns):
+    columns = [_column(kind, bar.metric, view) for bar in bars]
+    if not any(None not in column for column in columns):
         told = [any(value is not None for value in row) for row in zip(*columns, strict=True)]
         if not any(told):
             return items, [True] * len(items)
         items = list(compress(items, told))
-        columns = [_column(items, bar.metric) for bar in bars]
+        columns = [list(compress(column, told)) for column in columns]
     picked = [
         bar.pick([-inf if value is None else value for value in column])
         for bar, column in zip(bars, columns, strict=True)
@@ -182,10 +171,15 @@ def _passing(items: Sequence[Item], bars: Sequence[_Bar]) -> tuple[Sequence[Item
     return items, picked[0] if len(picked) == 1 else list(map(any, zip(*picked, strict=True)))
 
 
-def _column(items: Sequence[Item], metric: str) -> list[float | None]:
-    if metric == LENGTH:
-        return [item.end - item.start for item in items]
-    return [item.values.get(metric) for item in items]
+def _column(kind: str, metric: str, view: View) -> list[float | None]:
+    """A value of all spans of a kind."""
+    column = view.columns.get((kind, metric))
+    if column is None:
+        items = view.spans(kind)
+        column = [item.end - item.start for item in items] if metric == LENGTH else None
+        column = column or [item.values.get(metric) for item in items]
+        view.columns[kind, metric] = column
+    return column
 
 
 def _sample_items(name: str, track: Track, signature: Signature, view: View) -> Judged:

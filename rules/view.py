@@ -58,6 +58,32 @@ class Item:
 
 
 @dataclass(slots=True)
+class Stream:
+    """Items that follow one another: updates of one server, samples of one log and group."""
+
+    count: int = 0
+    first: float = 0.0
+    last: float = 0.0
+
+    def add(self, time: float) -> int:
+        """Counts an item; returns its place."""
+        if not self.count:
+            self.first = time
+        self.last = time
+        self.count += 1
+        return self.count - 1
+
+    @property
+    def interval(self) -> float:
+        """Mean seconds between items; 0 for a single one."""
+        return (self.last - self.first) / (self.count - 1) if self.count > 1 else 0.0
+
+
+Streams = tuple[list[str], list[int], dict[object, Stream]]
+"""The stream of each item and its place in it; all streams."""
+
+
+@dataclass(slots=True)
 class Track:
     """All samples of a metric in time order."""
 
@@ -205,6 +231,13 @@ class View:
         first = bisect_right(self._ends[kind], start, 0, stop)
         return [item for item in items[first:stop] if item.end > start]
 
+    def alone(self, kind: str, other: str) -> list[Item]:
+        """Spans of a kind that share time with none of another one."""
+        if not self.spans(other):
+            return self.spans(kind)
+        starts, ends = self._starts[other], self._ends[other]
+        return [item for item in self.spans(kind) if bisect_right(ends, item.start) >= bisect_left(starts, item.end)]
+
     def told_by(self, kind: str, ref: Ref) -> Item | None:
         """The span of a kind that a line tells of."""
         lines = self._told.get(kind)
@@ -214,6 +247,21 @@ class View:
 
     @cached_property
     def _told(self) -> dict[str, dict[Ref, Item]]:
+        return {}
+
+    @cached_property
+    def columns(self) -> dict[tuple[str, str], list[float | None]]:
+        """What has been looked up of all spans of a kind: see `perfmon.rules.subjects`."""
+        return {}
+
+    @cached_property
+    def figures(self) -> dict[tuple[str, str, int, int], str | None]:
+        """Likewise for statistics of stretches of tracks: see `perfmon.rules.sentences`."""
+        return {}
+
+    @cached_property
+    def streams(self) -> dict[tuple[str, Sequence[str]], Streams]:
+        """Likewise for what they are one of."""
         return {}
 
     # --- samples ----------------------------------------------------------------------------------------------
@@ -303,16 +351,21 @@ class View:
         )
 
     @cached_property
-    def _ended(self) -> list[Item]:
-        """Weight updates by their ends: that is when a line told their durations."""
-        return sorted(self.spans(UPDATE), key=_BY_END)
+    def _ended(self) -> tuple[list[Item], list[float], list[Mapping[str, float]]]:
+        """Weight updates by their ends, which is when a line told their durations; the ends, and the durations."""
+        items = sorted(self.spans(UPDATE), key=_BY_END)
+        return items, [item.end for item in items], [item.values for item in items]
 
     def _update_track(self, metric: str) -> Track:
-        items = [item for item in self._ended if metric in item.values]
+        items, ends, durations = self._ended
+        values = [told.get(metric) for told in durations]
+        if None in values:
+            held = [at for at, value in enumerate(values) if value is not None]
+            items, ends = [items[at] for at in held], [ends[at] for at in held]
         return Track(
             metric,
-            [item.end for item in items],
-            [item.values[metric] for item in items],
+            ends,
+            [value for value in values if value is not None],
             lambda at: items[at].refs[-1] if items[at].refs else (Ref(items[at].source, 0, 0), ""),
             lambda _: "",
             lambda at: items[at].source,

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from perfmon.items import Block, Notice, NoticeKind
 
+from .accelerator import newlines
+
 __all__ = ["MAX_LINE", "Block", "Cutter", "Notice", "NoticeKind"]
 
 MAX_LINE = 1 << 20
@@ -112,7 +114,7 @@ class Cutter:
         self._out.append(block)
         self.offset += end - begin
         if self._counted:
-            self.line += block.data.count(b"\n")
+            self.line += newlines(block.data)
 
     def _shorten(self, data: bytes, at: int) -> int:
         """Deals with the over-long line that begins at `at`; says where the next line or piece begins."""

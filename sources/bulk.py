@@ -7,31 +7,32 @@ from __future__ import annotations
 
 import gc
 import marshal
-import multiprocessing
 import os
+import signal
 import sys
-from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
-from multiprocessing.context import BaseContext
+from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from .blocks import MAX_LINE
-from .formats.schema import Pack
 from .kinds import HEAD, bundle_in, compression_in, is_binary, utf16_in
 from .scan import Scanned, Scanner
 
-RANGE = 1 << 24
+RANGE = 1 << 23
 """Bytes a task: small enough for a progress bar, for little memory and for cores that end together."""
 LEAST = 1 << 25
 """Smaller files are quicker to scan at once."""
 _READ = 1 << 21
 """Bytes a block: it stays in the cache of a core while it is searched."""
 _LOOK = 1024
-
-_scanner: Scanner | None = None
+_AHEAD = 1 << 20
+"""Bytes that a worker may be ahead of what is taken from it."""
+_SIZE = 8
+_ODD = (1 << 63).to_bytes(_SIZE, "big")
+"""In place of the size of a range's result: a line of it is too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,9 @@ class OddLineError(Exception):
 
 
 def splittable(path: Path) -> bool:
-    """Whether a file is plain text and big enough to be worth several processes."""
+    """Whether a file is plain text and big enough to be worth several processes, where these can be forked safely."""
+    if sys.platform != "linux":
+        return False
     try:
         if not path.is_file() or path.stat().st_size < 2 * LEAST:
             return False
@@ -59,23 +62,8 @@ def splittable(path: Path) -> bool:
     return not (compression_in(head) or bundle_in(head) or is_binary(head) or utf16_in(head) or head[:1] == b"\xff")
 
 
-def _context() -> BaseContext:
-    """Forked workers share what is loaded already; where forking is not safe they start afresh."""
-    return multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-
-
-def _start(packs: Sequence[Pack]) -> None:
-    global _scanner  # noqa: PLW0603 - a worker process has one scanner
-    gc.disable()  # records have no cycles, and looking for them costs more than scanning
-    if _scanner is None:
-        _scanner = Scanner(packs)
-
-
-def _scan_range(path: str, start: int, end: int) -> bytes:
+def _scan_range(scanner: Scanner, path: Path, start: int, end: int) -> bytes:
     """Marshalled (records, lines, size, recognised, problems) of the lines that begin in start..end, block by block."""
-    scanner = _scanner
-    if scanner is None:
-        raise RuntimeError("worker was not started")
     blocks = []
     with open(path, "rb", buffering=0) as file:
         descriptor = file.fileno()
@@ -113,38 +101,109 @@ def _line_start(descriptor: int, start: int) -> int:
             raise OddLineError
 
 
+class _Worker:
+    """A forked process that scans every so manieth range, and the pipe on which its results come in order."""
+
+    def __init__(self, work: Callable[[int], None], others: list[_Worker]) -> None:
+        ours, theirs = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            for end in (ours, *(other.results.fileno() for other in others)):
+                os.close(end)  # else nobody tells this one, or an earlier one, when the reader is gone
+            _do(work, theirs)
+        os.close(theirs)
+        self.results: BinaryIO = os.fdopen(ours, "rb", 1 << 16)
+
+    def result(self) -> bytes | None:
+        """What the next range holds; None when the worker died."""
+        head = self.results.read(_SIZE)
+        if head == _ODD:
+            raise OddLineError
+        size = int.from_bytes(head, "big")
+        told = self.results.read(size) if len(head) == _SIZE else b""
+        return told if told and len(told) == size else None
+
+    def end(self) -> None:
+        """Stops it, wherever it is."""
+        self.results.close()
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+
+
+def _do(work: Callable[[int], None], results: int) -> None:
+    """Does the work of a worker and ends its process, whatever happens: what it shares with its parent is not its."""
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        with suppress(ImportError, AttributeError, OSError):
+            import fcntl
+
+            fcntl.fcntl(results, fcntl.F_SETPIPE_SZ, _AHEAD)
+        gc.disable()  # records have no cycles, and looking for them costs more than scanning
+        work(results)
+    finally:
+        os._exit(0)
+
+
 class BulkScanner:
     """Worker processes that scan files in ranges; use it as a context manager."""
 
     def __init__(self, scanner: Scanner, jobs: int) -> None:
-        global _scanner  # noqa: PLW0603 - forked workers inherit it
-        _scanner = scanner
-        self._jobs = jobs
-        self._pool = ProcessPoolExecutor(jobs, mp_context=_context(), initializer=_start, initargs=(scanner.packs,))
+        self._scanner, self._jobs = scanner, jobs
+        self._workers: list[_Worker] = []
 
     def __enter__(self) -> BulkScanner:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
+        self._end()
 
     def scan(self, path: Path) -> Iterator[Piece]:
         """The file's pieces in order, the first in work already. Raises OddLineError where a line is too long."""
         size = path.stat().st_size
-        starts = iter(range(0, size, RANGE))
-        futures = deque(self._submit(path, start, size) for start in islice(starts, self._jobs + 2))
-        return self._pieces(path, size, starts, futures)
+        starts = range(0, size, RANGE)
+        self._end()
+        for first in range(min(self._jobs, len(starts))):
+            mine = starts[first :: self._jobs]
+            self._workers.append(_Worker(partial(self._work, path, mine, size), self._workers))
+        return self._pieces(path, starts, size)
 
-    def _pieces(self, path: Path, size: int, starts: Iterator[int], futures: deque[Future[bytes]]) -> Iterator[Piece]:
+    def _pieces(self, path: Path, starts: range, size: int) -> Iterator[Piece]:
         base = 1
-        while futures:
-            blocks = futures.popleft().result()
-            futures.extend(self._submit(path, start, size) for start in islice(starts, 1))
+        for number, start in enumerate(starts):
+            blocks = self._workers[number % len(self._workers)].result()
+            if blocks is None:  # killed, for want of memory perhaps
+                blocks = self._range(path, start, size)
             begin = base
             for block in marshal.loads(blocks):  # noqa: S302 - written by our own worker a moment ago
                 scanned = Scanned(*block)
                 base += scanned.lines
                 yield Piece(scanned, begin)
+        self._end()
 
-    def _submit(self, path: Path, start: int, size: int) -> Future[bytes]:
-        return self._pool.submit(_scan_range, str(path), start, min(size, start + RANGE))
+    def _range(self, path: Path, start: int, size: int) -> bytes:
+        return _scan_range(self._scanner, path, start, min(size, start + RANGE))
+
+    def _work(self, path: Path, starts: range, size: int, results: int) -> None:
+        """What a worker does."""
+        with os.fdopen(results, "wb", 0) as out:
+            for start in starts:
+                try:
+                    told = self._range(path, start, size)
+                except OddLineError:
+                    _write(out, _ODD)
+                    return
+                _write(out, len(told).to_bytes(_SIZE, "big"))
+                _write(out, told)
+
+    def _end(self) -> None:
+        for worker in self._workers:
+            worker.end()
+        self._workers = []
+
+
+def _write(out: BinaryIO, told: bytes) -> None:
+    left = memoryview(told)
+    while left:
+        left = left[out.write(left) :]

@@ -33,6 +33,15 @@ class Heads:
             for head, stamp in zip(heads, stamps, strict=True)
         ]
 
+    def stamp(self, head: bytes) -> Stamp | None:
+        """The stamp of one line."""
+        if len(self._known) > _MOST:
+            self._known.clear()
+        known = self._known.get(head, _UNMET)
+        if known is _UNMET:
+            known = self._known[head] = self._read(head)
+        return known
+
     def _read(self, head: bytes) -> Stamp | None:
         if head in self._known:
             return self._known[head]

@@ -16,16 +16,20 @@ Hit = tuple[int, int, int]
 """(begin, end, number of the needle)."""
 
 
+def grouped(needles: Sequence[bytes]) -> list[list[int]]:
+    """Numbers of the needles, by group, in the order in which they are asked."""
+    order = sorted(range(len(needles)), key=lambda number: bytes(byte & 15 for byte in needles[number][:4]))
+    return [order[first : first + _GROUP] for first in range(0, len(order), _GROUP)]
+
+
 class NeedleSearch:
     """A fixed set of needles; the hits of `alone`, the number of one of them, are told apart from the others."""
 
     def __init__(self, needles: Sequence[bytes], alone: int = -1) -> None:
         self._alone = alone
-        order = sorted(range(len(needles)), key=lambda number: bytes(byte & 15 for byte in needles[number][:4]))
-        groups = [order[first : first + _GROUP] for first in range(0, len(order), _GROUP)]
         self._groups = [
             (numbers, BytesAhoCorasick([needles[number] for number in numbers], matchkind=MatchKind.LeftmostFirst))
-            for numbers in groups
+            for numbers in grouped(needles)
         ]
 
     def find(self, data: bytes) -> tuple[list[int], list[Hit]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable
 from io import BytesIO
 from itertools import accumulate
@@ -23,8 +22,21 @@ class Numbering:
         self.count = self.before[self._starts[-1] if self._starts else 0] + len(lines.readlines())
         """Lines in all; the last one may have no newline."""
 
-    def at(self, position: int) -> int:
-        """Lines before the one that holds any position."""
-        known = bisect_right(self._starts, position) - 1
-        start = self._starts[known] if known >= 0 else 0
-        return self.before[start] + self._data.count(b"\n", start, position)
+
+class LineCount:
+    """How many lines of a block stand before any position; quick for positions near the edges or the last one."""
+
+    def __init__(self, data: bytes, newlines: int) -> None:
+        self._data = data
+        self._marks = [(0, 0), (len(data), newlines)]
+        self.lines = newlines + (data != b"" and not data.endswith(b"\n"))
+        """Lines in all; the last one may have no newline."""
+
+    def before(self, position: int) -> int:
+        """Lines before the one that holds a position."""
+        mark, count = min(self._marks, key=lambda mark: abs(mark[0] - position))
+        low, high = sorted((mark, position))
+        between = self._data.count(b"\n", low, high)
+        count += between if mark == low else -between
+        self._marks[2:] = [(position, count)]
+        return count

@@ -8,29 +8,33 @@ clocks that need the lines before are inferred afterwards (`perfmon.sources.time
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, repeat
+from itertools import groupby
 from operator import itemgetter
 
-from perfmon.model import HEAD, J_LINES, LEG, SILENCE, TAIL, Record, Stamp
+from perfmon.model import HEAD, LEG, SILENCE, TAIL, Record, Stamp
 from perfmon.text import ESCAPES
 
 from .envelope import opened_envelope
+from .finding import joined
 from .formats.compiled import CompiledPattern, compile_patterns, needle_index
 from .formats.headers import HeaderReader
 from .formats.schema import Pack
 from .heads import Heads
-from .joining import Calm, Leg, cells, join
-from .needles import Hit, NeedleSearch
-from .numbering import Numbering
+from .joining import Calm, Leg, cells
+from .native import finder
+from .numbering import LineCount
 from .shapes import Cells, Shapes
 from .silence import QUIET_S, Dated, Lines
 
 _MAX_TEXT = 65536
 _COLOURS = re.compile(rb"\x1b\[[\d;]*m")
 _offset_of = itemgetter(2)
+
+
+def _never(_: object) -> bool:
+    return False
 
 
 @dataclass(slots=True)
@@ -56,16 +60,19 @@ class Scanner:
         self.patterns: list[CompiledPattern] = compile_patterns(self.packs)
         needles, self.asked = needle_index(self.patterns)
         self.headers = HeaderReader(self.packs)
-        self.heads = Heads(self.headers)
         self.shapes = Shapes()
         self.legs = frozenset(
             at for at, compiled in enumerate(self.patterns) if any(e.kind == "leg" for e in compiled.pattern.emit)
         )
         self.leg_pattern = min(self.legs, default=-1)
-        self.needle = self.patterns[self.leg_pattern].pattern.needles[0].encode() if self.legs else b""
-        """The one by which lines of known shapes are found."""
-        self.leg_needle = needles.index(self.needle) if self.legs else -1
-        self.needles = NeedleSearch(needles, self.leg_needle)
+        leg = self.patterns[self.leg_pattern].pattern.needles[0].encode() if self.legs else b""
+        self.finder = finder(needles, needles.index(leg) if leg else -1, Heads(self.headers))
+        """Lines of known shapes are found by the first needle of the leg pattern."""
+
+    def learn(self, tail: bytes, trace: str, leg: str) -> None:
+        """Remembers the shape of a leg line: `tail` from the needle on, without its newline."""
+        if self.shapes.learn(tail, trace, leg):
+            self.finder.know(self.shapes)
 
     def pattern_name(self, index: int) -> str:
         """`pack/pattern` of a record's pattern index."""
@@ -90,33 +97,34 @@ class _Block:
         self.recognised: dict[int, int] = {}
         self.legs: list[Leg] = []
         self.lines = Lines(data, scanner.headers)
-        self.numbering = Numbering(b"", ())
-        self.read: list[Leg] = []
-        self.read_begins: list[int] = []
         self.known: Stamp | None = None
         self.known_until = 0
         self.known_mono: float | None = None
-        self.dated: list[Dated] = []
+        self.found = scanner.finder.find(data)
+        self.dated: list[Dated] = self.found.dated
+        self.count = LineCount(data, self.found.newlines)
 
     def scan(self) -> Scanned:
-        data, scanner = self.data, self.scanner
+        scanner, found = self.scanner, self.found
         asked, patterns, first_line = scanner.asked, scanner.patterns, self.line
-        returns = b"\r" in data
+        if found.taken:
+            self.recognised[scanner.leg_pattern] = found.taken
         end = 0
         matched = True
         text = ""
         stamp: Stamp | None = None
         tried: set[int] = set()
-        for (at, to, needle), begin in self._hits():
+        for at, to, needle, begin, stop, before, told, known_until, known in found.hits:
             if at >= end:
-                self.line = first_line + self.numbering.before[begin]
-                begin = max(begin, end)  # noqa: PLW2901 - a frame of a progress bar ended in this line
-                end = data.find(b"\n", to)
-                if end < 0:
-                    end = len(data)
-                if returns:
-                    begin, end = self._between_returns(begin, end, at, to)  # noqa: PLW2901
-                text, stamp = self._record(begin, end, at)
+                self.line = first_line + before
+                if told is None or begin < end:  # it may be a frame of a progress bar: those share a line
+                    begin, end = self._between_returns(max(begin, end), stop, at, to)  # noqa: PLW2901
+                    text, stamp = self._record(begin, end, at)
+                else:
+                    end, text = stop, told
+                    stamp = scanner.headers.read(text)
+                if known_until > self.known_until:  # a line of a known shape stands before this one
+                    self.known_until, self.known = known_until, known
                 matched = False
                 tried.clear()
             elif matched or needle in tried:
@@ -128,74 +136,6 @@ class _Block:
                     break
         self.line = first_line
         return self._finish()
-
-    def _hits(self) -> list[tuple[Hit, int]]:
-        """Hits with the begins of their lines, by position, after the lines of known shapes were read and left out."""
-        scanner = self.scanner
-        alone, hits = scanner.needles.find(self.data)
-        begins, leg_begins = self._begins([hit[0] for hit in hits]), self._begins(alone)
-        self.numbering = Numbering(self.data, {*begins, *leg_begins})
-        read = self._read_legs(alone, leg_begins)
-        hidden = [begin for hit, begin in zip(hits, begins, strict=True) if begin in read and hit[0] < read[begin][0]]
-        for begin in hidden:  # what stands first in a line is asked first
-            read.pop(begin, None)
-        self._took({begin: leg for begin, (_, leg) in read.items()})
-        left = [pair for pair in zip(hits, begins, strict=True) if pair[1] not in read]
-        if len(read) < len(alone):
-            size, number = len(scanner.needle), scanner.leg_needle
-            left += [
-                ((at, at + size, number), begin)
-                for at, begin in zip(alone, leg_begins, strict=True)
-                if begin not in read
-            ]
-            left.sort()
-        return left
-
-    def _begins(self, positions: Sequence[int]) -> list[int]:
-        """Where the lines of these positions begin."""
-        return [at + 1 for at in map(self.data.rfind, repeat(b"\n"), repeat(0), positions)]
-
-    def _read_legs(self, needles: Sequence[int], begins: Sequence[int]) -> dict[int, tuple[int, Leg]]:
-        """Lines of known shapes with the positions of their needles, by where they begin."""
-        scanner, data = self.scanner, self.data
-        if not scanner.shapes:
-            return {}
-        stamps = scanner.heads.stamps(data, begins, needles)
-        found = [
-            (begin, at, stamp) for begin, at, stamp in zip(begins, needles, stamps, strict=True) if stamp is not None
-        ]
-        ends = list(map(data.find, repeat(b"\n"), [at for _, at, _ in found]))
-        if ends and ends[-1] < 0:
-            found.pop()
-            ends.pop()
-        traces, told = scanner.shapes.read(
-            map(data.__getitem__, map(slice, [at for _, at, _ in found], [end + 1 for end in ends]))
-        )
-        pattern, line, before = scanner.leg_pattern, self.line, self.numbering.before
-        return {
-            begin: (at, (begin, end, line + before[begin], stamp, trace, values, pattern))
-            for (begin, at, stamp), end, trace, values in zip(found, ends, traces, told, strict=True)
-            if values is not None
-        }
-
-    def _took(self, legs: dict[int, Leg]) -> None:
-        """Counts the lines of known shapes; they date those that follow."""
-        self.read = list(legs.values())
-        self.read_begins = list(legs)
-        self.legs += self.read
-        before: Stamp | None = None
-        last = 0
-        for begin, _, _, stamp, *_ in self.read:
-            if stamp is not before and stamp is not None:
-                if before is not None:
-                    self.dated.append((last, before))
-                self.dated.append((begin, stamp))
-                before = stamp
-            last = begin
-        if before is not None:
-            self.dated.append((last, before))
-        if legs:
-            self.recognised[self.scanner.leg_pattern] = len(legs)
 
     def _between_returns(self, begin: int, end: int, at: int, to: int) -> tuple[int, int]:
         """Frames of a progress bar share a line: the frame around the hit."""
@@ -259,11 +199,10 @@ class _Block:
             told: Cells = cells(leg, fields, mono)  # type: ignore[arg-type]  # LEG observations
             self.legs.append((begin, end, self.line, stamp, str(trace), told, index))
             if own is not None and stamp is own and index == self.scanner.leg_pattern:
-                self.scanner.shapes.learn(self.data[at:end], str(trace), str(leg))
+                self.scanner.learn(self.data[at:end], str(trace), str(leg))
 
     def _dated(self, begin: int, stamp: Stamp | None) -> Stamp | None:
         """The stamp of a line, or that of the last dated line before it; None when that stands in an earlier block."""
-        self._catch_up(begin)
         if stamp is None:
             found = self.lines.before(self.known_until, begin)
             if found is not None:
@@ -273,12 +212,6 @@ class _Block:
             self.known = stamp
             self.dated.append((begin, stamp))
         return self.known
-
-    def _catch_up(self, begin: int) -> None:
-        """Takes note of the last line of a known shape before `begin`."""
-        at = bisect_right(self.read_begins, begin) - 1
-        if at >= 0 and self.read[at][1] > self.known_until:
-            _, self.known_until, _, self.known, *_ = self.read[at]
 
     def _ticked(self, begin: int, stamp: Stamp | None, mono: float | None) -> float | None:
         """Monotonic seconds of a line; in a log without dates those of the last line that has them count on."""
@@ -293,11 +226,16 @@ class _Block:
         data = self.data
         size = len(data)
         self._tell_silences()
-        for index, trace, joined in join(self.legs, data, self.offset, self.scanner.calm):
-            line, offset, text = joined[J_LINES][-1]
-            self.records.append((index, line, offset, None, None, [(LEG, trace, joined)], text))
+        self.records += self._updates()
         self.records.sort(key=_offset_of)
-        return Scanned(self.records, self.numbering.count, size, self.recognised, self.problems)
+        return Scanned(self.records, self.count.lines, size, self.recognised, self.problems)
+
+    def _updates(self) -> list[Record]:
+        found, scanner = self.found, self.scanner
+        if not self.legs:
+            return found.join(self.line, self.offset, scanner.leg_pattern, scanner.calm or _never)
+        legs = [*found.legs(self.line, scanner.leg_pattern), *self.legs]
+        return joined(legs, self.data, self.offset, scanner.calm)
 
     def _tell_silences(self) -> None:
         """Adds records for the first and last dated line and for each silence between."""
@@ -325,7 +263,7 @@ class _Block:
 
     def _line_at(self, position: int) -> int:
         """Line number of a position."""
-        return self.line + self.numbering.at(position)
+        return self.line + self.count.before(position)
 
     def _line_text(self, position: int) -> str:
         end = self.data.find(b"\n", position)

@@ -78,12 +78,19 @@ class _Texts(dict[bytes, str]):
         return text
 
 
+Part = tuple[bytes, Slot | None]
+"""Literal text and what the value after it is, None for one that nobody reads."""
+
+
 class Shapes:
     """Shapes that were met, shared by all blocks of a scanner."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[int, bytes, tuple[Slot, ...]]] = {}
-        self._opening = b""
+        self.parts: list[tuple[int, list[Part]]] = []
+        """Of each shape its leg and what the line is made of, but for a trailer of colours."""
+        self.opening = b""
+        """What stands before the trace id in all of them."""
         self._regex: re.Pattern[bytes] | None = None
         self._shapes: list[_Shape] = []
         self._texts = _Texts()
@@ -91,20 +98,20 @@ class Shapes:
     def __bool__(self) -> bool:
         return self._regex is not None
 
-    def learn(self, tail: bytes, trace: str, leg: str) -> None:
-        """Remembers the shape of a line: `tail` from the needle on, without its newline."""
+    def learn(self, tail: bytes, trace: str, leg: str) -> bool:
+        """Remembers the shape of a line, `tail` from the needle on, without its newline; whether it is a new one."""
         if len(self._known) >= _MAX_SHAPES or leg not in NUMBER:
-            return
+            return False
         key = trace.encode("utf-8", "replace")
         opening = tail.find(key + b"] ")
-        if opening < 0 or (self._opening and self._opening != tail[:opening]):
-            return
+        if opening < 0 or (self.opening and self.opening != tail[:opening]):
+            return False
         body = tail[opening + len(key) + 2 :]
         name = leg.encode()
         bare = re.sub(_TRAILER + rb"\Z", b"", body)
         pairs = _PAIR.findall(bare)
         if name + b"".join(b" " + field + b"=" + value for field, value in pairs) != bare:
-            return
+            return False
         number = NUMBER[leg]
         slots = [slot_of(field.decode("ascii"), number) for field, _ in pairs]
         read = tuple(slot for slot in slots if slot is not None)
@@ -113,10 +120,15 @@ class Shapes:
                 b" " + re.escape(field) + b"=" + _slot_regex(slot)
                 for (field, _), slot in zip(pairs, slots, strict=True)
             )
-            self._opening = tail[:opening]
+            self.opening = tail[:opening]
             if name + regex not in self._known:
                 self._known[name + regex] = (number, b"(" + re.escape(name) + b")" + regex, read)
+                pieces = [b" " + field + b"=" for field, _ in pairs]
+                pieces[:1] = [name + piece for piece in pieces[:1]] or [name]
+                self.parts.append((number, list(zip(pieces, slots or [None], strict=True))))
                 self._compile()
+                return True
+        return False
 
     def _compile(self) -> None:
         self._shapes = []
@@ -125,7 +137,7 @@ class Shapes:
             self._shapes.append(_Shape(leg, group, slots))
             group += len(slots) + 1
         bodies = b"|".join(regex for _, regex, _ in self._known.values())
-        line = re.escape(self._opening) + _ID + rb"\] (?:" + bodies + rb")" + _TRAILER
+        line = re.escape(self.opening) + _ID + rb"\] (?:" + bodies + rb")" + _TRAILER
         self._regex = re.compile(rb"(?:" + line + rb"|[^\n]*+)\n")
 
     def read(self, lines: Iterable[bytes]) -> tuple[list[str], list[Cells | None]]:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from .accelerator import newlines
 from .blocks import Block, Cutter, Notice
 
 CHUNK = 1 << 20
+_LOOK = 1 << 10
 _HEAD = 256
 _TAIL = 64
 
@@ -106,7 +108,7 @@ class Stream:
         """Goes on to the last line that is there, counting the lines before it."""
         at, lines, position = 0, 0, 0
         while data := os.pread(self.fd, CHUNK, position):
-            lines += data.count(b"\n")
+            lines += newlines(data)
             end = data.rfind(b"\n") + 1
             at = position + end if end else at
             position += len(data)
@@ -117,7 +119,10 @@ class Stream:
     def read(self) -> tuple[bytes, bool]:
         """(the next bytes, whether the text has been replaced after them: truncated or rewritten)."""
         before = os.fstat(self.fd)
-        data = os.pread(self.fd, CHUNK, self.print.position)
+        position, size = self.print.position, CHUNK
+        if before.st_size - position > CHUNK:  # up to the end of a line: what is whole need not be put together
+            size += os.pread(self.fd, _LOOK, position + CHUNK).find(b"\n") + 1
+        data = os.pread(self.fd, size, position)
         return self._checked(data, before)
 
     def _checked(self, data: bytes, before: os.stat_result) -> tuple[bytes, bool]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import sys
 from collections.abc import Collection
 from typing import Any, NoReturn, Protocol, cast
 
@@ -64,6 +65,17 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see {self.prog} --help)")
 
 
+class _Version(argparse.Action):
+    """Tells the version, and whether logs are read by compiled code: that is only looked up when it is asked."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        """Prints it and ends the program."""
+        from perfmon.sources.accelerator import in_use
+
+        sys.stdout.write(f"perfmon {__version__} ({'native' if in_use() else 'plain'} scanner)\n")
+        parser.exit()
+
+
 def load_command(name: str) -> Command:
     """The module of a command of COMMANDS."""
     return cast(Command, importlib.import_module(f"{__name__}.{name}"))
@@ -72,7 +84,7 @@ def load_command(name: str) -> Command:
 def build_parser(chosen: Collection[str]) -> Parser:
     """The parser, with the arguments of the `chosen` commands only."""
     parser = Parser(prog="perfmon", description=_DESCRIPTION, epilog=_EXAMPLE)
-    parser.add_argument("--version", action="version", version=f"perfmon {__version__}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show program's version number and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", required=True)
     for name, summary in COMMANDS.items():
         if name in chosen:

@@ -9,6 +9,8 @@ from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
+from perfmon.sources.accelerator import newlines
+
 _CHUNK_BYTES = 500
 _MARK_BYTES = 120
 """What Python needs beside the text; it counts for the ring too."""
@@ -88,7 +90,7 @@ class Chunk:
 
 def line_count(data: bytes) -> int:
     """Lines of `data`, an unfinished last one included."""
-    return data.count(b"\n") + (not data.endswith(b"\n"))
+    return newlines(data) + (not data.endswith(b"\n"))
 
 
 def pieces(data: bytes, size: int) -> list[bytes]:

@@ -7,6 +7,7 @@ from typing import BinaryIO
 
 from perfmon.errors import InputError
 from perfmon.items import Block
+from perfmon.sources.accelerator import newlines
 from perfmon.text import plain
 
 _CHUNK = 1 << 20
@@ -39,7 +40,7 @@ def _offset_of(file: BinaryIO, line: int) -> int | None:
         chunk = file.read(_CHUNK)
         if not chunk:
             return None
-        count = chunk.count(b"\n")
+        count = newlines(chunk)
         if count < left:
             left -= count
             offset += len(chunk)

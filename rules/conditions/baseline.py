@@ -23,11 +23,7 @@ def undisturbed_median(view: View, span: str, apart_from: str) -> float | None:
         object.__setattr__(view, "_undisturbed", found)
     key = (span, apart_from)
     if key not in found:
-        alone = [
-            item.end - item.start
-            for item in view.spans(span)
-            if not apart_from or not view.overlapping(apart_from, item.start, item.end)
-        ]
+        alone = [item.end - item.start for item in (view.alone(span, apart_from) if apart_from else view.spans(span))]
         found[key] = median(alone) if alone else None
     value: float | None = found[key]
     return value

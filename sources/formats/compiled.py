@@ -107,26 +107,34 @@ def compile_patterns(packs: Sequence[Pack]) -> list[CompiledPattern]:
     return [CompiledPattern(pattern, index) for index, pattern in enumerate(patterns)]
 
 
-def needle_index(patterns: Sequence[CompiledPattern]) -> tuple[list[bytes], list[tuple[int, ...]]]:
-    """Every distinct needle, and for each the patterns to ask when it is found.
+class Asked(dict[int, tuple[int, ...]]):
+    """For each needle the patterns to ask when it is found, worked out when it is found first: most never are.
 
     A search that finds non-overlapping needles may report one needle where another begins inside it; so each needle
     also stands for those that share a stretch of text with it.
     """
+
+    def __init__(self, needles: Sequence[bytes], wanted: Mapping[bytes, set[int]]) -> None:
+        super().__init__()
+        self._needles, self._wanted = needles, wanted
+
+    def __missing__(self, needle: int) -> tuple[int, ...]:
+        found = self._needles[needle]
+        near = (self._wanted[other] for other in self._needles if _share_text(found, other))
+        asked = self[needle] = tuple(sorted(set().union(*near)))
+        return asked
+
+
+def needle_index(patterns: Sequence[CompiledPattern]) -> tuple[list[bytes], Asked]:
+    """Every distinct needle, and for each the patterns to ask when it is found."""
     wanted: dict[bytes, set[int]] = {}
     for compiled in patterns:
         for needle in compiled.pattern.needles:
             wanted.setdefault(needle.encode(), set()).add(compiled.index)
     needles = sorted(wanted)
-    openings: dict[bytes, set[bytes]] = {}
-    for text in needles:
-        for size in range(1, len(text)):
-            openings.setdefault(text[:size], set()).add(text)
-    asked = [tuple(sorted(set().union(*map(wanted.__getitem__, _near(n, needles, openings))))) for n in needles]
-    return needles, asked
+    return needles, Asked(needles, wanted)
 
 
-def _near(found: bytes, needles: Sequence[bytes], openings: Mapping[bytes, set[bytes]]) -> set[bytes]:
-    """The needles that share a stretch of text with one that is found: in it, around it or begun at its end."""
-    near = {needle for needle in needles if needle in found or found in needle}
-    return near.union(*(openings.get(found[-size:], ()) for size in range(1, len(found))))
+def _share_text(found: bytes, other: bytes) -> bool:
+    """Whether another needle may stand in one that is found, around it, or begin at its end."""
+    return other in found or found in other or any(other.startswith(found[-size:]) for size in range(1, len(found)))

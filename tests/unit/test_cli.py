@@ -17,6 +17,7 @@ from perfmon import __version__
 from perfmon.cli import main
 from perfmon.commands import COMMANDS, build_parser, load_command
 from perfmon.errors import ConnectError, ExitCode
+from perfmon.sources.accelerator import in_use
 
 PERFMON = [sys.executable, "-m", "perfmon"]
 
@@ -39,9 +40,13 @@ def fail_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load_command("completion"), "run", run)
 
 
-def test_version_is_data(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("wanted", ["0", "1"])
+def test_version_is_data(wanted: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("PERFMON_NATIVE", wanted)
     assert main(["--version"]) == ExitCode.DONE
-    assert capsys.readouterr() == (f"perfmon {__version__}\n", "")
+    scanner = "native" if in_use() else "plain"
+    assert capsys.readouterr() == (f"perfmon {__version__} ({scanner} scanner)\n", "")
+    assert wanted == "1" or scanner == "plain"
 
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,428 @@
+/* Finds any of many literal texts, and counts newlines, in one pass over a block; knows nothing of Python.
+ *
+ * Each needle is looked for by three or four of its bytes (its window), those that logs hold least. A position is a
+ * candidate when the low and high half of each of its bytes are among those of the windows of one of sixteen buckets:
+ * two table look-ups a byte, 32 positions at a time ("Teddy", of Hyperscan). What a candidate is, a hash table of
+ * windows tells, and the bytes themselves. Then, of needles of one group that overlap, only the first one counts.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define WIDE __attribute__((target("avx2,bmi,popcnt")))
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#define WIDE
+#else
+#error "no search for this processor: perfmon does without"
+#endif
+
+enum { SETS = 2, BUCKETS = 8 * SETS, WINDOW = 4, SLOTS = 2048, FURTHEST = 60, MOST = 1000 };
+
+typedef struct {
+    char *text;
+    int size, group, number; /* as Python knows it; here they stand in the order in which they are asked */
+    int window;              /* where in `text` it begins */
+    uint32_t key;            /* the first three bytes of its window */
+} Needle;
+
+typedef struct {
+    Py_ssize_t begin, end, line; /* `line`: newlines before it */
+    int needle, order; /* its number, its place in the order in which needles are asked */
+} Hit;
+
+typedef struct {
+    int count, alone, room;
+    Needle *needles;
+    int *by_key;                   /* numbers of needles, those of one key side by side */
+    int32_t slot[SLOTS];           /* place in by_key + 1, by hash */
+    uint8_t low[SETS][WINDOW][16], high[SETS][WINDOW][16]; /* buckets, by half byte */
+} Search;
+
+typedef struct {
+    Hit *hits;
+    Py_ssize_t count, room;
+} Hits;
+
+static void search_free(Search *search)
+{
+    if (!search)
+        return;
+    for (int at = 0; at < search->count; at++)
+        free(search->needles[at].text);
+    free(search->needles);
+    free(search->by_key);
+    free(search);
+}
+
+static Search *search_new(int room, int alone)
+{
+    Search *search = calloc(1, sizeof *search);
+    if (!search)
+        return NULL;
+    search->room = room;
+    search->alone = alone;
+    search->needles = calloc((size_t)room + 1, sizeof *search->needles);
+    search->by_key = calloc((size_t)room + 1, sizeof *search->by_key);
+    if (search->needles && search->by_key)
+        return search;
+    search_free(search);
+    return NULL;
+}
+
+static int search_add(Search *search, const char *text, int size, int group, int number)
+{
+    Needle *needle = &search->needles[search->count];
+    if (search->count == search->room || !(needle->text = malloc((size_t)size)))
+        return 0;
+    memcpy(needle->text, text, (size_t)size);
+    needle->size = size;
+    needle->group = group;
+    needle->number = number;
+    search->count++;
+    return 1;
+}
+
+/* --- windows and buckets -------------------------------------------------------------------------------------- */
+/* How many of 1000 bytes of logs are this one, roughly. */
+static double share(int byte)
+{
+    static const char common[] = " etaoinsrldcpum";
+    const char *found = byte ? strchr(common, byte) : NULL;
+    if (byte == ' ')
+        return 110;
+    if (found)
+        return 45 - 2.0 * (double)(found - common);
+    if (byte >= '0' && byte <= '9')
+        return 25;
+    if (byte >= 'a' && byte <= 'z')
+        return 8;
+    if (byte == 0x1b || byte == '[' || byte == ':' || byte == '.' || byte == '/')
+        return 20;
+    if (byte == '=' || byte == ']' || byte == '-' || byte == '_' || byte == ',' || byte == '"')
+        return 8;
+    return byte < ' ' ? 1 : byte < 127 ? 4 : 0.5;
+}
+
+typedef struct { uint16_t low[WINDOW], high[WINDOW]; double cost; } Bucket;
+
+static void widen(Bucket *bucket, const Needle *needle, int window)
+{
+    for (int at = 0; at < WINDOW; at++) {
+        if (window + at >= needle->size) { /* three bytes: the fourth may be any */
+            bucket->low[at] = bucket->high[at] = 0xffff;
+            continue;
+        }
+        uint8_t byte = (uint8_t)needle->text[window + at];
+        bucket->low[at] |= (uint16_t)(1u << (byte & 15));
+        bucket->high[at] |= (uint16_t)(1u << (byte >> 4));
+    }
+}
+
+/* How likely a position is a candidate because of this bucket. */
+static double cost_of(const Bucket *bucket, const double shares[256])
+{
+    double cost = 1;
+    for (int at = 0; at < WINDOW; at++) {
+        double sum = 0;
+        for (int high = 0; high < 16; high++)
+            if (bucket->high[at] >> high & 1)
+                for (unsigned left = bucket->low[at]; left; left &= left - 1)
+                    sum += shares[high << 4 | __builtin_ctz(left)];
+        cost *= sum > 1000 ? 1 : sum / 1000;
+    }
+    return cost;
+}
+
+/* Letters follow letters far more often than chance has it: how much a window is within a word. */
+static double wordy(const Needle *needle, int window)
+{
+    double factor = 1;
+    for (int at = window; at + 1 < needle->size && at + 1 < window + WINDOW; at++) {
+        uint8_t one = (uint8_t)needle->text[at] | 32, other = (uint8_t)needle->text[at + 1] | 32;
+        factor *= one >= 'a' && one <= 'z' && other >= 'a' && other <= 'z' ? 6 : 1;
+    }
+    return factor;
+}
+
+static uint32_t key_at(const char *text)
+{
+    return (uint8_t)text[0] | (uint32_t)(uint8_t)text[1] << 8 | (uint32_t)(uint8_t)text[2] << 16;
+}
+
+static uint32_t slot_of(uint32_t key)
+{
+    return key * 2654435761u >> 21; /* the upper 11 bits: SLOTS is 2048 */
+}
+
+/* Puts each needle in the bucket, by the window, that costs least; then builds the tables. */
+static void search_ready(Search *search)
+{
+    Bucket buckets[BUCKETS] = {0};
+    double shares[256];
+    for (int byte = 0; byte < 256; byte++)
+        shares[byte] = share(byte);
+    for (int at = 0; at < search->count; at++) {
+        Needle *needle = &search->needles[at];
+        double least = 1e300;
+        int into = 0;
+        for (int window = 0; window == 0 || (window + WINDOW <= needle->size && window < FURTHEST); window++)
+            for (int bucket = 0; bucket < BUCKETS; bucket++) {
+                Bucket wider = buckets[bucket];
+                widen(&wider, needle, window);
+                double more = (cost_of(&wider, shares) - buckets[bucket].cost + 1e-7) * wordy(needle, window);
+                if (more < least) {
+                    least = more;
+                    into = bucket;
+                    needle->window = window;
+                }
+            }
+        widen(&buckets[into], needle, needle->window);
+        buckets[into].cost = cost_of(&buckets[into], shares);
+        needle->key = key_at(needle->text + needle->window);
+        int place = at;
+        for (; place && search->needles[search->by_key[place - 1]].key > needle->key; place--)
+            search->by_key[place] = search->by_key[place - 1];
+        search->by_key[place] = at;
+    }
+    for (int half = 0; half < 16; half++)
+        for (int at = 0; at < WINDOW; at++)
+            for (int bucket = 0; bucket < BUCKETS; bucket++) {
+                search->low[bucket / 8][at][half] |= (uint8_t)((buckets[bucket].low[at] >> half & 1) << bucket % 8);
+                search->high[bucket / 8][at][half] |= (uint8_t)((buckets[bucket].high[at] >> half & 1) << bucket % 8);
+            }
+    for (int at = search->count - 1; at >= 0; at--) { /* the first of a key comes last; others go to free slots */
+        uint32_t key = search->needles[search->by_key[at]].key;
+        if (at && search->needles[search->by_key[at - 1]].key == key)
+            continue;
+        uint32_t slot = slot_of(key);
+        while (search->slot[slot])
+            slot = (slot + 1) % SLOTS;
+        search->slot[slot] = at + 1;
+    }
+}
+
+/* --- 32 positions at once --------------------------------------------------------------------------------------- */
+#if defined(__x86_64__)
+typedef struct { __m256i low[SETS][WINDOW], high[SETS][WINDOW]; } Tables;
+
+static int search_works(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("popcnt");
+}
+
+WIDE static inline void load_tables(Tables *tables, const Search *search)
+{
+    for (int set = 0; set < SETS; set++)
+        for (int at = 0; at < WINDOW; at++) {
+            const __m128i *low = (const __m128i *)search->low[set][at], *high = (const __m128i *)search->high[set][at];
+            tables->low[set][at] = _mm256_broadcastsi128_si256(_mm_loadu_si128(low));
+            tables->high[set][at] = _mm256_broadcastsi128_si256(_mm_loadu_si128(high));
+        }
+}
+
+/* The newlines among 32 bytes, a bit for each. */
+WIDE static inline uint32_t newlines_in(const char *p)
+{
+    __m256i bytes = _mm256_loadu_si256((const __m256i *)p);
+    return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('\n')));
+}
+
+/* Candidates among the 32 positions from p (bit i: p + i); reads 35 bytes. */
+WIDE static inline uint32_t candidates(const Tables *tables, const char *p)
+{
+    const __m256i half = _mm256_set1_epi8(15);
+    __m256i found = _mm256_set1_epi8(-1), more = found, bytes = _mm256_loadu_si256((const __m256i *)p);
+    for (int at = 0; at < WINDOW; at++) {
+        if (at)
+            bytes = _mm256_loadu_si256((const __m256i *)(p + at));
+        __m256i low = _mm256_and_si256(bytes, half), high = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), half);
+        found = _mm256_and_si256(found, _mm256_shuffle_epi8(tables->low[0][at], low));
+        found = _mm256_and_si256(found, _mm256_shuffle_epi8(tables->high[0][at], high));
+        more = _mm256_and_si256(more, _mm256_shuffle_epi8(tables->low[1][at], low));
+        more = _mm256_and_si256(more, _mm256_shuffle_epi8(tables->high[1][at], high));
+    }
+    found = _mm256_or_si256(found, more);
+    return ~(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(found, _mm256_setzero_si256()));
+}
+#else
+typedef struct { uint8x16_t low[SETS][WINDOW], high[SETS][WINDOW]; } Tables;
+
+static int search_works(void)
+{
+    return 1;
+}
+
+static inline void load_tables(Tables *tables, const Search *search)
+{
+    for (int set = 0; set < SETS; set++)
+        for (int at = 0; at < WINDOW; at++) {
+            tables->low[set][at] = vld1q_u8(search->low[set][at]);
+            tables->high[set][at] = vld1q_u8(search->high[set][at]);
+        }
+}
+
+static inline uint32_t bits(uint8x16_t all_or_none)
+{
+    static const uint8_t weights[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+    uint8x16_t told = vandq_u8(all_or_none, vld1q_u8(weights));
+    return vaddv_u8(vget_low_u8(told)) | (uint32_t)vaddv_u8(vget_high_u8(told)) << 8;
+}
+
+static inline uint32_t newlines_in(const char *p)
+{
+    uint32_t low = bits(vceqq_u8(vld1q_u8((const uint8_t *)p), vdupq_n_u8('\n')));
+    return low | bits(vceqq_u8(vld1q_u8((const uint8_t *)p + 16), vdupq_n_u8('\n'))) << 16;
+}
+
+static inline uint32_t candidates(const Tables *tables, const char *p)
+{
+    uint32_t found = 0;
+    for (int part = 0; part < 32; part += 16) {
+        uint8x16_t sum = vdupq_n_u8(255), more = sum;
+        for (int at = 0; at < WINDOW; at++) {
+            uint8x16_t bytes = vld1q_u8((const uint8_t *)p + part + at);
+            uint8x16_t low = vandq_u8(bytes, vdupq_n_u8(15)), high = vshrq_n_u8(bytes, 4);
+            sum = vandq_u8(sum, vandq_u8(vqtbl1q_u8(tables->low[0][at], low), vqtbl1q_u8(tables->high[0][at], high)));
+            more = vandq_u8(more, vandq_u8(vqtbl1q_u8(tables->low[1][at], low), vqtbl1q_u8(tables->high[1][at], high)));
+        }
+        sum = vorrq_u8(sum, more);
+        found |= bits(vtstq_u8(sum, sum)) << part;
+    }
+    return found;
+}
+#endif
+
+/* --- the search ------------------------------------------------------------------------------------------------- */
+static int put(Hits *found, Hit hit)
+{
+    if (found->count == found->room) {
+        Py_ssize_t room = found->room ? 2 * found->room : 256;
+        Hit *more = realloc(found->hits, (size_t)room * sizeof *more);
+        if (!more)
+            return 0;
+        found->hits = more;
+        found->room = room;
+    }
+    found->hits[found->count++] = hit;
+    return 1;
+}
+
+static inline Py_ssize_t count_few(const char *p, const char *end)
+{
+    Py_ssize_t count = 0;
+    while (p < end)
+        count += *p++ == '\n';
+    return count;
+}
+
+WIDE static Py_ssize_t count_newlines(const char *data, Py_ssize_t size)
+{
+    Py_ssize_t count = 0, at = 0;
+    for (; size - at >= 32; at += 32)
+        count += __builtin_popcount(newlines_in(data + at));
+    return count + count_few(data + at, data + size);
+}
+
+/* Puts the needles whose window is at `at`, with `line` newlines before it; 0 when memory is short. */
+static int verify(const Search *search, const char *data, Py_ssize_t size, Py_ssize_t at, Py_ssize_t line, Hits *found)
+{
+    if (size - at < 3)
+        return 1;
+    uint32_t key = key_at(data + at), slot = slot_of(key);
+    for (; search->slot[slot]; slot = (slot + 1) % SLOTS) {
+        int place = search->slot[slot] - 1;
+        if (search->needles[search->by_key[place]].key != key)
+            continue;
+        for (; place < search->count; place++) {
+            int number = search->by_key[place];
+            const Needle *needle = &search->needles[number];
+            Py_ssize_t begin = at - needle->window;
+            if (needle->key != key)
+                break;
+            if (begin < 0 || size - begin < needle->size || memcmp(data + begin, needle->text, (size_t)needle->size))
+                continue;
+            Py_ssize_t before = line - count_few(data + begin, data + at);
+            if (!put(found, (Hit){begin, begin + needle->size, before, needle->number, number}))
+                return 0;
+        }
+        return 1;
+    }
+    return 1;
+}
+
+/* All places where a needle stands, and how many newlines there are; -1 when memory is short. */
+WIDE static Py_ssize_t search_all(const Search *search, const char *data, Py_ssize_t size, Hits *found)
+{
+    Tables tables;
+    Py_ssize_t lines = 0, at = 0;
+    char last[32 + WINDOW] = {0};
+    load_tables(&tables, search);
+    for (; at < size; at += 32) {
+        const char *p = data + at;
+        uint32_t newlines, told;
+        if (size - at < 32 + WINDOW) { /* what is behind the end reads as NUL */
+            memset(last, 0, sizeof last);
+            memcpy(last, p, (size_t)(size - at));
+            p = last;
+        }
+        told = candidates(&tables, p);
+        newlines = newlines_in(p);
+        if (size - at < 32)
+            told &= (1u << (size - at)) - 1; /* the newlines of NUL bytes are none */
+        for (; told; told &= told - 1) {
+            int bit = __builtin_ctz(told);
+            Py_ssize_t line = lines + __builtin_popcount(newlines & ((1u << bit) - 1));
+            if (!verify(search, data, size, at + bit, line, found))
+                return -1;
+        }
+        lines += __builtin_popcount(newlines);
+    }
+    return lines;
+}
+
+static int later(const Hit *one, const Hit *other, int by_end)
+{
+    if (one->begin != other->begin)
+        return one->begin > other->begin;
+    if (!by_end)
+        return one->order > other->order;
+    return one->end != other->end ? one->end > other->end : one->needle > other->needle;
+}
+
+/* By position; of one position in the order in which they are asked, or by end and number. They are nearly so: windows are near the begins. */
+static void sort(Hits *found, int by_end)
+{
+    Hit *hits = found->hits;
+    for (Py_ssize_t at = 1; at < found->count; at++) {
+        Hit hit = hits[at];
+        Py_ssize_t place = at;
+        for (; place && later(&hits[place - 1], &hit, by_end); place--)
+            hits[place] = hits[place - 1];
+        hits[place] = hit;
+    }
+}
+
+/* Hits by position, as `needles.py` promises them, and the number of newlines; -1 when memory is short. */
+static Py_ssize_t search_block(const Search *search, const char *data, Py_ssize_t size, Hits *found)
+{
+    Py_ssize_t lines = search_all(search, data, size, found), kept = 0;
+    Py_ssize_t *until = calloc((size_t)search->count + 1, sizeof *until); /* where the last one of a group ended */
+    if (lines >= 0 && until) {
+        sort(found, 0);
+        for (Py_ssize_t at = 0; at < found->count; at++) {
+            Hit hit = found->hits[at];
+            int group = search->needles[hit.order].group;
+            if (hit.begin < until[group])
+                continue;
+            until[group] = hit.end;
+            found->hits[kept++] = hit;
+        }
+        found->count = kept;
+        sort(found, 1);
+    }
+    free(until);
+    return until ? lines : -1;
+}

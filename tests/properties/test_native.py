@@ -1,0 +1,174 @@
+"""The compiled search finds what the Python way finds, whatever the bytes."""
+
+from __future__ import annotations
+
+import os
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from leg_lines import KNOWN, LEGS, ODD, leg_lines
+
+from perfmon.sources import native
+from perfmon.sources.accelerator import in_use, newlines
+from perfmon.sources.finding import Finder, PlainFinder
+from perfmon.sources.formats.headers import HeaderReader
+from perfmon.sources.formats.loader import load_packs
+from perfmon.sources.heads import Heads
+from perfmon.sources.joining import Calm
+from perfmon.sources.scan import Scanned, Scanner
+
+PACKS = tuple(load_packs())
+NEEDLES = sorted({needle for pack in PACKS for pattern in pack.patterns for needle in pattern.needles})
+compiled = pytest.mark.skipif(not in_use(), reason="the search is not compiled here")
+
+
+def test_what_is_shipped_is_tested() -> None:
+    """Where everything is meant to be there, this file must not skip itself."""
+    assert in_use() or not os.environ.get("CI") or os.environ.get("PERFMON_NATIVE") == "0"
+
+
+# --- needles ------------------------------------------------------------------------------------------------------
+def _finders(needles: list[bytes]) -> tuple[Finder, Finder]:
+    heads = Heads(HeaderReader(()))
+    fast = native.finder(needles, -1, heads)
+    assert isinstance(fast, native.NativeFinder)
+    return PlainFinder(needles, -1, heads), fast
+
+
+def _seen(finder: Finder, data: bytes) -> object:
+    found = finder.find(data)
+    return found.newlines, [hit[:6] for hit in found.hits]
+
+
+ALPHABETS = st.sampled_from([b"ab", b"ab\n", b"abcdefgh", b"\x00\n\r\x1b[", bytes(range(256)), b"aA\xe2\x9c\xa8 ="])
+
+
+@compiled
+@settings(max_examples=300, deadline=None)
+@given(letters=ALPHABETS, data=st.data())
+def test_the_same_needles_are_found(letters: bytes, data: st.DataObject) -> None:
+    words = st.lists(st.sampled_from(list(letters)), min_size=3, max_size=7).map(bytes)
+    needles = data.draw(st.lists(words, min_size=1, max_size=120, unique=True))
+    parts = st.one_of(st.sampled_from(needles), st.lists(st.sampled_from(list(letters)), max_size=40).map(bytes))
+    block = b"".join(data.draw(st.lists(parts, max_size=40)))
+    plain, fast = _finders(needles)
+    assert _seen(fast, block) == _seen(plain, block)
+
+
+@compiled
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 31, 32, 33, 35, 36, 63, 64, 65, 100])
+def test_needles_at_the_edges_of_a_block(size: int) -> None:
+    needles = [b"abc", b"abcd", b"bcd", b"x" * 200, b"\x00\x00\x00"]
+    plain, fast = _finders(needles)
+    for needle in needles:
+        for block in (needle + b"." * size, b"." * size + needle, needle[:-1] + b"." * size + needle[1:]):
+            assert _seen(fast, block) == _seen(plain, block)
+            assert _seen(fast, b"-" * 5 + block[1:]) == _seen(plain, b"-" * 5 + block[1:])
+
+
+@compiled
+def test_every_needle_of_the_packs_is_found_anywhere() -> None:
+    needles = [needle.encode() for needle in NEEDLES]
+    plain, fast = _finders(needles)
+    rng = random.Random(1)
+    for needle in needles:
+        block = b"some text\n" * rng.randrange(9) + b"x" * rng.randrange(70) + needle + b"y\n" * rng.randrange(70)
+        assert _seen(fast, block) == _seen(plain, block)
+        assert any(needles[hit[2]] in needle or needle in needles[hit[2]] for hit in fast.find(block).hits)
+
+
+@given(st.lists(st.sampled_from([b"\n", b"text", b"\x8a\x0b", b"x" * 40]), max_size=30).map(b"".join))
+def test_newlines_are_counted(data: bytes) -> None:
+    assert newlines(data) == data.count(b"\n")
+
+
+# --- blocks -------------------------------------------------------------------------------------------------------
+def _calm(joined: list[object]) -> bool:
+    return joined[8] is not None and float(str(joined[8])) < 100.0
+
+
+def _trained(calm: Calm | None) -> tuple[Scanner, Scanner]:
+    scanners = []
+    for wanted in ("0", "1"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PERFMON_NATIVE", wanted)
+            scanners.append(Scanner(PACKS, calm))
+        scanners[-1].scan(KNOWN)
+    assert isinstance(scanners[0].finder, PlainFinder)
+    assert isinstance(scanners[1].finder, native.NativeFinder)
+    return scanners[0], scanners[1]
+
+
+WAYS = {told: _trained(_calm if told else None) for told in (False, True)} if in_use() else {}
+HOSTILE = st.one_of(
+    st.binary(max_size=60),
+    st.lists(st.sampled_from([*NEEDLES, *"=1\x1b\r\x00", "10:00:01 ", "nan", "\x1b[0m", "[weights][a] "]))
+    .map("".join)
+    .map(str.encode),
+    leg_lines().map(str.encode),
+    leg_lines().map(str.encode),
+    st.tuples(leg_lines(), ODD, st.integers(0, 80)).map(lambda told: f"{told[0][: told[2]]}{told[1]}".encode()),
+)  # fmt: skip
+NUMBERS = st.one_of(
+    st.floats(allow_nan=True, allow_infinity=True).map(repr),
+    st.integers(0, 10**30).map(str),
+    st.decimals(0, 10**12, allow_nan=False, allow_infinity=False, places=6).map(str),
+    st.from_regex(r"\A[0-9.]{1,50}\Z"),
+    st.just("9" * 70),
+    st.sampled_from(["", ".", "1.", ".5", "00012", "9999999999.999999", "10000000000", "1e3", "+1", "٣"]),
+)
+
+
+@st.composite
+def numbered_legs(draw: st.DrawFn) -> bytes:
+    leg = draw(st.sampled_from(sorted(LEGS)))
+    pairs = " ".join(f"{name}={draw(NUMBERS)}" for name in LEGS[leg])
+    return f"10:00:0{draw(st.integers(0, 9))} INFO [weights][{draw(st.sampled_from('ab'))}] {leg} {pairs}".encode()
+
+
+def _values(scanned: Scanned) -> object:
+    return scanned.records, scanned.lines, scanned.size, sorted(scanned.recognised.items()), scanned.problems
+
+
+def _same(blocks: list[bytes], told: bool) -> None:
+    plain, fast = WAYS[told]
+    offset, line = 0, 1
+    for block in blocks:
+        one, other = plain.scan(block, offset, line), fast.scan(block, offset, line)
+        assert repr(_values(other)) == repr(_values(one))  # as `==`, and nan as well
+        offset, line = offset + one.size, line + one.lines
+
+
+@compiled
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    lines=st.lists(st.one_of(HOSTILE, numbered_legs()), max_size=14),
+    cuts=st.lists(st.integers(0, 2000), max_size=4),
+    told=st.booleans(),
+)
+@example(lines=[KNOWN], cuts=[], told=False)
+@example(lines=[KNOWN.rstrip(b"\n") + b" " * 70_000], cuts=[], told=False)
+@example(lines=[b"10:00:00 [weights][aa] rpc.start op=x t=1" + b"\r" * 3, b"x"], cuts=[], told=False)
+def test_blocks_hold_the_same(lines: list[bytes], cuts: list[int], told: bool) -> None:
+    whole = b"\n".join(lines)
+    edges = sorted({0, len(whole), *(min(cut, len(whole)) for cut in cuts)})
+    _same([whole[low:high] for low, high in pairwise(edges)], told)
+
+
+@compiled
+def test_a_long_log_is_the_same() -> None:
+    rng = random.Random(7)
+    lines = []
+    for number in range(4000):
+        leg = rng.choice(sorted(LEGS))
+        pairs = " ".join(f"{name}={rng.uniform(0, 400):.{rng.randrange(9)}f}" for name in LEGS[leg])
+        lines.append(
+            f"10:{number // 600:02d}:{number // 10 % 60:02d} INFO [weights][t{rng.randrange(300)}] {leg} {pairs}"
+        )
+        lines += rng.choice([[], ["noise"], [f"10:00:00 INFO [gen] batch.start inflight={number} target_batch=4"]])
+    _same(["\n".join(lines).encode()], True)
+    scanned: Scanned = WAYS[True][1].scan("\n".join(lines).encode())
+    assert len(scanned.records) > 300

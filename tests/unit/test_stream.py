@@ -1,0 +1,37 @@
+"""One opened file that grows, read piece by piece."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perfmon.sources import stream
+from perfmon.sources.blocks import Block
+from perfmon.sources.stream import Stream
+
+TEXT = b"one\ntwo and more\n\na line that is longer than what is read at once, and looked at\nx\nunfinished"
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 5, 20, 1000])
+@pytest.mark.parametrize("look", [1, 8, 1000])
+def test_every_line_comes_once_however_much_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, look: int
+) -> None:
+    monkeypatch.setattr(stream, "CHUNK", size)
+    monkeypatch.setattr(stream, "_LOOK", look)
+    path = tmp_path / "a.log"
+    path.write_bytes(TEXT)
+    opened = Stream(path)
+    blocks: list[Block] = []
+    while opened.print.position < len(TEXT):
+        data, replaced = opened.read()
+        assert data
+        assert not replaced
+        blocks += [item for item in opened.cut(data) if isinstance(item, Block)]
+    opened.close()
+    told = b"".join(block.data for block in blocks)
+    assert told == TEXT[: TEXT.rfind(b"\n") + 1]
+    for block in blocks:
+        assert told[block.offset :].startswith(block.data)
+        assert block.line == told.count(b"\n", 0, block.offset) + 1
