@@ -102,7 +102,7 @@ def test_a_run_that_is_bad_at_once_keeps_its_finding_and_is_told(capsys: Output)
 
 def test_a_wrong_baseline_names_file_and_key() -> None:
     Path("perfmon.toml").write_text('baseline = "automatic"')
-    with pytest.raises(DataFileError, match="perfmon.toml: baseline: expected"):
+    with pytest.raises(DataFileError, match=r"perfmon\.toml: baseline: expected"):
         load_config()
     Path("perfmon.toml").write_text('baseline = "auto"')
     assert load_config().baseline == AUTO
