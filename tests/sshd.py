@@ -101,6 +101,11 @@ def keygen(path: Path, kind: str = "ed25519", passphrase: str = "") -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", "", "-f", str(path)], check=True)
 
 
+def ran(*command: str | Path) -> None:
+    """Runs a program that has nothing to say."""
+    subprocess.run([str(word) for word in command], check=True, stderr=subprocess.DEVNULL)
+
+
 def fingerprint(path: Path) -> str:
     """Of a key, as OpenSSH shows it."""
     return subprocess.check_output(["ssh-keygen", "-lf", str(path)], text=True).split()[1]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import asyncssh
 import pytest
-from sshd import AVAILABLE, Sshd, fingerprint, free_port, keygen
+from sshd import AVAILABLE, Sshd, fingerprint, free_port, keygen, ran
+from terminals import wait
 
 from perfmon.sources.remote.address import Address
 from perfmon.sources.remote.channel import open_shell
@@ -296,3 +299,54 @@ async def test_passwords_and_questions_are_asked_for_once(
         with pytest.raises(HostError) as caught:
             await dial(BOX, nobody)
         assert caught.value.cause is Cause.LOGIN
+
+
+@pytest.fixture
+def agent(sshd: Sshd, tmp_path: Path) -> Iterator[Path]:
+    """The socket of an agent that has the user's key."""
+    path = tmp_path / "agent"
+    process = subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.DEVNULL)
+    wait(path.exists)
+    command, environment = ["ssh-add", "-q", str(sshd.key)], {**os.environ, "SSH_AUTH_SOCK": str(path)}
+    subprocess.run(command, env=environment, check=True, stderr=subprocess.DEVNULL)
+    yield path
+    process.terminate()
+    process.wait()
+
+
+async def test_the_agent_is_asked_and_never_forwarded(sshd: Sshd, agent: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(
+        f"Host box\n HostName 127.0.0.1\n Port {sshd.port}\n IdentityAgent {agent}\n ForwardAgent yes\n"
+        " ForwardX11 yes\n RequestTTY force\n RemoteCommand false\n SetEnv PERFMON_TEST=1\n"
+    )
+    made, asked = login(sshd, config=(str(config),))
+    script = 'echo "${SSH_AUTH_SOCK:-none} ${PERFMON_TEST:-none}"; [ -t 0 ] && echo terminal'
+    assert await said(BOX, made, script) == "none none\n"
+    assert asked == []
+
+
+async def test_a_host_that_an_authority_vouches_for(tmp_path: Path) -> None:
+    folder = tmp_path / "sshd"
+    sshd = Sshd(folder, extra=f"HostCertificate {folder}/host-cert.pub")
+    keygen(tmp_path / "ca")
+    ran("ssh-keygen", "-q", "-s", tmp_path / "ca", "-I", "box", "-h", "-n", "127.0.0.1", f"{sshd.host_key}.pub")
+    authority = (tmp_path / "ca.pub").read_text()
+    sshd.start()
+    try:
+        sshd.known.write_text(f"@cert-authority [127.0.0.1]:{sshd.port} {authority}")
+        assert await said(BOX, login(sshd)[0]) == "hi\n"
+        sshd.known.write_text(f"@revoked [127.0.0.1]:{sshd.port} {sshd.host_key.with_suffix('.pub').read_text()}")
+        assert "revoked" in str(await refused(BOX, login(sshd, accept_new=True)[0])).lower()
+    finally:
+        sshd.stop()
+
+
+async def test_hashed_names_of_hosts_are_known(sshd: Sshd, tmp_path: Path) -> None:
+    known = tmp_path / "known"
+    known.write_text(sshd.known.read_text())
+    ran("ssh-keygen", "-q", "-H", "-f", known)
+    assert "127.0.0.1" not in known.read_text()
+    made, asked = login(sshd, known_hosts=(str(known),))
+    assert await said(BOX, made) == "hi\n"
+    assert asked == []
