@@ -60,7 +60,7 @@ clean:
 $(READY): pyproject.toml sources/_scanning.c sources/_search.h
 	@if command -v uv >/dev/null && uv --version >/dev/null 2>&1; then \
 	  { test -x $(BIN)/python || uv venv --quiet --python '>=3.11' .venv; } && \
-	  uv pip install --quiet --python $(BIN)/python --editable . --group dev; \
+	  PYTHONWARNINGS=ignore uv pip install --quiet --python $(BIN)/python --editable . --group dev; \
 	else \
 	  for python in python3 python3.14 python3.13 python3.12 python3.11 none; do \
 	    "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && break; \
@@ -68,6 +68,6 @@ $(READY): pyproject.toml sources/_scanning.c sources/_search.h
 	  if [ "$$python" = none ]; then echo "perfmon needs Python 3.11 or newer (or uv) on PATH" >&2; exit 2; fi; \
 	  { test -x $(BIN)/pip || "$$python" -m venv .venv; } && \
 	  $(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1' && \
-	  $(BIN)/python -m pip install --quiet --editable . --group dev; \
+	  PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --editable . --group dev; \
 	fi
 	@touch $@
