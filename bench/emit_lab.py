@@ -10,13 +10,12 @@ import json
 import statistics
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from lab.conductor import Lab
+from lab.conductor import Lab, run_together
 from lab.page import RESULTS
 from lab.plan import Plan
 from lab.truth import read_journal
@@ -27,24 +26,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=240.0)
     parser.add_argument("--pairs", type=int, default=2)
+    parser.add_argument("--within", type=Path)
     parser.add_argument("--keep", action="store_true")
     asked = parser.parse_args()
     with_it, without = list[float](), list[float]()
     for pair in range(asked.pairs):
-        with tempfile.TemporaryDirectory(prefix="lab-") as folder, ThreadPoolExecutor(2) as pool:
+        with tempfile.TemporaryDirectory(prefix="lab-", dir=asked.within) as folder:
             plans = [
                 Plan(out=f"{folder}/{emit}", seed=pair, seconds=asked.seconds, emit=emit) for emit in (True, False)
             ]
-            told, silent = pool.map(_steps, plans)
-            with_it += told
-            without += silent
+            run_together([Lab(plan) for plan in plans])
+            with_it += _steps(plans[0])
+            without += _steps(plans[1])
     slowdown = 100.0 * (statistics.fmean(with_it) / statistics.fmean(without) - 1.0)
     variance = statistics.variance(with_it) / len(with_it) + statistics.variance(without) / len(without)
     error = 100.0 * variance**0.5 / statistics.fmean(without)
     steps = min(len(with_it), len(without))
     print(f"a step takes {slowdown:+.2f} % (± {error:.2f} %) longer, {steps} steps each")
     if asked.keep:
-        command = f"python bench/emit_lab.py --seconds {asked.seconds:g} --pairs {asked.pairs}"
+        within = f" --within {asked.within}" if asked.within is not None else ""
+        command = f"python bench/emit_lab.py --seconds {asked.seconds:g} --pairs {asked.pairs}{within}"
         told_of = {"command": command, "slowdown_pct": slowdown, "error_pct": error, "steps": steps}
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / "emit.json").write_text(json.dumps(told_of, indent=2) + "\n", "utf-8")
@@ -53,8 +54,6 @@ def main() -> int:
 
 def _steps(plan: Plan) -> list[float]:
     """Seconds from batch to batch, without the first few."""
-    with Lab(plan) as lab:
-        lab.run()
     ends = [end for _, end in read_journal(plan.folder / "journal")["batch"]][3:]
     return [later - earlier for earlier, later in pairwise(ends)]
 

@@ -9,10 +9,9 @@ import argparse
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .conductor import Lab
+from .conductor import Lab, LabError, run_together
 from .plan import Plan
 
 FAULT = "shared-pool"
@@ -24,25 +23,23 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=90.0, help="how long each run takes (default: 90)")
     parser.add_argument("--out", type=Path, help="a folder for before/ and after/ (default: one that is not kept)")
     asked = parser.parse_args(argv)
-    if asked.out is not None:
-        return _compare(asked.out, asked.seconds)
-    with tempfile.TemporaryDirectory(prefix="lab-") as folder:
-        return _compare(Path(folder), asked.seconds)
+    try:
+        if asked.out is not None:
+            return _compare(asked.out, asked.seconds)
+        with tempfile.TemporaryDirectory(prefix="lab-") as folder:
+            return _compare(Path(folder), asked.seconds)
+    except LabError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 1
 
 
 def _compare(out: Path, seconds: float) -> int:
     """Both at the same time, so that both have the same machine."""
     before = Plan(out=str(out / "before"), seed=1, seconds=seconds, faults=(FAULT,))
     after = Plan(out=str(out / "after"), seed=1, seconds=seconds, faults=(FAULT,), dedicated_admin=True)
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(_run, (before, after)))
+    run_together([Lab(before), Lab(after)])
     command = [sys.executable, "-m", "perfmon", "compare", "--fail-on", "criteria"]
     return subprocess.run([*command, "before/logs", "after/logs"], cwd=out, check=False).returncode
-
-
-def _run(plan: Plan) -> None:
-    with Lab(plan) as lab:
-        lab.run()
 
 
 if __name__ == "__main__":

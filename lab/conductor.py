@@ -11,6 +11,8 @@ import sys
 import threading
 import time
 import urllib.request
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -46,14 +48,14 @@ class Lab:
                 (folder / name).mkdir(parents=True)
         except OSError as error:
             raise LabError(f"{folder}: {error.strerror}; name a folder that is new") from None
-        self.plan = replace(plan, out=str(folder), port=plan.port or _free_port())
+        self.plan = replace(plan, out=str(folder))
         self._processes: list[_Process] = []
         self._over = threading.Event()
         self.ended_s = 0.0
         """When the processes were told to end, in seconds since the start."""
 
     def __enter__(self) -> Lab:
-        self.plan = replace(self.plan, started=true_monotonic())
+        self.plan = replace(self.plan, started=true_monotonic(), port=self.plan.port or _free_port())
         try:
             for role in ROLES:
                 self._start(role)
@@ -101,7 +103,8 @@ class Lab:
         arrivals.start()
         try:
             while (left := self.plan.started + self.plan.seconds - true_monotonic()) > 0:
-                time.sleep(min(left, 0.2))
+                if self._over.wait(min(left, 0.2)):
+                    raise LabError("it was stopped")
                 for process in self._processes:
                     if process.running.poll() is not None:
                         raise LabError(f"the {process.role} ended too early; {process.log} says why")
@@ -140,6 +143,25 @@ class Lab:
     def _write_truth(self) -> None:
         told = truth(self.plan, self.ended_s)
         (self.plan.folder / "truth.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")
+
+
+def run_together(labs: Sequence[Lab], at_once: int | None = None) -> None:
+    """Runs all of them, at most so many at a time; one that fails, or Ctrl+C, ends the others. Raises LabError."""
+    with ThreadPoolExecutor(at_once or len(labs)) as pool:
+        runs = [pool.submit(_run, lab) for lab in labs]
+        try:
+            for run in runs:
+                run.result()
+        except BaseException:
+            for run, lab in zip(runs, labs, strict=True):
+                run.cancel()
+                lab.stop()
+            raise
+
+
+def _run(lab: Lab) -> None:
+    with lab:
+        lab.run()
 
 
 def _free_port() -> int:

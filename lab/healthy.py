@@ -6,10 +6,9 @@ import argparse
 import json
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .conductor import Lab
+from .conductor import Lab, run_together
 from .judged import judge
 from .page import RESULTS
 from .plan import Plan
@@ -22,25 +21,22 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="how long each run takes (default: 10)")
     parser.add_argument("--seeds", default="101,102,103", help="one run each, all at once (default: 101,102,103)")
     parser.add_argument("--keep", action="store_true", help="write what came of it to lab/results/healthy.json")
+    parser.add_argument("--within", type=Path, help="where the runs' files are meanwhile (default: where all such are)")
     asked = parser.parse_args(argv)
     seeds = [int(seed) for seed in asked.seeds.split(",")]
-    with tempfile.TemporaryDirectory(prefix="lab-") as folder:
+    with tempfile.TemporaryDirectory(prefix="lab-", dir=asked.within) as folder:
         plans = [Plan(out=str(Path(folder) / str(seed)), seed=seed, seconds=60.0 * asked.minutes) for seed in seeds]
-        with ThreadPoolExecutor(len(plans)) as pool:
-            list(pool.map(_run, plans))
+        run_together([Lab(plan) for plan in plans])
         runs = [_judged(plan) for plan in plans]
     for run in runs:
         print(run)
     if asked.keep:
-        told = {"command": f"python -m lab.healthy --minutes {asked.minutes:g} --seeds {asked.seeds}", "runs": runs}
+        within = f" --within {asked.within}" if asked.within is not None else ""
+        command = f"python -m lab.healthy --minutes {asked.minutes:g} --seeds {asked.seeds}{within}"
+        told = {"command": command, "runs": runs}
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / "healthy.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")
     return int(any(run["alarms"] or run["verdict"] for run in runs))
-
-
-def _run(plan: Plan) -> None:
-    with Lab(plan) as lab:
-        lab.run()
 
 
 def _judged(plan: Plan) -> dict[str, object]:

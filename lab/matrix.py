@@ -6,16 +6,14 @@ Without `--record` the runs that are there are judged again; that takes seconds.
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from .cases import CASES, Case, truly_lost
-from .conductor import Lab
+from .conductor import Lab, run_together
 from .judged import Judgement, judge
 from .recorded import Recorded
 
@@ -93,25 +91,13 @@ def rows(folder: Path = RECORDED) -> Iterator[Row]:
             yield row(case, Recorded.read(path))
 
 
-def record(cases: Iterable[Case], folder: Path, at_once: int) -> None:
+def record(cases: Sequence[Case], folder: Path, at_once: int) -> None:
     """Runs them, some at once, and keeps what they leave; raises LabError."""
     folder.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix="lab-"))
-    try:
-        with ThreadPoolExecutor(at_once) as pool:
-            for case in pool.map(lambda case: _record(case, folder, scratch), cases):
-                print(f"recorded {case.name}", file=sys.stderr, flush=True)
-    finally:
-        shutil.rmtree(scratch)
-
-
-def _record(case: Case, folder: Path, scratch: Path) -> Case:
-    out = scratch / case.name
-    with Lab(case.plan(str(out))) as lab:
-        lab.run()
-    Recorded.of_folder(out).write(folder / f"{case.name}.json.gz")
-    shutil.rmtree(out)
-    return case
+    with tempfile.TemporaryDirectory(prefix="lab-") as scratch:
+        run_together([Lab(case.plan(f"{scratch}/{case.name}")) for case in cases], at_once)
+        for case in cases:
+            Recorded.of_folder(Path(scratch) / case.name).write(folder / f"{case.name}.json.gz")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -17,7 +17,7 @@ _LOOK_S = 0.5
 def go_first() -> None:
     """Comes before what else the machine does, where that is allowed: what is slow shall be the fault alone."""
     with suppress(OSError):
-        os.nice(-10)
+        os.nice(-20)
 
 
 def die_with(parent: int) -> None:
