@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from perfmon.sources.files import LogFile
     from perfmon.sources.remote.address import RemoteSpec
     from perfmon.sources.remote.fleet import Fleet
-    from perfmon.sources.remote.following import Finder
     from perfmon.sources.remote.http import Url
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
@@ -89,10 +88,13 @@ def connect(
     remote: Sequence[RemoteSpec],
     *,
     history: int | None,
-    finder: Finder | None = None,
     checks: Sequence[Url] = (),
 ) -> Fleet:
-    """Connects to the hosts, asking on the terminal for what is missing. Raises ConnectError when none answers."""
+    """Connects to the hosts, asking on the terminal for what is missing. Raises ConnectError when none answers.
+
+    Where no path is named on a host, what runs there is looked for.
+    """
+    from perfmon.sources.remote.discovery import find_logs
     from perfmon.sources.remote.fleet import Fleet, FleetOptions
 
     config = (str(args.ssh_config),) if args.ssh_config is not None else None
@@ -102,7 +104,7 @@ def connect(
         accept_new=args.accept_new,
         config=config,
         checks=tuple(checks),
-        finder=finder,
+        finder=find_logs,
     )
     if args.ssh_config is not None and not args.ssh_config.is_file():
         raise UsageError(f"{args.ssh_config}: no such file (--ssh-config)")

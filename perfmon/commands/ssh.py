@@ -52,7 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Connects, then opens the screen."""
-    from perfmon.sources.remote.discovery import find_logs
     from perfmon.sources.remote.http import parse_url
 
     config = read_config(args)
@@ -60,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     checks = [parse_url(url) for url in args.check]
     if not args.dry_run:
         need_terminal()
-    fleet = connect(args, specs, history=args.history, finder=find_logs, checks=checks)
+    fleet = connect(args, specs, history=args.history, checks=checks)
     try:
         if args.dry_run or not args.log:
             _tell(fleet, sys.stdout if args.dry_run else sys.stderr)

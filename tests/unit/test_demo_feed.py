@@ -72,7 +72,7 @@ def test_it_can_be_played_again() -> None:
 
 def test_every_signature_of_a_run_has_a_scenario() -> None:
     of_the_lab = {"blocking-eval", "engine-stuck", "long-tail-generation"}  # a real run shows them better
-    assert {signature.id for signature in load_signatures()} - set(SCENARIOS) - of_the_lab == {"source-silent"}
+    assert {signature.id for signature in load_signatures()} - set(SCENARIOS) - of_the_lab == {"source-silent", "endpoint-down"}
     assert set(SCENARIOS) - {signature.id for signature in load_signatures()} == {"healthy"}
 
 

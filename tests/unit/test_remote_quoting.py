@@ -12,6 +12,7 @@ from perfmon.errors import UsageError
 from perfmon.sources.remote.address import Address, RemoteSpec, parse_host, parse_remote
 from perfmon.sources.remote.local import LocalRunner
 from perfmon.sources.remote.quoting import literal_base, pattern, quoted, regex
+from perfmon.sources.remote.shell import BOOTSTRAP
 
 HOSTILE = [
     "a'b",
@@ -117,6 +118,17 @@ def test_patterns_through_all_folders() -> None:
     assert not found.fullmatch("/out/logs/x/a.log")
     assert regex("/out/**").fullmatch("/out/x/a")
     assert literal_base("~/out/*/x/**/a") == "~/out/*/x"
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash", "zsh", "fish", "tcsh", "mksh", "busybox sh"])
+async def test_every_login_shell_starts_the_loop(shell: str) -> None:
+    if shutil.which(shell.partition(" ")[0]) is None:
+        pytest.skip(f"needs {shell}")
+    runner = await LocalRunner.open("here", [*shell.split(), "-c", BOOTSTRAP])
+    try:
+        assert (await runner.run("echo hi; exec 3</dev/null")).text == "hi\n"
+    finally:
+        await runner.close()
 
 
 @pytest.mark.parametrize("shell", ["dash", "bash", "busybox sh"])
