@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _SENT = 1 << LEGS.index("client.send")
 _DONE = 1 << LEGS.index("client.done")
+_CLIENT = _SENT | _DONE
 _RECEIVED = 1 << LEGS.index("server.recv")
 _ABANDONED_S = 3600.0
 Way = tuple[int, object]
@@ -59,15 +60,18 @@ def unanswered(view: View) -> list[Update]:
     if view.present is not None:
         return []
     low, high = view.window
+    open_ones = [
+        update
+        for update in view.store.updates
+        if update.legs & _CLIENT == _SENT
+        and update.start is not None
+        and update.client is not None
+        and low <= update.start + view.shifts.get(update.source, 0.0) <= high
+    ]
     newest: dict[Way, float] = {}
-    open_ones: list[Update] = []
-    for update in view.store.updates:
-        if update.start is None or update.client is None:
-            continue
-        if update.legs & _DONE:
+    for update in view.store.updates if open_ones else ():
+        if update.legs & _DONE and update.start is not None:
             newest[way(update)] = max(newest.get(way(update), update.start), update.start)
-        elif update.legs & _SENT and low <= update.start + view.shifts.get(update.source, 0.0) <= high:
-            open_ones.append(update)
     return [update for update in open_ones if (update.start or 0.0) >= newest.get(way(update), float("-inf"))]
 
 
