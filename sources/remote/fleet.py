@@ -36,6 +36,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _GRACE_S = 2.0
 """Once a host is connected the others have so long before the screen opens without them."""
 _LOOK_S = 0.1
+_LAST_S = 1.0
 _Question = tuple[str, bool, "Future[str | None]"]
 
 
@@ -214,9 +215,11 @@ class Fleet:
         await host.run(self._options.poll_s)
 
     async def _end(self) -> None:
-        for task in asyncio.all_tasks():
-            if task is not asyncio.current_task():
-                task.cancel()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_LAST_S)
         await asyncio.gather(*(host.close() for host in self.hosts))
 
     async def _discover(self) -> list[tuple[str, Discovery]]:

@@ -123,6 +123,7 @@ def test_nobody_can_be_asked_without_a_terminal(sshd: Sshd, tmp_path: Path) -> N
 def test_a_page_about_a_run_on_another_machine(sshd: Sshd, tmp_path: Path, options: tuple[str, ...]) -> None:
     done = perfmon(sshd, "snapshot", f"ssh://box{demo(tmp_path / 'logs')}", "--window", "all", *options)
     assert done.returncode == 0, done.stderr
+    assert "Task" not in done.stderr
     assert "Front-end queue" in done.stdout
     assert "box:" in done.stdout
 
