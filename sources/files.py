@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfmon.errors import InputError
-from perfmon.recording import open_recording
 from perfmon.text import plain
 
 from .bundles import listing
@@ -167,6 +166,8 @@ def _in_bundle(spec: Spec) -> list[LogFile]:
 def _in_recording(spec: Spec) -> list[LogFile]:
     """The logs in a recording have the names under which they were observed."""
     path = Path(os.path.abspath(spec.path))
+    from perfmon.recording.reader import open_recording
+
     recording = open_recording(path)
     if not recording.logs:
         raise InputError(f"{shown(spec.text)}: a recording in which nothing came ({recording.note or 'it is whole'})")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from perfmon.recording.layout import MAGIC, SUFFIX
+from perfmon.recording.mark import MAGIC, SUFFIX
 
 HEAD = 1 << 14
 """Bytes of a file that are enough to judge it."""

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from perfmon.errors import InputError
-from perfmon.recording import open_recording
 
 from .adjoining import in_goes
 from .blocks import Block, Cutter, Notice
@@ -64,6 +63,8 @@ def _container(log: LogFile) -> tuple[Path | None, bool]:
 
 def _recorded(wanted: dict[str, LogFile], size: int) -> Iterator[tuple[LogFile, _Item]]:
     """The items of the logs in a recording, in the order in which they came."""
+    from perfmon.recording.reader import open_recording
+
     last = list(wanted.values())[-1]
     try:
         recording = open_recording(last.path)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perfmon.recording import Recording
+from perfmon.recording.reader import Recording
 
 from .adjoining import TimedItem, together
 from .blocks import Block, Notice

@@ -23,7 +23,7 @@ from .arguments import completes_files, seconds
 from .reach import add_reach_arguments, connect, feed_of, split
 
 if TYPE_CHECKING:
-    from perfmon.recording import RecordingWriter
+    from perfmon.recording.writer import RecordingWriter
     from perfmon.sources.blocks import Block, Notice
     from perfmon.sources.files import LogFile
     from perfmon.sources.remote.fleet import Fleet
@@ -61,7 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Records until something ends it."""
-    from perfmon.recording import MAX_BYTES, SUFFIX, RecordingWriter
+    from perfmon.recording.mark import SUFFIX
+    from perfmon.recording.writer import MAX_BYTES, RecordingWriter
 
     local, remote = split(args.spec)
     path = args.output or Path(f"perfmon-{datetime.now():%Y%m%d-%H%M%S}{SUFFIX}")

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Opens the screen."""
     from perfmon.monitor import PlayerFeed
-    from perfmon.recording import open_recording
+    from perfmon.recording.reader import open_recording
     from perfmon.sources.replay import Player, timeline_of
 
     config = read_config(args)

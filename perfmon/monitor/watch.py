@@ -27,7 +27,7 @@ from .pace import Pace, Spacing
 from .present import Present
 
 if TYPE_CHECKING:
-    from perfmon.recording import RecordingWriter
+    from perfmon.recording.writer import RecordingWriter
 
     from .monitor import Look
 
@@ -164,7 +164,7 @@ class Watch:
 
     def record(self, path: str) -> None:
         """Begins a recording."""
-        from perfmon.recording import RecordingWriter
+        from perfmon.recording.writer import RecordingWriter
 
         self.stop_recording()
         try:

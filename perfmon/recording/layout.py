@@ -24,9 +24,9 @@ from typing import Any, cast
 from perfmon.items import Block, Notice, NoticeKind
 from perfmon.text import plain
 
-MAGIC = b"\x89PMREC\r\n\x1a\n"
+from .mark import MAGIC
+
 SCHEMA = 1
-SUFFIX = ".pmrec"
 
 HEADER, GROUP, END = 0, 1, 2
 MAX_RAW = 1 << 26

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from perfmon.errors import InputError
 from perfmon.items import Block, Notice, NoticeKind
 from perfmon.masking import masked
-from perfmon.recording import Frame, RecordingWriter, open_recording
+from perfmon.recording.layout import Frame
+from perfmon.recording.reader import open_recording
+from perfmon.recording.writer import RecordingWriter
 from perfmon.text import plain, without_secrets
 
 NAMES = st.sampled_from(["a.log", "logs/b é.log", "stdin"])

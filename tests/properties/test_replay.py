@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfmon.recording import RecordingWriter, open_recording
+from perfmon.recording.reader import open_recording
+from perfmon.recording.writer import RecordingWriter
 from perfmon.sources.adjoining import TimedItem, together
 from perfmon.sources.blocks import Block, Notice
 from perfmon.sources.replay import Player, PlayerItem, Rewound, Timeline, timeline_of

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from perfmon.config import Config
 from perfmon.demo import demo_timeline, write_demo
 from perfmon.demo.journal import BEGIN
-from perfmon.recording import RecordingWriter
+from perfmon.recording.writer import RecordingWriter
 from perfmon.reports.document import document
 from perfmon.session import Options, Session, analyze
 from perfmon.sources import bulk

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from perfmon.demo import write_demo
-from perfmon.recording import open_recording
+from perfmon.recording.reader import open_recording
 from perfmon.reports.document import document
 from perfmon.session import Options, analyze
 from perfmon.sources.blocks import Block

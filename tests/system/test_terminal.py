@@ -16,7 +16,7 @@ import pytest
 from terminals import PERFMON, Server, Window, children, wait
 
 from perfmon.demo import write_demo
-from perfmon.recording import open_recording
+from perfmon.recording.reader import open_recording
 from perfmon.reports.document import document
 from perfmon.session import Options, analyze
 from perfmon.sources.blocks import Block

@@ -16,7 +16,7 @@ from whole import BEGIN, running, until
 from perfmon.demo.feed import demo_timeline
 from perfmon.monitor import Feed, FollowFeed, PlayerFeed
 from perfmon.picture import AlertState
-from perfmon.recording import open_recording
+from perfmon.recording.reader import open_recording
 from perfmon.remembered import recall
 from perfmon.sources.replay import Player
 from perfmon.tui.actions import ACTIONS

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perfmon.errors import InputError
-from perfmon.recording import RecordingWriter
+from perfmon.recording.writer import RecordingWriter
 from perfmon.sources.blocks import Block, Notice
 from perfmon.sources.files import discover
 from perfmon.sources.kinds import RECORDING

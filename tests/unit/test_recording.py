@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from perfmon import recording as recordings
 from perfmon.errors import InputError
 from perfmon.items import Block
-from perfmon.recording import RecordingWriter, open_recording
 from perfmon.recording.layout import DamagedError, pack_begin, pack_section, read_head
+from perfmon.recording.mark import MAGIC
+from perfmon.recording.reader import open_recording
+from perfmon.recording.writer import RecordingWriter
 
 LINES = b"".join(b"%08x line of a log\n" % (number * 2654435761 % 2**32) for number in range(40_000))
 
@@ -108,7 +109,7 @@ def test_a_disk_that_fills_up_keeps_what_was_written(tmp_path: Path) -> None:
 def test_a_process_that_is_killed_leaves_what_it_flushed(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from perfmon.recording import RecordingWriter; from perfmon.items import Block\n"
+        "from perfmon.recording.writer import RecordingWriter; from perfmon.items import Block\n"
         "writer = RecordingWriter(Path(sys.argv[1]), [])\n"
         "writer.write(0.0, 'a.log', Block(b'kept\\n', 0, 1)); writer.flush()\n"
         "writer.write(1.0, 'a.log', Block(b'lost\\n', 5, 2)); os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -125,7 +126,7 @@ def test_a_process_that_is_killed_leaves_what_it_flushed(tmp_path: Path) -> None
     [
         (b"", "not a recording: expected what `perfmon record` writes, not an empty file"),
         (b"2026-08-21 a log\n", "not a recording: expected .* not another kind of file"),
-        (recordings.MAGIC + struct.pack(">H", 2) + b"?", r"recorded by a newer perfmon \(schema 2, .*: update perfmon"),
+        (MAGIC + struct.pack(">H", 2) + b"?", r"recorded by a newer perfmon \(schema 2, .*: update perfmon"),
         (pack_begin() + bytes(200), "a damaged recording"),
         (pack_begin() + pack_section(0, {"start": "x"}), "a damaged recording"),
         (pack_begin() + pack_section(1, []), "a damaged recording"),
