@@ -17,6 +17,10 @@ class Journal:
         self._file = (folder / f"{who}.jsonl").open("a", encoding="utf-8", buffering=1)
         self._started = started
 
+    def close(self) -> None:
+        """Nothing more is to come."""
+        self._file.close()
+
     def now(self) -> float:
         """Seconds since the run's start."""
         return true_monotonic() - self._started

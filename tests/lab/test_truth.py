@@ -1,0 +1,70 @@
+"""What the lab says it lost, from its own journal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.engine import Engine, Sequence
+from lab.faults import FAULTS, knobs
+from lab.inference import exposition
+from lab.journal import Journal
+from lab.knobs import Knobs
+from lab.plan import Plan
+from lab.truth import truth
+from perfmon.rules.loader import load_signatures
+
+
+def _truth(folder: Path, fault: str, *stretches: tuple[str, float, float], **plan: Any) -> dict[str, Any]:
+    (folder / "journal").mkdir()
+    rows = (json.dumps({"kind": kind, "start": start, "end": end}) for kind, start, end in stretches)
+    (folder / "journal" / "all.jsonl").write_text("\n".join(rows))
+    told = truth(Plan(out=str(folder), faults=tuple(fault.split("+")), begins_s=20.0, **plan), 60.0)
+    written: dict[str, Any] = json.loads(json.dumps(told))
+    return written
+
+
+def test_only_what_is_beyond_good_is_lost(tmp_path: Path) -> None:
+    told = _truth(tmp_path, "shared-pool", ("queue", 25.0, 30.1), ("queue", 40.0, 40.05), ("queue", 5.0, 9.0))
+    assert told["lost_s"] == pytest.approx(5.0)
+    assert told["faults"][0]["bites_s"] == pytest.approx(25.1)
+
+
+def test_no_second_of_two_faults_is_lost_twice(tmp_path: Path) -> None:
+    told = _truth(tmp_path, "shared-pool+slow-disk", ("queue", 25.0, 30.1), ("write", 24.1, 30.1))
+    assert [fault["lost_s"] for fault in told["faults"]] == pytest.approx([5.0, 5.0])
+    assert told["lost_s"] == pytest.approx(5.0)
+
+
+def test_a_wait_counts_while_an_evaluation_runs(tmp_path: Path) -> None:
+    told = _truth(tmp_path, "blocking-eval", ("evaluation", 30.0, 45.0), ("batch-wait", 32.0, 50.0))
+    assert told["lost_s"] == pytest.approx(13.0)
+
+
+def test_what_costs_no_time_bites_when_it_is_first_missed(tmp_path: Path) -> None:
+    told = _truth(tmp_path, "no-updates", ("missed", 23.5, 23.5), ("missed", 27.0, 27.0))
+    assert (told["lost_s"], told["faults"][0]["bites_s"]) == (0.0, 23.5)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_every_fault_turns_knobs_that_there_are_and_has_a_name(name: str) -> None:
+    fault = FAULTS[name]
+    assert (knobs([name]) != Knobs()) == bool(fault.turns)
+    known = {signature.id for signature in load_signatures()}
+    assert {signature for signature in (fault.signature, *fault.also) if signature is not None} <= known
+
+
+def test_a_server_says_what_its_engine_holds(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "inference", 0.0)
+    engine = Engine(Knobs, journal)
+    journal.close()
+    for _ in range(3):
+        engine.add(Sequence(prompt=10, wanted=50, most=100))
+    told = exposition(engine)
+    assert 'vllm:num_requests_waiting{model_name="lab",engine="0"} 3\n' in told
+    assert told.count("# TYPE vllm:request_success_total counter") == 1
+    engine.abort(engine.waiting[0])
+    assert 'finished_reason="abort"} 1\n' in exposition(engine)
