@@ -11,7 +11,8 @@ from datetime import datetime, tzinfo
 from .runner import Runner
 
 _KEPT = 16
-_ZONE = re.compile(r"[+-]\d{4}")
+_ZONE = re.compile(r"[+-](0[0-9]|1[0-4])[0-5][0-9]")
+_SECONDS = re.compile(r"([0-9]{9,11})(?:\.([0-9]{9}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +50,11 @@ class ClockEcho:
         trip = time.monotonic() - before
         if _ZONE.fullmatch(zone):
             self.zone = datetime.strptime(zone, "%z").tzinfo
-        whole, _, part = text.partition(".")
-        if not whole.isdigit():
+        match = _SECONDS.match(text)
+        if match is None:
             return
-        exact = part.isdigit() and len(part) == 9
-        there = int(whole) + (int(part) / 1e9 if exact else 0.5)
+        exact = match[2] is not None
+        there = int(match[1]) + (int(match[2]) / 1e9 if exact else 0.5)
         offset = there - (sent + trip / 2)
         if self._samples and abs(offset - self._samples[-1].seconds) > 1.0 + trip:
             self._samples.clear()  # one of the clocks was set

@@ -52,6 +52,8 @@ _SCRIPT = (
     "echo N; cat /proc/net/tcp /proc/net/tcp6; echo T; date +%%s"
 )
 _FD = re.compile(r"^(\S+).* -> (.+)$")
+_PORT = re.compile(r":([0-9A-F]{4})$")
+_CLOCK = re.compile(r"[0-9]{9,11}\n?")
 _SOCKET = re.compile(r"socket:\[(\d+)\]")
 
 
@@ -176,13 +178,13 @@ def _parsed(text: str) -> _Seen:
     if not _:
         processes, rest = "", text.removeprefix("N\n")
     sockets, _, clock = rest.partition("\nT\n")
-    for chunk in re.split(r"(?m)^P (?=\d+$)", processes)[1:]:
+    for chunk in re.split(r"(?m)^P (?=[0-9]{1,9}$)", processes)[1:]:
         _take_process(chunk.split("\n"), seen)
     for line in sockets.split("\n"):
         words = line.split()
-        if len(words) > 9 and words[3] == "0A":
-            seen.listening[words[9]] = int(words[1].rpartition(":")[2], 16)
-    seen.now_s = float(clock.strip()) if clock.strip().isdigit() else 0.0
+        if len(words) > 9 and words[3] == "0A" and (port := _PORT.search(words[1])):
+            seen.listening[words[9]] = int(port[1], 16)
+    seen.now_s = float(clock) if _CLOCK.fullmatch(clock) else 0.0
     return seen
 
 

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from perfmon.text import evidence_text, plain
 
@@ -149,8 +149,8 @@ class Fetcher:
 
 def file_name(host: str, path: str) -> str:
     """Where a log of a host lies below the folder: nothing leads out of it."""
-    parts = [part for part in PurePosixPath(path).parts if part not in ("/", "..", ".", "")]
-    return str(PurePosixPath(_NO_NAME.sub("_", host), *parts))
+    parts = [part for part in path.split("/") if part not in ("..", ".", "")]
+    return "/".join([_NO_NAME.sub("_", host).lstrip(".") or "_", *parts])
 
 
 def manifest(copies: Sequence[HostCopy], made: str, version: str) -> str:

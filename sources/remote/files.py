@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import posixpath
+import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from perfmon.text import plain
 
 from ..rotation import is_part_of
 from ..stream import Identity
@@ -34,6 +37,9 @@ printf '%s\\n' "${HOME:-/}" "$$" "${BASH_VERSION:+1}" "$z" "$s"
 _FEW, _MANY = range(3, 9), range(30, 200)
 """Descriptors that a shell can hold open: plain ones know but a single digit, and bash keeps its own from 10 on."""
 _BRIEF = 9
+_BRIEFLY = 100
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
+"""Whatever else stands where a number should be is no answer of `stat`."""
 _TIMEOUT_S = 60.0
 
 
@@ -112,13 +118,13 @@ class Files:
             f"elif ! [ -r {name} ]; then echo permission denied; elif command exec {number}<{name}; then "
             f"stat -L -c '%d %i' {self._fds}{number};{'' if slot else f' exec {number}<&-;'} fi"
         )
-        words = output.text.split()
-        if len(words) == 2 and words[0].isdigit():
+        words = output.text[:_BRIEFLY].split()
+        if len(words) == 2 and all(map(_NUMBER.fullmatch, words)):
             return Handle((int(words[0]), int(words[1])), path, slot)
         if slot is not None:
             self._free.insert(0, slot)
         if output.data:
-            raise UnreadableError(output.text.strip())
+            raise UnreadableError(plain(output.text.strip(), _BRIEFLY))
         return None
 
     async def release(self, handle: Handle | None) -> None:
@@ -142,7 +148,7 @@ class Files:
             if line != b"%d %d" % handle.identity:
                 return None
         if how == "g":
-            data = _inflated(data, self.runner.name)
+            data = _inflated(data, size, self.runner.name)
         if len(data) > size:
             raise RunnerError(f"{self.runner.name}: something else writes into the answers of its shell")
         return data
@@ -174,15 +180,16 @@ def _states(output: Output) -> dict[str, State]:
         numbers, _, rest = line.partition("|")
         stamp, _, name = rest.partition("|")
         words = numbers.split(" ")
-        if name and len(words) == 4 and all(word.lstrip("-").isdigit() for word in words):
+        if name and len(words) == 4 and all(map(_NUMBER.fullmatch, words)):
             device, inode, size, changed = map(int, words)
             states[name] = State((device, inode), size, float(changed), stamp)
     return states
 
 
-def _inflated(data: bytes, name: str) -> bytes:
+def _inflated(data: bytes, size: int, name: str) -> bytes:
+    """At most one byte more than `size`: that is too much already."""
     try:
-        return zlib.decompress(data, 31) if data else b""
+        return zlib.decompressobj(31).decompress(data, size + 1)
     except zlib.error:
         raise RunnerError(f"{name}: what was sent compressed is damaged") from None
 

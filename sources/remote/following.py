@@ -23,6 +23,7 @@ Emit = Callable[[list[Item]], Awaitable[None]]
 _RESCAN_S = 5.0
 _RESCAN_SHARE = 0.02
 """Looking for new logs takes no more than this share of the time."""
+_MOST = 1000
 _TOGETHER = 4
 """Logs that are read at a time: each may bring some megabytes."""
 
@@ -40,7 +41,7 @@ class HostLogs:
         self._history, self._finder = history, finder
         self._claims = Claims()
         self._next_scan = 0.0
-        self._scanned = False
+        self._scanned = self._told_many = False
 
     @property
     def behind(self) -> int:
@@ -82,6 +83,12 @@ class HostLogs:
 
     async def _admit(self, path: str, home: str, first: bool, emit: Emit) -> None:
         if path in self.tails or (not first and self._is_part(path)):
+            return
+        if len(self.tails) >= _MOST:
+            if not self._told_many:
+                self._told_many = True
+                log = next(iter(self.tails.values())).log
+                await emit([(log, Notice(f"{self.shown}: more than {_MOST} logs: name those that matter", "lost"))])
             return
         log = LogFile(f"{self.shown}:{_short(path, home)}", Path(f"ssh:/{self.shown}"), path)
         if any(ord(sign) < 32 for sign in path):

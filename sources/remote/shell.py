@@ -132,7 +132,7 @@ class Shell:
             self._looked = max(0, len(self._held) - len(self._end)) if at < 0 else at
             return False
         code = bytes(self._held[at + len(self._end) : line])
-        self._answer(Output(int(code) if code.isdigit() else 255, bytes(memoryview(self._held)[:at])))
+        self._answer(Output(int(code) if code.isdigit() and len(code) < 4 else 255, bytes(memoryview(self._held)[:at])))
         del self._held[: line + 1]
         self._within = False
         return True
