@@ -3,7 +3,7 @@
 python bench/history.py [LOG] [--runs N]
 
 Without LOG it is made (bench/make_log.py). A key is answered when what it asks for is on the terminal. Escape is told
-apart: it may be the beginning of another key, and Textual waits 100 ms to see, whoever uses it. Beside it: the same
+apart: it may be the beginning of another key, for which 30 ms are waited. Beside it: the same
 file read and its lines counted, by `wc -l`.
 """
 
@@ -80,7 +80,7 @@ def answers_ms(log: Path) -> tuple[list[tuple[str, float]], float]:
     watched = Watched(log)
     took: list[tuple[str, float]] = []
     try:
-        watched.until(lambda screen: "4 LOG" in screen.text(), 10)
+        watched.until(lambda screen: "quit" in screen.text(), 10)
         keys: Iterator[tuple[str, Callable[[Screen], bool]]] = cycle(KEYS)
         while not loaded(watched.screen) and time.monotonic() - watched.terminal.began < 120:
             key, shown = next(keys)
