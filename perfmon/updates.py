@@ -32,7 +32,8 @@ _ALL = 0b11111
 _CLIENT_LEGS = _SEND | _DONE
 _SERVER_LEGS = _ALL & ~_CLIENT_LEGS
 _OPERATIONS = ("update_weights", "reload_weights")
-_TRACE_LIMIT = 100_000
+_FORGOTTEN = 30_000
+"""So many updates that the store let go of are known again when more of them comes."""
 _COARSE_S = 2.0
 
 
@@ -43,9 +44,14 @@ class Updates:
         self._store = store
         self._updates: dict[str, Update] = {}
         self._reused: dict[str, list[Update]] = {}
+        self._dropped = 0
+        self._forgotten: dict[int, float | None] = {}
+        """By the hash of the trace, when they were sent."""
 
     def add(self, state: SourceState, clock: Clock, trace: str, joined: Joined, line_base: int) -> None:
         """Adds the legs of one trace that one block of a log holds."""
+        if self._forgotten and trace not in self._updates and self._is_forgotten(trace, joined):
+            return
         if joined[J_LEGS] == _ALL and trace not in self._updates and state.clocked and _all_dated(joined):
             self._whole(state, clock, trace, joined, line_base)
         else:
@@ -129,10 +135,27 @@ class Updates:
         """Keeps an update for the legs that may still come."""
         self._updates[trace] = update
         self._store.update(update)
-        if len(self._updates) > _TRACE_LIMIT:
-            for old in list(self._updates)[: _TRACE_LIMIT // 2]:
-                del self._updates[old]
-                self._reused.pop(old, None)
+        if self._store.dropped["updates"] != self._dropped:
+            self._dropped = self._store.dropped["updates"]
+            self._forget()
+
+    def _forget(self) -> None:
+        """Lets go of updates that the store let go of; of those all that is left is that they were there."""
+        kept = {update.seq for update in self._store.updates}
+        gone = {trace: update for trace, update in self._updates.items() if update.seq not in kept}
+        for trace, update in gone.items():
+            del self._updates[trace]
+            self._reused.pop(trace, None)
+            self._forgotten[hash(trace)] = update.send_t
+        for old in list(self._forgotten)[: max(0, len(self._forgotten) - _FORGOTTEN)]:
+            del self._forgotten[old]
+
+    def _is_forgotten(self, trace: str, joined: Joined) -> bool:
+        """Whether these are legs of an update that the store let go of, not of another one with the same id."""
+        known = hash(trace)
+        if known not in self._forgotten:
+            return False
+        return not joined[J_LEGS] & _SEND or joined[J_TIMES] == self._forgotten[known]
 
     def _durations(self, update: Update, joined: Joined, fresh: int) -> None:
         """Takes over what the legs say; what the client says of itself goes before what the server says."""

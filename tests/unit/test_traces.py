@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from perfmon.config import Config
@@ -105,3 +107,30 @@ def test_the_first_date_dates_what_was_told_before_it() -> None:
     snapshot = session.snapshot()
     assert snapshot.run.time_base == "wall"
     assert snapshot.run.wall_s < 60
+
+
+def test_of_updates_that_there_is_no_room_for_only_their_ids_are_known() -> None:
+    def legs(number: int, *wanted: str) -> list[str]:
+        trace, sent = f"{number:08x}", 1000.0 + 10 * number
+        told = {
+            "send": f"client.send url=http://10.0.0.5:8000 path=/m/step_{number} t={sent}",
+            "recv": f"server.recv path=/update_weights t={sent + 1}",
+            "done": "client.done wall_ms=2000.0 rpc_ms=900.0 queue_ms=1100.0",
+        }
+        return [f"[weights][{trace}] {told[leg]}" for leg in wanted]
+
+    session = Session(Config(memory_mb=1))
+    clients, servers = session.add_source("client.log"), session.add_source("server.log")
+    every = [line for number in range(3000) for line in legs(number, "send", "done")]
+    session.feed(clients, Block(("\n".join(every) + "\n").encode(), 0, 1))
+    session.store.settle()
+    held = len(session.store.updates)
+    assert held < 1000
+    assert sum(isinstance(alive, Update) and len(alive.key) == 8 for alive in gc.get_objects()) < 2 * held
+    old, newest = legs(1, "recv"), legs(2999, "recv")
+    session.feed(servers, Block(("\n".join([*old, *newest, *legs(1, "send", "done")]) + "\n").encode(), 0, 1))
+    updates = list(session.store.updates)
+    assert len(updates) == held
+    assert updates[-1].server == servers.index
+    session.feed(clients, Block(b"[weights][00000001] client.send url=http://a path=/m/step_9 t=999999.0\n", 0, 1))
+    assert len(session.store.updates) == held + 1  # another update that has the same id
