@@ -118,8 +118,8 @@ def _healthy(result: dict[str, Any] | None) -> str:
         f"{alarms} false alarms and {verdicts} verdicts in {seconds / 60:.0f} minutes of healthy runs, watched as\n"
         f"above (seeds {seeds}): `{result['command']}`.\n\n"
         "On a machine that is busy with other work an update now and then truly waits more than 100 ms for the\n"
-        "server's front end, and perfmon tells that as a warning: a first try, beside test suites, met it once in each\n"
-        "of three runs.\n"
+        "server's front end, and perfmon tells that as a warning: a first try, beside test suites, met it once in\n"
+        "each of three runs.\n"
     )
 
 

@@ -94,12 +94,24 @@ def _item(
     ahead = leads.get(way(update), TOGETHER)
     began = update.start + view.shifts.get(update.source, 0.0)
     heard = spoke + view.shifts.get(server, 0.0) - ahead.wall_s
+    if way(update) not in leads:  # nothing tells how the server's clock lies: what others have come to is proof
+        heard = min(heard, _others(server, view))
     if heard <= began or view.present - began > _ABANDONED_S:
         return None
     values = _values(update, heard - began, ahead.monotonic_s)
     if not any(view.bands.level(metric, value) == 2 for metric, value in values.items()):
         return None
     return Item(began, heard, values, update.fields, update.refs, "", update.key, update.source, update)
+
+
+def _others(server: int, view: View) -> float:
+    """The newest line of all logs but the server's."""
+    lasts = [
+        state.last + view.shifts.get(state.index, 0.0)
+        for state in view.store.sources
+        if state.index != server and state.last is not None
+    ]
+    return max(lasts, default=float("-inf"))
 
 
 def _values(update: Update, elapsed_s: float, ahead_s: float) -> dict[str, float]:

@@ -118,3 +118,13 @@ def test_nor_do_they_hide_one() -> None:
     served = [_of_another_host(line) for line in [*_SERVED, "2026-08-21 10:00:50 INFO Engine 000: idle"]]
     (finding,) = [one for one in _told(_DONE, served, "10:00:58").findings if one.signature == "frontend-queue"]
     assert "20.0 s" in finding.sentence
+
+
+def test_before_any_update_has_ended_a_clock_that_is_ahead_is_no_wait() -> None:
+    sent = "2026-08-21 10:00:30 INFO [weights][bbb] client.send url=http://x t=130.0"
+    served = [
+        "2026-08-21 10:00:37 INFO [weights][bbb] server.recv path=/update_weights t=137.01",
+        "2026-08-21 10:00:37 INFO [weights][bbb] rpc.start op=update_weights t=137.01",
+        "2026-08-21 10:00:38 INFO Engine 000: idle",
+    ]
+    assert not _told(["2026-08-21 10:00:20 INFO ready", sent], served, "10:00:39").findings
