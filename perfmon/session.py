@@ -18,6 +18,7 @@ from perfmon.sources.blocks import Block, Notice
 from perfmon.sources.bulk import BulkScanner, OddLineError, splittable
 from perfmon.sources.files import STDIN, LogFile, discover, distinct
 from perfmon.sources.formats.loader import load_packs
+from perfmon.sources.joining import NEVER, Calm
 from perfmon.sources.reading import read_logs
 from perfmon.sources.scan import Scanned, Scanner
 from perfmon.sources.timeline import SourceClock
@@ -25,7 +26,7 @@ from perfmon.sources.timeline import SourceClock
 from .config import BUILTIN, TIMELINE_ROWS, Config
 from .errors import UsageError
 from .filetimes import heed_file_time
-from .model import J_QUEUE, J_RPC, Joined, Span, TimeBase
+from .model import Span, TimeBase
 from .moments import moment
 from .recent import Recent
 from .store import SourceState, Store
@@ -62,18 +63,10 @@ class Options:
     """The most that the timeline holds: only report files show it."""
 
 
-def calm_updates(bands: Bands) -> Callable[[Joined], bool]:
-    """Whether a weight update is good in every respect that its client tells: its lines are no evidence."""
+def calm_updates(bands: Bands) -> Calm:
+    """Below what a weight update is good in every respect that its client tells: its lines are no evidence."""
     queue, rpc = bands.get("queue_ms"), bands.get("rpc_ms")
-    if queue is None or rpc is None:
-        return lambda _: False
-    queue_good, rpc_good = queue.good, rpc.good
-
-    def calm(joined: Joined) -> bool:
-        queue_ms, rpc_ms = joined[J_QUEUE], joined[J_RPC]
-        return queue_ms is not None and rpc_ms is not None and queue_ms < queue_good and rpc_ms < rpc_good
-
-    return calm
+    return NEVER if queue is None or rpc is None else (queue.good, rpc.good)
 
 
 def _tightest(bands: Bands) -> Bands:

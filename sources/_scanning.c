@@ -14,7 +14,7 @@
 #include "_search.h"
 
 /* As in perfmon.model: positions in a Joined, numbers of legs. */
-enum { J_LEGS = 0, J_SEND_STAMP = 14, J_DONE_STAMP = 15, J_SERVER_STAMP = 16, J_SERVER_LAST_STAMP = 17, J_LINES = 18 };
+enum { J_LEGS = 0, J_RPC = 7, J_QUEUE = 8, J_SEND_STAMP = 14, J_DONE_STAMP = 15, J_SERVER_STAMP = 16, J_SERVER_LAST_STAMP = 17, J_LINES = 18 };
 enum { J_SIZE = 19, SEND = 0, DONE = 4, LEG = 1 };
 enum { MAX_SHAPES = 12, MAX_FIELDS = 16, MAX_NAMES = 4096, MAX_ID = 128, MAX_VALUE = 200, MAX_HEAD = 400 };
 enum { MAX_TEXT = 65536, MAX_EVIDENCE = 4096, TEXTS = 1024 };
@@ -538,14 +538,25 @@ static PyObject *fresh_joined(void)
     return joined;
 }
 
+/* Milliseconds below which an update's queue and RPC are unremarkable. */
+typedef struct {
+    double queue, rpc;
+} Calm;
+
+/* Whether a duration was told and is below a limit. */
+static int below(PyObject *joined, int slot, double limit)
+{
+    PyObject *told = PyList_GetItem(joined, slot);
+    return told && PyFloat_CheckExact(told) && PyFloat_AsDouble(told) < limit;
+}
+
 /* The lines of an update; an unremarkable one keeps only the place of its last line. */
-static PyObject *lines_of(Found *self, const Whole *whole, Py_ssize_t line, Py_ssize_t offset, PyObject *calm)
+static PyObject *lines_of(Found *self, const Whole *whole, Py_ssize_t line, Py_ssize_t offset, Calm calm)
 {
     const char *data = self->block.buf;
-    PyObject *is_calm = PyObject_CallFunctionObjArgs(calm, whole->joined, NULL), *lines = PyList_New(0);
-    int truth = is_calm ? PyObject_IsTrue(is_calm) : -1;
-    Py_XDECREF(is_calm);
-    for (Py_ssize_t at = truth ? whole->last : whole->first; lines && truth >= 0 && at >= 0; at = self->legs[at].next) {
+    PyObject *lines = PyList_New(0);
+    int truth = below(whole->joined, J_QUEUE, calm.queue) && below(whole->joined, J_RPC, calm.rpc);
+    for (Py_ssize_t at = truth ? whole->last : whole->first; lines && at >= 0; at = self->legs[at].next) {
         const Leg *leg = &self->legs[at];
         Py_ssize_t end = leg->end - leg->begin > MAX_EVIDENCE ? leg->begin + MAX_EVIDENCE : leg->end;
         while (end > leg->begin && data[end - 1] == '\r')
@@ -554,8 +565,6 @@ static PyObject *lines_of(Found *self, const Whole *whole, Py_ssize_t line, Py_s
         if (!text || !append(lines, Py_BuildValue("(nnN)", line + leg->line, offset + leg->begin, text)))
             Py_CLEAR(lines);
     }
-    if (truth < 0)
-        Py_CLEAR(lines);
     return lines;
 }
 
@@ -609,8 +618,8 @@ static PyObject *Found_join(Found *self, PyObject *args)
 {
     Py_ssize_t line, offset, count = 0;
     int pattern;
-    PyObject *calm;
-    if (!PyArg_ParseTuple(args, "nniO", &line, &offset, &pattern, &calm))
+    Calm calm;
+    if (!PyArg_ParseTuple(args, "nni(dd)", &line, &offset, &pattern, &calm.queue, &calm.rpc))
         return NULL;
     uint32_t mask = 255;
     while ((Py_ssize_t)mask < 2 * self->taken)

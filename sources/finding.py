@@ -57,7 +57,7 @@ class Finder(Protocol):
         """To be called when another shape was learned."""
 
 
-def joined(legs: list[Leg], data: bytes, offset: int, calm: Calm | None) -> list[Record]:
+def joined(legs: list[Leg], data: bytes, offset: int, calm: Calm) -> list[Record]:
     """The records of the updates that some legs make."""
     records: list[Record] = []
     for index, trace, update in join(legs, data, offset, calm):

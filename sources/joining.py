@@ -5,13 +5,14 @@ A traced run prints five lines an update, by far most of its recognised lines; j
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from operator import itemgetter
 
 from perfmon.model import (
     J_DONE_STAMP,
     J_LEGS,
     J_LINES,
+    J_QUEUE,
+    J_RPC,
     J_SEND_STAMP,
     J_SERVER_LAST_STAMP,
     J_SERVER_STAMP,
@@ -24,8 +25,9 @@ from perfmon.model import (
 
 from .shapes import DONE, NUMBER, SEND, Cells, slot_of
 
-Calm = Callable[[Joined], bool]
-"""Whether an update is unremarkable: the text of its lines is then not kept."""
+Calm = tuple[float, float]
+"""Milliseconds below which an update's queue and RPC are unremarkable: the text of its lines is then not kept."""
+NEVER: Calm = (float("-inf"), float("-inf"))
 
 Leg = tuple[int, int, int, Stamp | None, str, Cells, int]
 """A leg line: begin and end in the block, line number, stamp, trace, values, pattern index."""
@@ -45,7 +47,7 @@ def cells(leg: str, fields: Fields, mono: float | None) -> Cells:
     return number, tuple(told), tuple(told.values())
 
 
-def join(legs: list[Leg], data: bytes, offset: int, calm: Calm | None) -> list[tuple[int, str, Joined]]:
+def join(legs: list[Leg], data: bytes, offset: int, calm: Calm) -> list[tuple[int, str, Joined]]:
     """Pattern index, trace and legs of each update; `offset` is that of `data` in its file.
 
     A leg that its trace has already begins another update.
@@ -78,10 +80,11 @@ def join(legs: list[Leg], data: bytes, offset: int, calm: Calm | None) -> list[t
     return whole
 
 
-def _lines(joined: Joined, data: bytes, offset: int, calm: Calm | None) -> list[tuple[int, int, str]]:
+def _lines(joined: Joined, data: bytes, offset: int, calm: Calm) -> list[tuple[int, int, str]]:
     """The lines of an update; an unremarkable one keeps only the place of its last line."""
     held: list[Leg] = joined[J_LINES]
-    if calm is not None and calm(joined):
+    queue_ms, rpc_ms = joined[J_QUEUE], joined[J_RPC]
+    if queue_ms is not None and rpc_ms is not None and queue_ms < calm[0] and rpc_ms < calm[1]:
         return [(held[-1][2], offset + held[-1][0], "")]
     return [
         (line, offset + begin, data[begin : min(end, begin + _MAX_TEXT)].rstrip(b"\r").decode("utf-8", "replace"))

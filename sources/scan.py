@@ -22,7 +22,7 @@ from .formats.compiled import CompiledPattern, compile_patterns, needle_index
 from .formats.headers import HeaderReader
 from .formats.schema import Pack
 from .heads import Heads
-from .joining import Calm, Leg, cells
+from .joining import NEVER, Calm, Leg, cells
 from .native import finder
 from .numbering import LineCount
 from .shapes import Cells, Shapes
@@ -31,10 +31,6 @@ from .silence import QUIET_S, Dated, Lines
 _MAX_TEXT = 65536
 _COLOURS = re.compile(rb"\x1b\[[\d;]*m")
 _offset_of = itemgetter(2)
-
-
-def _never(_: object) -> bool:
-    return False
 
 
 @dataclass(slots=True)
@@ -54,7 +50,7 @@ class Scanned:
 class Scanner:
     """Scans blocks for the patterns of some packs; `calm` tells which weight updates need no evidence."""
 
-    def __init__(self, packs: Sequence[Pack], calm: Calm | None = None) -> None:
+    def __init__(self, packs: Sequence[Pack], calm: Calm = NEVER) -> None:
         self.packs = tuple(packs)
         self.calm = calm
         self.patterns: list[CompiledPattern] = compile_patterns(self.packs)
@@ -233,7 +229,7 @@ class _Block:
     def _updates(self) -> list[Record]:
         found, scanner = self.found, self.scanner
         if not self.legs:
-            return found.join(self.line, self.offset, scanner.leg_pattern, scanner.calm or _never)
+            return found.join(self.line, self.offset, scanner.leg_pattern, scanner.calm)
         legs = [*found.legs(self.line, scanner.leg_pattern), *self.legs]
         return joined(legs, self.data, self.offset, scanner.calm)
 

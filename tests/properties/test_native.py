@@ -17,7 +17,7 @@ from perfmon.sources.finding import Finder, PlainFinder
 from perfmon.sources.formats.headers import HeaderReader
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.heads import Heads
-from perfmon.sources.joining import Calm
+from perfmon.sources.joining import NEVER, Calm
 from perfmon.sources.scan import Scanned, Scanner
 
 PACKS = tuple(load_packs())
@@ -86,11 +86,10 @@ def test_newlines_are_counted(data: bytes) -> None:
 
 
 # --- blocks -------------------------------------------------------------------------------------------------------
-def _calm(joined: list[object]) -> bool:
-    return joined[8] is not None and float(str(joined[8])) < 100.0
+CALM: Calm = (100.0, 2000.0)
 
 
-def _trained(calm: Calm | None) -> tuple[Scanner, Scanner]:
+def _trained(calm: Calm) -> tuple[Scanner, Scanner]:
     scanners = []
     for wanted in ("0", "1"):
         with pytest.MonkeyPatch.context() as patch:
@@ -102,7 +101,7 @@ def _trained(calm: Calm | None) -> tuple[Scanner, Scanner]:
     return scanners[0], scanners[1]
 
 
-WAYS = {told: _trained(_calm if told else None) for told in (False, True)} if in_use() else {}
+WAYS = {told: _trained(CALM if told else NEVER) for told in (False, True)} if in_use() else {}
 HOSTILE = st.one_of(
     st.binary(max_size=60),
     st.lists(st.sampled_from([*NEEDLES, *"=1\x1b\r\x00", "10:00:01 ", "nan", "\x1b[0m", "[weights][a] "]))
