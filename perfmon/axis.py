@@ -87,4 +87,7 @@ def placed(store: Store, state: SourceState, clock: Clock, stamp: Stamp | None, 
     time = clock.at(stamp, mono)
     if clock.rebased is not None:
         rebase(store, state, clock)
-    return state.pseudo if time is None else seen(store, state, time)
+    if time is None:
+        return state.pseudo
+    first, last = state.first, state.last
+    return time if last is not None and first is not None and first <= time <= last else seen(store, state, time)

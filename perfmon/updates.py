@@ -81,7 +81,8 @@ class Updates:
             send, recv, rpc_start, rpc_done, done,
             wall, server_rpc if rpc is None else rpc, queue, source, source, _ALL,
         )  # fmt: skip
-        self._derive(update)
+        if update.rpc_ms is None or queue is None:
+            self._derive(update)
         if refs[-1][1] and not self._notable(update):
             update.refs = [(refs[-1][0], "")]
         self._hold(trace, update)

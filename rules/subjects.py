@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import compress, count, pairwise, repeat
 from math import inf
 from operator import ge, gt, itemgetter
+from typing import cast
 
 from perfmon.model import Ref
 from perfmon.stats import median
@@ -164,11 +165,13 @@ def _passing(kind: str, bars: Sequence[_Bar], view: View) -> tuple[Sequence[Item
             return items, [True] * len(items)
         items = list(compress(items, told))
         columns = [list(compress(column, told)) for column in columns]
-    picked = [
-        bar.pick([-inf if value is None else value for value in column])
-        for bar, column in zip(bars, columns, strict=True)
-    ]
+    picked = [bar.pick(_numbers(column)) for bar, column in zip(bars, columns, strict=True)]
     return items, picked[0] if len(picked) == 1 else list(map(any, zip(*picked, strict=True)))
+
+
+def _numbers(column: list[float | None]) -> list[float]:
+    """The values, the least there is for one that is missing."""
+    return [-inf if value is None else value for value in column] if None in column else cast("list[float]", column)
 
 
 def _column(kind: str, metric: str, view: View) -> list[float | None]:

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
-from operator import attrgetter
+from itertools import accumulate, compress, repeat
+from operator import attrgetter, ge
 
 from perfmon.ledger import length, without
 from perfmon.model import Fields, Ref, Span, Update
@@ -24,6 +24,7 @@ Window = tuple[float, float]
 UPDATE = "weight-update"
 _BY_START = attrgetter("start", "end", "key")
 _BY_END = attrgetter("end", "start")
+_END = attrgetter("end")
 SPAN_METRICS = {
     "checkpoint-write": ("write_ms", 1000.0),
     "checkpoint-wait": ("wait_ms", 1000.0),
@@ -216,7 +217,7 @@ class View:
     @cached_property
     def _ends(self) -> dict[str, list[float]]:
         """For each kind the running maximum of ends: where to stop looking back for overlaps."""
-        return {kind: list(accumulate((item.end for item in items), max)) for kind, items in self._spans.items()}
+        return {kind: list(accumulate(map(_END, items), max)) for kind, items in self._spans.items()}
 
     @cached_property
     def _starts(self) -> dict[str, list[float]]:
@@ -233,10 +234,12 @@ class View:
 
     def alone(self, kind: str, other: str) -> list[Item]:
         """Spans of a kind that share time with none of another one."""
-        if not self.spans(other):
-            return self.spans(kind)
-        starts, ends = self._starts[other], self._ends[other]
-        return [item for item in self.spans(kind) if bisect_right(ends, item.start) >= bisect_left(starts, item.end)]
+        items = self.spans(kind)
+        if not items or not self.spans(other):
+            return items
+        over = map(bisect_right, repeat(self._ends[other]), self._starts[kind])
+        begun = map(bisect_left, repeat(self._starts[other]), map(_END, items))
+        return list(compress(items, map(ge, over, begun)))
 
     def told_by(self, kind: str, ref: Ref) -> Item | None:
         """The span of a kind that a line tells of."""

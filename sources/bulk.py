@@ -25,7 +25,7 @@ RANGE = 1 << 23
 """Bytes a task: small enough for a progress bar, for little memory and for cores that end together."""
 LEAST = 1 << 25
 """Smaller files are quicker to scan at once."""
-_READ = 1 << 21
+_READ = 1 << 20
 """Bytes a block: it stays in the cache of a core while it is searched."""
 _LOOK = 1024
 _AHEAD = 1 << 20
