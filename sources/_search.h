@@ -12,6 +12,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define WIDE __attribute__((target("avx2,bmi,popcnt")))
+#define WIDER __attribute__((target("avx512f,avx512bw,avx2,bmi,popcnt")))
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 #define WIDE
@@ -247,6 +248,47 @@ WIDE static inline uint32_t candidates(const Tables *tables, const char *p)
     found = _mm256_or_si256(found, more);
     return ~(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(found, _mm256_setzero_si256()));
 }
+
+/* The same with registers that are twice as wide, where the processor has them. */
+typedef struct { __m512i low[SETS][WINDOW], high[SETS][WINDOW]; } WideTables;
+
+static int has_wider(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
+}
+
+WIDER static inline void load_wide_tables(WideTables *tables, const Search *search)
+{
+    for (int set = 0; set < SETS; set++)
+        for (int at = 0; at < WINDOW; at++) {
+            const __m128i *low = (const __m128i *)search->low[set][at], *high = (const __m128i *)search->high[set][at];
+            tables->low[set][at] = _mm512_broadcast_i32x4(_mm_loadu_si128(low));
+            tables->high[set][at] = _mm512_broadcast_i32x4(_mm_loadu_si128(high));
+        }
+}
+
+WIDER static inline uint64_t wide_newlines_in(const char *p)
+{
+    return _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(p), _mm512_set1_epi8('\n'));
+}
+
+/* Candidates among the 64 positions from p; reads 67 bytes. */
+WIDER static inline uint64_t wide_candidates(const WideTables *tables, const char *p)
+{
+    const __m512i half = _mm512_set1_epi8(15);
+    __m512i found = _mm512_set1_epi8(-1), more = found;
+    for (int at = 0; at < WINDOW; at++) {
+        __m512i bytes = _mm512_loadu_si512(p + at);
+        __m512i low = _mm512_and_si512(bytes, half), high = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), half);
+        /* 0x80: all three of them */
+        found = _mm512_ternarylogic_epi32(found, _mm512_shuffle_epi8(tables->low[0][at], low),
+                                          _mm512_shuffle_epi8(tables->high[0][at], high), 0x80);
+        more = _mm512_ternarylogic_epi32(more, _mm512_shuffle_epi8(tables->low[1][at], low),
+                                         _mm512_shuffle_epi8(tables->high[1][at], high), 0x80);
+    }
+    found = _mm512_or_si512(found, more);
+    return _mm512_test_epi8_mask(found, found);
+}
 #else
 typedef struct { uint8x16_t low[SETS][WINDOW], high[SETS][WINDOW]; } Tables;
 
@@ -342,7 +384,9 @@ static int verify(const Search *search, const char *data, Py_ssize_t size, Py_ss
             Py_ssize_t begin = at - needle->window;
             if (needle->key != key)
                 break;
-            if (begin < 0 || size - begin < needle->size || memcmp(data + begin, needle->text, (size_t)needle->size))
+            if (begin < 0 || size - begin < needle->size || data[begin + needle->size - 1] != needle->text[needle->size - 1])
+                continue;
+            if (memcmp(data + begin, needle->text, (size_t)needle->size))
                 continue;
             Py_ssize_t before = line - count_few(data + begin, data + at);
             if (!put(found, (Hit){begin, begin + needle->size, before, needle->number, number}))
@@ -353,34 +397,52 @@ static int verify(const Search *search, const char *data, Py_ssize_t size, Py_ss
     return 1;
 }
 
-/* All places where a needle stands, and how many newlines there are; -1 when memory is short. */
-WIDE static Py_ssize_t search_all(const Search *search, const char *data, Py_ssize_t size, Hits *found)
-{
-    Tables tables;
-    Py_ssize_t lines = 0, at = 0;
-    char last[32 + WINDOW] = {0};
-    load_tables(&tables, search);
-    for (; at < size; at += 32) {
-        const char *p = data + at;
-        uint32_t newlines, told;
-        if (size - at < 32 + WINDOW) { /* what is behind the end reads as NUL */
-            memset(last, 0, sizeof last);
-            memcpy(last, p, (size_t)(size - at));
-            p = last;
-        }
-        told = candidates(&tables, p);
-        newlines = newlines_in(p);
-        if (size - at < 32)
-            told &= (1u << (size - at)) - 1; /* the newlines of NUL bytes are none */
-        for (; told; told &= told - 1) {
-            int bit = __builtin_ctz(told);
-            Py_ssize_t line = lines + __builtin_popcount(newlines & ((1u << bit) - 1));
-            if (!verify(search, data, size, at + bit, line, found))
-                return -1;
-        }
-        lines += __builtin_popcount(newlines);
+/* All places where a needle stands, and how many newlines there are; -1 when memory is short. As a macro, for a function
+ * of one processor's kind cannot be put together out of those of another. */
+#define SEARCH(name, target, tables_type, load, candidates_in, newlines_of, mask_type, count_bits, first_bit)            \
+    target static Py_ssize_t name(const Search *search, const char *data, Py_ssize_t size, Hits *found)                  \
+    {                                                                                                                    \
+        enum { STEP = 8 * sizeof(mask_type) };                                                                           \
+        tables_type tables;                                                                                              \
+        Py_ssize_t lines = 0, at = 0;                                                                                    \
+        char last[STEP + WINDOW] = {0};                                                                                  \
+        load(&tables, search);                                                                                           \
+        for (; at < size; at += STEP) {                                                                                  \
+            const char *p = data + at;                                                                                   \
+            mask_type newlines, told;                                                                                    \
+            if (size - at < STEP + WINDOW) { /* what is behind the end reads as NUL */                                   \
+                memset(last, 0, sizeof last);                                                                            \
+                memcpy(last, p, (size_t)(size - at));                                                                    \
+                p = last;                                                                                                \
+            }                                                                                                            \
+            told = candidates_in(&tables, p);                                                                            \
+            newlines = newlines_of(p);                                                                                   \
+            if (size - at < STEP)                                                                                        \
+                told &= ((mask_type)1 << (size - at)) - 1; /* the newlines of NUL bytes are none */                      \
+            for (; told; told &= told - 1) {                                                                             \
+                int bit = first_bit(told);                                                                               \
+                Py_ssize_t line = lines + count_bits(newlines & (((mask_type)1 << bit) - 1));                            \
+                if (!verify(search, data, size, at + bit, line, found))                                                  \
+                    return -1;                                                                                           \
+            }                                                                                                            \
+            lines += count_bits(newlines);                                                                               \
+        }                                                                                                                \
+        return lines;                                                                                                    \
     }
-    return lines;
+
+SEARCH(search_32, WIDE, Tables, load_tables, candidates, newlines_in, uint32_t, __builtin_popcount, __builtin_ctz)
+#if defined(__x86_64__)
+SEARCH(search_64, WIDER, WideTables, load_wide_tables, wide_candidates, wide_newlines_in, uint64_t,
+       __builtin_popcountll, __builtin_ctzll)
+#endif
+
+static Py_ssize_t search_all(const Search *search, const char *data, Py_ssize_t size, Hits *found)
+{
+#if defined(__x86_64__)
+    if (has_wider())
+        return search_64(search, data, size, found);
+#endif
+    return search_32(search, data, size, found);
 }
 
 static int later(const Hit *one, const Hit *other, int by_end)
