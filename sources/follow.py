@@ -27,13 +27,13 @@ _RESCAN_S, _BACKSTOP_S = 1.0, 5.0
 """How often new logs are looked for; the latter where the kernel tells of them."""
 _QUICK_S = 0.002
 """A look that takes no longer costs less than having a thread look."""
-_PACE_S, _FLOOD_PACE_S = 0.23, 0.11
+_PACE_S, _FLOOD_PACE_S = 0.24, 0.09
 """Rounds over busy logs are this far apart: sooner nobody sees. In a flood, where reading takes a while too, less."""
 _FLOOD_BYTES = 1 << 19
 _BUSY_ROUNDS, _CALM_ROUNDS = 5, 10
 """After so many rounds in a row that gave something, being told of every write costs more than looking; after so many
 that gave nothing, it is the other way round."""
-_TURN_BYTES = 1 << 20
+_TURN_BYTES = 1 << 19
 """What a round reads before it hands it on."""
 Item = tuple[LogFile, Block | Notice]
 

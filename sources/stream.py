@@ -10,7 +10,7 @@ from typing import BinaryIO
 from .accelerator import newlines
 from .blocks import Block, Cutter, Notice
 
-CHUNK = 1 << 20
+CHUNK = 1 << 19
 _LOOK = 1 << 10
 _HEAD = 256
 _TAIL = 64

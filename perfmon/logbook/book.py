@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .filters import Filter
     from .view import View
 
-BUDGET = 6 << 20
+BUDGET = 5 << 20
 _PIECE = 1 << 16
 _SMALL = 1 << 15
 _LOOK_BYTES = 1 << 13

@@ -43,7 +43,7 @@ _TURN_S = 0.05
 _LOOK_S = 0.05
 """How often to see whether the history was read."""
 _WAY_S = 0.04
-_MEMORY_MB = 8
+_MEMORY_MB = 7
 """Some hours of a run in full, and the rest of it thinned: a monitor stays open for days beside it."""
 _NOTICES = 20
 _COLLECT = (20_000, 20, 50)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_SOON_S = 0.9
+_SOON_S = 1.0
 _IDLE_S = 12.0
 _SHARE = 0.007
 _LONGEST_S = 20.0
