@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -10,6 +11,12 @@ import pytest
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declares --require-system."""
     parser.addoption("--require-system", action="store_true", help="a skipped test marked `system` fails")
+
+
+def pytest_configure() -> None:
+    """Started in the background, a shell has everything ignore Ctrl+C: then what the tests start would, too."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
