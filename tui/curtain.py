@@ -29,6 +29,8 @@ def curtain(title: str, theme: ThemeData, glyphs: Glyphs, preset: str = "auto") 
     for name in (signal.SIGTERM, signal.SIGHUP):
         with suppress(ValueError):  # not in the main thread
             signal.signal(name, _end)
+    with suppress(ValueError):
+        signal.signal(signal.SIGTSTP, signal.SIG_IGN)  # for this moment: a shell would get the screen as it is here
     try:
         columns, rows = _size()
         _write(
@@ -37,6 +39,7 @@ def curtain(title: str, theme: ThemeData, glyphs: Glyphs, preset: str = "auto") 
         )
         yield
     except BaseException:
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         _write(_LEAVE)
         raise
 

@@ -158,7 +158,7 @@ def test_stopping_going_on_and_leaving_give_the_terminal_back(server: Server, tm
     window.shows("left: 0")
     before = settings(window)
     window.type(f"clear; {DEMO}")
-    window.shows("4 LOG")
+    window.shows("? help")
     assert not window.sane
     assert settings(window) != before
     window.press("C-z")
