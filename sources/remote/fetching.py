@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import aiofiles
+
 from perfmon.text import evidence_text, plain
 
 from .discovery import discover
@@ -120,27 +122,24 @@ class Fetcher:
     async def _pull(self, files: Files, handle: Handle, target: Path, size: int) -> None:
         at = await self._kept(files, handle, target, size)
         self._tell(at)
-        while at < size:
-            data = await files.read(handle, at, min(_CHUNK, size - at), squeezed=True)
-            if not data:
-                return
-            await asyncio.to_thread(_append, target, data)
-            at += len(data)
-            self._tell(len(data))
+        async with aiofiles.open(target, "ab") as file:
+            while at < size:
+                data = await files.read(handle, at, min(_CHUNK, size - at), squeezed=True)
+                if not data:
+                    return
+                await file.write(data)
+                await file.flush()
+                at += len(data)
+                self._tell(len(data))
 
     async def _kept(self, files: Files, handle: Handle, target: Path, size: int) -> int:
         """Bytes that an earlier run copied, where they are still those of the log; else it begins anew."""
         await asyncio.to_thread(target.parent.mkdir, mode=0o700, parents=True, exist_ok=True)
         kept = await asyncio.to_thread(_size, target)
-        if 0 < kept <= size:
-            for start in {0, max(0, kept - _COMPARED)}:
-                count = min(_COMPARED, kept - start)
-                if await files.read(handle, start, count) != await asyncio.to_thread(_read, target, start, count):
-                    break
-            else:
-                return kept
-        await asyncio.to_thread(target.write_bytes, b"")
-        return 0
+        if 0 < kept <= size and await _same(files, handle, target, kept):
+            return kept
+        async with aiofiles.open(target, "wb"):
+            return 0
 
     def _tell(self, more: int) -> None:
         self._done += more
@@ -179,15 +178,14 @@ async def _facts(host: Host, files: Files) -> dict[str, object]:
     return facts
 
 
-def _append(target: Path, data: bytes) -> None:
-    with target.open("ab") as file:
-        file.write(data)
-
-
-def _read(target: Path, start: int, count: int) -> bytes:
-    with target.open("rb") as file:
-        file.seek(start)
-        return file.read(count)
+async def _same(files: Files, handle: Handle, target: Path, size: int) -> bool:
+    """Whether what was copied is still how the log begins: its first bytes and its last ones."""
+    async with aiofiles.open(target, "rb") as file:
+        for start in {0, max(0, size - _COMPARED)}:
+            await file.seek(start)
+            if await files.read(handle, start, min(_COMPARED, size - start)) != await file.read(_COMPARED):
+                return False
+    return True
 
 
 def _size(target: Path) -> int:
