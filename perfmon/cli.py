@@ -129,6 +129,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; the result is what the shell is told (see `ExitCode`)."""
     if sys.stdout is None:  # closed by the shell (`>&-`): files may still be written
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it lives as long as the program
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - likewise
     _robust(sys.stdout)
     _robust(sys.stderr)
     try:

@@ -12,6 +12,8 @@ from .formats.headers import HeaderReader
 
 _MOST = 4096
 _LONGEST = 400
+_NEXT = "[w"
+"""How the needles of weight updates begin, which stand behind these heads."""
 
 
 class Heads:
@@ -48,7 +50,12 @@ class Heads:
         if not head.isascii() or len(head) > _LONGEST or head[:1] == b"{" or b"\r" in head or b"\x00" in head:
             return None
         text = head.decode("ascii")
-        return self._headers.at_start(ESCAPES.sub("", text) if "\x1b" in text else text)
+        if "\x1b" in text:
+            text = ESCAPES.sub("", text + _NEXT)
+            if not text.endswith(_NEXT):
+                return None  # an escape sequence that has not ended takes what follows with it
+            text = text.removesuffix(_NEXT)
+        return self._headers.at_start(text)
 
 
 _UNMET: Stamp = (-1, 0.0)

@@ -108,3 +108,13 @@ def test_a_worker_that_is_killed_costs_nothing(tmp_path: Path, monkeypatch: pyte
         counted = [sum(piece.scanned.recognised.values()) for piece in pieces]
     assert sum(counted) == 250
     assert psutil.Process().children() == []
+
+
+def test_a_line_is_read_alike_before_and_after_lines_like_it_are_known() -> None:
+    scanner = Scanner(load_packs())
+    head = b"08:00:00    INFO "
+    line = b"[weights][a1] client.done wall_ms=14000.0 rpc_ms=1200.0 queue_ms=12800.0\n"
+    for odd in (b"\x1b]", b"\x1b", b"\x1bP", b"\x1b["):
+        cold = Scanner(load_packs()).scan(head + odd + line).recognised
+        scanner.scan((head + line) * 3)
+        assert scanner.scan(head + odd + line).recognised == cold
