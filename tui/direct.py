@@ -59,6 +59,8 @@ class Direct:
         y, first, end = span
         parts = [f"\x1b[{region.y + y + 1};{region.x + first + 1}H"]
         opens = self._opens
+        if first == 0 and end == region.width:  # whatever stood there, and however many cells it really took
+            parts += (self._opening(row[-1][1]), f"\x1b[{region.width}X")
         for text, style in within(row, first, end):
             opened = opens.get(style)
             parts += (self._opening(style) if opened is None else opened, text)

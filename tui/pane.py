@@ -13,7 +13,7 @@ from perfmon.text import plain
 
 from .asciionly import filters_for
 from .direct import Direct, Span
-from .render.rows import Fitted, Row, between, changed, cropped, harmless, merged, strip_of
+from .render.rows import Fitted, Row, between, changed, cropped, harmless, merged, strip_of, sure
 from .skin import Skin
 from .timely import Timely
 
@@ -74,6 +74,8 @@ class Pane(Timely, Widget):
         spans: list[Span] = []
         for y, (before, after) in enumerate(zip(old, fresh, strict=True)):
             span = None if before is after else changed(before, after, width)
+            if span is not None and not (sure(before) and sure(after)):
+                span = (0, width)  # a terminal may count other cells for some characters
             if span is not None:
                 self._strips.pop(y, None)
                 spans.append((y, *span))
@@ -132,12 +134,9 @@ class Pane(Timely, Widget):
         self._strips.clear()
         self._drawn = self._fitted(*self._drawn_for)
 
-    def on_focus(self) -> None:
+    def watch_has_focus(self, has_focus: bool) -> None:
         """The title says who has the keys."""
-        self.redraw()
-
-    def on_blur(self) -> None:
-        """Likewise."""
+        super().watch_has_focus(has_focus)
         self.redraw()
 
     def title_row(self, number: int, title: str, left: str, right: str, width: int) -> Row:

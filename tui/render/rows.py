@@ -115,6 +115,11 @@ def changed(old: Row, new: Row, width: int) -> tuple[int, int] | None:
     return (min(first, width - 1), max(last, first + 1))
 
 
+def sure(row: Row) -> bool:
+    """Whether every terminal gives a row the cells that it has here: of text that is not perfmon's own only ASCII."""
+    return not isinstance(row, Fitted) or all(text.isascii() for text, _ in row)
+
+
 def _common(before: Run, after: Run, forward: bool) -> int:
     """Cells that two runs of the same style share at their begin, or end."""
     one, other = before[0], after[0]
