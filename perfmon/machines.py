@@ -1,0 +1,72 @@
+"""What pollers said last of every GPU, host and queue, with a little history: what panes show.
+
+It is made of the same lines that are judged and recorded, so a replay shows what was there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from perfmon.sources.polls.reading import Area, Reading, reading_of
+
+HISTORY = 120
+"""Polls that are remembered of every value."""
+_MOST = 4096
+"""Things that are remembered: those that were not heard of for longest are forgotten first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One thing as it was polled last."""
+
+    host: str
+    reading: Reading
+    at: float
+    """When: seconds by the clock that the caller gave."""
+    history: Mapping[str, tuple[float, ...]]
+    """The last values by name, oldest first; at most HISTORY of each."""
+
+
+class _Thing:
+    __slots__ = ("at", "history", "reading")
+
+    def __init__(self) -> None:
+        self.reading = Reading(Area.VALUE, "")
+        self.at = 0.0
+        self.history: dict[str, deque[float]] = {}
+
+    def take(self, reading: Reading, at: float) -> None:
+        self.reading, self.at = reading, at
+        for key, value in reading.values.items():
+            self.history.setdefault(key, deque(maxlen=HISTORY)).append(value)
+
+
+class Machines:
+    """All things that pollers spoke of."""
+
+    def __init__(self) -> None:
+        self._things: dict[tuple[str, Area, str], _Thing] = {}
+
+    def take(self, line: str, at: float) -> bool:
+        """What one line says, at a moment; whether it was a poller's."""
+        found = reading_of(line)
+        if found is None:
+            return False
+        host, reading = found
+        key = (host, reading.area, reading.name)
+        thing = self._things.pop(key, None) or _Thing()
+        self._things[key] = thing
+        thing.take(reading, at)
+        if len(self._things) > _MOST:
+            del self._things[next(iter(self._things))]
+        return True
+
+    def seen(self, area: Area | None = None) -> tuple[Seen, ...]:
+        """What is known, of one kind or all, by host and name."""
+        return tuple(
+            Seen(host, thing.reading, thing.at, {key: tuple(values) for key, values in thing.history.items()})
+            for (host, kind, _), thing in sorted(self._things.items())
+            if area is None or kind is area
+        )

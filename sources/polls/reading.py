@@ -1,0 +1,109 @@
+"""What a poller has found out about one thing, and the line of a log that says so.
+
+A reading is told as `2026-03-02 08:15:07.118 [poll] gpu host=a100-0 name=0 util_pct=97 power_w=371.2 model=H100`: so
+what was polled is parsed, judged, recorded and replayed on the same road as every log. Panes read the same lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import isfinite
+
+from perfmon.text import plain
+
+NEEDLE = b"[poll] "
+"""What every line of a poller holds."""
+_LINE = re.compile(r"\[poll\] (?P<area>[a-z]+) host=(?P<host>\S+) name=(?P<name>\S+)(?P<rest>(?: [a-z]\w*=\S+)*)\s*$")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+_BLANK = re.compile(r"[\s=,]+")
+_WORD = 200
+
+
+class Area(StrEnum):
+    """What kind of thing a reading is about; the names of its values are listed with each."""
+
+    GPU = "gpu"
+    """name: index. util_pct mem_util_pct mem_used_mb mem_total_mb power_w power_limit_w temp_c sm_mhz sm_max_mhz
+    mem_mhz pcie_rx_mb_s pcie_tx_mb_s nvlink_rx_mb_s nvlink_tx_mb_s ecc_errors energy_j throttled (0 or 1). Words:
+    model uuid throttle (reasons, joined by `+`) state (ok, lost, unsupported) mine (yes, no: what
+    CUDA_VISIBLE_DEVICES or Slurm gave to the run) mig."""
+    PROCESS = "process"
+    """name: pid. cpu_pct rss_mb uptime_s; of one on a GPU also gpu_mem_mb gpu_util_pct. Words: command gpu role."""
+    HOST = "host"
+    """name: `all`. cpu_pct (of all cores together, 0 to 100) cpu_max_pct (the busiest core) iowait_pct cores load1
+    mem_used_mb mem_total_mb swap_used_mb psi_cpu_pct psi_mem_pct psi_io_pct (some, 10 s)."""
+    DISK = "disk"
+    """name: mount point. used_pct free_gb total_gb read_mb_s write_mb_s busy_pct full_in_s (forecast). Words: holds
+    (logs, checkpoints)."""
+    NIC = "nic"
+    """name: interface. rx_mb_s tx_mb_s speed_mb_s errors_per_s drops_per_s."""
+    SOCKET = "socket"
+    """name: port. connections recv_q_bytes recv_q_share_pct send_q_bytes busy_pct rwnd_limited_pct retrans_per_s
+    rate_mb_s. Words: verdict (producer, network, consumer, upstream, healthy, idle)."""
+    QUEUE = "queue"
+    """name: engine or queue. running waiting kv_usage_pct gen_tps prompt_tps preemptions_per_min depth capacity
+    fill_pct empty_pct put_per_s get_per_s, and quantiles such as ttft_p50_s. Words: kind (vllm, sglang, trl,
+    prime-rl, ray, prometheus, command)."""
+    JOB = "job"
+    """name: id of a job of the scheduler. uptime_s nodes. Words: state reason title."""
+    NODE = "node"
+    """name: node of the scheduler. Words: state reason."""
+    VALUE = "value"
+    """name: what a command, or a metric that no other area has a place for, is called. value."""
+    POLLER = "poller"
+    """name: the poller. took_ms age_s. Words: state (ok, stale, failed) why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One thing at one moment. What is not known, or not supported there, is left out; it is never zero instead."""
+
+    area: Area
+    name: str
+    """Which one, on its host."""
+    values: Mapping[str, float] = field(default_factory=dict)
+    """Numbers, by names that say their unit; those that are not finite are left out of the line."""
+    words: Mapping[str, str] = field(default_factory=dict)
+
+
+def line_of(reading: Reading, host: str, stamp: str) -> bytes:
+    """The line that tells a reading, with its newline; what would end a word is replaced by `_`."""
+    said = [f"host={_word(host)}", f"name={_word(reading.name)}"]
+    said += [f"{key}={_number(value)}" for key, value in reading.values.items() if isfinite(value)]
+    said += [f"{key}={_word(word)}" for key, word in reading.words.items() if word]
+    return f"{stamp} [poll] {reading.area} {' '.join(said)}\n".encode()
+
+
+def reading_of(line: str) -> tuple[str, Reading] | None:
+    """(host, reading) of a line, or None where it is none."""
+    match = _LINE.search(line)
+    if match is None or match["area"] not in _AREAS:
+        return None
+    values: dict[str, float] = {}
+    words: dict[str, str] = {}
+    for pair in match["rest"].split():
+        key, _, word = pair.partition("=")
+        if _NUMBER.fullmatch(word) and key not in _WORDS:
+            values[key] = float(word)
+        else:
+            words[key] = word
+    return match["host"], Reading(Area(match["area"]), match["name"], values, words)
+
+
+_AREAS = frozenset(Area)
+_WORDS = frozenset({
+    "model", "uuid", "throttle", "state", "mine", "mig", "command", "gpu", "role", "holds", "verdict", "kind", "reason",
+    "title", "why",
+})  # fmt: skip
+"""Words, even where they look like numbers."""
+
+
+def _word(text: str) -> str:
+    return _BLANK.sub("_", plain(text, _WORD).strip()) or "-"
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.0f}"
