@@ -48,7 +48,7 @@ static inline int is_id(uint8_t c)
 
 static inline int is_value(uint8_t c)
 {
-    return c > ' ' && c < 127 && c != ',' && c != ';' && c != '|';
+    return c > ' ' && c < 127 && c != ',' && c != ';' && c != '|' && c != '[';
 }
 
 /* Plain decimals only: up to 15 digits are exact in both parts, the quotient is then what float() gives. */

@@ -146,7 +146,8 @@ class _Block:
             end = min(end, begin + _MAX_TEXT)
         raw = self.data[begin:end]
         if b"\x1b" in raw:
-            raw = _COLOURS.sub(b"", raw)
+            bare = _COLOURS.sub(b"", raw)
+            raw = raw if b"\x1b" in bare else bare  # a colour may be what ends another sequence
         text = raw.decode("utf-8", "replace")
         if "\x1b" in text:
             text = ESCAPES.sub("", text)

@@ -30,9 +30,10 @@ SEND, DONE = NUMBER["client.send"], NUMBER["client.done"]
 _MAX_SHAPES = 12
 _MAX_TEXTS = 4096
 _ID = rb"([\w.:/-]{1,128})"
-_VALUE = rb"[!-+\--:<-{}~]"
+_VALUE = rb"[!-+\--:<-Z\\-{}~]"
+"""No `[`: another record may begin there, glued to this one."""
 _TRAILER = rb"(?:\x1b\[[\d;]*m)*\r?"
-_PAIR = re.compile(rb" ([\w./%-]+)=([!-+\--:<-{}~]+)")
+_PAIR = re.compile(rb" ([\w./%-]+)=(" + _VALUE + rb"+)")
 _KEEP_TEXT = 200
 _LIMIT = 1e10
 

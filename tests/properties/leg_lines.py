@@ -35,15 +35,33 @@ ODD = st.sampled_from(
         "1\xa02",
         "0x10",
         "9" * 300,
+        "w[rollout] trunc_pct=41.5",
+        "1[gen]",
     ]
 )
 NUMBER = st.floats(0, 1e6).map(lambda value: f"{value:.3f}")
 HEADS = st.sampled_from(
     ["10:00:01    INFO ", "10:00:59    INFO ", "\x1b[2m10:00:02\x1b[0m \x1b[1m INFO\x1b[0m ", "", "INFO ",
      "10:00:03 x] ",
+     "\x1b][1m\x1b[22m10:00:04    INFO ", "10:00:04    INFO \x1b]", "10:00:04    INFO \x1bP\x1b[1m",
      "10:00:04    INFO [gen] batch.start inflight=3 ", "50%|#\r10:00:05    INFO ", '{"message": "', "[weights][zz] "]
 )  # fmt: skip
-TAILS = st.sampled_from(["", "", "", "\x1b[0m", "\r", " junk", " t=3", " extra=1", ",", " [weights][bb] rpc.start t=1"])
+TAILS = st.sampled_from(
+    [
+        "",
+        "",
+        "",
+        "\x1b[0m",
+        "[rollout] trunc_pct=41.5 staleness=9",
+        "\x1b][0m\x1b[1m",
+        "\r",
+        " junk",
+        " t=3",
+        " extra=1",
+        ",",
+        " [weights][bb] rpc.start t=1",
+    ]
+)
 NOISE = st.sampled_from(
     ["", "plain", "10:00:09    INFO nothing", "10:02:00    INFO later", "[gen] batch.done completions=4 dur_ms=12.5",
      "10:00:10    INFO [ckpt] write.done step=1 write_ms=10", "queue_ms=12 rpc_ms=3",

@@ -52,6 +52,11 @@ def plain(way: str) -> Scanner:
     return Scanner(PACKS)
 
 
+@pytest.fixture(scope="module")
+def warm(way: str) -> Scanner:
+    return Scanner(PACKS)
+
+
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=LOGS)
 @example(data=KNOWN)
@@ -61,6 +66,24 @@ def test_a_known_shape_is_read_like_any_line(trained: Scanner, plain: Scanner, d
     plain.shapes = Shapes()
     plain.finder.know(plain.shapes)
     assert _scanned(trained, data) == _scanned(plain, data)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(lines=st.lists(leg_lines(), min_size=1, max_size=8))
+@example(lines=["10:00:01    INFO [weights][aa] rpc.start op=w[rollout] trunc_pct=41.5 t=1"])
+@example(lines=[f"\x1b][1m\x1b[22m{KNOWN.decode().splitlines()[0]}"])
+def test_a_line_is_read_alike_whatever_was_learned_before(
+    way: str, warm: Scanner, plain: Scanner, lines: list[str]
+) -> None:
+    """So nothing depends on which process, or which block, met a line first."""
+    for scanner in (warm, plain):
+        scanner.shapes = Shapes()
+        scanner.finder.know(scanner.shapes)
+    warm.scan("\n".join(lines).encode())
+    for line in lines:
+        assert _scanned(warm, line.encode() + b"\n") == _scanned(plain, line.encode() + b"\n")
+        plain.shapes = Shapes()
+        plain.finder.know(plain.shapes)
 
 
 def test_lines_of_known_shapes_take_the_short_way(trained: Scanner, monkeypatch: pytest.MonkeyPatch) -> None:
