@@ -13,6 +13,8 @@ from perfmon.sources.polls.reading import Area, Reading, reading_of
 
 HISTORY = 120
 """Polls that are remembered of every value."""
+_GAPS = 3
+"""Waits that tell how often a thing is polled: the shortest of them, for an outage is none."""
 _MOST = 4096
 """Things that are remembered: those that were not heard of for longest are forgotten first."""
 
@@ -27,17 +29,22 @@ class Seen:
     """When: seconds by the clock that the caller gave."""
     history: Mapping[str, tuple[float, ...]]
     """The last values by name, oldest first; at most HISTORY of each."""
+    every_s: float | None = None
+    """Seconds from one reading of it to the next, as it was lately; None before the second one."""
 
 
 class _Thing:
-    __slots__ = ("at", "history", "reading")
+    __slots__ = ("at", "gaps", "history", "reading")
 
     def __init__(self) -> None:
         self.reading = Reading(Area.VALUE, "")
         self.at = 0.0
+        self.gaps: deque[float] = deque(maxlen=_GAPS)
         self.history: dict[str, deque[float]] = {}
 
     def take(self, reading: Reading, at: float) -> None:
+        if self.reading.name and at > self.at:
+            self.gaps.append(at - self.at)
         self.reading, self.at = reading, at
         for key, value in reading.values.items():
             self.history.setdefault(key, deque(maxlen=HISTORY)).append(value)
@@ -66,7 +73,13 @@ class Machines:
     def seen(self, area: Area | None = None) -> tuple[Seen, ...]:
         """What is known, of one kind or all, by host and name."""
         return tuple(
-            Seen(host, thing.reading, thing.at, {key: tuple(values) for key, values in thing.history.items()})
+            Seen(
+                host,
+                thing.reading,
+                thing.at,
+                {key: tuple(values) for key, values in thing.history.items()},
+                min(thing.gaps, default=None),
+            )
             for (host, kind, _), thing in sorted(self._things.items())
             if area is None or kind is area
         )

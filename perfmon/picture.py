@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from typing import TYPE_CHECKING
 
 from .model import TimeBase
 from .snapshot import Finding, Snapshot
+
+if TYPE_CHECKING:
+    from .machines import Seen
+    from .sources.remote.states import HostState
 
 
 class Level(IntEnum):
@@ -95,6 +100,12 @@ class Alert:
     """Moments of its occurrences, newest last, for a sparkline; bounded."""
     since: float = 0.0
     """When it began this time: later than `began` where it had been over."""
+    until: float | None = None
+    """Where its logs fell silent: the last moment of which it is known to hold; None: it is the present's."""
+
+    def held_until(self, now: float) -> float:
+        """Up to when it is known to hold."""
+        return now if self.until is None else min(now, self.until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,3 +281,7 @@ class Picture:
     """Of a replay or demo."""
     notices: tuple[str, ...] = ()
     """What the user must be told once: rotated logs, a recording that failed; newest last, bounded."""
+    seen: tuple[Seen, ...] = ()
+    """What pollers said last of GPUs, hosts and queues; `Seen.at` is a moment on the axis."""
+    links: tuple[HostState, ...] = ()
+    """The machines that are watched over SSH."""

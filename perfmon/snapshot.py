@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from .model import Severity, TimeBase
 from .stats import Summary
+
+if TYPE_CHECKING:
+    from .machines import Seen
 
 SCHEMA = 1
 
@@ -204,3 +208,5 @@ class Snapshot:
     """Signals that were not observed, and what they would tell."""
     dropped: Mapping[str, int] = field(default_factory=dict)
     """What the byte budget thinned out, by kind."""
+    seen: tuple[Seen, ...] = ()
+    """What pollers said last of GPUs, hosts and queues; `Seen.at` is a moment on the axis, as `run.end` is."""

@@ -9,7 +9,7 @@ from contextlib import aclosing
 
 from perfmon.sources.files import LogFile
 from perfmon.sources.remote.fleet import Fleet
-from perfmon.sources.remote.host import HostState
+from perfmon.sources.remote.states import HostState
 from perfmon.sources.replay import Player
 
 from .feeds import Feed, Item

@@ -5,24 +5,14 @@ from __future__ import annotations
 import re
 import time
 from collections import deque
-from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
 from .runner import Runner
+from .states import ClockOffset
 
 _KEPT = 16
 _ZONE = re.compile(r"[+-](0[0-9]|1[0-4])[0-5][0-9]")
 _SECONDS = re.compile(r"([0-9]{9,11})(?:\.([0-9]{9}))?")
-
-
-@dataclass(frozen=True, slots=True)
-class ClockOffset:
-    """An estimate."""
-
-    seconds: float
-    """What that clock shows more than this one."""
-    uncertainty_s: float
-    round_trip_s: float
 
 
 class ClockEcho:

@@ -23,10 +23,11 @@ from .failures import HostError
 from .fetching import Fetcher, HostCopy, Progress
 from .following import Finder, HostLogs
 from .health import EVERY_S, HealthCheck
-from .host import POLL_S, Host, HostState
+from .host import POLL_S, Host
 from .http import Opener, Reader, Url, Writer
 from .login import Login
 from .runner import RunnerError
+from .states import HostState
 from .tail import Item
 
 _T = TypeVar("_T")

@@ -6,15 +6,13 @@ import asyncio
 import secrets
 import time
 from contextlib import suppress
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from ..blocks import Notice
 from ..files import LogFile
 from .address import Address
 from .channel import open_shell
-from .clocks import ClockEcho, ClockOffset
+from .clocks import ClockEcho
 from .dialing import Connection, dial
 from .failures import Cause, HostError
 from .files import Files
@@ -22,6 +20,7 @@ from .following import Emit, HostLogs
 from .login import Login
 from .runner import Runner, RunnerError
 from .shell import Shell
+from .states import HostState, Phase
 
 POLL_S = 1.0
 _STALE_S = 3.0
@@ -30,38 +29,6 @@ _FIRST_ECHOES = 3
 _BACKOFF_S, _LONGEST_S = 0.5, 30.0
 _LOGINS = 3
 _LAST_S = 1.0
-
-
-class Phase(StrEnum):
-    """What becomes of a host."""
-
-    CONNECTING = "connecting"
-    LIVE = "live"
-    STALE = "stale"
-    """Connected, but it has not answered for a while."""
-    RECONNECTING = "reconnecting"
-    REFUSED = "refused"
-    """It is not tried any more: its key has changed, or the login does not work."""
-
-
-@dataclass(frozen=True, slots=True)
-class HostState:
-    """A host at one moment."""
-
-    name: str
-    phase: Phase
-    age_s: float | None
-    """Seconds since it answered last."""
-    reconnects: int
-    """How often a lost connection was made again."""
-    attempts: int
-    """How often that failed since it was lost."""
-    retry_s: float | None
-    """Seconds until the next attempt."""
-    error: str
-    """Why it is not connected; one line."""
-    logs: int
-    clock: ClockOffset | None
 
 
 class Host:

@@ -19,9 +19,10 @@ from sshd import AVAILABLE, Sshd
 from perfmon.sources.blocks import Block, Notice
 from perfmon.sources.remote.address import Address
 from perfmon.sources.remote.following import HostLogs
-from perfmon.sources.remote.host import Host, Phase
+from perfmon.sources.remote.host import Host
 from perfmon.sources.remote.login import Login
 from perfmon.sources.remote.runner import RunnerError
+from perfmon.sources.remote.states import Phase
 from perfmon.sources.remote.tail import Item
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(not AVAILABLE, reason="needs sshd")]
