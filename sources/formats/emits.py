@@ -94,6 +94,12 @@ def _keyed(emit: Emit) -> Callable[[Values], str]:
     return lambda values: "/".join(str(values[n]) for n in emit.key if values.get(n) is not None)[:_KEEP_TEXT]
 
 
+def _grouped(emit: Emit) -> Callable[[Values], str]:
+    """The series that a value belongs to: a field, or several (`host:name`) that the line has, joined by `:`."""
+    names = emit.group.split(":") if emit.group else []
+    return lambda values: ":".join([str(values[n]) for n in names if values.get(n) is not None])[:_KEEP_TEXT]
+
+
 def _kept(emit: Emit, values: Values) -> Fields:
     kept: Fields = {}
     for name in emit.keep:
@@ -133,7 +139,7 @@ def _plain_metric(emit: Emit) -> Maker:
 
 
 def _any_metric(emit: Emit) -> Maker:
-    unit = metric_unit(emit.name)
+    unit, grouped = metric_unit(emit.name), _grouped(emit)
     source = "s" if emit.unit == "duration" else emit.unit
 
     def make(values: Values) -> Observation | None:
@@ -154,9 +160,7 @@ def _any_metric(emit: Emit) -> Maker:
             number = 100.0 * number / divisor
         else:
             number = convert(number * emit.scale, source, unit)
-        group = values.get(emit.group) if emit.group else None
-        number = checked(emit.field[0], number, unit, emit.name)
-        return (SAMPLE, emit.name, number, "" if group is None else str(group)[:_KEEP_TEXT])
+        return (SAMPLE, emit.name, checked(emit.field[0], number, unit, emit.name), grouped(values))
 
     return make
 
@@ -252,13 +256,14 @@ def _step(emit: Emit) -> Maker:
 
 
 def _mark(emit: Emit) -> Maker:
+    grouped = _grouped(emit)
+
     def make(values: Values) -> Observation | None:
         value = _first(values, emit.field) if emit.field else 1.0
         if value is None:
             return None
         count = checked(emit.name, to_number(value, ""), "")
-        group = values.get(emit.group) if emit.group else None
-        return (MARK, emit.name, count, "" if group is None else str(group)[:_KEEP_TEXT]) if count else None
+        return (MARK, emit.name, count, grouped(values)) if count else None
 
     return make
 

@@ -34,7 +34,8 @@ def _check_fields(table: Table, emits: Iterable[Emit], groups: Iterable[str]) ->
     """Raises for an emit that reads a group which the regex does not have: it would give nothing, silently."""
     known = frozenset(groups)
     for index, emit in enumerate(emits):
-        read = {*emit.field, *emit.over, *emit.minus, *emit.duration, *emit.lead, *emit.key, *emit.keep, emit.group}
+        read = {*emit.field, *emit.over, *emit.minus, *emit.duration, *emit.lead, *emit.key, *emit.keep}
+        read.update(emit.group.split(":"))
         if emit.when is not None:
             read.add(emit.when[0])
         if emit.kind == "leg" and emit.name not in LEGS:

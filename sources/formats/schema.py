@@ -37,7 +37,7 @@ class Emit:
     skip_zero: bool = False
     """A zero says that it did not happen (no checkpoint in this step), not that it was quick."""
     group: str = ""
-    """Field that tells series of one metric apart (an engine, a rank)."""
+    """Field that tells series of one metric apart (an engine, a rank); `host:name` joins two fields by `:`."""
     duration: tuple[str, ...] = ()
     lead: tuple[str, ...] = ()
     """Field with the time from the span's start to the line; the duration itself when empty."""
