@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import replace
 
 from .ledger import Window
@@ -50,19 +50,19 @@ class AlertBook:
         self._now: float | None = None
         self._base: TimeBase | None = None
         self._stale = False
-        self._silent: Collection[str] = ()
+        self._silent: Mapping[str, float] = {}
 
     def update(
-        self, snapshot: Snapshot, now: float, stale_s: float | None, silent: Collection[str] = ()
+        self, snapshot: Snapshot, now: float, stale_s: float | None, silent: Mapping[str, float] | None = None
     ) -> tuple[Alert, ...]:
         """Takes what a window that ends at `now` says; `stale_s` as in `Picture`: what is alive turns unknown.
 
-        So does what rests on lines of `silent` logs.
+        So does what rests on lines of `silent` logs; these were heard last at those moments.
         """
         run = snapshot.run
         if self._now is not None and self._base is not run.time_base:
             self.shift(now - self._now)
-        self._base, self._stale, self._silent = run.time_base, stale_s is not None, silent
+        self._base, self._stale, self._silent = run.time_base, stale_s is not None, silent or {}
         seen: set[AlertKey] = set()
         for finding in snapshot.findings:
             key = alert_key(finding)
@@ -112,6 +112,7 @@ class AlertBook:
     def shift(self, seconds: float) -> None:
         """The run's axis became another one, by that much: the present is the same moment on both."""
         self._now = None if self._now is None else self._now + seconds
+        self._silent = {source: heard + seconds for source, heard in self._silent.items()}
         for record in self._records.values():
             record.shift(seconds)
         moved = [replace(change, time=change.time + seconds) for change in self._transitions]
@@ -128,7 +129,19 @@ class AlertBook:
         """Whether nobody can know if it ended: its sources are silent, and it does not speak of that silence."""
         if record.over or _of_silence(record.finding):
             return False
-        return self._stale or any(line.source in self._silent for line in record.finding.evidence)
+        return self._stale or bool(self._heard(record))
+
+    def _heard(self, record: _Record) -> list[float]:
+        """When the silent ones of the logs that it rests on were heard last."""
+        sources = {line.source for line in record.finding.evidence}
+        return [heard for source, heard in self._silent.items() if source in sources]
+
+    def _until(self, record: _Record) -> float | None:
+        """The last moment of which it is known that it held, where that is not the present."""
+        if not self._unknown(record):
+            return None
+        heard = min(self._heard(record), default=max(self._silent.values(), default=record.last))
+        return max(heard, record.last)
 
     def _alert(self, record: _Record, alive: set[str], now: float) -> Alert:
         if record.silenced_until is not None and record.silenced_until <= now:
@@ -137,7 +150,7 @@ class AlertBook:
         inhibited_by = cause if cause in alive and not record.over else None
         state = self._state(record, inhibited_by)
         self._transitions.extend(record.become(state, now))
-        return record.alert(state, inhibited_by, now - self.window_s)
+        return record.alert(state, inhibited_by, now - self.window_s, self._until(record))
 
     def _state(self, record: _Record, inhibited_by: str | None) -> AlertState:
         if record.over:
@@ -226,7 +239,7 @@ class _Record:
             told.insert(0, replace(told[0], time=self._since, state=AlertState.FIRING))
         return told
 
-    def alert(self, state: AlertState, inhibited_by: str | None, flapping_since: float) -> Alert:
+    def alert(self, state: AlertState, inhibited_by: str | None, flapping_since: float, until: float | None) -> Alert:
         """As it is published."""
         turns = [time for time in self._turns if time >= flapping_since]
         return Alert(
@@ -244,6 +257,7 @@ class _Record:
             flapping=len(turns) >= _FLAPS,
             activity=tuple(self._tally.activity),
             since=self._since,
+            until=until,
         )
 
     def shift(self, seconds: float) -> None:

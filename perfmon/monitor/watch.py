@@ -240,14 +240,13 @@ class Watch:
             return None
         return self._present.silent_s(clock)
 
-    def _silent(self) -> frozenset[str]:
-        """The logs that do not speak of the present any more."""
+    def _silent(self) -> dict[str, float]:
+        """The logs that do not speak of the present any more, and when they were heard last."""
         if not self._looked_back or self._over:
-            return frozenset()
+            return {}
         clock = self._feed.clock()
-        return frozenset(
-            held.shown for held in self._logs.values() if held.lively.freshness(clock, held.state) is Freshness.STALE
-        )
+        silent = [held for held in self._logs.values() if held.lively.freshness(clock, held.state) is Freshness.STALE]
+        return {held.shown: float("-inf") if (last := self._last(held)) is None else last for held in silent}
 
     def picture(self, look: Look, number: int) -> Picture:
         """The picture of this moment."""

@@ -128,13 +128,13 @@ def _alert(alert: Alert, picture: Picture) -> tuple[str, ...]:
         state += f" by {alert.inhibited_by}"
     if alert.flapping:
         state += ", flapping"
-    age = alert.changed - alert.began if alert.state is AlertState.RESOLVED else picture.now - alert.began
+    end = alert.changed if alert.state is AlertState.RESOLVED else alert.held_until(picture.now)
     return (
         str(alert.number),
         state,
         alert.finding.severity.label,
         alert.finding.signature,
-        format_seconds(max(0.0, age)),
+        format_seconds(max(0.0, end - alert.began)),
         f"{alert.count:,}",
         format_seconds(alert.lost_s) if alert.lost_s > 0 else "–",
         code(_activity(alert, picture)),

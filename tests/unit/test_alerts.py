@@ -217,6 +217,18 @@ def test_silent_sources_make_what_is_alive_unknown_but_not_what_speaks_of_silenc
     assert {alert.state for alert in book.update(window(end + 500), end + 500, None)} == {AlertState.RESOLVED}
 
 
+def test_what_its_logs_tell_no_more_of_holds_until_they_were_heard_last() -> None:
+    book, events = AlertBook(), {1: (BEGIN - 300, 5.0), 2: (BEGIN - 90, 5.0)}
+    assert seen(book, events, BEGIN).held_until(BEGIN) == BEGIN
+    for later in (60.0, 200.0):
+        silent = {"orchestrator.log": BEGIN - 20, "trainer.log": BEGIN - 10}
+        finding_then = found(events, BEGIN + later - WINDOW_S, BEGIN + later)
+        (alert,) = book.update(window(BEGIN + later, finding_then), BEGIN + later, None, silent)
+        assert (alert.state, alert.held_until(BEGIN + later)) == (AlertState.UNKNOWN, BEGIN - 20)
+    assert seen(book, events, BEGIN + 210).until is None
+    assert seen(book, events, BEGIN + 220, stale_s=200.0).until == BEGIN - 90
+
+
 def test_a_growing_silence_is_one_occurrence() -> None:
     book, counts = AlertBook(), []
     for at in range(5):
@@ -294,8 +306,8 @@ def test_what_rests_on_a_log_that_fell_silent_is_unknown_until_it_speaks() -> No
     events = {1: (BEGIN - 100, 10.0)}
     (log,) = {line.source for line in (found(events, BEGIN - WINDOW_S, BEGIN) or finding()).evidence}
     states = []
-    for end, silent in ((BEGIN, ()), (BEGIN + 400, (log,)), (BEGIN + 900, (log,)), (BEGIN + 910, ())):
+    for end, silent in ((BEGIN, {}), (BEGIN + 400, {log: BEGIN}), (BEGIN + 900, {log: BEGIN}), (BEGIN + 910, {})):
         (alert,) = book.update(window(end, found(events, end - WINDOW_S, end)), end, None, silent)
         states.append(alert.state)
     assert states == [AlertState.FIRING, AlertState.UNKNOWN, AlertState.UNKNOWN, AlertState.RESOLVED]
-    assert book.update(window(BEGIN + 920), BEGIN + 920, None, ("another.log",))[0].state is AlertState.RESOLVED
+    assert book.update(window(BEGIN + 920), BEGIN + 920, None, {"another.log": BEGIN})[0].state is AlertState.RESOLVED

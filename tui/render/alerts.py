@@ -65,8 +65,10 @@ def state_style(alert: Alert) -> str:
 
 
 def age_s(alert: Alert, now: float) -> float:
-    """Seconds since it began this time; of what is over, since it ended."""
-    return max(0.0, now - (alert.changed if alert.state is AlertState.RESOLVED else alert.since))
+    """Seconds that it has held this time, as far as its logs tell; of what is over, since it ended."""
+    if alert.state is AlertState.RESOLVED:
+        return max(0.0, now - alert.changed)
+    return max(0.0, alert.held_until(now) - alert.since)
 
 
 def _age(seconds: float) -> str:

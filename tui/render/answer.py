@@ -10,7 +10,7 @@ from rich.style import Style
 from perfmon.drawing import compact_value, stack
 from perfmon.picture import Alert, AlertState, Freshness, Level, Picture, RunState
 from perfmon.rules.wording import format_share
-from perfmon.snapshot import Finding, LedgerEntry, Snapshot, Verdict
+from perfmon.snapshot import ConditionState, Finding, LedgerEntry, Snapshot, Verdict
 from perfmon.text import plain
 from perfmon.units import format_seconds
 
@@ -44,9 +44,8 @@ def verdict_row(picture: Picture, width: int, skin: Skin) -> Row:
     level = _LEVELS[verdict.severity.value]
     head = _badge(skin, level, f"{skin.mark(level)} {LEVEL_WORDS[level]}" if width >= _NARROW else skin.mark(level))
     runs: list[Run] = [*head, (plain(verdict.title).upper(), skin.level(level))]
-    if picture.stale_s is not None:
-        runs.append((f"  as of {format_seconds(picture.stale_s)} ago: no log speaks", skin.style("stale")))
-    for part in _cost(picture, verdict, skin):
+    runs += _as_of(picture, verdict, width, skin)
+    for part in _cost(picture, verdict, width - row_cells(runs), skin):
         runs += part if row_cells(runs) + row_cells(part) <= width else []
     if width >= _NARROW:
         runs += _loudest(verdict, width - row_cells(runs), skin)
@@ -62,19 +61,38 @@ def _badge(skin: Skin, level: Level, text: str) -> list[Run]:
     return [(f" {text} ", skin.badge(level)), (" ", skin.style("text"))]
 
 
-def _cost(picture: Picture, verdict: Verdict, skin: Skin) -> list[list[Run]]:
+def _as_of(picture: Picture, verdict: Verdict, width: int, skin: Skin) -> list[Run]:
+    """How old it is, where the logs that prove it speak no more of the present."""
+    age, who = picture.stale_s, "no log speaks"
+    if age is None:
+        alerts = _alerts_of(picture, verdict.signature)
+        if not alerts or any(alert.state is not AlertState.UNKNOWN for alert in alerts):
+            return []
+        proof = {line.source for alert in alerts for line in alert.finding.evidence}
+        silent = [now for now in picture.sources if now.freshness is Freshness.STALE and now.name in proof]
+        oldest = max(silent, key=lambda now: now.age_s or 0.0, default=None)
+        if oldest is None:
+            return []
+        age, who = oldest.age_s or 0.0, f"{plain(oldest.name, 40)} is silent"
+    told = f": {who}" if width >= _NARROW else ""
+    return [(f"  STALE {brief_seconds(age)}{told}", skin.style("stale"))]
+
+
+def _cost(picture: Picture, verdict: Verdict, room: int, skin: Skin) -> list[list[Run]]:
     """What it costs, since when, how often: parts that are told whole or not at all."""
     text, muted = skin.style("text"), skin.style("muted")
     parts: list[list[Run]] = []
     snapshot = picture.snapshot
     if verdict.lost_s > 0 and snapshot is not None:
         share = format_share(verdict.lost_share)
-        parts.append([("  lost ", muted), (share, skin.style("title")), (f" of {_wall(snapshot)}", text)])
-        parts.append([(f" ({format_seconds(verdict.lost_s)})", text)])
+        lost: list[Run] = [("  lost ", muted), (share, skin.style("title")), (f" of {_wall(snapshot)}", text)]
+        whole: list[Run] = [*lost, (f" ({format_seconds(verdict.lost_s)})", text)]
+        parts.append(whole if row_cells(whole) <= room else lost)
     alerts = _alerts_of(picture, verdict.signature)
     if alerts:
         count = sum(alert.count for alert in alerts)
-        since = brief_seconds(max(0.0, picture.now - min(alert.began for alert in alerts)))
+        until = max(alert.held_until(picture.now) for alert in alerts)
+        since = brief_seconds(max(0.0, until - min(alert.began for alert in alerts)))
         parts += [[(f"  {count}{_times(count)}", muted)], [(f" for {since}", muted)]]
     return parts
 
@@ -192,16 +210,33 @@ def _behind(snapshot: Snapshot, verdict: Verdict) -> Finding | None:
 
 
 def _conditions(finding: Finding, skin: Skin) -> list[Run]:
-    """Values rather than rules: what a condition asks for is told where the alert is opened."""
+    """Values rather than rules: what a condition asks for is told where the alert is opened.
+
+    A value that proves one condition and fails another is told once; of the other what it asks for.
+    """
     runs: list[Run] = []
     marks = {True: ("good", "text"), False: ("critical", "muted"), None: ("stale", "muted")}
-    for condition in finding.conditions:
-        value = _OVER.sub(r"\1", plain(condition.text.rpartition(": ")[2] or condition.text, 80))
+    values = [_met(condition) for condition in finding.conditions]
+    proven = {value for value, condition in zip(values, finding.conditions, strict=True) if condition.held}
+    for value, condition in zip(values, finding.conditions, strict=True):
         glyph, style = marks[condition.held]
-        mark = {"good": skin.glyph("good"), "critical": skin.glyph("critical"), "stale": skin.glyph("stale")}[glyph]
-        if (f"{value}  ", skin.style(style)) not in runs:  # two conditions may ask of one value
-            runs += [(f"{mark} ", skin.style(glyph)), (f"{value}  ", skin.style(style))]
+        told = value if condition.held or value not in proven else _asked(condition, value)
+        part = (f"{told}  ", skin.style(style))
+        if told and part not in runs:  # two conditions may ask of one value
+            runs += [(f"{skin.glyph(glyph)} ", skin.style(glyph)), part]
     return runs
+
+
+def _met(condition: ConditionState) -> str:
+    """The values that a condition met."""
+    return _OVER.sub(r"\1", plain(condition.text.rpartition(": ")[2] or condition.text, 80))
+
+
+def _asked(condition: ConditionState, value: str) -> str:
+    """What a condition asks of the metric that `value` is of; "" where that is not to be told."""
+    metric = value.partition(" ")[0]
+    alternatives = plain(condition.text.rpartition(": ")[0]).split(" or ")
+    return next((asked for asked in alternatives if asked.startswith(f"{metric} ")), "")
 
 
 def _rivals(snapshot: Snapshot, verdict: Verdict, skin: Skin) -> list[Run]:

@@ -1,0 +1,68 @@
+"""The rows that answer the question: what is proven, what is not, and of which moment it is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hosts import PLAIN
+from pictures import START, alert, picture, source
+from snapshots import finding, snapshot
+
+from perfmon.picture import AlertState, Freshness, Picture
+from perfmon.snapshot import ConditionState
+from perfmon.tui.render.answer import verdict_row, why_row
+from perfmon.tui.render.rows import Row
+
+
+def text(row: Row) -> str:
+    """What stands in a row."""
+    return "".join(said for said, _ in row)
+
+
+def why(*conditions: ConditionState) -> str:
+    """The row of a verdict with these conditions."""
+    found = finding(conditions=conditions, advice=("Go.",))
+    return text(why_row(picture(snapshot=snapshot(findings=(found,))), 140, PLAIN))
+
+
+def test_a_value_that_proves_and_fails_is_told_once_and_beside_it_what_it_failed() -> None:
+    queue = ConditionState("queue_ms beyond its band: queue_ms 4.2 s", True)
+    more = ConditionState("max of inflight over 600 s > 32 or queue_ms > 10000: queue_ms 4.2 s", False)
+    for conditions in ((queue, more), (more, queue)):
+        said = why(*conditions)
+        assert said.count("queue_ms 4.2 s") == 1
+        assert "✓ queue_ms 4.2 s" in said
+        assert "✗ queue_ms > 10000" in said
+
+
+def test_conditions_of_different_values_are_all_told() -> None:
+    said = why(
+        ConditionState("queue_ms beyond its band: queue_ms 4.2 s", True),
+        ConditionState("rpc_ms not critical: rpc_ms 6.1 s", False),
+        ConditionState("rpc_ms < 9000: rpc_ms 6.1 s", False),
+    )
+    assert "✓ queue_ms 4.2 s" in said
+    assert said.count("✗ rpc_ms 6.1 s") == 1
+
+
+def test_how_long_it_lasts_grows_with_the_present_and_stands_still_in_silence() -> None:
+    shown = picture(alert(began=START, last=START + 590.0))
+    assert " for 10m" in text(verdict_row(shown, 200, PLAIN))
+    assert " for 15m" in text(verdict_row(replace(shown, now=START + 900.7), 200, PLAIN))
+    unknown = alert(state=AlertState.UNKNOWN, began=START, last=START + 590.0, until=START + 600.0)
+    for now, age in ((660.0, "2m"), (900.0, "5m"), (900.0, "50m")):
+        stale_s = 60.0 * int(age[:-1])
+        said = text(verdict_row(replace(shown, alerts=(unknown,), now=START + now, stale_s=stale_s), 200, PLAIN))
+        assert " for 10m" in said
+        assert f"STALE {age}: no log speaks" in said
+
+
+@pytest.mark.parametrize(
+    ("width", "words"), [(200, "STALE 2m: orchestrator.log is silent"), (60, "STALE 2m  14 times")]
+)
+def test_a_verdict_whose_own_log_fell_silent_says_so_while_others_go_on(width: int, words: str) -> None:
+    sources = (source(freshness=Freshness.STALE, age_s=120.0), source(index=1, name="trainer.log"))
+    shown: Picture = picture(alert(state=AlertState.UNKNOWN, until=START + 500.0), sources=sources)
+    assert words in text(verdict_row(shown, width, PLAIN))
+    assert "STALE" not in text(verdict_row(picture(alert(), sources=sources), width, PLAIN))
