@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .alignment import Alignment
     from .baseline import Baseline
     from .diagnosis import Knowledge
+    from .parts import Part
     from .snapshot import Snapshot
 
 Progress = Callable[[int, int], None]
@@ -210,6 +211,13 @@ class Session:
         self._learn(alignment)
         names = [compiled.pattern.name for compiled in self.scanner.patterns]
         return diagnose(self.store, self.knowledge, names, window, alignment, 0, now, self.recent)
+
+    def parts(self, window: tuple[float | None, float | None], alignment: Alignment) -> tuple[Part, ...]:
+        """What every metric is in each log and group, within `window` (absolute seconds on the run's axis)."""
+        from .diagnosis import view_of
+        from .parts import parts
+
+        return parts(view_of(self.store, self.knowledge, alignment, window, recent=self.recent))
 
     @property
     def open_spans(self) -> Iterable[Span]:

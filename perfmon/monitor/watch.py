@@ -27,6 +27,7 @@ from .pace import Pace, Spacing
 from .present import Present
 
 if TYPE_CHECKING:
+    from perfmon.parts import Part
     from perfmon.recording.writer import RecordingWriter
 
     from .monitor import Look
@@ -280,6 +281,11 @@ class Watch:
             speed=None if player is None else player.speed,
             notices=tuple(self._notices),
         )
+
+    def parts(self) -> tuple[Part, ...]:
+        """What every metric of the window is in each log and group."""
+        alignment, now = self._align(), self._now()
+        return self.session.parts((None, None) if now is None else (now - self._window_s, now), alignment)
 
     def _drawn_board(self, viewport: Viewport, known: float) -> Board:
         """The board of this moment; while the history is read that of a moment before, when drawing it is dear."""
