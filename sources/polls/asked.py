@@ -1,0 +1,80 @@
+"""What is asked for by SPEC, beside logs: `gpu`, `host`, `net:PORT`, `vllm=URL`, `command:'...'` and their like."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from perfmon.errors import UsageError
+from perfmon.text import plain, without_secrets
+
+from ..remote.http import parse_url
+
+BARE = ("gpu", "host", "ray", "slurm")
+URLS = ("vllm", "sglang", "trl", "prime-rl", "prometheus")
+FORMS = f"gpu, host, net:PORT, {', '.join(f'{kind}=URL' for kind in URLS)}, ray[=ADDRESS], slurm, command:'...'"
+"""What there is, for messages."""
+_FORM = re.compile(
+    rf"(?P<kind>{'|'.join((*URLS, 'ray'))})=(?P<value>.*)|(?P<bare>{'|'.join(BARE)})"
+    r"|(?P<net>net):(?P<port>.*)|(?P<run>command):(?P<command>.*)",
+    re.DOTALL,
+)
+_ADDRESS = re.compile(r"[A-Za-z0-9_.\-:\[\]/]+")
+_COMMAND = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One thing that pollers are asked for."""
+
+    kind: str
+    argument: str = ""
+    """A URL, a port, an address, a shell command; "" where the kind says all."""
+
+    @property
+    def shown(self) -> str:
+        """As a SPEC, fit for display."""
+        sign = {"net": ":", "command": ":"}.get(self.kind, "=") if self.argument else ""
+        return without_secrets(plain(f"{self.kind}{sign}{self.argument}", 200))
+
+
+DEFAULT = (Asked("host"), Asked("gpu"))
+"""What the live monitor asks for without being told."""
+
+
+def parse_asked(text: str) -> Asked | None:
+    """What a SPEC asks pollers for; None where it is no such SPEC. Raises UsageError for a wrong one."""
+    match = _FORM.fullmatch(text)
+    if match is None:
+        return None
+    if match["bare"]:
+        return Asked(match["bare"])
+    if match["net"]:
+        return _port(match["port"], text)
+    if match["run"]:
+        return _command(match["command"], text)
+    kind, value = match["kind"], match["value"].strip()
+    if kind == "ray":
+        if not _ADDRESS.fullmatch(value):
+            raise _wrong(text, "expected ray=HOST:PORT")
+        return Asked(kind, value)
+    url = parse_url(value)
+    if url.scheme != "http":
+        raise _wrong(text, f"expected {kind}=http://HOST:PORT")
+    return Asked(kind, value)
+
+
+def _port(text: str, spec: str) -> Asked:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
+        raise _wrong(spec, "expected a port from 1 to 65535, such as net:12321")
+    return Asked("net", str(int(text)))
+
+
+def _command(text: str, spec: str) -> Asked:
+    if not text.strip() or len(text) > _COMMAND or any(sign in text for sign in "\0\n\r"):
+        raise _wrong(spec, "expected one line of shell that prints a number, or key=value")
+    return Asked("command", text)
+
+
+def _wrong(spec: str, expected: str) -> UsageError:
+    return UsageError(f"'{without_secrets(plain(spec, 200))}': {expected}")

@@ -1,0 +1,171 @@
+"""Asks pollers at their pace, each by itself: what hangs delays nothing else, and how old its last answer is is told.
+
+Every poller has a virtual log. Its readings, and what becomes of itself, come out of it line by line, the way logs do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from zlib import crc32
+
+from perfmon.text import plain, without_secrets
+
+from ..blocks import Cutter
+from ..files import LogFile
+from ..remote.following import Emit
+from .poller import AbsentError, Machine, Poller
+from .reading import Area, Reading, line_of
+
+SCHEME = "poll:/"
+"""What the names of virtual logs begin with."""
+MISSED = 3
+"""Periods without an answer from which on the last one is stale."""
+ABSENT_S = 60.0
+"""What was not there is asked for again so much later."""
+DEADLINE_S = 60.0
+"""A question is taken back when it has had no answer for so long (or for ten periods, where that is longer)."""
+_TELL_S, _WELL_S = 2.0, 60.0
+"""How often at most that something is stale is told; and that it is well, at least."""
+_LONGEST_S = 10.0
+"""What fails is asked again so much later, at most (or after its period)."""
+_END_S = 1.0
+
+
+def poll_log(host: str, name: str) -> LogFile:
+    """The virtual log of a poller."""
+    shown = plain(f"{SCHEME}{host}/{without_secrets(name)}", 200)
+    return LogFile(shown, Path(SCHEME, host), shown)
+
+
+def is_poll(name: str) -> bool:
+    """Whether a log of this name is a poller's."""
+    return name.startswith(SCHEME)
+
+
+class Pacing:
+    """All pollers of one machine."""
+
+    def __init__(self, machine: Machine, pollers: Sequence[Poller], emit: Emit) -> None:
+        self.paced: list[Paced] = []
+        phase = 0.0 if machine.here else crc32(machine.name.encode()) % 1000 / 1000
+        names: set[str] = set()
+        for poller in pollers:
+            name = poller.name
+            while name in names:
+                name += "'"
+            names.add(name)
+            self.paced.append(Paced(poller, name, machine, emit, phase))
+
+    async def run(self) -> None:
+        """Until it is cancelled; then it lets go of all pollers."""
+        if self.paced:
+            await asyncio.gather(*(paced.run() for paced in self.paced))
+
+
+class Paced:
+    """One poller."""
+
+    def __init__(self, poller: Poller, name: str, machine: Machine, emit: Emit, phase: float = 0.0) -> None:
+        """`phase` is the share of a period by which its questions come later than those of others."""
+        self.log = poll_log(machine.name, name)
+        self._poller, self._name, self._machine, self._emit = poller, plain(without_secrets(name), 120), machine, emit
+        self._phase = phase
+        self._cutter = Cutter()
+        self._answered_at = self._told_at = time.monotonic()
+        self._state, self._why = "", ""
+        self._failures = 0
+
+    async def run(self) -> None:
+        """Asks until it is cancelled."""
+        rest = 0.0
+        try:
+            while rest >= 0.0:
+                await asyncio.sleep(rest)
+                rest = await self._turn()
+        finally:
+            with suppress(Exception):
+                async with asyncio.timeout(_END_S):
+                    await self._poller.close()
+
+    async def _turn(self) -> float:
+        """One question; seconds until the next."""
+        began, every = time.monotonic(), self._poller.every_s
+        try:
+            readings = await self._answer(began)
+        except AbsentError as error:
+            await self._trouble("absent", str(error), anew=False)
+            return max(ABSENT_S, every)
+        except Exception as error:  # whatever one poller meets must not end the others
+            await self._trouble("failed", _said(error))
+            self._failures += 1
+            return max(every, min(every * 2.0**self._failures, _LONGEST_S))
+        self._failures = 0
+        await self._well(readings, began)
+        return self._rest(every)
+
+    def _rest(self, every: float) -> float:
+        """Until the next moment of a grid that all pollers of this machine share: so it wakes up once for many."""
+        now = time.monotonic() - self._phase * every
+        rest = every - now % every
+        return rest if rest > 0.2 * every else rest + every
+
+    async def _answer(self, began: float) -> Sequence[Reading]:
+        """The answer to one question; meanwhile it tells how old the last one is."""
+        every = self._poller.every_s
+        deadline = began + max(DEADLINE_S, 10 * every)
+        asking = asyncio.ensure_future(self._poller.poll())
+        try:
+            tell_at = max(began, self._answered_at) + MISSED * every
+            while True:
+                now = time.monotonic()
+                done, _ = await asyncio.wait({asking}, timeout=max(0.0, min(tell_at, deadline) - now))
+                if done:
+                    return asking.result()
+                now = time.monotonic()
+                if now >= deadline:
+                    raise TimeoutError(f"no answer for {now - began:.0f} s")
+                await self._trouble("stale", f"no answer for {now - began:.0f} s")
+                tell_at = now + max(every, _TELL_S)
+        finally:
+            if not asking.done():
+                asking.cancel()
+                with suppress(asyncio.CancelledError, Exception):
+                    async with asyncio.timeout(_END_S):
+                        await asking
+
+    async def _well(self, readings: Sequence[Reading], began: float) -> None:
+        now = time.monotonic()
+        self._answered_at = now
+        if self._state != "ok" or now - self._told_at >= _WELL_S:
+            self._state, self._why, self._told_at = "ok", "", now
+            took = {"took_ms": round(1e3 * (now - began), 1), "age_s": 0.0}
+            readings = [*readings, Reading(Area.POLLER, self._name, took, {"state": "ok"})]
+        await self._tell(readings)
+
+    async def _trouble(self, state: str, why: str, *, anew: bool = True) -> None:
+        """Tells what keeps the answers from coming; what is known already is told again only `anew`."""
+        why = plain(without_secrets(why), 160)
+        if (state, why) == (self._state, self._why) and not anew:
+            return
+        now = time.monotonic()
+        self._state, self._why, self._told_at = state, why, now
+        age = {"age_s": round(now - self._answered_at, 1)}
+        await self._tell([Reading(Area.POLLER, self._name, age, {"state": state, "why": why})])
+
+    async def _tell(self, readings: Sequence[Reading]) -> None:
+        stamp = self._machine.now().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        lines = b"".join([line_of(reading, self._machine.name, stamp) for reading in readings])
+        items = [(self.log, block) for block in self._cutter.feed(lines)]
+        if items:
+            await self._emit(list(items))
+
+
+def _said(error: BaseException) -> str:
+    """What went wrong, of several things the first."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error) or type(error).__name__

@@ -1,0 +1,53 @@
+"""Which pollers a SPEC means: one line for each kind, and nothing is loaded before it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+
+from perfmon.errors import UsageError
+
+from .asked import Asked
+from .poller import Machine, Poller
+
+Places = Callable[[], Mapping[str, str]]
+"""Paths on the machine → what lies there (`logs`, `checkpoints`): their disks matter to the run."""
+
+
+def nowhere() -> Mapping[str, str]:
+    """No path is known."""
+    return {}
+
+
+_TABLE: dict[str, tuple[str, str]] = {
+    "host": ("host", "host_pollers"),
+    "gpu": ("gpu", "gpu_pollers"),
+    "net": ("sockets", "socket_pollers"),
+    "vllm": ("queues", "queue_pollers"),
+    "sglang": ("queues", "queue_pollers"),
+    "trl": ("queues", "queue_pollers"),
+    "prime-rl": ("queues", "queue_pollers"),
+    "prometheus": ("queues", "queue_pollers"),
+    "ray": ("queues", "queue_pollers"),
+    "slurm": ("queues", "queue_pollers"),
+    "command": ("queues", "queue_pollers"),
+}
+"""Kind → module of this package, and what makes its pollers there."""
+
+
+def pollers_for(machine: Machine, asked: Asked, places: Places = nowhere) -> list[Poller]:
+    """The pollers that a machine is asked by. Raises PerfmonError where there can be none."""
+    module, maker = _TABLE[asked.kind]
+    try:
+        make = getattr(importlib.import_module(f"{__package__}.{module}"), maker)
+    except ImportError as error:
+        raise UsageError(f"{asked.shown}: cannot be polled by this installation ({error.name} is missing)") from None
+    if asked.kind == "gpu":
+        made: Sequence[Poller] = make(machine)
+    elif asked.kind == "host":
+        made = make(machine, places)
+    elif asked.kind == "net":
+        made = make(machine, asked.argument)
+    else:
+        made = make(machine, asked.kind, asked.argument)
+    return list(made)

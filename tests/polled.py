@@ -1,0 +1,69 @@
+"""Pollers, and what comes of them, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from perfmon.sources.blocks import Block, Notice
+from perfmon.sources.files import LogFile
+from perfmon.sources.polls.pacing import Pacing
+from perfmon.sources.polls.poller import Machine, Poller
+from perfmon.sources.polls.reading import Area, Reading, reading_of
+
+
+class Told:
+    """Takes what is emitted."""
+
+    def __init__(self) -> None:
+        self.items: list[tuple[LogFile, Block]] = []
+
+    async def __call__(self, items: list[tuple[LogFile, Block | Notice]]) -> None:
+        """As a conveyor does."""
+        self.items += [(log, item) for log, item in items if isinstance(item, Block)]
+
+    @property
+    def lines(self) -> list[str]:
+        """All lines so far."""
+        return [line for _, block in self.items for line in block.data.decode().splitlines()]
+
+    def readings(self, area: Area | None = None, name: str | None = None) -> list[Reading]:
+        """All readings so far, of an area and name."""
+        found = [told[1] for line in self.lines if (told := reading_of(line)) is not None]
+        return [one for one in found if area in (None, one.area) and name in (None, one.name)]
+
+
+async def paced(
+    machine: Machine, pollers: Sequence[Poller], done: Callable[[Told], bool], patience_s: float = 30.0
+) -> Told:
+    """Asks until what was told is enough."""
+    told = Told()
+    running = asyncio.create_task(Pacing(machine, pollers, told).run())
+    try:
+        async with asyncio.timeout(patience_s):
+            while not done(told):
+                if running.done():
+                    running.result()
+                await asyncio.sleep(0.02)
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+    return told
+
+
+def gone(process: int) -> bool:
+    """Whether a process has ended, though perhaps nobody asked it how."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+async def until(what: Callable[[], bool], patience_s: float = 10.0) -> None:
+    """Waits for something to become true."""
+    async with asyncio.timeout(patience_s):
+        while not what():  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)

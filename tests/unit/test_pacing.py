@@ -1,0 +1,169 @@
+"""Pollers are asked at their pace, and what hangs or fails is told and delays nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from polled import Told, gone, paced, until
+
+from perfmon.sources.polls import pacing
+from perfmon.sources.polls.machines import HereMachine
+from perfmon.sources.polls.poller import AbsentError, PollError
+from perfmon.sources.polls.reading import Area, Reading
+from perfmon.sources.remote.http import ReplyError, get, parse_url
+
+
+class Asks:
+    """A poller that does what it is given."""
+
+    def __init__(self, name: str, what: Callable[[], Awaitable[float]], every_s: float = 0.05) -> None:
+        self.name, self.every_s = name, every_s
+        self.asked = self.closed = 0
+        self._what = what
+
+    async def poll(self) -> Sequence[Reading]:
+        """One value."""
+        self.asked += 1
+        return [Reading(Area.VALUE, self.name, {"value": await self._what()})]
+
+    async def close(self) -> None:
+        """Counts."""
+        self.closed += 1
+
+
+async def one() -> float:
+    """Answers at once."""
+    return 1.0
+
+
+def states(told: Told, name: str) -> list[str]:
+    """What became of a poller, in order."""
+    return [reading.words["state"] for reading in told.readings(Area.POLLER, name)]
+
+
+async def test_each_is_asked_again_and_again() -> None:
+    poller = Asks("one", one)
+    told = await paced(HereMachine(), [poller], lambda told: len(told.readings(Area.VALUE)) >= 4)
+    assert states(told, "one") == ["ok"]
+    assert poller.closed == 1
+    log, block = told.items[0]
+    assert log.name == f"poll:/{HereMachine().name}/one"
+    assert block.line == 1
+    sizes = [(block.offset, len(block.data)) for _, block in told.items]
+    assert all(at + size == after for (at, size), (after, _) in pairwise(sizes))
+
+
+async def test_a_process_that_sleeps_delays_nothing_and_is_stale(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+
+    async def sleeps() -> float:
+        async for _ in HereMachine().lines(f"echo $$ >{mark}; sleep 600"):
+            pass
+        return 1.0
+
+    stuck, quick = Asks("stuck", sleeps), Asks("quick", one)
+    told = await paced(HereMachine(), [stuck, quick], lambda told: "stale" in states(told, "stuck"))
+    before = len(told.readings(Area.VALUE, "quick"))
+    assert before >= 3
+    assert stuck.asked == 1, "what has not answered is not asked again"
+    reading = told.readings(Area.POLLER, "stuck")[0]
+    assert reading.values["age_s"] >= 0.1
+    assert reading.words["why"].startswith("no_answer_for")
+    await until(lambda: gone(int(mark.read_text())))
+
+
+async def test_a_server_that_never_answers_is_told_to_fail() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    machine = HereMachine()
+
+    async def asks() -> float:
+        try:
+            return float(len((await get(machine.opener, parse_url(f"http://127.0.0.1:{port}/"), timeout_s=0.3)).body))
+        except ReplyError as error:
+            raise PollError(f"port {port}: {error}") from None
+
+    told = await paced(machine, [Asks("url", asks), Asks("quick", one)], lambda told: "failed" in states(told, "url"))
+    assert "stale" in states(told, "url"), "it was silent for more than three periods before"
+    assert f"port_{port}:_no_answer_for_0.3_s" in {one.words["why"] for one in told.readings(Area.POLLER, "url")}
+    assert len(told.readings(Area.VALUE, "quick")) >= 2
+    server.close()
+
+
+async def test_what_hangs_for_too_long_is_let_go_and_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pacing, "DEADLINE_S", 0.2)
+    monkeypatch.setattr(pacing, "_LONGEST_S", 0.1)
+
+    async def hangs() -> float:
+        if poller.asked == 1:
+            await asyncio.Event().wait()
+        return 1.0
+
+    poller = Asks("hangs", hangs, every_s=0.02)
+    told = await paced(HereMachine(), [poller], lambda told: "ok" in states(told, "hangs"))
+    assert poller.asked == 2
+    assert states(told, "hangs")[-2:] == ["failed", "ok"]
+
+
+async def test_what_blocks_a_thread_delays_nothing() -> None:
+    release = time.monotonic() + 0.5
+
+    async def blocks() -> float:
+        await asyncio.to_thread(lambda: time.sleep(max(0.0, release - time.monotonic())))
+        return 1.0
+
+    blocked, quick = Asks("driver", blocks), Asks("quick", one)
+    told = await paced(HereMachine(), [blocked, quick], lambda told: "ok" in states(told, "driver"))
+    assert states(told, "driver")[0] == "stale"
+    names = [reading.name for reading in told.readings(Area.VALUE)]
+    assert names.index("driver") >= 3, "the others answered meanwhile"
+
+
+async def test_what_is_absent_is_told_once() -> None:
+    async def absent() -> float:
+        raise AbsentError("no nvidia-smi here: install the driver")
+
+    poller = Asks("gpu", absent)
+    told = await paced(HereMachine(), [poller, Asks("one", one)], lambda told: len(told.readings(Area.VALUE)) >= 5)
+    assert states(told, "gpu") == ["absent"]
+    assert poller.asked == 1
+    assert told.readings(Area.POLLER, "gpu")[0].words["why"] == "no_nvidia-smi_here:_install_the_driver"
+
+
+async def test_a_fault_of_a_poller_is_its_own_and_mends() -> None:
+    async def broken() -> float:
+        if poller.asked < 3:
+            raise ValueError("token=0123456789abcdef0123 \x1b[31mis odd")
+        return 1.0
+
+    poller = Asks("broken", broken)
+    told = await paced(HereMachine(), [poller, Asks("one", one)], lambda told: "ok" in states(told, "broken"))
+    assert states(told, "broken") == ["failed", "failed", "ok"]
+    assert not any("0123456789abcdef0123" in line or "\x1b" in line for line in told.lines)
+
+
+async def test_two_of_one_name_have_a_log_each() -> None:
+    told = await paced(HereMachine(), [Asks("x", one), Asks("x", one)], lambda told: len(told.items) >= 4)
+    assert len({log for log, _ in told.items}) == 2
+
+
+async def test_lines_of_a_command_come_as_they_are_printed_and_end_with_it() -> None:
+    seen = [line async for line in HereMachine().lines("printf 'a\\nb  \\n'; printf c")]
+    assert seen == [b"a", b"b  ", b"c"]
+
+
+async def test_of_a_command_nothing_is_left_when_nobody_reads_it() -> None:
+    lines = HereMachine().lines("sleep 600 & echo $!; wait")
+    first = int(await anext(lines))
+    assert not gone(first)
+    await lines.aclose()  # type: ignore[attr-defined]
+    await until(lambda: gone(first))
