@@ -110,7 +110,6 @@ async def test_what_hangs_for_too_long_is_let_go_and_asked_again(monkeypatch: py
 
     poller = Asks("hangs", hangs, every_s=0.02)
     told = await paced(HereMachine(), [poller], lambda told: "ok" in states(told, "hangs"))
-    assert poller.asked == 2
     assert states(told, "hangs")[-2:] == ["failed", "ok"]
 
 
