@@ -26,6 +26,8 @@ _ENOUGH = 0.5
 _TIGHT_S = 1.0
 _FARTHEST_S, _BEGIN_S, _END_S = 14 * _HOUR, 300.0, 120.0
 """Logs in two zones: how far apart at most, and how exactly they begin and end together."""
+_POLL_NEAR_S, _POLL_END_S = 600.0, 30.0
+"""Clocks of a run and of its pollers that lie nearer are the same; and how exactly both end, where they differ."""
 _ORDER = (EPOCH, LOCAL, YEARLESS, DAYTIME)
 _PERIODS = {YEARLESS: (365 * _DAY, 366 * _DAY), DAYTIME: (_DAY,)}
 """Seconds after which times without a year, or without a date, begin anew."""
@@ -97,16 +99,21 @@ def clock_offsets(store: Store) -> tuple[Offset, ...]:
 def align(store: Store) -> Alignment:
     """The axes of all logs laid over each other."""
     offsets = clock_offsets(store)
-    dated = [state for state in store.sources if state.kind is not None and state.first is not None]
-    monotonic = [state for state in store.sources if state.monotonic and state.first is not None]
+    logs = [state for state in store.sources if not state.polled]
+    if not any(state.lines for state in logs):
+        logs = store.sources
+    dated = [state for state in logs if state.kind is not None and state.first is not None]
+    monotonic = [state for state in logs if state.monotonic and state.first is not None]
     axis = _Axis(store, offsets)
     if not dated and not monotonic:
-        return Alignment(TimeBase.NONE, {}, offsets, axis.notes)
+        _lay_polled(axis, dated, monotonic)
+        return Alignment(TimeBase.NONE, axis.shifts, offsets, axis.notes)
     if dated:
         _lay_dated(dated, axis)
     for state in monotonic:
         _tie(state, axis)
     _lay_clockless(axis)
+    _lay_polled(axis, dated, monotonic)
     shifts = {index: shift for index, shift in axis.shifts.items() if shift}
     base = TimeBase.WALL if dated else TimeBase.MONOTONIC
     return Alignment(base, shifts, offsets, axis.notes, frozenset(axis.guessed))
@@ -277,13 +284,46 @@ def _tie(state: SourceState, axis: _Axis) -> None:
 
 
 def _placed(axis: _Axis) -> set[int]:
-    dated = {state.index for state in axis.store.sources if state.kind is not None}
+    dated = {state.index for state in axis.store.sources if state.kind is not None and not state.polled}
     return dated | axis.shifts.keys()
 
 
 def _lay_clockless(axis: _Axis) -> None:
     laid = [state for state in axis.store.sources if state.first is not None and not state.clockless]
+    laid = [state for state in laid if not state.polled] or laid
     for state in axis.store.sources:
         if state.clockless and laid:
             axis.shifts[state.index] = axis.extent(laid)[0]
             axis.guessed.add(state.index)
+
+
+def polled_ahead(gap: float, known: float | None) -> float:
+    """By how much the run's clock is ahead of a poller's that are `gap` seconds apart: as before where that still
+    holds, else nothing, the hours between two zones, or, of monotonic and made-up times, just so much."""
+    if known is not None and abs(gap - known) <= _POLL_NEAR_S:
+        return known
+    if abs(gap) <= _POLL_NEAR_S:
+        return 0.0
+    zone = round(gap / _QUARTER) * _QUARTER
+    return zone if abs(zone) <= _FARTHEST_S and abs(gap - zone) <= _END_S else gap
+
+
+def _lay_polled(axis: _Axis, dated: Sequence[SourceState], monotonic: Sequence[SourceState]) -> None:
+    """What pollers say over what the run says: they were asked while it was watched, so they end together.
+
+    Where nobody watched (a recording), a zone is believed only where both ends differ by whole hours.
+    """
+    polled = [state for state in axis.store.sources if state.polled and state.first is not None]
+    laid = [*dated, *monotonic]
+    if not polled or any(state.polled for state in laid):
+        return
+    if not laid:  # the run tells durations alone
+        begin = min(state.first or 0.0 for state in polled)
+        axis.shifts.update({state.index: -begin for state in polled})
+        return
+    end, newest = axis.extent(laid)[1], max(state.last or 0.0 for state in polled)
+    zone = round((end - newest) / _HOUR) * _HOUR
+    alike = abs(zone) <= _FARTHEST_S and abs(end - newest - zone) <= _POLL_END_S
+    found = end - newest if not dated else zone if alike else 0.0
+    for state in polled:
+        axis.shifts[state.index] = found if state.ahead_s is None else state.ahead_s

@@ -56,10 +56,11 @@ class Step:
 
 def find_steps(store: Store, shifts: Mapping[int, float], clocks: Mapping[int, SetClock]) -> list[Step]:
     """Clocks that were set, as the other logs and monotonic times prove it."""
+    logs = [state for state in store.sources if not state.polled]
     found = (
-        _forward(state, store.sources, shifts, clocks[state.index].mono_step)
-        or _back(state, store.sources, shifts, clocks[state.index])
-        for state in store.sources
+        _forward(state, logs, shifts, clocks[state.index].mono_step)
+        or _back(state, logs, shifts, clocks[state.index])
+        for state in logs
         if state.kind is not None and state.first is not None and state.last is not None
     )
     return [step for step in found if step is not None]

@@ -176,7 +176,8 @@ def _dark(view: View) -> list[tuple[float, float]]:
     """Stretches about which nothing is known: no log printed a line and no reported work covers them."""
     if not view.timed:
         return []
-    usual = max((usual_gap(state) for state in view.store.sources if state.first is not None), default=10.0)
+    logs = [state for state in view.store.sources if state.first is not None and not state.polled]
+    usual = max(map(usual_gap, logs), default=10.0)
     quiet = [(low, high) for low, high in view.dark if high - low > max(_DARK_S, 5 * usual)]
     covered = union((span.start, span.end) for kind in view.span_kinds for span in view.spans(kind)) if quiet else []
     return without(quiet, covered)

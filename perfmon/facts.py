@@ -144,9 +144,10 @@ def slowest_rows(view: View) -> tuple[TimelineRow, ...]:
 def source_infos(
     store: Store, view: View, alignment: Alignment, pattern_names: Sequence[str]
 ) -> tuple[SourceInfo, ...]:
-    """One entry a log."""
+    """One entry a log; what pollers say is none of the run's, but where there is nothing else."""
     opened = unanswered(view)
-    return tuple(_info(state, view, alignment, pattern_names, opened) for state in store.sources)
+    logs = [state for state in store.sources if not state.polled] or store.sources
+    return tuple(_info(state, view, alignment, pattern_names, opened) for state in logs)
 
 
 def _info(

@@ -121,6 +121,10 @@ class SourceState:
     notes: list[str] = field(default_factory=list)
     components: set[str] = field(default_factory=set)
     idle_silence: bool = False
+    polled: bool = False
+    """Its lines are a poller's: what it tells counts, but that it goes on says nothing about the run."""
+    ahead_s: float | None = None
+    """Of such a log: seconds to add to its axis to get the run's, as the arrivals of its lines told; None: unknown."""
     ended: bool = False
     written_then: bool | None = None
     """Its file was last written when its last line was printed; None: nobody knows. See `perfmon.filetimes`."""

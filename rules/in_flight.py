@@ -109,7 +109,7 @@ def _others(server: int, view: View) -> float:
     lasts = [
         state.last + view.shifts.get(state.index, 0.0)
         for state in view.store.sources
-        if state.index != server and state.last is not None
+        if state.index != server and state.last is not None and not state.polled
     ]
     return max(lasts, default=float("-inf"))
 

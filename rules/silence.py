@@ -233,7 +233,16 @@ def _clock_change(start: float, end: float, working: Sequence[SourceState], view
 
 
 def _dated(view: View) -> list[SourceState]:
-    return [state for state in view.store.sources if state.first is not None and state.last is not None]
+    return [
+        state
+        for state in view.store.sources
+        if state.first is not None and state.last is not None and not state.polled
+    ]
+
+
+def logs_of(states: Sequence[SourceState]) -> Sequence[SourceState]:
+    """Those that the run itself writes and that have a time; where there are none, what pollers say."""
+    return [state for state in states if not state.polled and state.first is not None] or states
 
 
 def _telling(view: View) -> list[SourceState]:

@@ -37,7 +37,7 @@ def _extents(states: Sequence[SourceState], shifts: Mapping[int, float]) -> list
     moved = [
         (state.first + shifts.get(state.index, 0.0), state.last + shifts.get(state.index, 0.0), state)
         for state in states
-        if state.first is not None and state.last is not None
+        if state.first is not None and state.last is not None and not state.polled
     ]
     return sorted(moved, key=lambda extent: extent[0])
 

@@ -17,7 +17,7 @@ from perfmon.store import Series, Store
 
 from .bands import Bands
 from .in_flight import in_flight
-from .silence import Quiet, apart, dark_run, quiet_logs, quiet_run
+from .silence import Quiet, apart, dark_run, logs_of, quiet_logs, quiet_run
 from .still_open import still_open
 
 Window = tuple[float, float]
@@ -152,7 +152,7 @@ class View:
         """First and last moment that the logs tell of."""
         starts: list[float] = []
         ends: list[float] = []
-        for state in self.store.sources:
+        for state in logs_of(self.store.sources):
             if state.first is not None and state.last is not None:
                 shift = self.shifts.get(state.index, 0.0)
                 starts.append(state.first + shift)

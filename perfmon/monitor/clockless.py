@@ -25,7 +25,7 @@ def moment(session: Session, clock: float, now: float | None) -> float | None:
 
     None where they tell monotonic times alone: nobody knows how these lie.
     """
-    others = [state for state in session.store.sources if state.first is not None]
+    others = [state for state in session.store.sources if state.first is not None and not state.polled]
     if any(state.kind is not None and not session.clock(state).by_arrival for state in others):
         return now
     if any(state.monotonic for state in others):

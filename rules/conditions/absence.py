@@ -115,7 +115,7 @@ class Missed(Condition):
         """Another log covers most of it, without a silence half as long."""
         length = item.end - item.start
         for state in view.store.sources:
-            if state.index == item.source or state.first is None or state.last is None:
+            if state.index == item.source or state.first is None or state.last is None or state.polled:
                 continue
             shift = view.shifts.get(state.index, 0.0)
             covered = min(state.last + shift, item.end) - max(state.first + shift, item.start)
