@@ -9,19 +9,16 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from zlib import crc32
 
 from perfmon.text import plain, without_secrets
 
 from ..blocks import Cutter
-from ..files import LogFile
 from ..remote.following import Emit
+from .log import poll_log
 from .poller import AbsentError, Machine, Poller
 from .reading import Area, Reading, line_of
 
-SCHEME = "poll:/"
-"""What the names of virtual logs begin with."""
 MISSED = 3
 """Periods without an answer from which on the last one is stale."""
 ABSENT_S = 60.0
@@ -33,17 +30,6 @@ _TELL_S, _WELL_S = 2.0, 60.0
 _LONGEST_S = 10.0
 """What fails is asked again so much later, at most (or after its period)."""
 _END_S = 1.0
-
-
-def poll_log(host: str, name: str) -> LogFile:
-    """The virtual log of a poller."""
-    shown = plain(f"{SCHEME}{host}/{without_secrets(name)}", 200)
-    return LogFile(shown, Path(SCHEME, host), shown)
-
-
-def is_poll(name: str) -> bool:
-    """Whether a log of this name is a poller's."""
-    return name.startswith(SCHEME)
 
 
 class Pacing:
