@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from perfmon.sources.polls.reading import Area, Reading, reading_of
 
@@ -34,11 +35,12 @@ class Seen:
 
 
 class _Thing:
-    __slots__ = ("at", "gaps", "history", "reading")
+    __slots__ = ("at", "gaps", "history", "reading", "source")
 
     def __init__(self) -> None:
         self.reading = Reading(Area.VALUE, "")
         self.at = 0.0
+        self.source = 0
         self.gaps: deque[float] = deque(maxlen=_GAPS)
         self.history: dict[str, deque[float]] = {}
 
@@ -54,10 +56,19 @@ class Machines:
     """All things that pollers spoke of."""
 
     def __init__(self) -> None:
+        self.version = 0
+        """Grows with every reading."""
         self._things: dict[tuple[str, Area, str], _Thing] = {}
 
-    def take(self, line: str, at: float) -> bool:
-        """What one line says, at a moment; whether it was a poller's."""
+    def hear(self, data: bytes, source: int) -> None:
+        """What a poller's log, of this number, went on to say; its lines tell when."""
+        for line in data.decode("utf-8", "replace").split("\n"):
+            at = _moment(line)
+            if at is not None:
+                self.take(line, at, source)
+
+    def take(self, line: str, at: float, source: int = 0) -> bool:
+        """What one line says, at a moment of the clock of its log; whether it was a poller's."""
         found = reading_of(line)
         if found is None:
             return False
@@ -65,21 +76,38 @@ class Machines:
         key = (host, reading.area, reading.name)
         thing = self._things.pop(key, None) or _Thing()
         self._things[key] = thing
+        thing.source = source
         thing.take(reading, at)
+        self.version += 1
         if len(self._things) > _MOST:
             del self._things[next(iter(self._things))]
         return True
 
-    def seen(self, area: Area | None = None) -> tuple[Seen, ...]:
-        """What is known, of one kind or all, by host and name."""
+    def seen(self, area: Area | None = None, shifts: Mapping[int, float] | None = None) -> tuple[Seen, ...]:
+        """What is known, of one kind or all, by host and name; `shifts` are added to the moments, by number of log."""
+        shifts = shifts or {}
         return tuple(
             Seen(
                 host,
                 thing.reading,
-                thing.at,
+                thing.at + shifts.get(thing.source, 0.0),
                 {key: tuple(values) for key, values in thing.history.items()},
                 min(thing.gaps, default=None),
             )
-            for (host, kind, _), thing in sorted(self._things.items())
+            for (host, kind, _), thing in sorted(self._things.items(), key=_place)
             if area is None or kind is area
         )
+
+
+def _place(item: tuple[tuple[str, Area, str], _Thing]) -> tuple[str, str, int, str]:
+    """By host and kind; numbers by their value."""
+    host, area, name = item[0]
+    return host, area, int(name) if name.isascii() and name.isdigit() and len(name) < 18 else -1, name
+
+
+def _moment(line: str) -> float | None:
+    """When a line was printed, by the clock of its log: as the axis of a log with dates but no zone counts."""
+    try:
+        return datetime.fromisoformat(line[:23]).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None

@@ -9,7 +9,7 @@ import gc
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from perfmon.sources.bulk import BulkScanner, OddLineError, splittable
 from perfmon.sources.files import STDIN, LogFile, discover, distinct
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.joining import NEVER, Calm
+from perfmon.sources.polls.log import is_poll
 from perfmon.sources.reading import read_logs
 from perfmon.sources.scan import Scanned, Scanner
 from perfmon.sources.timeline import SourceClock
@@ -26,6 +27,7 @@ from perfmon.sources.timeline import SourceClock
 from .config import BUILTIN, TIMELINE_ROWS, Config
 from .errors import UsageError
 from .filetimes import heed_file_time
+from .machines import Machines, Seen
 from .model import Span, TimeBase
 from .moments import moment
 from .recent import Recent
@@ -92,6 +94,9 @@ class Session:
         self._clocks: dict[int, SourceClock] = {}
         self.recent = Recent(self.store, lambda: self._assembler.open_spans)
         self._packs = {pack.id: pack for pack in self.scanner.packs}
+        self.machines = Machines()
+        """What pollers said."""
+        self._seen: tuple[int, dict[int, float], tuple[Seen, ...]] = (0, {}, ())
 
     @property
     def knowledge(self) -> Knowledge:
@@ -124,9 +129,11 @@ class Session:
 
     def _observed_s(self, alignment: Alignment) -> float:
         """Seconds from the first dated line to the last one."""
+        from perfmon.rules.silence import logs_of
+
         told = [
             (state.first + alignment.shifts.get(state.index, 0.0), state.last + alignment.shifts.get(state.index, 0.0))
-            for state in self.store.sources
+            for state in logs_of(self.store.sources)
             if state.first is not None and state.last is not None
         ]
         return max(last for _, last in told) - min(first for first, _ in told) if told else 0.0
@@ -134,6 +141,7 @@ class Session:
     def add_source(self, spec: str) -> SourceState:
         """A new log."""
         state = self.store.add_source(spec)
+        state.polled = is_poll(spec)
         self._clocks[state.index] = SourceClock()
         return state
 
@@ -141,6 +149,16 @@ class Session:
         """The next lines of a log."""
         scanned = self.scanner.scan(block.data, block.offset, max(block.line, 1))
         self.take(state, scanned)
+        if state.polled:
+            self.machines.hear(block.data, state.index)
+
+    def seen(self, alignment: Alignment) -> tuple[Seen, ...]:
+        """What pollers said last; moments are those of the run's axis."""
+        version, shifts, seen = self._seen
+        if (version, shifts) != (self.machines.version, alignment.shifts):
+            seen = self.machines.seen(shifts=alignment.shifts)
+            self._seen = (self.machines.version, alignment.shifts, seen)
+        return seen
 
     def recognises(self, line: bytes) -> bool:
         """Whether a pattern fits a line."""
@@ -187,7 +205,8 @@ class Session:
                 raise UsageError("--since is after the end of what is observed or after --until")
             clip = (low, high)
         view = view_of(self.store, self.knowledge, alignment, clip)
-        return judge(view, self.knowledge, alignment, names, rows), view
+        snapshot = judge(view, self.knowledge, alignment, names, rows)
+        return replace(snapshot, seen=self.seen(alignment)), view
 
     def lay(self) -> Alignment:
         """The logs laid over each other; clocks that prove to have been set are set right first."""
@@ -210,7 +229,8 @@ class Session:
         self._characterise()
         self._learn(alignment)
         names = [compiled.pattern.name for compiled in self.scanner.patterns]
-        return diagnose(self.store, self.knowledge, names, window, alignment, 0, now, self.recent)
+        snapshot = diagnose(self.store, self.knowledge, names, window, alignment, 0, now, self.recent)
+        return replace(snapshot, seen=self.seen(alignment))
 
     def parts(self, window: tuple[float | None, float | None], alignment: Alignment) -> tuple[Part, ...]:
         """What every metric is in each log and group, within `window` (absolute seconds on the run's axis)."""
