@@ -31,6 +31,10 @@ _APART_S, _APART_SHARE = 30.0, 0.1
 """How far apart the logs may end, where one of them is set right: seconds, and of the time since."""
 
 
+SET = "its clock was put"
+"""How the note of a clock that was set right begins."""
+
+
 class SetClock(Protocol):
     """What is asked of a log's clock: see `perfmon.sources.timeline.SourceClock`."""
 
@@ -58,8 +62,7 @@ def find_steps(store: Store, shifts: Mapping[int, float], clocks: Mapping[int, S
     """Clocks that were set, as the other logs and monotonic times prove it."""
     logs = [state for state in store.sources if not state.polled]
     found = (
-        _forward(state, logs, shifts, clocks[state.index].mono_step)
-        or _back(state, logs, shifts, clocks[state.index])
+        _forward(state, logs, shifts, clocks[state.index].mono_step) or _back(state, logs, shifts, clocks[state.index])
         for state in logs
         if state.kind is not None and state.first is not None and state.last is not None
     )
@@ -162,7 +165,7 @@ def take_out(store: Store, clock: SetClock, step: Step, opened: Iterable[Span] =
     store.shifted += 1
     store.version += 1
     told = "forward" if step.seconds > 0 else "back"
-    state.note(f"its clock was put {told} by {format_seconds(abs(step.seconds))} while others went on: taken out")
+    state.note(f"{SET} {told} by {format_seconds(abs(step.seconds))} while the run went on: taken out")
 
 
 class _After(Protocol):

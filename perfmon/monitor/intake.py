@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perfmon.clocksteps import take_out
+from perfmon.clocksteps import SET, take_out
 from perfmon.filetimes import heed_file_time
 from perfmon.model import DAYTIME
 from perfmon.session import Session
@@ -19,6 +19,7 @@ from .clockless import arrived, moment, needs_arrivals
 from .feeds import Feed
 from .freshness import Liveliness
 from .present import Present
+from .setbacks import Setbacks
 from .unparsed import Unparsed
 
 _PATIENCE_S = 20.0
@@ -34,6 +35,9 @@ class WatchedLog:
     lively: Liveliness = field(default_factory=Liveliness)
     unparsed: Unparsed = field(default_factory=Unparsed)
     arrivals: Arrivals = field(default_factory=Arrivals)
+    setbacks: Setbacks = field(default_factory=Setbacks)
+    told: set[str] = field(default_factory=set)
+    """What was told of its clock."""
     filed: bool = False
     """Its file was asked when it was last written."""
 
@@ -78,17 +82,33 @@ class Intake:
             self._set.append((state.kind, step.seconds, known))
         elif known is None:
             step = next((step for clock_set in self._set if (step := follows(state, clock, *clock_set))), None)
+        back = held.setbacks.come(state, clock, self._session.clock(state).set_back)
+        step = back if step is None else step
         if step is not None:
             take_out(self._session.store, self._session.clock(state), step, self._session.open_spans)
 
     def sure(self) -> list[WatchedLog]:
-        """The logs that are not ahead of their time, as far as is known."""
+        """The logs that tell their times by the clock that they had, as far as is known."""
         clock = self._feed.clock()
-        return [held for held in self.logs.values() if not held.arrivals.doubtful(clock)]
+        return [
+            held for held in self.logs.values() if not (held.arrivals.doubtful(clock) or held.setbacks.doubtful(clock))
+        ]
 
     def doubtful(self) -> bool:
         """Whether some log may be ahead of its time: a moment later that is known."""
-        return len(self.sure()) < len(self.logs)
+        clock = self._feed.clock()
+        return any(held.arrivals.doubtful(clock) for held in self.logs.values())
+
+    def news(self) -> list[str]:
+        """What was learned of clocks that were set since this was asked last."""
+        news = []
+        for held in self.logs.values():
+            if held.setbacks.odd:
+                held.state.note(held.setbacks.odd)
+            said = {note for note in held.state.notes if note.startswith(SET) or note == held.setbacks.odd}
+            news += [f"{held.shown}: {note}" for note in sorted(said - held.told)]
+            held.told |= said
+        return news
 
     def changed(self) -> list[tuple[WatchedLog, float]]:
         """When the files of logs were last written; a log that tells no time is of then."""

@@ -216,6 +216,7 @@ class Watch:
             awaited = self._present.awaited(self._feed.clock()) if self._looked_back else None
             self._snapshot = self.session.present((now - self._window_s, now), alignment, awaited)
         self._heed_baseline()
+        self._notices += self._intake.news()
         self._alerts = self.alerts.update(self._snapshot, now, self._stale_s(), self._silent())
         self._pace.judged(clock, time.perf_counter() - began, version)
         return True
