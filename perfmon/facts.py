@@ -12,7 +12,7 @@ from perfmon.rules.view import UPDATE, Item, Track, View
 from perfmon.rules.wording import counted
 
 from .alignment import Alignment
-from .model import Update
+from .model import TOLD_PROBLEMS, Update
 from .snapshot import EvidenceLine, MetricStats, SourceInfo, TimelineRow
 from .stats import summarise
 from .store import SourceState, Store
@@ -164,6 +164,8 @@ def _info(
     notes += [_unanswered(update, view) for update in opened if update.source == state.index][-_OPEN:]
     if state.stepped_back:
         notes.append(f"its clock went back {counted(state.stepped_back, 'time')} by more than a minute")
+    if state.skipped > TOLD_PROBLEMS:
+        notes.append(f"{counted(state.skipped - TOLD_PROBLEMS, 'more line')} with values that cannot be meant")
     return SourceInfo(
         spec=state.spec,
         format="+".join(packs) or "unknown",

@@ -104,6 +104,9 @@ Record = tuple[int, int, int, Stamp | None, float | None, list[Observation], str
 """One recognised line: (pattern index, line number from 1, byte offset, stamp of the line or of the last dated one
 before it, monotonic `t=` seconds likewise, observations, text without escape sequences)."""
 
+TOLD_PROBLEMS = 3
+"""Values of a log that cannot be meant are told one by one up to so many; then they are only counted."""
+
 LEGS = ("client.send", "server.recv", "rpc.start", "rpc.done", "client.done")
 """The legs of a weight update in the order in which they happen."""
 ALL_LEGS = (1 << len(LEGS)) - 1

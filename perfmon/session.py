@@ -10,17 +10,16 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon.rules.bands import Bands, load_bands
 from perfmon.sources.blocks import Block, Notice
-from perfmon.sources.bulk import BulkScanner, OddLineError, splittable
+from perfmon.sources.bulk import BulkScanner, Cut, OddLineError, splittable
 from perfmon.sources.files import STDIN, LogFile, discover, distinct
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.joining import NEVER, Calm
 from perfmon.sources.polls.log import is_poll
-from perfmon.sources.reading import read_logs
+from perfmon.sources.reading import TRUNCATED, damaged, read_logs
 from perfmon.sources.scan import Scanned, Scanner
 from perfmon.sources.timeline import SourceClock
 
@@ -28,7 +27,7 @@ from .config import BUILTIN, TIMELINE_ROWS, Config
 from .errors import UsageError
 from .filetimes import heed_file_time
 from .machines import Machines, Seen
-from .model import Span, TimeBase
+from .model import TOLD_PROBLEMS, Span, TimeBase
 from .moments import moment
 from .recent import Recent
 from .store import SourceState, Store
@@ -47,7 +46,6 @@ Progress = Callable[[int, int], None]
 MEMORY_MB = 256
 """What the store of complete logs keeps, unless the configuration says otherwise."""
 _MB = 1 << 20
-_TOLD_PROBLEMS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +169,7 @@ class Session:
         state.patterns.update(scanned.recognised)
         for line, problem in scanned.problems:
             state.skipped += 1
-            if state.skipped <= _TOLD_PROBLEMS:
+            if state.skipped <= TOLD_PROBLEMS:
                 state.note(f"line {line + line_base}: {problem} cannot be meant: left out")
         self._assembler.ingest(state, self._clocks[state.index], scanned.records, line_base)
 
@@ -341,7 +339,7 @@ class _Reader:
         if big:
             with BulkScanner(self._session.scanner, self._jobs) as bulk:
                 for log in big:
-                    self._read_bulk(bulk, log.path, self._states[log])
+                    self._read_bulk(bulk, log, self._states[log])
         for log, item in read_logs([log for log in self._logs if log not in big]):
             self._take(self._states[log], item)
         for log, state in self._states.items():
@@ -355,10 +353,13 @@ class _Reader:
     def _is_big(log: LogFile) -> bool:
         return log.member is None and log.compression is None and log.path != STDIN and splittable(log.path)
 
-    def _read_bulk(self, bulk: BulkScanner, path: Path, state: SourceState) -> None:
-        pieces = bulk.scan(path)
+    def _read_bulk(self, bulk: BulkScanner, log: LogFile, state: SourceState) -> None:
+        pieces = bulk.scan(log.path)
         _ = self._session.knowledge  # read while the workers scan
         for piece in pieces:
+            if isinstance(piece, Cut):
+                self._session.notice(state, damaged(log.name, TRUNCATED, piece.size))
+                break
             self._session.take(state, piece.scanned, piece.line_base)
             self._advance(piece.scanned.size)
 

@@ -57,12 +57,16 @@ def parse_duration(text: str) -> float:
     return float(text)
 
 
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?\Z")
+
+
 def parse_number(text: str) -> float:
-    """A float out of `1,234.5`, `12%`, `np.float64(0.3)`, `'0.41'`; ValueError for anything else."""
+    """A float out of `1,234.5`, `12%`, `np.float64(0.3)`, `'0.41'`; ValueError for anything else, a `1,5` included."""
     text = text.strip().strip("'\"")
     if text.startswith("np.") and text.endswith(")"):
         text = text[text.index("(") + 1 : -1]
-    return float(text.rstrip("%").replace(",", ""))
+    text = text.rstrip("%")
+    return float(text.replace(",", "") if _THOUSANDS.match(text) else text)
 
 
 def convert(value: float, unit: str, to: str) -> float:

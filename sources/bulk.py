@@ -44,6 +44,14 @@ class Piece:
     """What to add to the line numbers."""
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The file was truncated while it was read: no piece comes after this one."""
+
+    size: int
+    """Bytes of it that were read."""
+
+
 class OddLineError(Exception):
     """A line too long for this way of reading: the caller reads the file the careful way."""
 
@@ -63,8 +71,12 @@ def splittable(path: Path) -> bool:
 
 
 def _scan_range(scanner: Scanner, path: Path, start: int, end: int) -> bytes:
-    """Marshalled (records, lines, size, recognised, problems) of the lines that begin in start..end, block by block."""
+    """Marshalled (records, lines, size, recognised, problems) of the lines that begin in start..end, block by block.
+
+    With whether the file ended before what `end` promises.
+    """
     blocks = []
+    cut = False
     with open(path, "rb", buffering=0) as file:
         descriptor = file.fileno()
         position = _line_start(descriptor, start)
@@ -72,14 +84,17 @@ def _scan_range(scanner: Scanner, path: Path, start: int, end: int) -> bytes:
         while position < end:
             stop = _line_start(descriptor, min(position + _READ, end))
             data = os.pread(descriptor, stop - position, position)
+            cut = len(data) < stop - position or not data
             if not data:
-                break  # the file was truncated meanwhile
+                break
             scanned = scanner.scan(data, position, line)
             blocks.append((scanned.records, scanned.lines, len(data), scanned.recognised, scanned.problems))
             position += len(data)
             line += scanned.lines
             del data, scanned  # the next block takes its place in memory, and in the cache
-    return marshal.dumps(blocks)
+            if cut:
+                break
+    return marshal.dumps((blocks, cut))
 
 
 def _line_start(descriptor: int, start: int) -> int:
@@ -159,7 +174,7 @@ class BulkScanner:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def scan(self, path: Path) -> Iterator[Piece]:
+    def scan(self, path: Path) -> Iterator[Piece | Cut]:
         """The file's pieces in order, the first in work already. Raises OddLineError where a line is too long."""
         size = path.stat().st_size
         starts = range(0, size, RANGE)
@@ -169,17 +184,22 @@ class BulkScanner:
             self._workers.append(_Worker(partial(self._work, path, mine, size), self._workers))
         return self._pieces(path, starts, size)
 
-    def _pieces(self, path: Path, starts: range, size: int) -> Iterator[Piece]:
-        base = 1
+    def _pieces(self, path: Path, starts: range, size: int) -> Iterator[Piece | Cut]:
+        base, read = 1, 0
         for number, start in enumerate(starts):
-            blocks = self._workers[number % len(self._workers)].result()
-            if blocks is None:  # killed, for want of memory perhaps
-                blocks = self._range(path, start, size)
+            told = self._workers[number % len(self._workers)].result()
+            if told is None:  # killed, for want of memory perhaps
+                told = self._range(path, start, size)
+            blocks, cut = marshal.loads(told)  # noqa: S302 - written by our own worker a moment ago
             begin = base
-            for block in marshal.loads(blocks):  # noqa: S302 - written by our own worker a moment ago
+            for block in blocks:
                 scanned = Scanned(*block)
                 base += scanned.lines
+                read += scanned.size
                 yield Piece(scanned, begin)
+            if cut:  # what other workers may have read behind the hole has no line numbers
+                yield Cut(read)
+                break
         self._end()
 
     def _range(self, path: Path, start: int, size: int) -> bytes:

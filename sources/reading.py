@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, groupby
@@ -18,6 +19,7 @@ from .files import STDIN, LogFile
 from .inflate import BrokenError, inflate
 from .kinds import HEAD, RECORDING, bundle_in, compression_in, is_binary, utf16_in
 
+TRUNCATED = "truncated while it was read"
 _Item = Block | Notice
 _Pieces = Iterator[bytes]
 
@@ -123,7 +125,12 @@ def _blocks(log: LogFile, pieces: _Pieces, size: int, counted: bool) -> Iterator
         damage = f"cannot be read ({error.strerror})"
     yield from _named(log, cutter.finish())
     if damage:
-        yield Notice(f"{log.name}: {damage} after {cutter.offset} bytes, the rest is lost", "lost")
+        yield damaged(log.name, damage, cutter.offset)
+
+
+def damaged(name: str, damage: str, offset: int) -> Notice:
+    """What is told where a log ends before its time."""
+    return Notice(f"{name}: {damage} after {offset} bytes, the rest is lost", "lost")
 
 
 def _named(log: LogFile, items: list[_Item]) -> Iterator[_Item]:
@@ -176,8 +183,11 @@ def _gathered(pieces: _Pieces, size: int) -> _Pieces:
 
 def _file_pieces(path: Path, size: int) -> _Pieces:
     with _opened(path) as file:
+        promised = 0 if path == STDIN else os.fstat(file.fileno()).st_size
         while data := file.read(max(size, HEAD)):
             yield data
+        if file.seekable() and file.tell() < promised:
+            raise BrokenError(TRUNCATED)
 
 
 def _opened(path: Path) -> BinaryIO:

@@ -9,7 +9,7 @@ from functools import cached_property
 from perfmon.model import EPOCH, Observation, Stamp
 
 from .emits import AbsurdValueError, Maker, maker
-from .schema import Pack, Pattern
+from .schema import Emit, Pack, Pattern
 from .stamps import iso_stamp
 from .values import READERS, Values
 
@@ -78,7 +78,7 @@ class CompiledPattern:
                     problems.append(str(error))
                 made = error.rest
             except (ValueError, OverflowError, IndexError, TypeError):
-                problems.append(f"{(emit.field or emit.duration or (emit.name,))[0]}: not a number")
+                problems.append(_told(emit, values))
                 continue
             if made is not None:
                 observations.append(made)
@@ -99,6 +99,12 @@ class CompiledPattern:
         except (ValueError, TypeError, OverflowError):
             return None
         return seconds if seconds is not None and 0 <= seconds < 1e10 else None
+
+
+def _told(emit: Emit, values: Values) -> str:
+    """The field of a rule that holds no number, and what it holds."""
+    name = next((name for name in (*emit.field, *emit.duration) if values.get(name) is not None), emit.name)
+    return f"{name}={str(values.get(name, ''))[:40]}"
 
 
 def compile_patterns(packs: Sequence[Pack]) -> list[CompiledPattern]:

@@ -177,21 +177,21 @@ def _leg(emit: Emit) -> Maker:
         if leg not in _LEGS or trace is None:
             return None
         fields: Fields = {}
-        absurd = ""
+        absurd = []
         for name in durations:
             value = values.get(name)
             if value is not None:
                 try:
                     fields[name] = checked(name, to_number(value, "ms"), "ms")
                 except ValueError:
-                    absurd = absurd or f"{name}={str(value)[:40]}"
+                    absurd.append(f"{name}={str(value)[:40]}")
         for name in texts:
             value = values.get(name)
             if value is not None:
                 fields[name] = str(value)[:_KEEP_TEXT]
         told = (LEG, str(trace)[:_KEEP_TEXT], leg, fields) if not told_by_rule or _is_update(fields) else None
         if absurd:
-            raise AbsurdValueError(absurd, told)
+            raise AbsurdValueError(", ".join(absurd), told)
         return told
 
     return make

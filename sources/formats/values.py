@@ -13,8 +13,9 @@ from perfmon.units import parse_duration, parse_number
 
 from .schema import Style
 
-# The look-behind keeps a long word without "=" from being tried at each of its characters.
-_KV = re.compile(r"(?<![\w./%-])([\w./%-]++)=([^\s,;|]+)")
+# The look-behind keeps a long word without "=" from being tried at each of its characters. Digits after a comma belong
+# to the value, unless they are the next key: a `1,5` that were read as 1 would be a wrong number without a word.
+_KV = re.compile(r"(?<![\w./%-])([\w./%-]++)=([^\s,;|]+(?:,\d++(?:\.\d++)?(?![\w./%-]*=))*)")
 _NUMPY = re.compile(r"\b(?:np|numpy)\.\w+\(([^()]*)\)")
 _NAN = re.compile(r"(?<![\w'\"])(?:nan|-?inf)(?![\w'\"])")
 _NUMBER = re.compile(r"[-+]?(?:\.?\d|nan|inf)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,36 @@ def test_lines_are_numbered_as_newlines_are_counted(lines: list[bytes], data: st
     assert numbering.count == count.lines == text.count(b"\n") + (text != b"" and not text.endswith(b"\n"))
 
 
+def _pieces(told: Iterator[bulk.Piece | bulk.Cut]) -> list[bulk.Piece]:
+    return [piece for piece in told if isinstance(piece, bulk.Piece)]
+
+
+def test_a_file_that_is_truncated_under_the_readers_ends_where_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(KNOWN * 400)
+    left = len(KNOWN) * 150 + 30
+    monkeypatch.setattr(bulk, "RANGE", 1 << 14)
+    monkeypatch.setattr(bulk, "_READ", 1 << 12)
+    real = os.pread
+
+    def pread(descriptor: int, size: int, at: int) -> bytes:
+        if at > left:
+            os.truncate(path, left)  # by whichever worker gets there first
+        return real(descriptor, size, at)
+
+    monkeypatch.setattr(os, "pread", pread)
+    scanner = Scanner(PACKS)
+    with bulk.BulkScanner(scanner, 2) as workers:
+        told = list(workers.scan(path))
+    assert told[-1] == bulk.Cut(left)
+    pieces = _pieces(iter(told))
+    assert sum(piece.scanned.size for piece in pieces) == left
+    assert sum(piece.scanned.lines for piece in pieces) == KNOWN.count(b"\n") * 150 + 1
+    assert sum(sum(piece.scanned.recognised.values()) for piece in pieces) == 150 * 5
+
+
 @pytest.mark.parametrize("size", [1, 7, 100, 10_000])
 def test_ranges_hold_every_line_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     path = tmp_path / "a.log"
@@ -112,7 +143,7 @@ def test_ranges_hold_every_line_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(bulk, "_READ", size)
     scanner = Scanner(PACKS)
     with bulk.BulkScanner(scanner, 2) as workers:
-        pieces = list(workers.scan(path))
+        pieces = _pieces(workers.scan(path))
     whole = scanner.scan(path.read_bytes())
     assert sum(piece.scanned.lines for piece in pieces) == whole.lines == 27
     assert sum(sum(piece.scanned.recognised.values()) for piece in pieces) == sum(whole.recognised.values()) == 26
@@ -125,10 +156,10 @@ def test_a_worker_that_is_killed_costs_nothing(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(bulk, "RANGE", 1024)
     scanner = Scanner(PACKS)
     with bulk.BulkScanner(scanner, 2) as workers:
-        pieces = workers.scan(path)
+        scanned = workers.scan(path)
         for worker in psutil.Process().children():
             worker.kill()
-        counted = [sum(piece.scanned.recognised.values()) for piece in pieces]
+        counted = [sum(piece.scanned.recognised.values()) for piece in _pieces(scanned)]
     assert sum(counted) == 250
     assert psutil.Process().children() == []
 

@@ -67,7 +67,9 @@ def test_numbers(text: str, number: float) -> None:
     assert parse_number(text) == number
 
 
-@pytest.mark.parametrize("text", ["", "N/A", "1.2.3", "np.float64()", "4TFLOPS", "%"])
+@pytest.mark.parametrize(
+    "text", ["", "N/A", "1.2.3", "1,5", "12,34", "1,2345", ",5", "1,", "np.float64()", "4TFLOPS", "%"]
+)
 def test_what_is_no_number_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_number(text)

@@ -64,6 +64,11 @@ def test_hostile_text_gives_fields_or_nothing(text: str) -> None:
         ),
         (read_kv, "no pairs here", {}),
         (
+            read_kv,
+            "rpc_ms=1,5 n=1,234.5 a=1,b=2,3c=4 list=1,2,3, x=7",
+            {"rpc_ms": "1,5", "n": "1,234.5", "a": "1", "b": "2", "3c": "4", "list": "1,2,3", "x": "7"},
+        ),
+        (
             read_commas,
             "Running: 128 reqs, token usage: 0.97, gen throughput (token/s): 812.5, cuda graph: True",
             {"Running": "128", "token usage": "0.97", "gen throughput (token/s)": "812.5", "cuda graph": "True"},
