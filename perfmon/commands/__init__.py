@@ -25,6 +25,7 @@ COMMANDS = {
     "snapshot": "write one page about a run, to paste into an issue, and a screenshot",
     "status": "print one short line about a run, for the status bar of tmux",
     "collect": "copy the logs of a run from all of its hosts into one archive",
+    "export": "serve all of it to Prometheus; alert rules and a dashboard to go with that",
     "record": "keep what logs print, to replay or analyse it later",
     "replay": "play a recording in the live monitor",
     "rules": "browse, explain, check and test the signatures that findings come from",

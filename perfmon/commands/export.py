@@ -1,0 +1,202 @@
+"""`perfmon export`: what is measured, for Prometheus, Alertmanager and Grafana."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfmon.errors import ExitCode, InputError, PerfmonError
+
+from .arguments import (
+    add_baseline_argument,
+    add_data_arguments,
+    add_formats_argument,
+    completes_files,
+    read_config,
+    seconds,
+)
+from .reach import add_reach_arguments, connect, feed_of, split
+
+if TYPE_CHECKING:
+    from perfmon.config import Config
+    from perfmon.exporters.server import Server
+    from perfmon.monitor import Feed, Monitor
+
+DESCRIPTION = """\
+Hands what perfmon measures and concludes to the monitoring of a site: a page for Prometheus, and the alert rules and
+the dashboard that go with it, made from the signatures and bands that hold here."""
+EXAMPLE = "perfmon export prometheus outputs/run/logs"
+_ABOUT = {
+    "prometheus": "follow logs without a screen, and serve /metrics",
+    "alert-rules": "print alert rules for Prometheus, made from the signatures and bands",
+    "grafana": "print a Grafana dashboard, made from the signatures and bands",
+}
+_SERVES = """\
+Observes a run as the live monitor does, and serves all of it to Prometheus at /metrics: metrics by log and group,
+bands, findings, whose the time was, logs, GPUs, hosts and queues. It goes on when the run is over, until Ctrl+C (exit
+code 130) or SIGTERM (exit code 0). Only this machine can ask, unless --listen says otherwise."""
+PORT = 9477
+_WINDOW_S = 600.0
+_LOOK_S = 0.5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    kinds = parser.add_subparsers(dest="kind", metavar="WHAT", required=True)
+    serving = _subcommand(kinds, "prometheus", _SERVES, EXAMPLE)
+    completes_files(serving.add_argument("spec", metavar="SPEC", nargs="+", help="what to watch, as for watch"))
+    serving.add_argument("--port", type=port, default=PORT, metavar="N", help=f"0 for any (default: {PORT})")
+    serving.add_argument(
+        "--listen", metavar="ADDRESS", default="127.0.0.1", help="address of this machine (default: 127.0.0.1)"
+    )
+    serving.add_argument(
+        "--window", metavar="TIME", type=seconds, default=_WINDOW_S, help="how much is judged (default: 10m)"
+    )
+    serving.add_argument(
+        "--no-history", action="store_true", help="begin with what is written from now on, not with what is there"
+    )
+    add_baseline_argument(serving)
+    add_reach_arguments(serving)
+    add_formats_argument(serving)
+    add_data_arguments(serving)
+    for kind, example in (("alert-rules", "perfmon.rules.yml"), ("grafana", "perfmon-dashboard.json")):
+        made = _subcommand(kinds, kind, f"{_ABOUT[kind][0].upper()}{_ABOUT[kind][1:]}.", f"{kind} -o {example}")
+        completes_files(made.add_argument("-o", "--output", metavar="FILE", type=Path, help="instead of printing it"))
+        add_formats_argument(made)
+        add_data_arguments(made)
+
+
+def _subcommand(
+    kinds: argparse._SubParsersAction[argparse.ArgumentParser], name: str, about: str, example: str
+) -> argparse.ArgumentParser:
+    typed = example if example.startswith("perfmon") else f"perfmon export {example}"
+    return kinds.add_parser(name, help=_ABOUT[name], description=about, epilog=f"example: {typed}")
+
+
+def port(text: str) -> int:
+    """A port, for argparse; 0 is any."""
+    if not (text.isascii() and text.isdecimal() and int(text) < 65536):
+        raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, not {text!r}")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serves, or prints."""
+    config = read_config(args)
+    if args.kind == "prometheus":
+        return _serve(args, config)
+    _write(_made(args.kind, config), args.output)
+    return ExitCode.DONE
+
+
+def _made(kind: str, config: Config) -> str:
+    from perfmon.exporters.alert_rules import alert_rules
+    from perfmon.exporters.grafana import dashboard
+    from perfmon.rules.loader import load_bands, load_signatures
+
+    signatures, bands = load_signatures(config.signature_dirs), load_bands(config.band_files)
+    return alert_rules(signatures, bands) if kind == "alert-rules" else dashboard(signatures, bands)
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{output}: cannot be written: {error.strerror} (choose another place with -o)") from None
+    print(f"perfmon: wrote {output}", file=sys.stderr)
+
+
+# --- serving ----------------------------------------------------------------------------------------------------------
+def _serve(args: argparse.Namespace, config: Config) -> int:
+    from perfmon.exporters.prometheus import Exporter
+    from perfmon.exporters.server import Server
+    from perfmon.monitor import Monitor
+    from perfmon.rules.loader import load_signatures
+
+    signatures = load_signatures(config.signature_dirs)
+    server = Server(args.listen, args.port)  # a port that cannot be had is told before anybody is asked for a password
+    try:
+        monitor = Monitor(_feed(args), config, window_s=args.window)
+        monitor.slow(True)
+        monitor.look(None, args.window, 1)
+        with _told_to_end() as ending:
+            monitor.start(ending.look)
+            try:
+                server.start(Exporter(monitor, signatures).pages)
+                _announce(server)
+                return ending.wait(monitor)
+            finally:
+                monitor.stop()
+    finally:
+        server.close()
+
+
+def _feed(args: argparse.Namespace) -> Callable[[], Feed]:
+    """Connects where that is needed."""
+    local, remote = split(args.spec)
+    history = not args.no_history
+    if remote:
+        fleet = connect(args, remote, history=args.history if history else 0)
+        return lambda: feed_of(fleet, local, history=history)
+    from perfmon.monitor import FollowFeed
+    from perfmon.sources.files import discover
+
+    discover(local)  # what does not exist, or holds nothing, is told at once
+    return lambda: FollowFeed(local, history=history)
+
+
+def _announce(server: Server) -> None:
+    print(f"perfmon: metrics are at {server.url}/metrics (Ctrl+C ends that)", file=sys.stderr, flush=True)
+    if not server.loopback:
+        warned = "whoever reaches this address can read them: no login, no encryption"
+        print(f"perfmon: {warned}", file=sys.stderr, flush=True)
+
+
+class _Ending:
+    """Waits until somebody ends the program, or the monitor fails."""
+
+    def __init__(self) -> None:
+        self._code: ExitCode | None = None
+        self._stirred = threading.Event()
+
+    def look(self) -> None:
+        """Something may have happened."""
+        self._stirred.set()
+
+    def told(self, number: int, _: object) -> None:
+        """A signal came."""
+        self._code = ExitCode.INTERRUPTED if number == signal.SIGINT else ExitCode.DONE
+        self._stirred.set()
+
+    def wait(self, monitor: Monitor) -> ExitCode:
+        """The exit code, once it is over. Raises what the monitor failed by."""
+        while self._code is None:
+            if isinstance(monitor.failed, PerfmonError):
+                raise monitor.failed
+            if monitor.failed is not None:
+                said = f"the monitor stopped: {type(monitor.failed).__name__}: {monitor.failed}"
+                raise RuntimeError(said) from monitor.failed
+            self._stirred.wait(_LOOK_S)
+            self._stirred.clear()
+        return self._code
+
+
+@contextmanager
+def _told_to_end() -> Iterator[_Ending]:
+    """Ctrl+C and SIGTERM end the program cleanly."""
+    ending = _Ending()
+    before = {number: signal.signal(number, ending.told) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield ending
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,86 @@
+"""What was concluded: findings, the verdict, whose the time was."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from perfmon.picture import Alert, AlertState, Picture
+from perfmon.rules.schema import Signature
+from perfmon.snapshot import Snapshot
+
+from .families import Families
+from .names import label_name
+
+FIRING = (AlertState.FIRING, AlertState.ACKED)
+
+
+def add_findings(families: Families, picture: Picture, signatures: Sequence[Signature]) -> None:
+    """Every finding that is known, and for each signature how many of them fire, also where that is none."""
+    firing = Counter(alert.finding.signature for alert in picture.alerts if alert.state in FIRING)
+    for signature in signatures:
+        families.gauge(
+            "signature_firing",
+            "Findings that fire, by signature: also 0",
+            firing[signature.id],
+            signature=signature.id,
+            kind=signature.kind,
+        )
+    for alert in picture.alerts:
+        _add_finding(families, alert)
+
+
+def _add_finding(families: Families, alert: Alert) -> None:
+    finding = alert.finding
+    identity = {label_name(key): value for key, value in finding.identity.items()}
+    labels = {**identity, "signature": finding.signature}
+    families.gauge(
+        "finding",
+        "1 for a finding in its present state and severity",
+        1.0,
+        severity=finding.severity.value,
+        state=alert.state.value,
+        **labels,
+    )
+    families.gauge(
+        "finding_lost_seconds", "Seconds that a finding has cost since perfmon looks on", alert.lost_s, **labels
+    )
+    families.gauge(
+        "finding_lost_ratio",
+        "Share of the window that a finding costs, while it is in it",
+        finding.lost_share,
+        **labels,
+    )
+    families.gauge("finding_occurrences", "How often a finding has occurred", alert.count, **labels)
+    families.gauge(
+        "finding_confidence_ratio", "Share of the conditions of its signature that hold", finding.confidence, **labels
+    )
+
+
+def add_verdict(families: Families, snapshot: Snapshot) -> None:
+    """The one answer; its sentence is left to people: its figures change with every look."""
+    verdict = snapshot.verdict
+    rank = 0 if verdict is None else 1 + verdict.severity.rank
+    families.gauge("verdict_severity", "Of the verdict: 0 none, 1 info, 2 warning, 3 critical", rank)
+    families.gauge(
+        "verdict_lost_seconds", "What the verdict costs within the window", 0.0 if verdict is None else verdict.lost_s
+    )
+    families.gauge(
+        "verdict_lost_ratio", "Share of the window that it costs", 0.0 if verdict is None else verdict.lost_share
+    )
+    if verdict is not None:
+        families.gauge("verdict_confidence_ratio", "How sure it is", verdict.confidence)
+        families.info(
+            "verdict",
+            "Which signature the verdict is",
+            signature=verdict.signature,
+            title=verdict.title,
+            severity=verdict.severity.value,
+        )
+
+
+def add_ledger(families: Families, snapshot: Snapshot) -> None:
+    """Whose the time of the window was."""
+    for entry in snapshot.ledger:
+        families.gauge("ledger_seconds", "Seconds of the window, by cause", entry.lost_s, cause=entry.cause)
+        families.gauge("ledger_ratio", "Share of the window, by cause: together 1", entry.share, cause=entry.cause)
