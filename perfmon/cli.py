@@ -75,7 +75,8 @@ def _dispatch(argv: Sequence[str]) -> int:
 
 
 def _say(message: str) -> None:
-    print(f"perfmon: {plain(message, 2000)}", file=sys.stderr)
+    with suppress(OSError):  # a full disk under stderr must not change what the shell is told
+        print(f"perfmon: {plain(message, 2000)}", file=sys.stderr, flush=True)
 
 
 def _unexpected(error: Exception) -> int:
@@ -112,6 +113,17 @@ def _no_room(error: OSError) -> int:
     return ExitCode.USAGE
 
 
+def _left(leaving: SystemExit) -> int:
+    """Exit code where argparse has said all there is to say."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _quiet_pipe()
+    except OSError as error:
+        return _no_room(error)
+    return leaving.code if isinstance(leaving.code, int) else ExitCode.DONE
+
+
 def command() -> NoReturn:
     """The program: ends at once where nothing else runs, as taking apart what was read only takes time."""
     import threading
@@ -145,7 +157,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return _quiet_pipe()
     except SystemExit as leaving:  # argparse, after --help and --version
-        return leaving.code if isinstance(leaving.code, int) else ExitCode.DONE
+        return _left(leaving)
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _FULL:
             return _no_room(error)

@@ -24,6 +24,10 @@ STDIN = Path("-")
 """Path of the log that standard input is; those of files are absolute."""
 
 
+class UnreadableError(InputError):
+    """It is there, and cannot be read."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogFile:
     """One log."""
@@ -41,10 +45,19 @@ class LogFile:
 def discover(specs: Sequence[str]) -> list[LogFile]:
     """The logs that `specs` name, sorted by name; a file that is reached twice is there once, under its own name.
 
-    Raises UsageError or InputError, one line each, for the first SPEC that is wrong, before anything is read.
+    Raises UsageError or InputError, one line each, for the first SPEC that is wrong, before anything is read. A file
+    that is there and cannot be read is an error where nothing else is named; beside others reading it tells the loss.
     """
-    parsed = [parse_spec(text) for text in specs]
-    return distinct([log for spec in parsed for log in logs_of(spec)])
+    logs: list[LogFile] = []
+    closed: list[tuple[Spec, UnreadableError]] = []
+    for spec in [parse_spec(text) for text in specs]:
+        try:
+            logs += logs_of(spec)
+        except UnreadableError as error:
+            closed.append((spec, error))
+    if closed and not logs:
+        raise closed[0][1]
+    return distinct([*logs, *(log_file(Path(spec.path)) for spec, _ in closed)])
 
 
 def logs_of(spec: Spec) -> list[LogFile]:
@@ -140,8 +153,10 @@ def _file(spec: Spec) -> list[LogFile]:
             raise InputError(f"{shown(spec.text)}: a device or socket, no log: name a file, or - for stdin")
         with path.open("rb") as file:
             head = file.read(HEAD)
-    except OSError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(_unreadable(spec, error)) from None
+    except OSError as error:
+        raise UnreadableError(_unreadable(spec, error)) from None
     if is_recording(path.name) or recording_in(head):
         return _in_recording(spec)
     if head and (is_bundle(path.name) or bundle_in(head)):

@@ -10,10 +10,13 @@ import argparse
 import importlib
 import sys
 from collections.abc import Collection
-from typing import Any, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from perfmon import __version__
 from perfmon.errors import UsageError
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 COMMANDS = {
     "watch": "the live monitor: follow logs and say where the time goes",
@@ -64,6 +67,10 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raises UsageError: one line is enough when it says where the help is."""
         raise UsageError(f"{message} (see {self.prog} --help)")
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """As the parent does, but what cannot be written is an error."""
+        (file or sys.stdout).write(self.format_help())
 
 
 class _Version(argparse.Action):

@@ -81,7 +81,21 @@ def _report(args: argparse.Namespace, snapshot: Snapshot) -> int:
         _write(args, snapshot)
     if args.json or args.explain_formats or not args.output:
         sys.stdout.write(_rendered(args, snapshot))
-    return ExitCode.FOUND if _found(snapshot, args.fail_on) else ExitCode.DONE
+    unread = _unread(snapshot, args.spec)
+    for note in unread:
+        print(f"perfmon: {note}", file=sys.stderr)
+    if _found(snapshot, args.fail_on):
+        return ExitCode.FOUND
+    return ExitCode.USAGE if unread else ExitCode.DONE
+
+
+def _unread(snapshot: Snapshot, specs: Sequence[str]) -> list[str]:
+    """Why logs that were named one by one could not be read at all: "no bottleneck" is no answer about those."""
+    from perfmon.sources.files import display_name
+
+    named = {"stdin" if spec == "-" else display_name(Path(spec).expanduser()) for spec in specs}
+    dumb = [source for source in snapshot.run.sources if source.spec in named and source.errors and not source.bytes]
+    return [source.notes[0] for source in dumb if source.notes]
 
 
 def _positive(text: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterable
 from datetime import datetime
@@ -33,10 +34,13 @@ def write_analysis(snapshot: Snapshot, folder: Path, now: datetime, with_plots: 
     """
     if with_plots and not plots.available():
         raise MissingExtraError("drawing plots", "plots")
+    made: Path | None = None
     try:
         made = _new_folder(folder, now)
         _write_all(snapshot, made, with_plots)
     except OSError as error:
+        if made is not None:
+            shutil.rmtree(made, ignore_errors=True)  # half an analysis would be taken for a whole one
         raise InputError(f"{folder}: cannot be written: {error.strerror or error} (choose another folder)") from None
     return made
 

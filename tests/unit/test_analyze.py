@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -120,3 +126,58 @@ def test_a_pipe_gets_what_a_file_gets() -> None:
         subprocess.run(command, input=SLOW.encode(), stdout=file, check=True)
     assert piped == Path("out.txt").read_bytes()
     assert b"Checkpoint stall" in piped
+
+
+@pytest.fixture
+def somebody(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Somebody who may not read everything, in a folder of his own; root may."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy("slow.log", folder)
+        monkeypatch.chdir(folder)
+        root = os.geteuid() == 0
+        if root:
+            os.chown(folder, 65534, 65534)
+            os.seteuid(65534)
+        yield
+        if root:
+            os.seteuid(0)
+
+
+@pytest.mark.usefixtures("somebody")
+def test_a_log_that_is_closed_costs_no_other_log(capsys: Output) -> None:
+    Path("closed.log").write_text(HEALTHY)
+    Path("closed.log").chmod(0)
+    assert main(["analyze", "closed.log", "slow.log"]) == ExitCode.USAGE
+    out, err = capsys.readouterr()
+    assert "Checkpoint stall" in out
+    assert err == "perfmon: closed.log: cannot be read (Permission denied) after 0 bytes, the rest is lost\n"
+    assert main(["analyze", "closed.log", "slow.log", "--fail-on", "critical"]) == ExitCode.FOUND
+
+
+def test_what_is_no_log_is_no_clean_bill(capsys: Output) -> None:
+    Path("core.log").write_bytes(bytes(range(256)) * 20)
+    assert main(["analyze", "core.log", "healthy.log"]) == ExitCode.USAGE
+    assert capsys.readouterr().err == "perfmon: core.log: binary, no log: not read\n"
+    Path("empty.log").touch()
+    assert main(["analyze", "empty.log"]) == ExitCode.DONE
+
+
+def test_a_closed_standard_input_is_named() -> None:
+    program = f'exec "{sys.executable}" -m perfmon analyze - <&-'
+    done = subprocess.run(["sh", "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == ExitCode.USAGE
+    assert done.stderr == "perfmon: stdin: cannot be read (Bad file descriptor) after 0 bytes, the rest is lost\n"
+
+
+def test_no_half_of_an_analysis_is_left_behind(capsys: Output) -> None:
+    """A limit on the size of files stands for a disk that is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
+    try:
+        assert main(["analyze", "slow.log", "-o", "reports"]) == ExitCode.USAGE
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    assert "reports: cannot be written: File too large" in capsys.readouterr().err
+    assert list(Path("reports").iterdir()) == []

@@ -177,11 +177,20 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
-def test_a_full_disk_under_the_output_is_named_in_one_line() -> None:
+@pytest.mark.parametrize("words", [["rules", "list"], ["--help"], ["analyze", "--help"], ["--version"]])
+def test_a_full_disk_under_the_output_is_named_in_one_line(words: list[str]) -> None:
     with open("/dev/full", "w") as full:
-        done = subprocess.run([*PERFMON, "rules", "list"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run([*PERFMON, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == ExitCode.USAGE
     assert done.stderr == ("perfmon: standard output cannot be written: No space left on device (send it elsewhere)\n")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+@pytest.mark.parametrize(("words", "code"), [(["analyze", "nope.log"], ExitCode.USAGE), (["rules", "list"], 0)])
+def test_a_full_disk_under_what_is_said_changes_nothing(words: list[str], code: int) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*PERFMON, *words], stdout=subprocess.DEVNULL, stderr=full, check=False)
+    assert done.returncode == code
 
 
 def test_a_closed_output_is_no_fault() -> None:
