@@ -14,6 +14,7 @@ from perfmon.text import plain, without_secrets
 
 _URL = re.compile(r"(http|tcp)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(?::(\d{1,5}))?(/[\x21-\x7e]*)?", re.IGNORECASE)
 LIMIT = 4 << 20
+_CHUNK_HEAD = 1000
 
 
 class Reader(Protocol):
@@ -145,13 +146,14 @@ def _parsed(raw: bytes, took_s: float) -> Reply:
 
 def _unchunked(body: bytes) -> bytes:
     parts: list[bytes] = []
+    at = 0
     while True:
-        line, found, body = body.partition(b"\r\n")
+        end = body.find(b"\r\n", at, at + _CHUNK_HEAD)
         try:
-            size = int(line.partition(b";")[0], 16)
+            size = int(body[at:end].partition(b";")[0], 16) if end >= 0 else 0
         except ValueError:
+            size = 0
+        if size <= 0:
             return b"".join(parts)
-        if not found or not size:
-            return b"".join(parts)
-        parts.append(body[:size])
-        body = body[size + 2 :]
+        parts.append(body[end + 2 : end + 2 + size])
+        at = end + 2 + size + 2
