@@ -1,0 +1,110 @@
+"""Runs a command of the user's again and again, and reads the numbers that it prints."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing
+from math import isfinite
+
+from perfmon.errors import UsageError
+from perfmon.text import plain, without_secrets
+
+from ..remote.quoting import quoted
+from .poller import Machine, PollError
+from .reading import Area, Reading
+
+EVERY_S = 5.0
+DEADLINE_S = 20.0
+"""A command that has not ended by then is ended."""
+MOST_VALUES, MOST_BYTES, MOST_LINES = 100, 1 << 16, 1000
+_NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
+_ALONE = re.compile(rf"\s*({_NUMBER})\s*%?\s*")
+_PAIR = re.compile(rf"(?<![\w.:/-])([A-Za-z_][\w.:/-]{{0,60}})\s?[=:]\s?({_NUMBER})(?![\w.])")
+_SIGN = re.compile(r"[^\w.:/-]+")
+
+
+class CommandPoller:
+    """Runs one command."""
+
+    every_s = EVERY_S
+
+    def __init__(self, machine: Machine, command: str, deadline_s: float = DEADLINE_S) -> None:
+        if not command.strip() or any(sign in command for sign in "\0\n\r"):
+            raise UsageError("command: expected one line of shell that prints a number, or key=value lines")
+        self._machine, self._command, self._deadline_s = machine, command, deadline_s
+        self._end = secrets.token_hex(8)
+        """Begins the line that tells the exit status: the command cannot know it."""
+
+    @property
+    def name(self) -> str:
+        """The command, without what is secret in it."""
+        return f"command {self._shown}"
+
+    @property
+    def _shown(self) -> str:
+        return without_secrets(plain(self._command, 60))
+
+    async def poll(self) -> Sequence[Reading]:
+        """What one run of it prints. Raises PollError when it fails, hangs or prints no number."""
+        lines, code = await self._run()
+        told = list(numbers_in(lines, self._label))[:MOST_VALUES]
+        if code:
+            raise self._trouble(f"ended with status {code}", lines)
+        if not told:
+            raise self._trouble("printed neither a number nor key=value", lines)
+        return [Reading(Area.VALUE, name, {"value": value}) for name, value in told]
+
+    async def close(self) -> None:
+        """Nothing is kept open."""
+
+    @property
+    def _label(self) -> str:
+        """What a number without a name is called: the command's first words."""
+        return _SIGN.sub("_", self._shown).strip("_")[:40] or "command"
+
+    async def _run(self) -> tuple[list[str], int]:
+        """Lines and exit status. What is left of it at the deadline is ended, here and where it runs."""
+        lines: list[str] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                async with aclosing(self._machine.lines(self._script())) as printed:  # type: ignore[type-var]
+                    async for line in printed:
+                        text = line.decode("utf-8", "replace")
+                        if text.startswith(self._end):
+                            return lines, int(text.split()[-1])
+                        size += len(line)
+                        if size > MOST_BYTES or len(lines) >= MOST_LINES:
+                            raise self._trouble(f"printed more than {MOST_BYTES >> 10} KiB or {MOST_LINES} lines", [])
+                        lines.append(text)
+        except TimeoutError:
+            raise self._trouble(f"had not ended after {self._deadline_s:g} s, and was ended", []) from None
+        raise self._trouble("was ended", lines)
+
+    def _script(self) -> str:
+        """It has no stdin; `timeout` ends it even where the connection to its host is lost meanwhile."""
+        command, limit = quoted(self._command), int(self._deadline_s) + 1
+        return (
+            f"if command -v timeout >/dev/null 2>&1; then timeout -k 2 {limit} sh -c {command} </dev/null; "
+            f"else sh -c {command} </dev/null; fi; printf '\\n{self._end} %s\\n' \"$?\""
+        )
+
+    def _trouble(self, why: str, lines: Sequence[str]) -> PollError:
+        said = next((text for line in reversed(lines) if (text := without_secrets(plain(line, 80)).strip())), "")
+        return PollError(f"command '{self._shown}' {why}" + (f": {said}" if said else ""))
+
+
+def numbers_in(lines: Sequence[str], label: str) -> Iterator[tuple[str, float]]:
+    """Name and number of all that lines tell: `key=value`, `key: value`, or a number alone, which is `label`."""
+    seen: set[str] = set()
+    for line in lines:
+        text = plain(line, 1000)
+        alone = _ALONE.fullmatch(text)
+        pairs = [(label, alone[1])] if alone else _PAIR.findall(text)
+        for name, number in pairs:
+            if name not in seen and isfinite(float(number)):
+                seen.add(name)
+                yield name, float(number)

@@ -1,0 +1,78 @@
+"""Runs on a node of a Ray cluster, by the cluster's Python and without perfmon: tells the depth of queues.
+
+It is fed to `python -` and joins as a driver, which adds a row to the cluster's list of jobs and nothing else. What is
+asked for is a JSON object in PERFMON_QUEUES: address, namespace, names, every_s. It prints one JSON object a sample,
+and ends when nobody reads them any more. A queue that does not answer within a second is told as null: that it is
+busy is a finding, too.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import time
+from typing import Any
+
+METHODS = ("qsize", "size")
+LIMIT_S = 1.0
+LOOK_EVERY_S = 5.0
+
+
+def tell(told: Any) -> None:
+    """Prints one line; ends when nobody reads it."""
+    try:
+        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        os._exit(0)
+
+
+def is_part(actor: str, name: str) -> bool:
+    """Whether an actor is the queue of this name, or one of its shards."""
+    return actor == name or actor.startswith(name + "_shard_")
+
+
+def find(ray: Any, asked: Any) -> Any:
+    """Queue name → its actors' methods that tell how many are in."""
+    found: Any = {}
+    for actor in ray.util.list_named_actors(all_namespaces=True):
+        names = [name for name in asked["names"] if is_part(actor["name"], name)]
+        if actor["namespace"] != asked["namespace"] or not names:
+            continue
+        handle = ray.get_actor(actor["name"], namespace=actor["namespace"])
+        method = next((getattr(handle, method) for method in METHODS if hasattr(handle, method)), None)
+        if method is not None:
+            found.setdefault(names[0], []).append(method)
+    return found
+
+
+def depth(ray: Any, methods: Any) -> Any:
+    """How many are in all shards together; None where one does not answer."""
+    try:
+        return sum(ray.get([method.remote() for method in methods], timeout=LIMIT_S))
+    except Exception:
+        return None
+
+
+def main() -> None:
+    """Until nobody reads."""
+    asked = json.loads(os.environ["PERFMON_QUEUES"])
+    ray = importlib.import_module("ray")
+    ray.init(address=asked["address"], namespace=asked["namespace"], log_to_driver=False, configure_logging=False)
+    queues, looked = {}, 0.0
+    while True:
+        began = time.time()
+        if began - looked > LOOK_EVERY_S:
+            queues, looked = find(ray, asked), began
+        depths = {name: depth(ray, methods) for name, methods in queues.items()}
+        tell({"at": began, "ms": 1e3 * (time.time() - began), "depths": depths})
+        time.sleep(max(0.0, asked["every_s"] - (time.time() - began)))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Exception as error:
+        tell({"error": str(error)[:300]})
