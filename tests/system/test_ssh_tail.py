@@ -1,4 +1,4 @@
-"""Logs of a real SSH server, followed through rotation, truncation and lost connections: no line lost, none twice."""
+"""Logs of a real SSH server, followed through rotation and truncation: no line lost, none twice."""
 
 from __future__ import annotations
 
@@ -6,28 +6,18 @@ import asyncio
 import gzip
 import os
 import shutil
-import time
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from remotely import Writer, following, until
 from sshd import AVAILABLE, Sshd
 
-from perfmon.sources.blocks import Block, Notice
-from perfmon.sources.remote.address import Address
-from perfmon.sources.remote.following import HostLogs
-from perfmon.sources.remote.host import Host
-from perfmon.sources.remote.login import Login
 from perfmon.sources.remote.runner import RunnerError
 from perfmon.sources.remote.states import Phase
-from perfmon.sources.remote.tail import Item
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(not AVAILABLE, reason="needs sshd")]
 SHELLS = ["dash", "bash", "busybox sh"]
-PATIENCE_S = 15.0
 
 
 @pytest.fixture(scope="module", params=SHELLS)
@@ -58,105 +48,6 @@ def sshd(tmp_path: Path) -> Iterator[Sshd]:
     made.start()
     yield made
     made.stop()
-
-
-class Seen:
-    """What came of a host."""
-
-    def __init__(self) -> None:
-        self.items: list[Item] = []
-
-    async def emit(self, items: list[Item]) -> None:
-        """Takes what came."""
-        self.items += items
-
-    @property
-    def lines(self) -> list[str]:
-        """All lines, in the order in which they came."""
-        data = b"".join(item.data for _, item in self.items if isinstance(item, Block))
-        return data.decode().splitlines()
-
-    @property
-    def notices(self) -> list[Notice]:
-        """All notices."""
-        return [item for _, item in self.items if isinstance(item, Notice)]
-
-    def of(self, name: str) -> bytes:
-        """All text of one log."""
-        return b"".join(item.data for log, item in self.items if isinstance(item, Block) and log.name.endswith(name))
-
-
-async def until(true: Callable[[], object], what: object = "") -> None:
-    """Until that is so."""
-    limit = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < limit, f"it never came to that: {what}"
-        await asyncio.sleep(0.02)
-
-
-@asynccontextmanager
-async def following(
-    sshd: Sshd, *paths: Path | str, history: int | None = None, poll_s: float = 0.05, config: str = ""
-) -> AsyncIterator[tuple[Seen, Host]]:
-    """A host that is followed."""
-    if config:
-        sshd.config.write_text(sshd.config.read_text() + config)
-    login = Login(config=(str(sshd.config),), known_hosts=(str(sshd.known),))
-    seen = Seen()
-    host = Host(Address("box"), login, HostLogs("box", [str(path) for path in paths], history), seen.emit)
-    await host.connect()
-    running = asyncio.create_task(host.run(poll_s))
-    try:
-        yield seen, host
-        if running.done():
-            running.result()
-    finally:
-        running.cancel()
-        await asyncio.wait((running,))
-        await host.close()
-
-
-class Writer:
-    """Writes numbered lines."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.count = 0
-        self.within = False
-        """A line is written in part."""
-
-    def write(self, count: int = 1) -> None:
-        """The next lines."""
-        with self.path.open("a") as file:
-            file.write("".join(f"line {self.count + at} of the run\n" for at in range(count)))
-        self.count += count
-
-    async def go_on(self, for_s: float) -> None:
-        """Writes for a while, some lines cut in two."""
-        limit = time.monotonic() + for_s
-        while time.monotonic() < limit:
-            self.write(7)
-            with self.path.open("a") as file:
-                file.write(f"line {self.count} ")
-            self.within = True
-            await asyncio.sleep(0.01)
-            with self.path.open("a") as file:
-                file.write("of the run\n")
-            self.within = False
-            self.count += 1
-            await asyncio.sleep(0)
-
-    @property
-    def lines(self) -> list[str]:
-        """All that it wrote."""
-        return [f"line {at} of the run" for at in range(self.count)]
-
-    async def arrived(self, seen: Seen) -> None:
-        """Waits for the last line, then counts: every line once, in its order."""
-        await until(lambda: f"line {self.count - 1} of the run" in seen.lines, f"line {self.count - 1}: {seen.notices}")
-        twice = {line: count for line, count in Counter(seen.lines).items() if count > 1}
-        assert (twice, set(self.lines) - set(seen.lines)) == ({}, set())
-        assert seen.lines == self.lines
 
 
 async def test_what_is_there_and_what_comes_byte_for_byte(any_sshd: Sshd, tmp_path: Path) -> None:
@@ -329,129 +220,6 @@ async def test_more_logs_than_a_shell_can_hold_open(any_sshd: Sshd, tmp_path: Pa
             assert seen.of(f"/{writer.path.name}").decode().splitlines() == writer.lines
 
 
-# --- faults -------------------------------------------------------------------------------------------------------
-async def through(sshd: Sshd, tmp_path: Path, fault: Callable[[Writer], Awaitable[None]], config: str = "") -> Host:
-    """Lines are written while something happens to the connection; every one arrives once."""
-    (tmp_path / "logs").mkdir()
-    writer = Writer(tmp_path / "logs" / "run.log")
-    writer.write(100)
-    async with following(sshd, tmp_path / "logs", config=config) as (seen, host):
-        await until(lambda: len(seen.lines) == 100)
-        writing = asyncio.create_task(writer.go_on(1.0))
-        await fault(writer)
-        await writing
-        await until(lambda: host.state.phase is Phase.LIVE)
-        writer.write(10)
-        await writer.arrived(seen)
-        assert host.state.reconnects >= 1
-        assert any("connecting again" in notice.text for notice in seen.notices)
-        assert any("connected again" in notice.text for notice in seen.notices)
-        return host
-
-
-async def test_the_connection_is_killed_again_and_again(sshd: Sshd, tmp_path: Path) -> None:
-    async def kill(_: Writer) -> None:
-        for _again in range(3):
-            await asyncio.sleep(0.25)
-            await asyncio.to_thread(sshd.cut)
-
-    await through(sshd, tmp_path, kill)
-
-
-async def test_the_connection_is_killed_while_a_long_history_is_read(sshd: Sshd, tmp_path: Path) -> None:
-    writer = Writer(tmp_path / "run.log")
-    writer.write(1_500_000)
-    async with following(sshd, writer.path) as (seen, host):
-
-        def beyond(size: float) -> bool:
-            return len(seen.of("run.log")) > size
-
-        for part in (0.1, 0.4, 0.7):
-            await until(partial(beyond, part * writer.path.stat().st_size))
-            await asyncio.to_thread(sshd.cut)
-        await until(lambda: host.logs.caught_up and host.logs.behind == 0)
-        assert seen.of("run.log") == writer.path.read_bytes()
-        assert host.state.reconnects >= 1
-
-
-async def test_the_server_is_away_for_a_while(sshd: Sshd, tmp_path: Path) -> None:
-    async def away(_: Writer) -> None:
-        await asyncio.to_thread(sshd.stop)
-        await asyncio.sleep(float(os.environ.get("PERFMON_TEST_AWAY_S", "4")))
-        await asyncio.to_thread(sshd.start)
-
-    host = await through(sshd, tmp_path, away)
-    assert host.state.error == ""
-
-
-async def test_a_log_is_rotated_while_disconnected(sshd: Sshd, tmp_path: Path) -> None:
-    async def rotate(writer: Writer) -> None:
-        await asyncio.to_thread(sshd.stop)
-        for at in (2, 1):
-            await asyncio.sleep(0.2)
-            await until(lambda: not writer.within)
-            writer.path.rename(f"{writer.path}.{at}")
-            writer.write(20)
-        await asyncio.to_thread(sshd.start)
-
-    await through(sshd, tmp_path, rotate)
-
-
-async def test_a_log_is_truncated_while_disconnected(sshd: Sshd, tmp_path: Path) -> None:
-    async def truncate(writer: Writer) -> None:
-        await asyncio.to_thread(sshd.stop)
-        await asyncio.sleep(0.5)
-        await until(lambda: not writer.within)
-        shutil.copy(writer.path, f"{writer.path}.1")
-        os.truncate(writer.path, 0)
-        writer.write(20)
-        await asyncio.to_thread(sshd.start)
-
-    await through(sshd, tmp_path, truncate)
-
-
-async def test_the_user_is_logged_out(sshd: Sshd, tmp_path: Path) -> None:
-    async def log_out(_: Writer) -> None:
-        await asyncio.sleep(0.3)
-        for process in reversed(sshd.sessions()):
-            try:
-                os.kill(process, 1)
-            except ProcessLookupError:
-                continue
-
-    await through(sshd, tmp_path, log_out)
-
-
-async def test_the_network_forwards_nothing_any_more(sshd: Sshd, tmp_path: Path) -> None:
-    proxy = Proxy(sshd.port)
-    async with proxy:
-        config = sshd.config.read_text().replace(f"Port {sshd.port}", f"Port {proxy.port}\n  HostKeyAlias box")
-        sshd.config.write_text(config + "  ServerAliveInterval 1\n  ServerAliveCountMax 2\n  ConnectTimeout 2\n")
-        key = sshd.known.read_text().split(" ", 1)[1]
-        sshd.known.write_text(f"box {key}")
-
-        async def cut(_: Writer) -> None:
-            await asyncio.sleep(0.3)
-            proxy.forwarding = False
-            await asyncio.sleep(3.5)
-            proxy.forwarding = True
-
-        await through(sshd, tmp_path, cut)
-
-
-async def test_a_host_key_that_changed_meanwhile_ends_it(sshd: Sshd, tmp_path: Path) -> None:
-    writer = Writer(tmp_path / "run.log")
-    writer.write(3)
-    async with following(sshd, writer.path) as (seen, host):
-        await until(lambda: len(seen.lines) == 3)
-        await asyncio.to_thread(sshd.stop)
-        sshd.rekey()
-        await asyncio.to_thread(sshd.start)
-        await until(lambda: host.state.phase is Phase.REFUSED, host.state)
-        assert "host key has changed" in host.state.error
-        assert "not tried again" in seen.notices[-1].text
-
-
 async def test_nothing_is_left_behind(sshd: Sshd, tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run.log")
     writer.write(3)
@@ -466,41 +234,3 @@ async def test_the_clock_of_a_host_is_estimated(sshd: Sshd, tmp_path: Path) -> N
         clock = host.state.clock
         assert clock is not None
         assert abs(clock.seconds) <= clock.uncertainty_s + 0.01
-
-
-class Proxy:
-    """A network in between, which can stop to forward without a word."""
-
-    def __init__(self, port: int) -> None:
-        self.forwarding = True
-        self.port = 0
-        self._to = port
-        self._server: asyncio.Server | None = None
-        self._writers: list[asyncio.StreamWriter] = []
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def __aenter__(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        for writer in self._writers:
-            writer.close()
-        await asyncio.sleep(0.05)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", self._to)
-        self._writers += [writer, back]
-        for source, sink in ((reader, back), (there, writer)):
-            self._tasks.add(asyncio.create_task(self._pump(source, sink)))
-
-    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        lost = False
-        while data := await source.read(65536):
-            lost = lost or not self.forwarding  # what was dropped once never comes
-            if not lost:
-                sink.write(data)
