@@ -20,8 +20,17 @@ AVAILABLE = Path(PROGRAM).exists() and shutil.which("ssh-keygen") is not None
 class Sshd:
     """It runs until `stop`; `start` begins again, on the same port."""
 
-    def __init__(self, folder: Path, extra: str = "", forced: str | None = None) -> None:
-        self.folder = folder
+    def __init__(
+        self,
+        folder: Path,
+        extra: str = "",
+        forced: str | None = None,
+        *,
+        address: str = "127.0.0.1",
+        within: tuple[str, ...] = (),
+    ) -> None:
+        """`extra` comes before the rest of its configuration: of options the first counts; `within` runs it."""
+        self.folder, self.address, self._within = folder, address, within
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
         self.port = free_port()
@@ -34,28 +43,30 @@ class Sshd:
         self.trust()
         self.config = folder / "config"
         self.config.write_text(
-            f"Host box\n  HostName 127.0.0.1\n  Port {self.port}\n  User {self.user}\n  IdentityFile {self.key}\n"
+            f"Host box\n  HostName {address}\n  Port {self.port}\n  User {self.user}\n  IdentityFile {self.key}\n"
             f"  IdentitiesOnly yes\n  IdentityAgent none\n  UserKnownHostsFile {self.known}\n"
             "  GlobalKnownHostsFile none\n"
         )
         command = f"ForceCommand {forced}\n" if forced else ""
         (folder / "sshd.conf").write_text(
-            f"ListenAddress 127.0.0.1\nPort {self.port}\nHostKey {self.host_key}\nPidFile none\nUsePAM no\n"
+            f"{extra}\nListenAddress {address}\nPort {self.port}\nHostKey {self.host_key}\nPidFile none\nUsePAM no\n"
             f"AuthorizedKeysFile {folder}/authorized_keys\nStrictModes no\nPasswordAuthentication no\n"
-            f"KbdInteractiveAuthentication no\nMaxStartups 200\nMaxSessions 20\nLogLevel ERROR\n{command}{extra}\n"
+            f"KbdInteractiveAuthentication no\nMaxStartups 200\nMaxSessions 20\nLogLevel ERROR\n{command}"
         )
         self.process: subprocess.Popen[bytes] | None = None
+        self.link = ("", "")
+        """The network, and the link in it, behind which it is."""
 
     def trust(self) -> None:
         """Its key is known."""
         kind, key = self.host_key.with_suffix(".pub").read_text().split()[:2]
-        self.known.write_text(f"[127.0.0.1]:{self.port} {kind} {key}\n")
+        self.known.write_text(f"[{self.address}]:{self.port} {kind} {key}\n")
 
     def start(self) -> None:
         """Returns once it answers."""
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
-        command = [PROGRAM, "-D", "-e", "-f", str(self.folder / "sshd.conf")]
+        command = [*self._within, PROGRAM, "-D", "-e", "-f", str(self.folder / "sshd.conf")]
         with (self.folder / "sshd.log").open("ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         wait(self.answers, (self.folder / "sshd.log").read_text())
@@ -63,7 +74,7 @@ class Sshd:
     def answers(self) -> bool:
         """Whether somebody listens."""
         try:
-            socket.create_connection(("127.0.0.1", self.port), 0.2).close()
+            socket.create_connection((self.address, self.port), 0.2).close()
         except OSError:
             return False
         return True

@@ -1,0 +1,185 @@
+"""Faults and logins of a real SSH host that only root can bring about: a full disk, a cut network, a user's password.
+
+Not marked `system`: a container may forbid them even to root.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import secrets
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from remotely import Writer, following, through, until
+from sshd import AVAILABLE, Sshd
+from terminals import PERFMON, Server, wait
+
+from perfmon.sources.remote.states import Phase
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+    pytest.mark.skipif(not AVAILABLE, reason="needs sshd"),
+]
+PASSWORD = "open sesame, please"
+HERE, THERE = "10.203.77.1", "10.203.77.2"
+
+
+def root(*command: str) -> None:
+    """Does what a container may forbid."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"{command[0]}: {done.stderr.strip()}")
+
+
+@pytest.fixture
+def sshd(tmp_path: Path) -> Iterator[Sshd]:
+    """A server."""
+    made = Sshd(tmp_path / "sshd")
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system that is soon full."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    root("mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(folder))
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+async def test_the_disk_of_the_logs_is_full(sshd: Sshd, small: Path) -> None:
+    path, ballast = small / "run.log", small / "ballast"
+    ballast.write_bytes(b"\0" * 350_000)
+    written, full = bytearray(), 0
+    async with following(sshd, path) as (seen, host):
+        with path.open("ab", buffering=0) as log:
+            for at in range(6000):  # more than there is room for
+                line = b"line %d of the run, with what a run has to say\n" % at
+                try:
+                    written += line[: log.write(line)]  # the one that meets the end may be cut
+                except OSError as error:
+                    assert error.errno == errno.ENOSPC
+                    full += 1
+                    if full == 50:
+                        await until(lambda: seen.of("run.log") == written[: written.rfind(b"\n") + 1])
+                        ballast.unlink()
+                if at % 50 == 0:
+                    await asyncio.sleep(0.01)
+            written += b"the end\n"
+            log.write(b"the end\n")
+        await until(lambda: seen.of("run.log").endswith(b"the end\n"), seen.notices)
+        assert full >= 50
+        assert seen.of("run.log") == written == path.read_bytes()
+        assert (seen.notices[1:], host.state.reconnects) == ([], 0)
+
+
+@pytest.fixture
+def far(tmp_path: Path) -> Iterator[Sshd]:
+    """A server on a machine of its own, as far as the network goes."""
+    if shutil.which("ip") is None:
+        pytest.skip("needs ip")
+    name = f"perfmon{secrets.token_hex(3)}"
+    root("ip", "netns", "add", name)
+    near, other = f"{name[-6:]}a", f"{name[-6:]}b"
+    made = Sshd(tmp_path / "sshd", address=THERE, within=("ip", "netns", "exec", name))
+    try:
+        root("ip", "link", "add", near, "type", "veth", "peer", "name", other, "netns", name)
+        root("ip", "addr", "add", f"{HERE}/30", "dev", near)
+        root("ip", "link", "set", near, "up")
+        root("ip", "-n", name, "addr", "add", f"{THERE}/30", "dev", other)
+        root("ip", "-n", name, "link", "set", other, "up")
+        made.link = (name, other)
+        made.start()
+        yield made
+    finally:
+        made.stop()
+        subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+async def test_the_link_to_the_host_goes_down_without_a_word(far: Sshd, tmp_path: Path) -> None:
+    states = []
+
+    async def down(_: Writer) -> None:
+        name, link = far.link
+        await asyncio.sleep(0.3)
+        root("ip", "-n", name, "link", "set", link, "down")
+        await asyncio.sleep(4.0)
+        states.append(far.sessions())  # nobody told the server either
+        root("ip", "-n", name, "link", "set", link, "up")
+
+    config = "  ServerAliveInterval 1\n  ServerAliveCountMax 2\n  ConnectTimeout 2\n"
+    host = await through(far, tmp_path, down, config)
+    assert states[0]
+    assert host.state.phase is Phase.LIVE
+
+
+# --- logins on a terminal -----------------------------------------------------------------------------------------
+@pytest.fixture
+def user() -> Iterator[str]:
+    """A user who has a password, and a log at home."""
+    name = f"perfmon{secrets.token_hex(3)}"
+    root("useradd", "--create-home", "--shell", "/bin/sh", name)
+    try:
+        subprocess.run(["chpasswd", "-c", "SHA512"], input=f"{name}:{PASSWORD}\n", text=True, check=True)
+        from perfmon.demo import write_demo
+
+        logs = Path(f"/home/{name}/logs")
+        write_demo(logs)
+        for path in (logs, *logs.iterdir()):
+            path.chmod(0o755)
+        yield name
+    finally:
+        subprocess.run(["userdel", "--force", "--remove", name], check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Terminals."""
+    if shutil.which("tmux") is None:
+        pytest.skip("needs tmux")
+    made = Server(tmp_path_factory.mktemp("tmux"))
+    yield made
+    made("kill-server")
+
+
+@pytest.mark.parametrize(
+    ("options", "asks"),
+    [
+        ("PasswordAuthentication yes\nUsePAM no", "password of {user}@"),
+        ("KbdInteractiveAuthentication yes\nUsePAM yes", "Password:"),
+    ],
+)
+def test_a_password_is_typed_on_a_terminal_and_never_seen(
+    server: Server, user: str, tmp_path: Path, options: str, asks: str
+) -> None:
+    sshd = Sshd(tmp_path / "sshd", extra=f"{options}\nPubkeyAuthentication no")
+    sshd.start()
+    try:
+        command = f"{PERFMON} ssh {user}@box --ssh-config {sshd.config} --log '~/logs/*.log' --history all"
+        window = server.open(tmp_path, command)
+        window.shows(asks.format(user=user))
+        window.type("wrong")
+        asked = asks.format(user=user)
+        wait(lambda: window.text.count(asked) == 2, window.text)
+        window.type(PASSWORD)
+        window.shows("FRONT-END QUEUE")
+        sshd.cut()
+        with Path(f"/home/{user}/logs/orchestrator.log").open("a") as log:
+            log.write("the connection was made again\n")
+        window.shows("the connection was made again")  # without another question
+        window.press("q")
+        window.shows("left: 0")
+        raw = window.raw.read_bytes()
+        assert PASSWORD.encode() not in raw
+        assert b"wrong" not in raw
+        assert window.sane
+    finally:
+        sshd.stop()
