@@ -102,15 +102,13 @@ def _active(violations: Mapping[str, Any], key: str) -> bool:
 
 def _rocm_reading(index: str, card: Mapping[str, Any]) -> Reading:
     values: dict[str, float] = {}
-    for key, told in card.items():
+    for key, said in card.items():
         for name, (pattern, scale) in _ROCM.items():
-            number = _value(told)
+            number = _value(said)
             if number is not None and pattern.fullmatch(key) and (name not in values or "junction" in key):
                 values[name] = number * scale
-    folded = {key.casefold(): str(word) for key, word in card.items()}
-    model = folded.get("card series") or folded.get("card model") or ""
-    uuid = folded.get("unique id", "")
-    words = {"model": "" if model == "N/A" else model, "uuid": "" if uuid == "N/A" else uuid}
+    told = {key.casefold(): str(word) for key, word in card.items() if word != "N/A"}
+    words = {"model": told.get("card series") or told.get("card model", ""), "uuid": told.get("unique id", "")}
     return Reading(Area.GPU, index, values, {**words, "state": "ok" if values else "unsupported"})
 
 

@@ -77,7 +77,7 @@ class SmiRoad:
                 command = f"{PATHS}exec {self._buffered}nvidia-smi --query-gpu={fields} {_FORM} -lms 1000 2>&1"
                 return Stream(self._machine, "nvidia-smi", command, partial(gpu_row, columns=columns), len(rows))
             refused = REFUSED.search(output.text)
-            if refused is None:
+            if refused is None or refused[1] == columns[0].field:
                 return await self._table(output.text)
             columns = without(columns, refused[1])
         raise PollError(f"nvidia-smi on {self._machine.name} refuses every field that it is asked for")
