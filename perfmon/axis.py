@@ -57,10 +57,10 @@ def heard(
     if kind == SILENCE:
         before = clock.at(*told[0])
         if before is not None and time - before >= QUIET_FROM_S:
-            state.quiet(before, time, line)
+            state.quiet(before, time, line, told[1][0] if len(told) > 1 else 0)
     elif kind == HEAD:
         if state.tail is not None and time - state.tail >= QUIET_FROM_S:
-            state.quiet(state.tail, time, state.last_line)
+            state.quiet(state.tail, time, state.last_line, line[0])
     else:
         state.tail, state.last_line = time, line
 

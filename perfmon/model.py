@@ -98,7 +98,7 @@ J_SIZE = 19
 
 HEAD, TAIL, SILENCE = -1, -2, -3
 """Pattern indices of records that only say when a line was printed: the first dated line of a block, its last one, and
-the line that ends a silence, whose single observation is the (stamp, monotonic seconds) before it."""
+the line that ends a silence, whose observations are the (stamp, monotonic seconds) before it and its own number."""
 
 Record = tuple[int, int, int, Stamp | None, float | None, list[Observation], str]
 """One recognised line: (pattern index, line number from 1, byte offset, stamp of the line or of the last dated one
@@ -173,3 +173,5 @@ class Gap:
     end: float
     line: int = 0
     text: str = ""
+    upto: int = 0
+    """The line that ended it, where that is known: between the two are lines without a date."""

@@ -132,6 +132,10 @@ class SourceState:
     """Then: the midnight from which a log without dates counts, in seconds since 1970 by the clock of its zone."""
     zone_s: float = 0.0
     """By how much that clock is ahead of UTC."""
+    held_s: float = 0.0
+    """Seconds for which its lines are held back before they come, as who watches it sees; they come in bursts then."""
+    murmurs: bool = False
+    """More came after its last dated line, which told no time."""
     clocked: bool = False
     """Some line of it has a clock."""
     tail: float | None = None
@@ -149,9 +153,9 @@ class SourceState:
         if len(self.notes) < _MAX_NOTES and text not in self.notes:
             self.notes.append(text)
 
-    def quiet(self, start: float, end: float, line: tuple[int, str]) -> None:
-        """A stretch without a dated line, after `line` (number, text)."""
-        self.gaps.append(Gap(start, end, *line))
+    def quiet(self, start: float, end: float, line: tuple[int, str], upto: int = 0) -> None:
+        """A stretch without a dated line, after `line` (number, text) and up to line `upto`."""
+        self.gaps.append(Gap(start, end, *line, upto))
         if len(self.gaps) > _MAX_GAPS:
             self.gaps = sorted(sorted(self.gaps, key=lambda gap: gap.start - gap.end)[: _MAX_GAPS // 2], key=_start)
 

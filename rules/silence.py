@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING
 
 from perfmon.ledger import without
@@ -18,6 +19,7 @@ from perfmon.model import EPOCH, Gap, Ref
 from perfmon.stats import median, percentile
 from perfmon.store import Series, SourceState
 
+from .rhythm import proven_s
 from .successors import bygone
 
 if TYPE_CHECKING:
@@ -60,6 +62,8 @@ class Quiet:
     """The log has no further line, others go on."""
     refs: tuple[tuple[Ref, str], ...] = ()
     """The last line before the silence, of each log."""
+    proven_s: float = inf
+    """Of all logs: seconds from which on, by the run's own rhythm, it is no pause."""
 
 
 def usual_gap(state: SourceState) -> float:
@@ -166,7 +170,14 @@ def quiet_run(view: View) -> list[Quiet]:
         and not any(low <= start and end <= high for low, high in unheard)
         and not _clock_change(start, end, working, view)
     ]
-    return _seen([Quiet(a, b, -1, usual, False, _lines_before(telling, view, a, b)) for a, b in stretches], view)
+    return _seen([_of_all(low, high, usual, telling, view) for low, high in stretches], view)
+
+
+def _of_all(start: float, end: float, usual_s: float, telling: Sequence[SourceState], view: View) -> Quiet:
+    if view.present is not None and end >= view.present:
+        usual_s = max(usual_s, *(state.held_s for state in telling))
+    proven = proven_s(start, end, telling, view)
+    return Quiet(start, end, -1, usual_s, False, _lines_before(telling, view, start, end), proven)
 
 
 def _span(state: SourceState, view: View) -> Window:
@@ -234,9 +245,7 @@ def _clock_change(start: float, end: float, working: Sequence[SourceState], view
 
 def _dated(view: View) -> list[SourceState]:
     return [
-        state
-        for state in view.store.sources
-        if state.first is not None and state.last is not None and not state.polled
+        state for state in view.store.sources if state.first is not None and state.last is not None and not state.polled
     ]
 
 
@@ -291,12 +300,15 @@ def _first(held: Iterable[Series], view: View) -> float | None:
 
 
 def _lines_before(telling: Sequence[SourceState], view: View, start: float, end: float) -> tuple[tuple[Ref, str], ...]:
-    return tuple(
-        _line(state, gap)
-        for state in telling
-        for gap in state.gaps
-        if gap.start <= start - view.shifts.get(state.index, 0.0) and gap.end >= end - view.shifts.get(state.index, 0.0)
-    )
+    """The last line of each log before a silence that lies between two of its lines, or goes on after its last one."""
+    told = []
+    for state in telling:
+        low, high = start - view.shifts.get(state.index, 0.0), end - view.shifts.get(state.index, 0.0)
+        told += [_line(state, gap) for gap in state.gaps if gap.start <= low and gap.end >= high]
+        if view.present is not None and (state.last or 0.0) <= low and state.last_line[1]:
+            line, text = state.last_line
+            told.append((Ref(state.index, line, 0), text))
+    return tuple(told)
 
 
 def _line(state: SourceState, gap: Gap) -> tuple[Ref, str]:

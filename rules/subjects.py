@@ -225,7 +225,12 @@ def _quiet_item(quiet: Quiet) -> Item:
     return Item(
         quiet.start,
         quiet.end,
-        {"usual_s": quiet.usual_s, "ended": float(quiet.ended), "duration_s": quiet.end - quiet.start},
+        {
+            "usual_s": quiet.usual_s,
+            "proven_s": quiet.proven_s,
+            "ended": float(quiet.ended),
+            "duration_s": quiet.end - quiet.start,
+        },
         {},
         quiet.refs,
         source=quiet.source,

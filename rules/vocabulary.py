@@ -19,7 +19,7 @@ from .schema import Signature, Subject
 from .sentences import slots
 from .view import SPAN_METRICS, UPDATE, UPDATE_METRICS
 
-_QUIET_VALUES = ("usual_s", "ended", "duration_s")
+_QUIET_VALUES = ("usual_s", "proven_s", "ended", "duration_s")
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,7 +247,7 @@ class _Block:
         before = first
         for anchor in anchors:
             for low, high in self.lines.silences(before, anchor):
-                self._tell(SILENCE, high, [(low[1], None)], low[0])
+                self._tell(SILENCE, high, [(low[1], None), (self._line_at(high[0]),)], low[0])
             before = anchor
         self._tell(TAIL, before, [])
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from perfmon.clocksteps import LEAST_S, Step
 from perfmon.store import SourceState
 
-_REMEMBERED = 64
+_REMEMBERED, _BURSTS = 64, 8
 _KNOWN, _MORE = 3, 2
 """Arrivals before it is known how late a log's lines come, and after a jump until it is believed."""
 _NEAR_S = 15.0
@@ -35,6 +35,7 @@ class Arrivals:
 
     def __init__(self) -> None:
         self._lags: deque[float] = deque(maxlen=_REMEMBERED)
+        self._held: deque[float] = deque(maxlen=_BURSTS)
         self._tail: float | None = None
         self._at = 0.0
         self._doubt: _Doubt | None = None
@@ -51,9 +52,14 @@ class Arrivals:
     def come(self, state: SourceState, clock: float) -> Step | None:
         """More was read at `clock` (seconds, of arrival); the step that its clock made, once that is certain."""
         tail, before = state.tail, self._tail
-        if state.kind is None or tail is None or tail == before:
+        if state.kind is None or tail is None:
+            return None
+        state.murmurs = tail == before
+        if tail == before:
             return None
         elapsed, self._tail, self._at = clock - self._at, tail, clock
+        if before is not None:
+            self._hold(state, before, elapsed)
         lag = clock - tail
         if self._doubt is not None:
             return self._resolved(self._doubt, state, lag, clock)
@@ -62,6 +68,12 @@ class Arrivals:
         if self._doubt is None:
             self._lags.append(lag)
         return None
+
+    def _hold(self, state: SourceState, before: float, elapsed: float) -> None:
+        """Lines that come after a while in which the log was not silent were held back; once may be by chance."""
+        silent = sum(gap.end - gap.start for gap in state.gaps if gap.start >= before - 1.0)
+        self._held.append(max(0.0, elapsed - silent))
+        state.held_s = sorted(self._held)[-2] if len(self._held) > 1 else 0.0
 
     def _jump(self, state: SourceState, before: float, lag: float, elapsed: float, clock: float) -> _Doubt | None:
         ahead = min(self._lags) - lag

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from perfmon.datafile import Table
@@ -21,7 +22,7 @@ _EDGE_S = 1e-3
 """The lines before and after a silence are no part of it; times of day have no more digits than this."""
 _NO_PROOF = ("-wait", "-step")
 """How kinds of spans end that prove no work: a wait is none, and a step takes as long as what holds it up."""
-_WHAT = ("step", "usual", "going-on", "spans", "lines", "busy-log")
+_WHAT = ("step", "usual", "rhythm", "going-on", "spans", "lines", "busy-log")
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,10 @@ class Missed(Condition):
     """Judges a stretch of time by what happened in it.
 
     `what`: `step` no step for more than `factor` median steps; `usual` longer than `factor` times what is usual for the
-    log (or for the spans that are absent) and than `least_s`; `going-on` at least `least` steps, checkpoint writes or
-    rollouts happened meanwhile; `spans` no reported span covers it; `lines` other logs printed lines meanwhile;
-    `busy-log` the log printed at least `least` lines and silence is not its way of being idle.
+    log (or for the spans that are absent) and than `least_s`; `rhythm` longer than `least_s` and than any pause that
+    goes with the run's steps and its logs' lines so far (see `perfmon.rules.rhythm`); `going-on` at least `least`
+    steps, checkpoint writes or rollouts happened meanwhile; `spans` no reported span covers it; `lines` other logs
+    printed lines meanwhile; `busy-log` the log printed at least `least` lines and silence is not its way of being idle.
     """
 
     type: ClassVar[str] = "missed"
@@ -63,6 +65,7 @@ class Missed(Condition):
         judges = {
             "step": self._no_step,
             "usual": self._longer_than_usual,
+            "rhythm": self._out_of_rhythm,
             "going-on": self._going_on,
             "spans": self._uncovered,
             "lines": self._others_print,
@@ -89,6 +92,13 @@ class Missed(Condition):
         length, usual = item.end - item.start, item.values.get("usual_s", 0.0)
         level = Level.CRITICAL if length > max(self.factor * usual, self.least_s) else Level.NO
         return level, f"nothing for {format_seconds(length)}, usual {format_seconds(usual)}"
+
+    def _out_of_rhythm(self, item: Item, view: View) -> tuple[Level, str]:
+        length, proven = item.end - item.start, item.values.get("proven_s", inf)
+        if proven == inf:
+            return Level.NO, "no rhythm is known that it breaks"
+        level = Level.CRITICAL if length > max(proven, self.least_s) else Level.NO
+        return level, f"the run's rhythm allows {format_seconds(proven)}"
 
     def _going_on(self, item: Item, view: View) -> tuple[Level, str]:
         writes = [s for s in view.spans("checkpoint-write") if item.start <= s.end <= item.end]
@@ -136,6 +146,7 @@ class Missed(Condition):
         return {
             "step": f"no step for more than {self.factor:g} median steps",
             "usual": f"longer than {self.factor:g}x what is usual and than {self.least_s:g} s",
+            "rhythm": f"longer than {self.least_s:g} s and than the run's own rhythm allows",
             "going-on": f"at least {self.least} steps or checkpoint writes meanwhile",
             "spans": "no reported work covers it",
             "lines": "other logs go on",

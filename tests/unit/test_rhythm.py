@@ -1,0 +1,167 @@
+"""A run that stops is told soon where its own rhythm says so, and no pause is told that goes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from perfmon.alignment import align
+from perfmon.config import Config
+from perfmon.monitor.arrivals import Arrivals
+from perfmon.session import Session
+from perfmon.snapshot import Finding
+from perfmon.sources.blocks import Block
+
+_ENGINE = (
+    "INFO 08-21 {} [loggers.py:127] Engine 000: Avg prompt throughput: 100.0 tokens/s, Avg generation throughput: "
+    "900.0 tokens/s, Running: 12 reqs, Waiting: 0 reqs, GPU KV cache usage: 50.0%, Prefix cache hit rate: 0.0%"
+)
+_QUICK = tuple(range(0, 120, 4))
+
+
+def _clock(second: float) -> str:
+    return f"{10 + int(second) // 3600}:{int(second) // 60 % 60:02d}:{int(second) % 60:02d}"
+
+
+def _orchestrator(steps: Iterable[int], last: Sequence[str] = ()) -> list[str]:
+    told = [
+        f"2026-08-21 {_clock(at)} [rollout] trunc_pct=2.0 current_step={step} ckpt_step={step} staleness=0"
+        for step, at in enumerate(steps)
+    ]
+    return [*told, *last]
+
+
+def _trainer(steps: Iterable[int]) -> list[str]:
+    return [f"2026-08-21 {_clock(at + late)} INFO working" for at in steps for late in (1, 2)]
+
+
+def _session(**logs: list[str]) -> Session:
+    session = Session(Config())
+    for name, lines in logs.items():
+        session.feed(session.add_source(f"{name}.log"), Block("\n".join([*lines, ""]).encode(), 0, 1))
+    return session
+
+
+def _stalls(session: Session, silent_s: float | None = None) -> list[Finding]:
+    """What is said of the whole of it; or, where somebody waits, so long after its last line."""
+    if silent_s is None:
+        snapshot = session.snapshot()
+    else:
+        now = max(state.last or 0.0 for state in session.store.sources) + silent_s
+        snapshot = session.present((now - 600, now), align(session.store), now)
+    return [finding for finding in snapshot.findings if finding.signature == "stall"]
+
+
+def _run(steps: Sequence[int] = _QUICK, last: Sequence[str] = ()) -> Session:
+    return _session(orchestrator=_orchestrator(steps, last), trainer=_trainer(steps))
+
+
+@pytest.mark.parametrize("silent_s", [18, 30, 59])
+def test_a_run_of_quick_steps_that_stops_is_told_within_seconds(silent_s: int) -> None:
+    (stall,) = _stalls(_run(), silent_s)
+    assert stall.lost_s == pytest.approx(silent_s, abs=0.1)
+    assert {evidence.source for evidence in stall.evidence} == {"orchestrator.log", "trainer.log"}
+
+
+def test_and_is_still_one_when_it_goes_on() -> None:
+    run = _run([*_QUICK, *(at + 160 for at in _QUICK)])
+    for stall in (*_stalls(run), *_stalls(run, 1)):
+        assert stall.lost_s == pytest.approx(160 + 120 - 118 - 120, abs=5.0)
+    assert len(_stalls(run)) == len(_stalls(run, 1)) == 1
+
+
+def test_a_pause_that_no_step_would_notice_is_none() -> None:
+    assert not _stalls(_run(), 14)
+
+
+@pytest.mark.parametrize(("every_s", "silent_s"), [(20, 59), (120, 300), (7, 20)])
+def test_slow_steps_take_their_time(every_s: int, silent_s: int) -> None:
+    assert not _stalls(_run(range(0, 40 * every_s, every_s)), silent_s)
+
+
+def test_steps_of_which_some_are_long_are_waited_for() -> None:
+    steps, at = [], 0
+    for step in range(60):
+        at += 25 if step % 10 == 9 else 4
+        steps.append(at)
+    assert not _stalls(_run(steps), 40)
+
+
+@pytest.mark.parametrize("pause_s", [20, 30, 50])
+def test_a_pause_that_has_been_made_before_is_usual(pause_s: int) -> None:
+    """An evaluation that no line tells of, every hundredth step."""
+    steps, at = [], 0
+    for step in range(320):
+        at += pause_s if step % 100 == 99 else 4
+        steps.append(at)
+    assert not _stalls(_run(steps))
+    assert not _stalls(_run(steps), pause_s)
+
+
+def test_without_a_history_there_is_no_rhythm() -> None:
+    assert not _stalls(_run(_QUICK[:8]), 50)
+    assert not _stalls(_run(range(12)), 50)
+    assert _stalls(_run(_QUICK[:8]), 61)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "INFO Saving the checkpoint (or staging if async is enabled).",
+        "INFO Starting evaluation on gsm8k",
+        "INFO Capturing CUDA graphs",
+        "WARNING torch.compile: compiling the model for a new shape",
+    ],
+)
+def test_long_work_that_was_announced_has_a_minute(last: str) -> None:
+    announced = _run(last=[f"2026-08-21 {_clock(_QUICK[-1] + 3)} {last}"])
+    assert not _stalls(announced, 50)
+    assert _stalls(announced, 70)
+
+
+def test_lines_without_a_time_are_a_sign_of_life() -> None:
+    bars = [f"Evaluating: {at}%|####      | {at}/100" for at in range(10)]
+    assert not _stalls(_run(last=bars), 50)
+    steps = _orchestrator(_QUICK)
+    alive = [*steps, *bars, *_orchestrator(at + 160 for at in _QUICK)]
+    silent = [*steps, *_orchestrator(at + 160 for at in _QUICK)]
+    assert not _stalls(_session(orchestrator=alive))
+    assert _stalls(_session(orchestrator=silent))
+
+
+def test_a_log_that_ended_long_before_says_nothing() -> None:
+    launcher = [f"2026-08-21 {_clock(at)} INFO launching" for at in (0, 30)]
+    assert _stalls(_session(orchestrator=_orchestrator(_QUICK), launcher=launcher), 20)
+
+
+def test_a_server_that_is_idle_is_no_stall() -> None:
+    engine = [_ENGINE.format(_clock(at)) for at in range(0, 120, 2)]
+    assert not _stalls(_session(vllm=engine), 50)
+    assert _stalls(_session(vllm=engine, orchestrator=_orchestrator(_QUICK)), 20)
+
+
+@pytest.mark.parametrize(("burst_s", "silent_s"), [(40, 45), (80, 100)])
+def test_lines_that_come_in_bursts_are_waited_for(burst_s: int, silent_s: int) -> None:
+    """A log that is written through a buffer: what it says was printed long before somebody can read it."""
+    session, arrivals = Session(Config()), Arrivals()
+    state = session.add_source("trainer.log")
+    offset = line = 0
+    for begin in range(0, 6 * burst_s, burst_s):
+        lines = _orchestrator(range(begin, begin + burst_s, 4))
+        data = "\n".join([*lines, ""]).encode()
+        session.feed(state, Block(data, offset, line + 1))
+        arrivals.come(state, (state.last or 0.0) + 0.5)
+        offset, line = offset + len(data), line + len(lines)
+    assert not _stalls(session, silent_s)
+    state.held_s = 0.0
+    assert _stalls(session, silent_s)
+
+
+def test_a_bar_that_moves_in_place_is_a_sign_of_life() -> None:
+    session, arrivals = _run(), Arrivals()
+    state = session.store.sources[0]
+    arrivals.come(state, 0.0)
+    assert _stalls(session, 30)
+    arrivals.come(state, 25.0)
+    assert not _stalls(session, 30)
