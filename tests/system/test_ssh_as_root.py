@@ -13,6 +13,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 import pytest
 from remotely import Writer, following, through, until
@@ -25,7 +26,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
     pytest.mark.skipif(not AVAILABLE, reason="needs sshd"),
 ]
-PASSWORD = "open sesame, please"
+PASSWORD = secrets.token_urlsafe(12)
 HERE, THERE = "10.203.77.1", "10.203.77.2"
 
 
@@ -55,30 +56,65 @@ def small(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+class Filling:
+    """Writes lines until there is no room for them."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("ab", buffering=0)
+        self._count = 0
+        self.written = bytearray()
+        """What came to stand in the file."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def write(self, line: bytes) -> bool:
+        """Whether there was room; the line that meets the end may be cut."""
+        try:
+            self.written += line[: self._file.write(line)]
+        except OSError as error:
+            return error.errno != errno.ENOSPC
+        return True
+
+    async def fill(self) -> None:
+        """Until the disk is full, and on for a while: nothing of that is there."""
+        refused = 0
+        while refused < 50:
+            line = b"line %d of the run, with what a run has to say\n" % self._count
+            refused += not self.write(line)
+            self._count += 1
+            if self._count % 50 == 0:
+                await asyncio.sleep(0.01)
+
+    @property
+    def whole(self) -> bytes:
+        """Its whole lines."""
+        return bytes(self.written[: self.written.rfind(b"\n") + 1])
+
+
 async def test_the_disk_of_the_logs_is_full(sshd: Sshd, small: Path) -> None:
     path, ballast = small / "run.log", small / "ballast"
     ballast.write_bytes(b"\0" * 350_000)
-    written, full = bytearray(), 0
-    async with following(sshd, path) as (seen, host):
-        with path.open("ab", buffering=0) as log:
-            for at in range(6000):  # more than there is room for
-                line = b"line %d of the run, with what a run has to say\n" % at
-                try:
-                    written += line[: log.write(line)]  # the one that meets the end may be cut
-                except OSError as error:
-                    assert error.errno == errno.ENOSPC
-                    full += 1
-                    if full == 50:
-                        await until(lambda: seen.of("run.log") == written[: written.rfind(b"\n") + 1])
-                        ballast.unlink()
-                if at % 50 == 0:
-                    await asyncio.sleep(0.01)
-            written += b"the end\n"
-            log.write(b"the end\n")
-        await until(lambda: seen.of("run.log").endswith(b"the end\n"), seen.notices)
-        assert full >= 50
-        assert seen.of("run.log") == written == path.read_bytes()
-        assert (seen.notices[1:], host.state.reconnects) == ([], 0)
+    with Filling(path) as log:
+        async with following(sshd, path) as (seen, host):
+            await log.fill()
+            await until(lambda: seen.of("run.log") == log.whole)
+            ballast.unlink()
+            assert log.write(b"there is room again\n")
+            await log.fill()
+            await until(lambda: seen.of("run.log") == log.whole)
+            os.truncate(path, 0)
+            log.written.clear()
+            before = len(seen.of("run.log"))
+            assert log.write(b"the end\n")
+            await until(lambda: seen.of("run.log").endswith(b"the end\n"), seen.notices)
+            assert before > 400_000
+            assert seen.of("run.log").count(b"there is room again") == 1
+            assert [notice.kind for notice in seen.notices] == ["truncated"]
+            assert host.state.reconnects == 0
 
 
 @pytest.fixture

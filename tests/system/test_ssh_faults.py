@@ -5,14 +5,22 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 import pytest
 from remotely import Proxy, Writer, following, through, until
 from sshd import AVAILABLE, Sshd
+from terminals import wait
 
+from perfmon.config import Config
+from perfmon.monitor import FollowFeed, Monitor
+from perfmon.monitor.remote import RemoteFeed
+from perfmon.sources.remote.address import Address, RemoteSpec
+from perfmon.sources.remote.fleet import Fleet, FleetOptions
 from perfmon.sources.remote.states import Phase
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(not AVAILABLE, reason="needs sshd")]
@@ -128,3 +136,113 @@ async def test_a_host_key_that_changed_meanwhile_ends_it(sshd: Sshd, tmp_path: P
         await until(lambda: host.state.phase is Phase.REFUSED, host.state)
         assert "host key has changed" in host.state.error
         assert "not tried again" in seen.notices[-1].text
+
+
+DATE = """#!/bin/sh
+exec {date} -d "$(cat {folder}/ahead) seconds" "$@"
+"""
+
+
+class Clock:
+    """The clock of the host: what its shell says of the time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "ahead"
+        program = folder / "date"
+        folder.mkdir()
+        program.write_text(DATE.format(date=shutil.which("date"), folder=folder))
+        program.chmod(0o755)
+        self.set(0)
+
+    def set(self, ahead_s: int) -> None:
+        """By so many seconds it is ahead of this machine's."""
+        self.ahead_s = ahead_s
+        self._file.with_suffix(".new").write_text(str(ahead_s))
+        self._file.with_suffix(".new").replace(self._file)
+
+    @property
+    def stamp(self) -> str:
+        """What a log says."""
+        return (datetime.now(UTC) + timedelta(seconds=self.ahead_s)).strftime("%Y-%m-%d %H:%M:%S,%f")[:-3]
+
+
+@pytest.fixture
+def clock(tmp_path: Path) -> Clock:
+    """That of the host of `stepping`."""
+    return Clock(tmp_path / "clock")
+
+
+@pytest.fixture
+def stepping(tmp_path: Path, clock: Clock) -> Iterator[Sshd]:
+    """A host whose clock can be set."""
+    made = Sshd(tmp_path / "sshd", forced=f'PATH={tmp_path}/clock:$PATH; eval "$SSH_ORIGINAL_COMMAND"')
+    made.start()
+    yield made
+    made.stop()
+
+
+async def test_the_clock_of_the_host_is_set(
+    stepping: Sshd, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perfmon.sources.remote.host._CLOCK_S", 0.2)  # seconds between two looks at it
+
+    def near(seconds: float) -> bool:
+        offset = host.state.clock
+        return offset is not None and abs(offset.seconds - seconds) <= offset.uncertainty_s + 0.01
+
+    writer = Writer(tmp_path / "run.log")
+    writer.write(10)
+    async with following(stepping, writer.path) as (seen, host):
+        await until(lambda: near(0.0))
+        for ahead_s in (3600, -7200, 90, 0):
+            clock.set(ahead_s)
+            await until(partial(near, ahead_s), host.state.clock)
+            writer.write(10)
+        await writer.arrived(seen)
+        assert host.state.reconnects == 0
+
+
+@pytest.mark.parametrize("ahead_s", [3600, -3600])
+def test_a_clock_that_is_set_tears_nothing(stepping: Sshd, clock: Clock, tmp_path: Path, ahead_s: int) -> None:
+    """Two logs: that of the host, and one on this machine."""
+    there, here = tmp_path / "there.log", tmp_path / "here.log"
+    for path in (there, here):
+        path.write_text("")
+    options = FleetOptions(config=(str(stepping.config),), known_hosts=(str(stepping.known),), poll_s=0.1)
+    fleet = Fleet([RemoteSpec(f"box:{there}", Address("box"), str(there))], options)
+    fleet.open()
+    monitor = Monitor(lambda: RemoteFeed(fleet, FollowFeed([str(here)])), Config())
+    monitor.start()
+    count = 0
+
+    def write() -> None:
+        nonlocal count
+        with there.open("a") as far, here.open("a") as near:
+            print(f"{clock.stamp} INFO [ckpt] write.done step={count} write_ms=80.0", file=far)
+            now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S,%f")[:-3]
+            print(f"{now} INFO [rollout] trunc_pct=2.0 current_step={count} ckpt_step={count} staleness=0", file=near)
+        count += 1
+        time.sleep(0.25)
+
+    def go_on(until_true: Callable[[], bool]) -> None:
+        limit = time.monotonic() + 60.0
+        while not until_true():
+            assert time.monotonic() < limit, monitor.picture
+            write()
+
+    try:
+        go_on(lambda: monitor.picture.lines > 40)
+        clock.set(ahead_s)
+        go_on(lambda: any("its clock was put" in notice for notice in monitor.picture.notices))
+        shown = monitor.picture.number
+        go_on(lambda: monitor.picture.number > shown + 3)
+        wait(lambda: monitor.picture.lines == 2 * count)
+        picture = monitor.picture
+    finally:
+        monitor.stop()
+    last = [source.last or 0.0 for source in picture.sources]
+    assert abs(last[0] - last[1]) < 5.0
+    assert picture.snapshot is not None
+    assert picture.snapshot.run.wall_s < 120.0
+    assert {entry.cause for entry in picture.snapshot.ledger if entry.lost_s > 1.0} == {"productive"}
+    assert [source.lines for source in picture.sources] == [count, count]
