@@ -138,7 +138,7 @@ def _object_store(store: Mapping[str, float], grown: Increase) -> Reading:
     values = {}
     whole = store.get("used", 0.0) + store.get("free", 0.0)
     if whole > 0:
-        values["fill_pct"] = 100.0 * store.get("used", 0.0) / whole
+        values["store_fill_pct"] = 100.0 * store.get("used", 0.0) / whole
     if "spilled" in store:
         values["spilled_mb"] = store["spilled"] / _MB
     if "spilled" in grown.by:

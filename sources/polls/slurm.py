@@ -36,6 +36,8 @@ _ENDED_EVERY = 4
 """Accounting is asked in every so many polls."""
 _VERSION = re.compile(r"slurm\S* (\d+)\.(\d+)")
 _MISSING = 127
+_NO_CLUSTER = "configuration source"
+"""What it says where Slurm is installed, and nothing more."""
 
 
 class SlurmPoller:
@@ -82,7 +84,7 @@ class SlurmPoller:
         )
         text, _, code = output.text.rpartition("\n")
         if code.strip() != "0":
-            raise PollError(f"slurm: squeue {_said(text)}")
+            raise (AbsentError if _NO_CLUSTER in text else PollError)(f"slurm: squeue says {_said(text)}")
         return list(jobs_of_lines(text))
 
     async def _look(self) -> None:
@@ -126,5 +128,5 @@ def _by_age(job: Job) -> tuple[bool, int]:
 
 
 def _said(text: str) -> str:
-    line = next((line for line in text.splitlines() if line.strip()), "failed")
-    return plain(line.strip().removeprefix("squeue:").strip(), 120)
+    lines = [line for line in text.splitlines() if line.strip()]
+    return plain(lines[-1].strip().removeprefix("squeue:").strip() if lines else "nothing", 120)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import time
 from collections.abc import Awaitable, Callable
@@ -103,7 +104,8 @@ async def get(opener: Opener, url: Url, *, timeout_s: float = 5.0, limit: int = 
     except ReplyError:
         raise
     except OSError as error:
-        raise ReplyError((error.strerror or "cannot be reached").lower()) from None
+        known = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        raise ReplyError((known or "cannot be reached").lower()) from None
     except Exception as error:  # what an SSH connection raises is known where that is imported
         raise ReplyError(plain(str(error), 100).lower() or "cannot be reached") from None
     return _parsed(raw, time.monotonic() - began)

@@ -1,0 +1,273 @@
+"""Polling engines: each apart, by the names of every version, and one clear line for a page that is none."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+from endpoints import Endpoint, endpoint, ok
+
+from perfmon.errors import UsageError
+from perfmon.sources.polls.machines import HereMachine
+from perfmon.sources.polls.openmetrics import read_samples
+from perfmon.sources.polls.poller import Poller, PollError
+from perfmon.sources.polls.prometheus_page import Endpoint as Page
+from perfmon.sources.polls.queues import queue_pollers
+from perfmon.sources.polls.queues_engines import EngineValues, by_engine
+from perfmon.sources.polls.queues_server import MOST_ENGINES
+from perfmon.sources.polls.reading import Area, Reading, line_of, reading_of
+from perfmon.sources.polls.sglang import SGLANG
+from perfmon.sources.polls.vllm import VLLM
+
+
+def vllm_page(running: int = 12, engine: str = "0", more: str = "", **counters: float) -> str:
+    """As V1 tells one engine."""
+    labels = f'{{engine="{engine}",model_name="Qwen/Qwen3-8B"}}'
+    rows = [f"{name}{labels} {value}" for name, value in counters.items()]
+    return "\n".join([
+        "# HELP vllm:num_requests_running Number of requests in model execution batches.",
+        "# TYPE vllm:num_requests_running gauge",
+        f"vllm:num_requests_running{labels} {running}.0",
+        f"vllm:num_requests_waiting{labels} 3.0",
+        f"vllm:kv_cache_usage_perc{labels} 0.625",
+        *[f"vllm:{row}" for row in rows],
+        more,
+    ])  # fmt: skip
+
+
+def pollers(kind: str, argument: str) -> Poller:
+    """The one that asks."""
+    (poller,) = queue_pollers(HereMachine(), kind, argument)
+    return poller
+
+
+async def polled(kind: str, server: Endpoint, text: str) -> list[Reading]:
+    """What one poll of a page tells."""
+    server.serve(text)
+    return list(await pollers(kind, server.url).poll())
+
+
+async def test_v1() -> None:
+    async with endpoint() as server:
+        (reading,) = await polled("vllm", server, vllm_page())
+    assert (reading.area, reading.name) == (Area.QUEUE, f"127.0.0.1:{server.port}/0")
+    assert reading.values == {"running": 12.0, "waiting": 3.0, "kv_usage_pct": 62.5}
+    assert reading.words == {"kind": "vllm", "model": "Qwen/Qwen3-8B"}
+    assert server.asked == ["/metrics"]
+
+
+async def test_v0() -> None:
+    page = 'vllm:num_requests_running{model_name="m"} 4.0\nvllm:gpu_cache_usage_perc{model_name="m"} 0.5\n'
+    async with endpoint() as server:
+        (reading,) = await polled("vllm", server, page)
+    assert reading.name == f"127.0.0.1:{server.port}"
+    assert reading.values == {"running": 4.0, "kv_usage_pct": 50.0}
+
+
+async def test_as_ray_serve_renames_it() -> None:
+    page = 'ray_vllm_num_requests_running{model_name="m",engine="0",ReplicaId="r1"} 4.0\n'
+    async with endpoint() as server:
+        (reading,) = await polled("vllm", server, page)
+    assert reading.name.endswith("/0/r1")
+
+
+async def test_a_sick_engine_is_not_hidden_in_a_mean() -> None:
+    async with endpoint() as server:
+        told = await polled("vllm", server, vllm_page(100, "0") + "\n" + vllm_page(2, "1"))
+    assert [(reading.name[-2:], reading.values["running"]) for reading in told] == [("/0", 100.0), ("/1", 2.0)]
+
+
+def test_rates_come_from_the_second_poll_on_and_survive_a_restart() -> None:
+    values = EngineValues(VLLM)
+
+    def take(at: float, **counters: float) -> dict[str, float]:
+        samples = read_samples(vllm_page(**counters).encode(), VLLM.names).told
+        (told,) = values.take(by_engine(samples, {}), at).values()
+        return told
+
+    assert "gen_tps" not in take(0.0, generation_tokens_total=1000.0, num_preemptions_total=0.0)
+    told = take(5.0, generation_tokens_total=11000.0, num_preemptions_total=2.0)
+    assert (told["gen_tps"], told["preemptions"], told["preemptions_per_min"]) == (2000.0, 2.0, 24.0)
+    told = take(10.0, generation_tokens_total=500.0, num_preemptions_total=0.0)
+    assert (told["gen_tps"], told["preemptions"]) == (100.0, 0.0)
+
+
+def test_quantiles_of_the_window() -> None:
+    values = EngineValues(VLLM)
+
+    def take(at: float, fast: int, all_of_them: int) -> dict[str, float]:
+        rows = [("0.1", fast), ("1.0", all_of_them), ("+Inf", all_of_them)]
+        page = "\n".join(f'vllm:time_to_first_token_seconds_bucket{{engine="0",le="{le}"}} {n}' for le, n in rows)
+        (told,) = values.take(by_engine(read_samples(page.encode(), VLLM.names).told, {}), at).values()
+        return told
+
+    assert take(0.0, 9000, 9000) == {}
+    assert take(5.0, 9000, 9100) == pytest.approx({"ttft_p50_s": 0.55, "ttft_p95_s": 0.955})
+
+
+def test_shares_of_what_ended_and_of_what_was_cached() -> None:
+    values = EngineValues(VLLM)
+
+    def take(at: float, stop: int, length: int) -> dict[str, float]:
+        page = (
+            f'vllm:request_success_total{{engine="0",finished_reason="stop"}} {stop}\n'
+            f'vllm:request_success_total{{engine="0",finished_reason="length"}} {length}\n'
+            f'vllm:prefix_cache_queries_total{{engine="0"}} {10 * stop}\n'
+            f'vllm:prefix_cache_hits_total{{engine="0"}} {4 * stop}\n'
+        )
+        (told,) = values.take(by_engine(read_samples(page.encode(), VLLM.names).told, {}), at).values()
+        return told
+
+    take(0.0, 100, 10)
+    assert take(5.0, 130, 20) == {"prefix_hit_pct": 40.0, "cut_pct": 25.0}
+    assert "cut_pct" not in take(10.0, 131, 21), "of two requests a share says nothing"
+
+
+def test_ranks_of_sglang_that_tell_the_same_are_one_engine() -> None:
+    rows = [(dp, tp) for dp in "01" for tp in "01"]
+    page = "\n".join(
+        f'sglang:num_running_reqs{{model_name="m",dp_rank="{dp}",tp_rank="{tp}",pp_rank="0"}} 40\n'
+        f'sglang:token_usage{{model_name="m",dp_rank="{dp}",tp_rank="{tp}",pp_rank="0"}} 0.97'
+        for dp, tp in rows
+    )
+    told = EngineValues(SGLANG).take(by_engine(read_samples(page.encode(), SGLANG.names).told, SGLANG.only), 0.0)
+    assert dict(told) == {("m", dp): {"running": 40.0, "kv_usage_pct": 97.0} for dp in "01"}
+
+
+async def test_several_models_are_told_by_name() -> None:
+    page = "\n".join(f'vllm:num_requests_running{{engine="0",model_name="{model}"}} 1' for model in ("a", "b"))
+    async with endpoint() as server:
+        told = await polled("vllm", server, page)
+    assert [reading.name.partition("/")[2] for reading in told] == ["a/0", "b/0"]
+
+
+async def test_hostile_labels_stay_words() -> None:
+    page = 'vllm:num_requests_running{model_name="[red]\\u001b[31m x=1\\nname=",engine="0 name=evil util_pct=99"} 5\n'
+    async with endpoint() as server:
+        (reading,) = await polled("vllm", server, page)
+    line = line_of(reading, "here", "2026-03-02 08:15:07.118").decode()
+    assert line.count("\n") == 1
+    told = reading_of(line)
+    assert told is not None
+    assert told[1].values == {"running": 5.0}
+
+
+async def test_a_page_of_endless_engines_is_cut() -> None:
+    page = "\n".join(f'vllm:num_requests_running{{engine="{n}"}} 1' for n in range(MOST_ENGINES + 7))
+    async with endpoint() as server:
+        told = await polled("vllm", server, page)
+    assert len(told) == MOST_ENGINES + 1
+    assert told[-1].values == {"left_out": 7.0}
+
+
+async def test_a_large_page_and_one_that_is_packed() -> None:
+    page = "".join(f'other{{n="{n}"}} 1\n' for n in range(40_000)) + vllm_page()
+    assert len(page) > 700_000
+    async with endpoint() as server:
+        assert (await polled("vllm", server, page))[0].values["running"] == 12.0
+        server.pages["/metrics"] = ok(gzip.compress(page.encode()), "Content-Encoding: gzip")
+        assert (await pollers("vllm", server.url).poll())[0].values["running"] == 12.0
+
+
+BAD = [
+    (b"HTTP/1.1 404 Not Found\r\n\r\n", "answered 404: is that the right path? metrics are mostly at /metrics"),
+    (b"HTTP/1.1 401 Unauthorized\r\n\r\n", "answered 401: it wants a login, which cannot be given"),
+    (b"HTTP/1.1 503 Busy\r\n\r\n", "answered 503: look at its log"),
+    (ok(b"<!DOCTYPE html><html><body>hello"), "answered with a web page instead of metrics"),
+    (ok(gzip.compress(b"up 1\n" * 100)[:20]), "answered with broken gzip"),
+    (ok(gzip.compress(b"\0" * (5 << 20))), "more than 4 MiB"),
+    (ok(b"x" * (5 << 20)), "more than 4 MiB"),
+    (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (5 << 20), "more than 4 MiB"),
+    (ok(b"up 1\n"), "no vLLM metrics on this page; another server can be asked by prometheus=URL"),
+    (ok(b""), "no vLLM metrics on this page"),
+    (ok(b'vllm:num_requests_running{engine="0"} NaN\n'), "its vLLM metrics are no numbers"),
+    (b"SSH-2.0-OpenSSH_9.2\r\n", "no HTTP"),
+]
+
+
+@pytest.mark.parametrize(("answer", "why"), BAD)
+async def test_what_is_no_page_gets_one_line(answer: bytes, why: str) -> None:
+    async with endpoint() as server:
+        server.pages["/metrics"] = answer
+        with pytest.raises(PollError) as caught:
+            await pollers("vllm", server.url).poll()
+    said = str(caught.value)
+    assert said.startswith(f"vllm {server.url}: {why}")
+    assert "\n" not in said
+
+
+async def test_nobody_listens() -> None:
+    async with endpoint() as server:
+        pass
+    with pytest.raises(PollError, match="connection refused"):
+        await pollers("vllm", server.url).poll()
+
+
+async def test_what_is_not_a_number_is_left_out_and_all_else_told() -> None:
+    page = vllm_page().replace("0.625", "NaN") + '\nvllm:num_preemptions_total{engine="0"} -4'
+    async with endpoint() as server:
+        server.serve(page)
+        poller = pollers("vllm", server.url)
+        for _ in range(2):
+            told = await poller.poll()
+    assert [reading.values for reading in told if reading.words["model"]] == [{"running": 12.0, "waiting": 3.0}]
+
+
+async def test_trl_without_metrics_says_that_it_is_well() -> None:
+    async with endpoint() as server:
+        server.pages["/health/"] = ok(b'{"status":"ok"}')
+        poller = pollers("trl", server.url)
+        for _ in range(2):
+            (reading,) = await poller.poll()
+            assert (set(reading.values), reading.words["state"]) == ({"health_ms"}, "ok")
+        assert server.asked == ["/metrics", "/health/", "/health/"], "metrics are not asked for every time"
+        del server.pages["/health/"]
+        with pytest.raises(PollError, match="/health/ answered 404"):
+            await poller.poll()
+
+
+async def test_trl_with_vllm_tells_engines() -> None:
+    async with endpoint() as server:
+        (reading,) = await polled("trl", server, vllm_page())
+    assert (reading.words["kind"], reading.values["running"]) == ("trl", 12.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "argument"),
+    [
+        ("vllm", ""),
+        ("vllm", "gpu-1:8000"),
+        ("vllm", "https://gpu-1:8000"),
+        ("vllm", "tcp://gpu-1:8000"),
+        ("sglang", "http://me:secret@gpu-1/"),
+        ("prometheus", "http://gpu-1:9100#a b"),
+        ("prometheus", "http://gpu-1:9100#" + ",".join("x" * 300)),
+        ("ray", "gpu-1"),
+        ("ray", "ray://gpu-1:10001"),
+        ("ray", "#peaknet_q1"),
+        ("ray", "gpu-1:8265#space/"),
+        ("slurm", "x"),
+        ("command", "  "),
+        ("command", "a\nb"),
+        ("elsewhere", ""),
+    ],
+)
+def test_a_wrong_argument_gets_one_line(kind: str, argument: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        queue_pollers(HereMachine(), kind, argument)
+    assert "\n" not in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "shown"),
+    [
+        ("http://gpu-1:8000", "/metrics", "vllm http://gpu-1:8000"),
+        ("http://gpu-1:8000/", "/metrics", "vllm http://gpu-1:8000"),
+        ("http://gpu-1:8000/metrics", "/metrics", "vllm http://gpu-1:8000"),
+        ("http://gpu-1/a/metrics", "/a/metrics", "vllm http://gpu-1:80/a"),
+    ],
+)
+def test_metrics_are_the_path_where_none_is_named(text: str, asked: str, shown: str) -> None:
+    page = Page.parse("vllm", text)
+    assert (page.url.path, page.shown) == (asked, shown)
