@@ -12,6 +12,8 @@ from .stream import Identity, Print, identity_of
 
 _ROTATED = re.compile(r"[.-](\d[\d._T:-]*|old|bak|prev)$")
 
+_COUNTED = re.compile(r"\.(\d{1,4})(?:\.[a-z]\w+)?$")
+
 
 def is_part_of(path: Path, log: Path) -> bool:
     """Whether `path` is named as an older part of `log` is: `a.log.1`, `a.log-20260101`, `a.log.2.gz`."""
@@ -19,6 +21,12 @@ def is_part_of(path: Path, log: Path) -> bool:
     bare = name.rpartition(".")[0] if compression_of(name) else name
     beside = path.parent == log.parent and name.startswith(log.name)
     return beside and _ROTATED.fullmatch(bare[len(log.name) :]) is not None
+
+
+def age_by_name(path: str) -> tuple[int, str]:
+    """Sorts parts of one moment, the oldest first: of `a.log.2` and `a.log.1` the first, of dates the earlier."""
+    count = _COUNTED.search(path)
+    return (-int(count[1]) if count else 0, path)
 
 
 def parts_of(log: Path) -> list[tuple[Path, os.stat_result]]:

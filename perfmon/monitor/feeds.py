@@ -16,7 +16,7 @@ from perfmon.sources.replay import Player, Rewound
 _NO_LOG = LogFile("", Path())
 
 
-def _elapsed() -> float:
+def elapsed() -> float:
     """Seconds that nobody sets; while the machine sleeps they go on where the system counts that."""
     if sys.platform.startswith("linux"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -64,7 +64,7 @@ class FollowFeed:
     def __init__(self, specs: Sequence[str], *, history: bool = True, polling: bool | None = None) -> None:
         """Raises UsageError for a wrong SPEC."""
         self._follower = Follower(list(specs), history, 0.25, polling, time.monotonic)
-        self._began = time.time() - _elapsed()
+        self._began = time.time() - elapsed()
 
     def items(self) -> AsyncIterator[Item]:
         """Everything that is there, then what comes."""
@@ -76,7 +76,7 @@ class FollowFeed:
 
     def clock(self) -> float:
         """Seconds since 1970, as it was when it began to follow: a clock that is set later does not move it."""
-        return self._began + _elapsed()
+        return self._began + elapsed()
 
     @property
     def caught_up(self) -> bool:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 
 from perfmon.sources.files import LogFile
 from perfmon.sources.remote.fleet import Fleet
 from perfmon.sources.remote.states import HostState
 from perfmon.sources.replay import Player
 
-from .feeds import Feed, Item
-
-_AHEAD = 8
+from .feeds import Feed, Item, elapsed
+from .merging import Merging
 
 
 class RemoteFeed:
@@ -22,28 +20,16 @@ class RemoteFeed:
 
     def __init__(self, fleet: Fleet, beside: Feed | None = None) -> None:
         self._fleet, self._beside = fleet, beside
-        self._ready: asyncio.Queue[Item | None] = asyncio.Queue(_AHEAD)
-        self._asked = self._caught_up = False
+        self._merging = Merging()
+        self._caught_up = False
+        self._began = time.time() - elapsed()
 
     async def items(self) -> AsyncIterator[Item]:
         """Everything that is there, then what comes."""
         self._fleet.follow()
         streams = [self._fleet.items(), *([] if self._beside is None else [self._beside.items()])]
-        async with asyncio.TaskGroup() as tasks:
-            pumps = [tasks.create_task(_pump(stream, self._ready)) for stream in streams]
-            try:
-                left = len(pumps)
-                while left:
-                    self._asked = True
-                    item = await self._ready.get()
-                    self._asked = False
-                    if item is None:
-                        left -= 1
-                    else:
-                        yield item
-            finally:
-                for pump in pumps:
-                    pump.cancel()
+        async for item in self._merging.items(streams):
+            yield item
 
     async def close(self) -> None:
         """Ends all connections."""
@@ -52,8 +38,8 @@ class RemoteFeed:
             await self._beside.close()
 
     def clock(self) -> float:
-        """Seconds since 1970, here."""
-        return time.time()
+        """Seconds since 1970, here, as it was when it began: a clock that is set later does not move it."""
+        return self._began + elapsed()
 
     @property
     def hosts(self) -> tuple[HostState, ...]:
@@ -65,7 +51,7 @@ class RemoteFeed:
         """The history was read, of all hosts that answer, and handed over."""
         if not self._caught_up:
             read = self._fleet.caught_up and (self._beside is None or self._beside.caught_up)
-            self._caught_up = read and self._asked and self._ready.empty()
+            self._caught_up = read and self._merging.idle
         return self._caught_up
 
     @property
@@ -86,10 +72,3 @@ class RemoteFeed:
     def player(self) -> Player | None:
         """Time goes by itself."""
         return None
-
-
-async def _pump(stream: AsyncIterator[Item], ready: asyncio.Queue[Item | None]) -> None:
-    async with aclosing(stream) as items:  # type: ignore[type-var]  # both are generators
-        async for item in items:
-            await ready.put(item)
-    await ready.put(None)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from perfmon.text import plain
 
-from ..rotation import is_part_of
+from ..rotation import age_by_name, is_part_of
 from ..stream import Identity
 from .quoting import pattern, quoted
 from .runner import Output, Runner, RunnerError
@@ -107,7 +107,7 @@ class Files:
         """The uncompressed older parts beside a log, the oldest first."""
         found = _states(await self._run(f"{_STAT} {quoted(log)}[.-]*"))
         parts = [part for part in found.items() if is_part_of(Path(part[0]), Path(log)) and not _compressed(part[0])]
-        return sorted(parts, key=lambda part: part[1].changed_s)
+        return sorted(parts, key=lambda part: (part[1].changed_s, part[1].stamp, *age_by_name(part[0])))
 
     async def hold(self, path: str) -> Handle | None:
         """Opens a file, to be released; None when it is not there. Raises UnreadableError."""

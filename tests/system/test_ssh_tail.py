@@ -234,3 +234,23 @@ async def test_the_clock_of_a_host_is_estimated(sshd: Sshd, tmp_path: Path) -> N
         clock = host.state.clock
         assert clock is not None
         assert abs(clock.seconds) <= clock.uncertainty_s + 0.01
+
+
+async def test_many_logs_are_rotated_right_after_they_were_written(any_sshd: Sshd, tmp_path: Path) -> None:
+    """More than a plain shell holds open: their last lines are found under the names of their parts."""
+    writers = [Writer(tmp_path / f"{at}.log") for at in range(20)]
+    for writer in writers:
+        writer.write(3)
+    async with following(any_sshd, *(writer.path for writer in writers)) as (seen, host):
+        await until(lambda: host.logs.caught_up and len(seen.lines) == 60)
+        for part in range(9, 0, -1):
+            for at, writer in enumerate(writers):
+                writer.write(11)
+                writer.path.rename(f"{writer.path}.{part}")
+                writer.write(5 + at)
+            await asyncio.sleep(0.12)
+        total = sum(writer.count for writer in writers)
+        await until(lambda: len(seen.lines) >= total, lambda: (len(seen.lines), total))
+        for writer in writers:
+            assert seen.of(f"/{writer.path.name}").decode().splitlines() == writer.lines
+        assert not [notice for notice in seen.notices if notice.kind == "lost"]
