@@ -58,6 +58,7 @@ class Simulated:
     """A feed whose clock is where the run is."""
 
     caught_up, behind, player = True, 0, None
+    hosts = ()
 
     def __init__(self, start: float) -> None:
         self.now = start

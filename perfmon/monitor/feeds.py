@@ -11,6 +11,7 @@ from typing import Protocol
 from perfmon.sources.blocks import Block, Notice
 from perfmon.sources.files import LogFile
 from perfmon.sources.follow import Follower
+from perfmon.sources.remote.states import HostState
 from perfmon.sources.replay import Player, Rewound
 
 _NO_LOG = LogFile("", Path())
@@ -57,9 +58,15 @@ class Feed(Protocol):
     def player(self) -> Player | None:
         """What steers a replay; None where time goes by itself."""
 
+    @property
+    def hosts(self) -> tuple[HostState, ...]:
+        """The machines that are reached over SSH."""
+
 
 class FollowFeed:
     """Logs on this machine that are followed by name."""
+
+    hosts: tuple[HostState, ...] = ()
 
     def __init__(self, specs: Sequence[str], *, history: bool = True, polling: bool | None = None) -> None:
         """Raises UsageError for a wrong SPEC."""
@@ -100,6 +107,8 @@ class FollowFeed:
 
 class PlayerFeed:
     """A recording, or the built-in run, that is played."""
+
+    hosts: tuple[HostState, ...] = ()
 
     def __init__(self, player: Player) -> None:
         self._player = player

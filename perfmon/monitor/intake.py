@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from perfmon.alignment import polled_ahead
 from perfmon.clocksteps import SET, take_out
 from perfmon.filetimes import heed_file_time
 from perfmon.model import DAYTIME
@@ -59,6 +60,20 @@ class Intake:
         if held is None:
             held = self.logs[key] = WatchedLog(self._session.add_source(log.name), log.name)
         return held
+
+    @property
+    def of_run(self) -> list[WatchedLog]:
+        """The logs that the run itself writes; what pollers say is none of them."""
+        return [held for held in self.logs.values() if not held.state.polled]
+
+    def hear(self, held: WatchedLog, block: Block, present: Present) -> bool:
+        """The next lines of a poller, asked just now: so much is its clock behind the run's; whether that is new."""
+        state, clock, known = held.state, self._feed.clock(), held.state.ahead_s
+        self._session.feed(state, block)
+        now = present.awaited(clock)
+        if now is not None and state.last is not None:
+            state.ahead_s = polled_ahead(now - state.last, known)
+        return state.ahead_s != known
 
     def take(self, held: WatchedLog, block: Block, present: Present) -> None:
         """The next lines of a log; of the moment where they tell none and somebody watches."""

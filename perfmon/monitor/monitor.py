@@ -225,7 +225,8 @@ class Monitor:
         gc.disable()  # what is read is kept: while much comes at once, looking for garbage is in vain
         loop, turned = asyncio.get_running_loop(), 0.0
         async for log, item in feed.items():
-            watch.take(log, item)
+            if not watch.take(log, item):
+                continue  # the next picture is soon enough for what pollers say
             now = self._read_at = time.monotonic()
             if now < self._way_until:
                 await asyncio.sleep(self._way_until - now)

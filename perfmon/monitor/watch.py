@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from .monitor import Look
 
+_HEAR_S = 5.0
+"""What nothing but pollers say is judged so often."""
 _FAR = 2
 """Times what the ring holds."""
 _ALIGNING, _DRAWING = 0.01, 0.1
@@ -70,6 +72,7 @@ class Watch:
         self._baseline_note = ""
         self._looked_back = False
         self._fresh_lines = False
+        self._unheard, self._heard_at = 0, 0.0
 
     def _build_board(self) -> None:
         self._bands = self.session.knowledge.bands
@@ -80,12 +83,12 @@ class Watch:
         self.stop_recording()
 
     # --- what comes in ------------------------------------------------------------------------------------------
-    def take(self, log: LogFile, item: Block | Notice | Anew) -> None:
-        """The next of what a feed gives."""
+    def take(self, log: LogFile, item: Block | Notice | Anew) -> bool:
+        """The next of what a feed gives; whether the run said it, and not a poller."""
         if isinstance(item, Anew):
             self._logbook.clear()
             self._begin()
-            return
+            return True
         if self._recorder is not None:
             self._recorder.write(self._feed.clock() - self._recording_since, log.name, item)
         held = self._intake.log(log)
@@ -93,7 +96,10 @@ class Watch:
             self.session.notice(held.state, item)
             if item.kind in ("lost", "capped", "rotated", "truncated", "gone"):
                 self._notices.append(item.text)
-            return
+            return True
+        if held.state.polled:
+            self._hear(held, item)
+            return False
         self._intake.take(held, item, self._present)
         path = log.path if log.member is None and log.compression is None else None
         clock, live = self.session.clock(held.state), self._feed.caught_up
@@ -104,13 +110,26 @@ class Watch:
         held.unparsed.look(item, self._feed.clock(), self.session.recognises)
         held.lively.arrived(self._feed.clock(), self._feed.caught_up)
         self._fresh_lines = True
+        return True
+
+    def _hear(self, held: WatchedLog, block: Block) -> None:
+        """What a poller said is measured and judged, but it is no line of the run, and need not be judged at once."""
+        before, fresh, now = self.session.store.version, held.state.last is None, time.monotonic()
+        fresh |= self._intake.hear(held, block, self._present)
+        if not fresh and self._aligned == before:
+            self._aligned = self.session.store.version
+        if fresh or now - self._heard_at >= _HEAR_S:
+            self._heard_at = now
+        else:
+            self._unheard += self.session.store.version - before
+        self._fresh_lines = True
 
     def _now(self) -> float | None:
         """The present on the axis, after a look at what arrived since the last one."""
         clock, present = self._feed.clock(), self._present
         if self._fresh_lines:
             self._fresh_lines = False
-            newest = max((t for t in map(self._last, self._intake.sure()) if t is not None), default=None)
+            newest = max((t for t in map(self._last, self._telling()) if t is not None), default=None)
             if newest is not None and not self._looked_back:
                 present.loaded(newest)
             elif newest is not None:
@@ -119,6 +138,13 @@ class Watch:
             self._looked_back = True
             self._look_back(clock)
         return present.now(clock)
+
+    def _telling(self) -> list[WatchedLog]:
+        """The logs by which the present is told: those of the run, where any of them tells the time."""
+        sure = self._intake.sure()
+        if not any(held.state.last is not None for held in self._intake.of_run):
+            return sure
+        return [held for held in sure if not held.state.polled]
 
     def _look_back(self, clock: float) -> None:
         """The files' own times tell how long ago the last lines of the history were written."""
@@ -139,7 +165,8 @@ class Watch:
         version, began = self.session.store.version, time.monotonic()
         if version == self._aligned or self._intake.doubtful():
             return self._alignment
-        dated = {state.index for state in self.session.store.sources if state.first is not None}
+        sources = self.session.store.sources
+        dated = {state.index for state in sources if state.first is not None and not state.polled}
         if dated != self._dated or self._aligning.due(began):  # a log that is not laid yet may be hours away
             before, self._alignment = self._alignment, self.session.lay()
             self._aligned = self.session.store.version
@@ -202,7 +229,7 @@ class Watch:
 
     def judge_if_due(self, clock: float) -> bool:
         """Judges the window, when there is something new and time for it; whether it did."""
-        version = self.session.store.version
+        version = self.session.store.version - self._unheard
         open_still = self._intake.doubtful() or self._intake.days_open()
         if not version or not self._pace.due(clock, version) or open_still:
             return False
@@ -236,7 +263,7 @@ class Watch:
             return None
         clock = self._feed.clock()
         # A server that is silent when idle says nothing by its silence: the others decide.
-        telling = [held for held in self._logs.values() if not held.state.idle_silence]
+        telling = [held for held in self._intake.of_run if not held.state.idle_silence]
         states = {held.lively.freshness(clock, held.state) for held in telling}
         if Freshness.STALE not in states or states - {Freshness.STALE, Freshness.ENDED}:
             return None
@@ -247,7 +274,7 @@ class Watch:
         if not self._looked_back or self._over:
             return {}
         clock = self._feed.clock()
-        silent = [held for held in self._logs.values() if held.lively.freshness(clock, held.state) is Freshness.STALE]
+        silent = [held for held in self._intake.of_run if held.lively.freshness(clock, held.state) is Freshness.STALE]
         return {held.shown: float("-inf") if (last := self._last(held)) is None else last for held in silent}
 
     def picture(self, look: Look, number: int) -> Picture:
@@ -261,7 +288,7 @@ class Watch:
         if now is None and self._snapshot is not None:
             known = self._snapshot.run.end
         board = self._drawn_board(viewport(look, known), known)
-        sources = tuple(self._source(held, clock) for held in self._logs.values())
+        sources = tuple(self._source(held, clock) for held in self._intake.of_run)
         return Picture(
             number=number,
             state=self._state(),
@@ -281,6 +308,8 @@ class Watch:
             duration_s=None if player is None else player.duration_s,
             speed=None if player is None else player.speed,
             notices=tuple(self._notices),
+            seen=self.session.seen(alignment),
+            links=self._feed.hosts,
         )
 
     def parts(self) -> tuple[Part, ...]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 
-from perfmon.errors import UsageError
+from perfmon.errors import PerfmonError, UsageError
 
 from .asked import Asked
-from .poller import Machine, Poller
+from .poller import AbsentError, Machine, Poller
+from .reading import Reading
 
 Places = Callable[[], Mapping[str, str]]
 """Paths on the machine → what lies there (`logs`, `checkpoints`): their disks matter to the run."""
@@ -36,18 +37,43 @@ _TABLE: dict[str, tuple[str, str]] = {
 
 
 def pollers_for(machine: Machine, asked: Asked, places: Places = nowhere) -> list[Poller]:
-    """The pollers that a machine is asked by. Raises PerfmonError where there can be none."""
+    """The pollers that a machine is asked by; where there can be none, one that says why."""
+    try:
+        make = maker_of(asked)
+        if asked.kind == "gpu":
+            made: Sequence[Poller] = make(machine)
+        elif asked.kind == "host":
+            made = make(machine, places)
+        elif asked.kind == "net":
+            made = make(machine, asked.argument)
+        else:
+            made = make(machine, asked.kind, asked.argument)
+    except PerfmonError as error:
+        return [Missing(asked.shown, str(error))]
+    return list(made)
+
+
+def maker_of(asked: Asked) -> Callable[..., Sequence[Poller]]:
+    """What makes the pollers of a kind. Raises UsageError where this installation has none."""
     module, maker = _TABLE[asked.kind]
     try:
-        make = getattr(importlib.import_module(f"{__package__}.{module}"), maker)
+        found: Callable[..., Sequence[Poller]] = getattr(importlib.import_module(f"{__package__}.{module}"), maker)
     except ImportError as error:
         raise UsageError(f"{asked.shown}: cannot be polled by this installation ({error.name} is missing)") from None
-    if asked.kind == "gpu":
-        made: Sequence[Poller] = make(machine)
-    elif asked.kind == "host":
-        made = make(machine, places)
-    elif asked.kind == "net":
-        made = make(machine, asked.argument)
-    else:
-        made = make(machine, asked.kind, asked.argument)
-    return list(made)
+    return found
+
+
+class Missing:
+    """Stands for pollers that cannot be made."""
+
+    every_s = 60.0
+
+    def __init__(self, name: str, why: str) -> None:
+        self.name, self._why = name, why
+
+    async def poll(self) -> Sequence[Reading]:
+        """Raises AbsentError."""
+        raise AbsentError(self._why)
+
+    async def close(self) -> None:
+        """Nothing is held."""

@@ -49,6 +49,7 @@ class Logs:
     """A feed whose clock goes when it is told to."""
 
     player = None
+    hosts = ()
     behind = 0
 
     def __init__(self) -> None:

@@ -29,6 +29,7 @@ class _Feed:
     """Nothing comes of it: the lines are given to the watch directly."""
 
     caught_up, behind, player = True, 0, None
+    hosts = ()
 
     def __init__(self) -> None:
         self.now = _BEGIN_S

@@ -20,6 +20,7 @@ class _Flood:
     """Gives block after block, without a pause, until a picture shows some of them."""
 
     player, behind, caught_up = None, 0, True
+    hosts = ()
 
     def __init__(self) -> None:
         self.given, self.shown, self.over = 0, False, Event()
