@@ -98,10 +98,14 @@ def run(args: argparse.Namespace) -> int:
 def _made(kind: str, config: Config) -> str:
     from perfmon.exporters.alert_rules import alert_rules
     from perfmon.exporters.grafana import dashboard
+    from perfmon.rules.bands import Bands
     from perfmon.rules.loader import load_bands, load_signatures
+    from perfmon.selftest import vocabulary
 
-    signatures, bands = load_signatures(config.signature_dirs), load_bands(config.band_files)
-    return alert_rules(signatures, bands) if kind == "alert-rules" else dashboard(signatures, bands)
+    told = vocabulary(config.format_dirs).metrics  # of no other metric there will ever be anything to see
+    limits = {metric: band for metric, band in load_bands(config.band_files).table.items() if metric in told}
+    make = alert_rules if kind == "alert-rules" else dashboard
+    return make(load_signatures(config.signature_dirs), Bands(limits))
 
 
 def _write(text: str, output: Path | None) -> None:

@@ -9,6 +9,8 @@ from math import isfinite
 
 from prometheus_client.metrics_core import Metric
 
+from perfmon.text import plain
+
 from .names import PREFIX, labelled
 
 MOST_OF_FAMILY, MOST = 2_000, 20_000
@@ -65,7 +67,7 @@ class Families:
     def _add(self, name: str, kind: str, about: str, value: float | None, labels: dict[str, str]) -> None:
         if value is None or not isfinite(value):
             return
-        self._about.setdefault(name, (kind, about))
+        self._about.setdefault(name, (kind, plain(about)))
         series, key = self._series.setdefault(name, {}), labelled(labels)
         if key in series:  # long names that differ at their ends only
             self._twice[name] += 1

@@ -79,15 +79,21 @@ def label_name(key: str) -> str:
     return f"identity_{name}" if name in _RESERVED or name.startswith("_") or name[:1].isdigit() else name
 
 
-def cleaned(text: str) -> str:
-    """A label's value: plain, without secrets, not long."""
-    text = evidence_text(text)
-    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+def cleaned(text: str, more: int = 0) -> str:
+    """A label's value: plain, without secrets, not long; `more` characters are let pass."""
+    text, most = evidence_text(text), LONGEST_VALUE + more
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def labelled(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Labels in order, their values cleaned."""
-    return tuple((name, cleaned(value)) for name, value in sorted(labels.items()))
+    return tuple((name, _value(name, value)) for name, value in sorted(labels.items()))
+
+
+@lru_cache(maxsize=65536)
+def _value(name: str, value: str) -> str:
+    """What is secret in `api_key="abcd-1234"` only its name tells."""
+    return cleaned(f"{name}={value}", len(name) + 1).removeprefix(f"{name}=")
 
 
 def _word(text: str) -> str:

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
 from perfmon.errors import InputError, UsageError
-from perfmon.text import plain
+from perfmon.text import evidence_text, plain
 
 TIMEOUT_S = 10.0
 """What a client may take to send its request, or to read a part of the answer."""
@@ -128,17 +128,21 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(Answer(b"too many requests at once\n", status=503))
             return
         try:
-            make = self.pages.get(self.path.partition("?")[0])
-            known = ", ".join(sorted(self.pages))
-            self._send(
-                Answer(f"not here; there is {known}\n".encode(), status=404)
-                if make is None
-                else make(self.headers.get("Accept", ""))
-            )
+            self._send(self._answer(self.path.partition("?")[0]))
         finally:
             self.room.release()
 
     do_HEAD = do_GET
+
+    def _answer(self, path: str) -> Answer:
+        make = self.pages.get(path)
+        if make is None:
+            return Answer(f"not here; there is {', '.join(sorted(self.pages))}\n".encode(), status=404)
+        try:
+            return make(self.headers.get("Accept", ""))
+        except Exception as error:  # the next page may be whole again
+            said = evidence_text(f"{type(error).__name__}: {error}")
+            return Answer(f"this page could not be made: {said}\n".encode(), status=500)
 
     def _send(self, answer: Answer) -> None:
         with suppress(OSError):  # the client went away, or takes too long

@@ -1,0 +1,196 @@
+"""`perfmon export prometheus`, as a real program that is asked over HTTP."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from exporting import Exporting, caught_up, environment, exporting
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
+
+from perfmon.cli import main
+from perfmon.demo.writer import write_demo
+from perfmon.errors import ExitCode
+from perfmon.exporters.server import Answer, Server
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exporting]:
+    """An exporter on the logs of a run whose weight updates queue."""
+    folder = tmp_path_factory.mktemp("demo")
+    write_demo(folder / "logs", "frontend-queue", 0, 10.0)
+    with exporting(folder, "logs") as running:
+        yield running
+
+
+def test_everything_of_the_run_is_told(demo: Exporting) -> None:
+    found = demo.until(caught_up)
+    assert [labels["signature"] for labels, _ in found["perfmon_finding"]] == ["frontend-queue"]
+    assert found["perfmon_verdict_info"][0][0]["signature"] == "frontend-queue"
+    [queue] = [value for labels, value in found["perfmon_window_queue_seconds"] if labels["stat"] == "p50"]
+    assert 5.0 < queue < 30.0
+    levels = {labels["metric"]: value for labels, value in found["perfmon_level"]}
+    assert (levels["queue_ms"], levels["kv_usage"]) == (2.0, 0.0)
+    limits = {labels["limit"]: value for labels, value in found["perfmon_limit_queue_seconds"]}
+    assert limits == {"good": 0.1, "critical": 1.0}
+    assert sum(value for _, value in found["perfmon_ledger_ratio"]) == pytest.approx(1.0)
+    logs = {labels["log"].rpartition("/")[2]: value for labels, value in found["perfmon_source_bytes_total"]}
+    assert set(logs) == {"orchestrator.log", "inference.log", "trainer.log"}
+    assert sum(logs.values()) == sum(path.stat().st_size for path in demo._said.parent.glob("logs/*"))
+    assert found["perfmon_export_left_out_series"] == [({"family": ""}, 0.0)]
+    assert found["perfmon_export_current"] == [({}, 1.0)]
+
+
+def test_openmetrics_when_it_is_asked_for(demo: Exporting) -> None:
+    demo.until(caught_up)
+    text = demo.get(accept="application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")
+    assert text.endswith("# EOF\n")
+    names = {family.name for family in read_openmetrics(text)}  # type: ignore[no-untyped-call]
+    assert {"perfmon_build", "perfmon_source_lines", "perfmon_window_queue_seconds"} <= names
+
+
+def test_other_pages(demo: Exporting) -> None:
+    demo.until(caught_up)
+    front = demo.get("/")
+    assert front.startswith("perfmon: Front-end queue saturation: ")
+    assert front.count("\n") == 1
+    assert demo.get("/-/healthy") == "perfmon is healthy\n"
+    connection = http.client.HTTPConnection(*demo.address, timeout=20)
+    answers = []
+    for method, path in (("GET", "/x"), ("HEAD", "/metrics"), ("POST", "/metrics"), ("GET", "/../../etc/passwd")):
+        connection.request(method, path)
+        with connection.getresponse() as answer:
+            answers.append((answer.status, len(answer.read())))
+        connection.close()
+    assert [status for status, _ in answers] == [404, 200, 501, 404]
+    assert answers[1] == (200, 0)
+
+
+def test_a_client_that_says_nothing_keeps_nobody_waiting(demo: Exporting) -> None:
+    silent = [socket.create_connection(demo.address) for _ in range(4)]
+    try:
+        silent[0].sendall(b"GET /metrics HTTP/1.1\r\nX: " + b"y" * 10_000)
+        silent[1].sendall(b"\x00\xff\r\n\r\n")
+        assert "perfmon_build_info" in demo.scrape()
+    finally:
+        for one in silent:
+            one.close()
+
+
+def test_lines_that_come_later_are_told(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("[ckpt] write.done step=1 write_ms=234.5\n")
+    with exporting(tmp_path, "run.log") as running:
+        running.until(lambda found: "perfmon_last_write_seconds" in found)
+        with log.open("a") as more:
+            more.write("[ckpt] write.done step=2 write_ms=8765.0\n")
+        found = running.until(lambda found: found["perfmon_source_lines_total"][0][1] == 2.0)
+        found = running.until(lambda found: found["perfmon_last_write_seconds"][0][1] > 1.0)
+        assert found["perfmon_last_write_seconds"][0][1] == 8.765
+        assert found["perfmon_level"][0][1] == 2.0
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, ExitCode.DONE), (signal.SIGINT, ExitCode.INTERRUPTED)])
+def test_it_ends_cleanly_when_told_to(tmp_path: Path, number: int, code: int) -> None:
+    (tmp_path / "run.log").write_text("[ckpt] write.done step=1 write_ms=234.5\n")
+    with exporting(tmp_path, "run.log") as running:
+        assert running.end(number) == code
+        assert running.said.count("\n") == 1
+        with pytest.raises(OSError):  # noqa: PT011 - whatever the system calls it
+            socket.create_connection(running.address, timeout=5).close()
+
+
+def test_only_this_machine_can_ask_unless_told_otherwise(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text("[ckpt] write.done step=1 write_ms=234.5\n")
+    with exporting(tmp_path, "run.log") as running:
+        assert running.address[0] == "127.0.0.1"
+    with exporting(tmp_path, "run.log", "--listen", "0.0.0.0") as running:  # noqa: S104 - that is the point
+        assert "whoever reaches this address can read them" in running.said
+
+
+def test_a_pipe_that_has_ended_is_still_told_of(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "perfmon", "export", "prometheus", "-", "--port", "0"]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(tmp_path), cwd=tmp_path
+    )
+    assert process.stdin is not None
+    assert process.stderr is not None
+    try:
+        process.stdin.write("[ckpt] write.done step=1 write_ms=8000.0\n")
+        process.stdin.close()
+        url = process.stderr.readline().split()[4].removesuffix("/metrics")
+        running = Exporting(process, url, tmp_path / "none")
+        (tmp_path / "none").write_text("")
+        found = running.until(lambda found: ({"state": "ended"}, 1.0) in found["perfmon_run_state"])
+        assert "perfmon_last_write_seconds" in found or running.until(lambda f: "perfmon_last_write_seconds" in f)
+        assert running.end() == ExitCode.DONE
+    finally:
+        process.kill()
+        process.wait(30)
+        process.stderr.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run.log", "--listen", "no.such.name.invalid"], "--listen no.such.name.invalid: no such address"),
+        (["run.log", "--listen", "203.0.113.7"], "203.0.113.7:9477: cannot listen: "),
+        (["run.log", "--port", "70000"], "expected a port from 0 to 65535"),
+        (["gone.log", "--port", "0"], "gone.log"),
+        (["slurm://x", "--port", "0"], "slurm://x"),
+        (["run.log", "--listen", "a b\x1b[31m"], "no such address"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.log").write_text("[ckpt] write.done step=1 write_ms=234.5\n")
+    assert main(["export", "prometheus", *arguments]) == ExitCode.USAGE
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == 1
+    assert "\x1b" not in err
+
+
+def test_a_taken_port_is_one_line_and_is_told_first(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = str(taken.getsockname()[1])
+        done = subprocess.run(
+            [sys.executable, "-m", "perfmon", "export", "prometheus", "x@gone.invalid:/a.log", "--port", number],
+            cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+    assert done.returncode == ExitCode.USAGE
+    assert done.stderr == (
+        f"perfmon: 127.0.0.1:{number}: cannot listen: {os.strerror(98)}"
+        " (another program has it: choose another with --port, or --port 0 for any)\n"
+    )
+
+
+def test_a_page_that_cannot_be_made_says_so_and_the_next_one_comes() -> None:
+    server = Server("127.0.0.1", 0)
+
+    def broken(_: str) -> Answer:
+        raise ValueError("odd\ntoken=abcdef1234567")
+
+    server.start({"/bad": broken, "/good": lambda accept: Answer(accept.encode())})
+    try:
+        host, _, port = server.url.removeprefix("http://").partition(":")
+        for path, status, body in (
+            ("/bad", 500, b"this page could not be made: ValueError: oddtoken=***\n"),
+            ("/good", 200, b"a/b"),
+        ):
+            connection = http.client.HTTPConnection(host, int(port), timeout=20)
+            connection.request("GET", path, headers={"Accept": "a/b"})
+            with connection.getresponse() as answer:
+                assert (answer.status, answer.read()) == (status, body)
+            connection.close()
+    finally:
+        server.close()
