@@ -39,6 +39,10 @@ display 0
 compute_mode 0
 driver 580.95.05
 cuda 13000
+pcie_tx 120000
+pcie_rx 24500000
+encoder 0
+decoder 0
 field_138 1234567890
 field_139 2234567890
 field_197 1234567890
@@ -48,7 +52,8 @@ LOOKS = """\
 import time, nvitop
 devices = nvitop.Device.all()
 while True:
-    nvitop.take_snapshots(devices)
+    seen = nvitop.take_snapshots(devices)
+    print(seen.devices[7].name, seen.devices[7].gpu_utilization, len(seen.gpu_processes))
     time.sleep(1)
 """
 """nvitop's own way to look without a screen."""
@@ -98,7 +103,7 @@ async def poll() -> None:
     from perfmon.sources.polls.pacing import Pacing
 
     async def emit(items: list[tuple[LogFile, Block | Notice]]) -> None:
-        assert items
+        print(*(len(item.data) for _, item in items if isinstance(item, Block)), "bytes about an H100")
 
     machine = HereMachine()
     await Pacing(machine, gpu_pollers(machine), emit).run()
@@ -125,6 +130,8 @@ def measured(command: tuple[str, ...], environment: dict[str, str], seconds: flo
     """Runs a program on a terminal and measures it once it has settled."""
     terminal = Terminal(command, 200, 50, environment)
     try:
+        seen = terminal.read(60, until=lambda text: b"H100" in text)
+        assert b"H100" in seen, f"{command} sees no GPU"
         terminal.read(settle)
         return terminal.measure(seconds)
     finally:

@@ -136,6 +136,14 @@ int nvmlDeviceGetUUID(Device *device, char *out, unsigned size) {
     return code;
 }
 
+struct pci { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; };
+int nvmlDeviceGetPciInfo_v3(Device *device, struct pci *out) {
+    *out = (struct pci){.bus = (unsigned)device->gpu + 0x1b};
+    snprintf(out->legacy, sizeof out->legacy, "0000:%02X:00.0", out->bus);
+    snprintf(out->bus_id, sizeof out->bus_id, "00000000:%02X:00.0", out->bus);
+    return SUCCESS;
+}
+
 int nvmlDeviceGetUtilizationRates(Device *device, unsigned out[2]) {
     int code = number(device, "util", &out[0]);
     return code ? code : number(device, "mem_util", &out[1]);
@@ -177,6 +185,14 @@ int nvmlDeviceGetPersistenceMode(Device *device, unsigned *out) { return number(
 int nvmlDeviceGetComputeMode(Device *device, unsigned *out) { return number(device, "compute_mode", out); }
 int nvmlDeviceGetDisplayActive(Device *device, unsigned *out) { return number(device, "display", out); }
 int nvmlDeviceGetDisplayMode(Device *device, unsigned *out) { return number(device, "display", out); }
+
+int nvmlDeviceGetEncoderUtilization(Device *device, unsigned *out, unsigned *period) { *period = 100000; return number(device, "encoder", out); }
+int nvmlDeviceGetDecoderUtilization(Device *device, unsigned *out, unsigned *period) { *period = 100000; return number(device, "decoder", out); }
+int nvmlDeviceGetCurrPcieLinkGeneration(Device *device, unsigned *out) { return number(device, "pcie_generation", out); }
+int nvmlDeviceGetCurrPcieLinkWidth(Device *device, unsigned *out) { return number(device, "pcie_width", out); }
+int nvmlDeviceGetSerial(Device *device, char *out, unsigned size) { return text_of(device, "serial", out, size); }
+int nvmlDeviceGetDriverModel(Device *device, unsigned *now, unsigned *next) { (void)device, (void)now, (void)next; return NOT_SUPPORTED; }
+int nvmlDeviceGetDriverModel_v2(Device *device, unsigned *now, unsigned *next) { return nvmlDeviceGetDriverModel(device, now, next); }
 
 static const char *CLOCKS[] = {"clock", "sm", "mem_clock", "clock"}, *MOST_CLOCKS[] = {"max_clock", "max_sm", "max_mem_clock", "max_clock"};
 int nvmlDeviceGetClockInfo(Device *device, int kind, unsigned *out) { return number(device, CLOCKS[kind & 3], out); }
