@@ -39,7 +39,16 @@ def _command(argv: Sequence[str]) -> list[str]:
         return ["watch", *_here()]
     if name == "-" or os.path.exists(name) or any(sign in name for sign in "*?[=") or "://" in name or _SCP.match(name):
         return ["watch", *argv]
+    if _is_polled(name):
+        return ["watch", *argv]
     raise UsageError(f"{name}: no such command, file or folder (see perfmon --help)")
+
+
+def _is_polled(name: str) -> bool:
+    """Whether pollers are asked for by this name. Raises UsageError where it is a wrong one of their kinds."""
+    from perfmon.sources.polls.asked import parse_asked
+
+    return parse_asked(name) is not None
 
 
 def _here() -> list[str]:
@@ -54,16 +63,18 @@ def _here() -> list[str]:
 
 
 def _running() -> list[str]:
+    from perfmon.sources.polls.found import asked_of
     from perfmon.sources.remote.discovery import told
     from perfmon.sources.remote.here import discover_here
 
     found = discover_here()
-    if not found.logs:
+    asked = [one.shown for one in asked_of(found)]
+    if not (found.logs or asked):
         raise UsageError(
             "no logs here, no run on this machine: name what to watch (perfmon SPEC...), or try perfmon demo"
         )
     print("\n".join(told("here", found)), file=sys.stderr)
-    return found.paths
+    return [*found.paths, *asked]
 
 
 def _dispatch(argv: Sequence[str]) -> int:

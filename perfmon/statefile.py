@@ -17,6 +17,7 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .errors import PerfmonError
 from .text import evidence_text
 
 if TYPE_CHECKING:
@@ -70,7 +71,19 @@ class Refused(Exception):
 
 def absolute(specs: Sequence[str]) -> tuple[str, ...]:
     """SPECs as they are wherever one stands; sorted, because their order means nothing."""
-    return tuple(sorted({spec if spec == "-" or "://" in spec else os.path.abspath(spec) for spec in specs}))
+    return tuple(sorted({spec if _everywhere(spec) else os.path.abspath(spec) for spec in specs}))
+
+
+def _everywhere(spec: str) -> bool:
+    """It means the same wherever one stands."""
+    if spec == "-" or "://" in spec:
+        return True
+    from perfmon.sources.polls.asked import parse_asked
+
+    try:
+        return not os.path.lexists(spec) and parse_asked(spec) is not None
+    except PerfmonError:
+        return False
 
 
 def folder() -> str:

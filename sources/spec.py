@@ -12,10 +12,7 @@ from perfmon.text import plain
 
 from .kinds import compression_of, is_bundle, is_recording
 
-_LATER = re.compile(
-    r"ssh://|(vllm|sglang|prometheus|ray|nccl)=|https?://|net:|command:|(ray|slurm|gpu|host)$",
-    re.IGNORECASE,
-)
+_LATER = re.compile(r"nccl=|https?://", re.IGNORECASE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _MAGIC = re.compile(r"[*?[]")
 
@@ -82,6 +79,10 @@ def _kind_by_name(path: str) -> Kind:
 def _refuse_other_kinds(text: str) -> None:
     if text.lower().startswith("ssh://"):
         raise UsageError(f"{shown(text)}: logs on other machines are for watch, snapshot, record, analyze and ssh")
+    from .polls.asked import parse_asked
+
+    if parse_asked(text) is not None:
+        raise UsageError(f"{shown(text)}: pollers are asked while something is watched: watch, snapshot --for, record")
     if _LATER.match(text):
         raise UsageError(f"{shown(text)}: this version observes files only: name a log file, directory, 'glob' or -")
     if _SCHEME.match(text):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ from perfmon.text import plain
 if TYPE_CHECKING:
     from perfmon.monitor import Feed
     from perfmon.sources.files import LogFile
+    from perfmon.sources.polls.asked import Asked
     from perfmon.sources.remote.address import RemoteSpec
     from perfmon.sources.remote.fleet import Fleet
     from perfmon.sources.remote.http import Url
@@ -45,6 +48,13 @@ def add_login_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ssh-config", metavar="FILE", type=Path, help="configuration of ssh (default: ~/.ssh/config)")
 
 
+def add_polls_argument(parser: argparse.ArgumentParser) -> None:
+    """Whether machines are asked for what logs do not say."""
+    parser.add_argument(
+        "--no-polls", action="store_true", help="ask for nothing beside the logs (default: GPUs and the host itself)"
+    )
+
+
 def size(text: str) -> int | None:
     """A size such as `64M`, for argparse; None for `all`."""
     if text.strip().lower() == "all":
@@ -55,8 +65,42 @@ def size(text: str) -> int | None:
     return int(float(match[1]) * 1024.0 ** " KMGT".index(match[2].upper() or " "))
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What SPECs name."""
+
+    local: list[str] = field(default_factory=list)
+    """Logs on this machine."""
+    remote: list[RemoteSpec] = field(default_factory=list)
+    """Logs on others."""
+    asked: list[Asked] = field(default_factory=list)
+    """What pollers of this machine are asked for."""
+
+
+def sort_specs(specs: Sequence[str]) -> Wanted:
+    """What is to be watched. Raises UsageError for a wrong SPEC of any kind."""
+    from perfmon.sources.polls.asked import parse_asked
+    from perfmon.sources.polls.registry import maker_of
+    from perfmon.sources.remote.address import parse_remote
+    from perfmon.sources.spec import parse_spec
+
+    found = Wanted()
+    for text in specs:
+        there = parse_remote(text)
+        asked = None if there is not None or os.path.lexists(os.path.expanduser(text)) else parse_asked(text)
+        if there is not None:
+            found.remote.append(there)
+        elif asked is not None:
+            maker_of(asked)
+            found.asked.append(asked)
+        else:
+            parse_spec(text)
+            found.local.append(text)
+    return found
+
+
 def split(specs: Sequence[str]) -> tuple[list[str], list[RemoteSpec]]:
-    """(SPECs on this machine, SPECs on others). Raises UsageError for a wrong one of either kind."""
+    """(SPECs of logs on this machine, SPECs on others), for who only reads. Raises UsageError for a wrong one."""
     from perfmon.sources.remote.address import parse_remote
     from perfmon.sources.spec import parse_spec
 
@@ -70,6 +114,20 @@ def split(specs: Sequence[str]) -> tuple[list[str], list[RemoteSpec]]:
             parse_spec(text)
             local.append(text)
     return local, remote
+
+
+def asked_here(wanted: Wanted, no_polls: bool) -> tuple[Asked, ...]:
+    """What the live monitor asks this machine for: what is named, and GPUs and host beside logs that are on it.
+
+    Raises UsageError where that is both wanted and not.
+    """
+    from perfmon.sources.polls.asked import DEFAULT
+
+    if no_polls and wanted.asked:
+        raise UsageError(f"--no-polls: {wanted.asked[0].shown} is asked for as well: leave out one of them")
+    if no_polls or (wanted.remote and not wanted.local):
+        return tuple(wanted.asked)
+    return (*DEFAULT, *wanted.asked)
 
 
 def wanted(hosts: list[str], logs: list[str]) -> list[RemoteSpec]:
@@ -89,6 +147,7 @@ def connect(
     *,
     history: int | None,
     checks: Sequence[Url] = (),
+    asked: Sequence[Asked] = (),
 ) -> Fleet:
     """Connects to the hosts, asking on the terminal for what is missing. Raises ConnectError when none answers.
 
@@ -104,6 +163,7 @@ def connect(
         accept_new=args.accept_new,
         config=config,
         checks=tuple(checks),
+        asked=tuple(asked),
         finder=find_logs,
     )
     if args.ssh_config is not None and not args.ssh_config.is_file():
@@ -154,12 +214,37 @@ def fetched(args: argparse.Namespace, remote: Sequence[RemoteSpec]) -> Iterator[
         yield logs
 
 
-def feed_of(fleet: Fleet, local: Sequence[str], *, history: bool = True, polling: bool | None = None) -> Feed:
-    """What connected hosts print, and logs on this machine."""
+def feed_of(
+    fleet: Fleet | None,
+    local: Sequence[str],
+    *,
+    history: bool = True,
+    polling: bool | None = None,
+    asked: Sequence[Asked] = (),
+) -> Feed:
+    """What connected hosts print, logs on this machine, and what its pollers are asked for."""
     from perfmon.monitor import FollowFeed
-    from perfmon.monitor.remote import RemoteFeed
 
-    return RemoteFeed(fleet, FollowFeed(local, history=history, polling=polling) if local else None)
+    here: Feed | None = FollowFeed(local, history=history, polling=polling) if local else None
+    if asked:
+        from perfmon.monitor.polls import PolledFeed
+
+        here = PolledFeed(here, asked, lambda: places_of(local))
+    if fleet is not None:
+        from perfmon.monitor.remote import RemoteFeed
+
+        return RemoteFeed(fleet, here)
+    return here or FollowFeed(local, history=history, polling=polling)
+
+
+def places_of(specs: Sequence[str]) -> dict[str, str]:
+    """The folders in which logs lie: their disks matter."""
+    found: dict[str, str] = {}
+    for spec in specs:
+        path = os.path.abspath(os.path.expanduser(re.split(r"[*?\[]", spec, maxsplit=1)[0] or "."))
+        if spec != "-":
+            found[path if os.path.isdir(path) else os.path.dirname(path)] = "logs"
+    return found
 
 
 def can_ask() -> bool:

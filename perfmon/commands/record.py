@@ -20,13 +20,15 @@ from perfmon.text import plain
 from perfmon.units import format_bytes, format_seconds
 
 from .arguments import completes_files, seconds
-from .reach import add_reach_arguments, connect, feed_of, split
+from .reach import add_reach_arguments, connect, feed_of, sort_specs
 
 if TYPE_CHECKING:
     from perfmon.recording.writer import RecordingWriter
     from perfmon.sources.blocks import Block, Notice
     from perfmon.sources.files import LogFile
     from perfmon.sources.remote.fleet import Fleet
+
+    from .reach import Wanted
 
     Item = tuple[LogFile, Block | Notice]
 
@@ -64,13 +66,14 @@ def run(args: argparse.Namespace) -> int:
     from perfmon.recording.mark import SUFFIX
     from perfmon.recording.writer import MAX_BYTES, RecordingWriter
 
-    local, remote = split(args.spec)
+    wanted = sort_specs(args.spec)
     path = args.output or Path(f"perfmon-{datetime.now():%Y%m%d-%H%M%S}{SUFFIX}")
-    fleet = connect(args, remote, history=0 if args.no_history else args.history) if remote else None
+    history = 0 if args.no_history else args.history
+    fleet = connect(args, wanted.remote, history=history) if wanted.remote else None
     writer = RecordingWriter(path, args.spec, overwrite=args.force, max_bytes=args.max_size or MAX_BYTES)
     recorder = _Recorder(writer)
     try:
-        asyncio.run(recorder.record(_items(fleet, local, not args.no_history), args.for_s))
+        asyncio.run(recorder.record(_items(fleet, wanted, not args.no_history), args.for_s))
     except PerfmonError:
         writer.close()
         if not writer.frames:
@@ -84,16 +87,16 @@ def run(args: argparse.Namespace) -> int:
     return ExitCode.INTERRUPTED if recorder.interrupted else ExitCode.DONE
 
 
-async def _items(fleet: Fleet | None, local: list[str], history: bool) -> AsyncIterator[Item]:
-    """What the logs print, here and elsewhere."""
+async def _items(fleet: Fleet | None, wanted: Wanted, history: bool) -> AsyncIterator[Item]:
+    """What the logs print, here and elsewhere, and what pollers say."""
     from perfmon.sources.blocks import Block, Notice
     from perfmon.sources.follow import follow
 
-    if fleet is None:
-        async for log, item in follow(local, history=history):
+    if fleet is None and not wanted.asked:
+        async for log, item in follow(wanted.local, history=history):
             yield log, item
         return
-    feed = feed_of(fleet, local, history=history)
+    feed = feed_of(fleet, wanted.local, history=history, asked=wanted.asked)
     try:
         async for source, fed in feed.items():
             if isinstance(fed, Block | Notice):

@@ -10,13 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.errors import ExitCode
+from perfmon.errors import ExitCode, UsageError
 from perfmon.text import plain, without_secrets
 from perfmon.units import format_seconds
 
 from .arguments import add_data_arguments, add_formats_argument, completes_files, read_config, seconds, window
 from .progress import ReadingBar
-from .reach import add_reach_arguments, connect, feed_of, split
+from .reach import add_reach_arguments, connect, feed_of, sort_specs
 from .screen import themes_for
 
 if TYPE_CHECKING:
@@ -89,11 +89,13 @@ def run(args: argparse.Namespace) -> int:
     judged = None if args.window is None else f"{args.window}s"
     opened = themes_for(config, args.theme) if args.svg else None
     columns = _columns(args.size[0]) if args.svg else None
-    local, remote = split(args.spec)
-    fleet = connect(args, remote, history=args.history) if remote else None
-    feed = None if fleet is None else partial(feed_of, fleet, local)
+    wanted = sort_specs(args.spec)
+    if wanted.asked and args.for_s is None:
+        raise UsageError(f"{wanted.asked[0].shown}: say for how long it is to be asked for: --for 30s")
+    fleet = connect(args, wanted.remote, history=args.history) if wanted.remote else None
+    feed = partial(feed_of, fleet, wanted.local, asked=wanted.asked) if fleet is not None or wanted.asked else None
     with ReadingBar("reading logs") as bar:
-        seen = observe(local, config, judged, args.for_s, bar, lambda: _say_following(args.for_s), columns, feed)
+        seen = observe(wanted.local, config, judged, args.for_s, bar, lambda: _say_following(args.for_s), columns, feed)
     _write(args, seen)
     if opened is not None:
         _draw(args, opened, seen)

@@ -6,14 +6,16 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from perfmon.errors import ExitCode, InputError
+from perfmon.errors import ExitCode, InputError, UsageError
+from perfmon.text import plain, without_secrets
 
 from .arguments import add_data_arguments, add_formats_argument, read_config
-from .reach import add_reach_arguments, connect, feed_of, wanted
+from .reach import add_polls_argument, add_reach_arguments, connect, feed_of, wanted
 from .screen import add_screen_arguments, need_terminal, open_screen
 
 if TYPE_CHECKING:
     from perfmon.monitor import Feed
+    from perfmon.sources.polls.asked import Asked
     from perfmon.sources.remote.fleet import Fleet
 
 DESCRIPTION = """\
@@ -43,6 +45,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="ask for http://HOST:PORT/PATH, or open tcp://HOST:PORT, from the host every 5 s",
     )
+    parser.add_argument(
+        "--poll",
+        metavar="SPEC",
+        action="append",
+        default=[],
+        help="ask every host for it as well: gpu, host, net:PORT, vllm=URL, prometheus=URL, slurm, command:'...' ...",
+    )
+    add_polls_argument(parser)
     parser.add_argument("--dry-run", action="store_true", help="say what runs there, and why, and end")
     add_reach_arguments(parser)
     add_screen_arguments(parser)
@@ -59,10 +69,10 @@ def run(args: argparse.Namespace) -> int:
     checks = [parse_url(url) for url in args.check]
     if not args.dry_run:
         need_terminal()
-    fleet = connect(args, specs, history=args.history, checks=checks)
+    fleet = connect(args, specs, history=args.history, checks=checks, asked=_asked(args))
     try:
         if args.dry_run or not args.log:
-            _tell(fleet, sys.stdout if args.dry_run else sys.stderr)
+            _tell(fleet, sys.stdout if args.dry_run else sys.stderr, asking=not args.no_polls)
     except BaseException:
         fleet.close()
         raise
@@ -77,12 +87,32 @@ def run(args: argparse.Namespace) -> int:
     return open_screen(args, config, title=" ".join(names), specs=names, feed=feed)
 
 
-def _tell(fleet: Fleet, where: TextIO) -> None:
-    """What there is on the hosts that answer. Raises InputError where that is nothing."""
+def _asked(args: argparse.Namespace) -> list[Asked]:
+    """What all hosts are asked for. Raises UsageError."""
+    from perfmon.sources.polls.asked import DEFAULT, FORMS, parse_asked
+    from perfmon.sources.polls.registry import maker_of
+
+    if args.no_polls and args.poll:
+        raise UsageError("--no-polls: --poll asks for something: leave out one of them")
+    asked = [] if args.no_polls else [*DEFAULT]
+    for spec in args.poll:
+        one = parse_asked(spec)
+        if one is None:
+            raise UsageError(f"--poll {without_secrets(plain(spec, 200))}: expected one of {FORMS}")
+        maker_of(one)
+        asked.append(one)
+    return asked
+
+
+def _tell(fleet: Fleet, where: TextIO, *, asking: bool) -> None:
+    """What there is on the hosts that answer; their metrics are asked for too. Raises InputError for nothing at all."""
+    from perfmon.sources.polls.found import asked_of
     from perfmon.sources.remote.discovery import told
 
     found = fleet.discover()
     for name, one in found:
         print("\n".join(told(name, one)), file=where, flush=True)
+        if asking:
+            fleet.ask_also(name, asked_of(one))
     if not any(one.logs for _, one in found):
         raise InputError("no run and no logs were found there: name the logs with --log")

@@ -5,19 +5,25 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from perfmon.text import without_secrets
+
 from .arguments import add_baseline_argument, add_data_arguments, add_formats_argument, completes_files, read_config
-from .reach import add_reach_arguments, connect, feed_of, split
+from .reach import add_polls_argument, add_reach_arguments, asked_here, connect, feed_of, sort_specs
 from .screen import add_screen_arguments, need_terminal, open_screen, own_keyboard
 
 if TYPE_CHECKING:
     from perfmon.monitor import Feed
+    from perfmon.sources.remote.fleet import Fleet
+
+    from .reach import Wanted
 
 DESCRIPTION = """\
 Opens the live monitor: what the logs hold already is read first, then they are followed. It says where the time goes,
 with the lines that prove it; nothing in the run has to change, and nothing is written but what you ask for.
 
 A SPEC is a file, a folder (also of logs that appear later), a quoted glob, or - for a pipe. On another machine it is
-ssh://user@host/path or user@host:/path.
+ssh://user@host/path or user@host:/path. Beside logs, GPUs and the host are asked for; so can be, as SPECs: gpu, host,
+net:PORT, vllm=URL, sglang=URL, prometheus=URL, ray[=ADDRESS], slurm, command:'...'.
 `perfmon SPEC...` does the same."""
 EXAMPLE = "perfmon watch outputs/run/logs"
 
@@ -30,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-history", action="store_true", help="begin with what is written from now on, not with what is there"
     )
     parser.add_argument("--polling", action="store_true", help="look at the files every 0.25 s, without inotify")
+    add_polls_argument(parser)
     add_baseline_argument(parser)
     add_reach_arguments(parser)
     add_formats_argument(parser)
@@ -39,19 +46,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Opens the screen."""
     config = read_config(args)
-    local, remote = split(args.spec)  # a wrong one is told before the screen opens
-    title = " ".join("stdin" if spec == "-" else spec for spec in args.spec)
+    wanted = sort_specs(args.spec)  # a wrong one is told before the screen opens
+    asked = asked_here(wanted, args.no_polls)
+    title = " ".join("stdin" if spec == "-" else without_secrets(spec) for spec in args.spec)
     own_keyboard(args.spec)
-    if remote:
-        need_terminal()
-    fleet = connect(args, remote, history=0 if args.no_history else args.history) if remote else None
+    fleet = _connected(args, wanted) if wanted.remote else None
 
     def feed() -> Feed:
-        history, polling = not args.no_history, args.polling or None
-        if fleet is not None:
-            return feed_of(fleet, local, history=history, polling=polling)
-        from perfmon.monitor import FollowFeed  # not before the first frame is on the screen
-
-        return FollowFeed(local, history=history, polling=polling)
+        # Nothing of it is loaded before the first frame is on the screen.
+        return feed_of(fleet, wanted.local, history=not args.no_history, polling=args.polling or None, asked=asked)
 
     return open_screen(args, config, title=title, specs=tuple(args.spec), feed=feed)
+
+
+def _connected(args: argparse.Namespace, wanted: Wanted) -> Fleet:
+    from perfmon.sources.polls.asked import DEFAULT
+
+    need_terminal()
+    asked = () if args.no_polls else DEFAULT
+    return connect(args, wanted.remote, history=0 if args.no_history else args.history, asked=asked)

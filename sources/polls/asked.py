@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from perfmon.errors import UsageError
 from perfmon.text import plain, without_secrets
 
-from ..remote.http import parse_url
-
 BARE = ("gpu", "host", "ray", "slurm")
 URLS = ("vllm", "sglang", "trl", "prime-rl", "prometheus")
 FORMS = f"gpu, host, net:PORT, {', '.join(f'{kind}=URL' for kind in URLS)}, ray[=ADDRESS], slurm, command:'...'"
@@ -58,6 +56,8 @@ def parse_asked(text: str) -> Asked | None:
         if not _ADDRESS.fullmatch(value):
             raise _wrong(text, "expected ray=HOST:PORT")
         return Asked(kind, value)
+    from ..remote.http import parse_url
+
     url = parse_url(value)
     if url.scheme != "http":
         raise _wrong(text, f"expected {kind}=http://HOST:PORT")

@@ -6,7 +6,7 @@ import asyncio
 import queue
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,25 +15,25 @@ from typing import Any, TypeVar
 
 from perfmon.errors import ConnectError
 
+from ..polls.asked import Asked
 from .address import Address, RemoteSpec
+from .beside import check, checks_of, poll
 from .conveyor import Conveyor
-from .dialing import Connection
 from .discovery import Discovery, discover, with_metrics
 from .failures import HostError
 from .fetching import Fetcher, HostCopy, Progress
 from .following import Finder, HostLogs
-from .health import EVERY_S, HealthCheck
 from .host import POLL_S, Host
-from .http import Opener, Reader, Url, Writer
+from .http import Url
 from .login import Login
 from .runner import RunnerError
 from .states import HostState
 from .tail import Item
+from .there import opener_of
 
 _T = TypeVar("_T")
 AskHere = Callable[[str, bool], str | None]
 """Shows a prompt on the terminal and gives the answer (True: echoed); None where nobody can be asked."""
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _GRACE_S = 2.0
 """Once a host is connected the others have so long before the screen opens without them."""
 _LOOK_S = 0.1
@@ -54,6 +54,8 @@ class FleetOptions:
     known_hosts: tuple[str, ...] | None = None
     checks: tuple[Url, ...] = ()
     """What is asked for, again and again."""
+    asked: tuple[Asked, ...] = ()
+    """What pollers ask of every host."""
     finder: Finder | None = None
     """Finds out what to follow on a host for which no path was named."""
 
@@ -73,6 +75,7 @@ class Fleet:
         self.failures: list[HostError] = []
         """Why hosts could not be reached at first; they are tried again."""
         self._connecting: dict[Host, asyncio.Task[HostError | None]] = {}
+        self._asked: dict[str, tuple[Asked, ...]] = {}
         self._asking = True
         self._unanswered = 0
         self._loop = asyncio.new_event_loop()
@@ -96,6 +99,10 @@ class Fleet:
             self.close()
             more = f" (and {len(self.failures) - 1} other hosts)" if len(self.failures) > 1 else ""
             raise ConnectError(f"{self.failures[0]}{more}")
+
+    def ask_also(self, host: str, asked: Iterable[Asked]) -> None:
+        """Pollers ask a host, by its name, for more than the others; before `follow`."""
+        self._asked[host] = (*self._asked.get(host, ()), *asked)
 
     def follow(self) -> None:
         """Begins to read logs."""
@@ -185,29 +192,19 @@ class Fleet:
         return None
 
     async def _run_all(self) -> None:
-        checks = self._checks()
+        emit, options = self._conveyor.put, self._options
+        beside = [asyncio.create_task(check(host, url, emit)) for host, url in checks_of(self.hosts, options.checks)]
+        beside += [asyncio.create_task(self._poll(host)) for host in self.hosts]
         async with asyncio.TaskGroup() as tasks:
             for host in self.hosts:
                 tasks.create_task(self._run(host))
-        for check in checks:
-            check.cancel()
+        for task in beside:
+            task.cancel()
 
-    def _checks(self) -> list[asyncio.Task[None]]:
-        """Every host asks itself where a URL is about the host that asks; else the first one asks for all."""
-        wanted = [
-            (host, url)
-            for url in self._options.checks
-            for host in (self.hosts if url.host in _LOOPBACK else self.hosts[:1])
-        ]
-        return [asyncio.create_task(self._check(host, url)) for host, url in wanted]
-
-    async def _check(self, host: Host, url: Url) -> None:
-        check = HealthCheck(url, host.address.shown, self._conveyor.put, host.clock.now)
-        while True:
-            connection = host.connection  # without one nobody knows: nothing is told
-            if connection is not None:
-                await check.ask(_opener(connection))
-            await asyncio.sleep(EVERY_S)
+    async def _poll(self, host: Host) -> None:
+        await self._connecting[host]
+        asked = (*self._options.asked, *self._asked.get(host.address.shown, ()))
+        await poll(host, asked, self._conveyor.put)
 
     async def _run(self, host: Host) -> None:
         failure = await self._connecting[host]
@@ -264,19 +261,9 @@ async def _found(host: Host) -> Discovery | None:
     if host.files is None or host.connection is None:
         return None
     try:
-        return await with_metrics(await discover(host.files), _opener(host.connection))
+        return await with_metrics(await discover(host.files), opener_of(host.connection))
     except RunnerError as error:
         raise HostError(str(error)) from None
-
-
-def _opener(connection: Connection) -> Opener:
-    """Streams through a connection: no port is opened on this machine."""
-
-    async def opened(host: str, port: int) -> tuple[Reader, Writer]:
-        reader, writer = await connection.open_connection(host, port, encoding=None)
-        return reader, writer
-
-    return opened
 
 
 def _by_host(specs: Sequence[RemoteSpec]) -> dict[Address, list[str]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from .discovery import Discovery, discover
+from .discovery import Discovery, discover, with_metrics
 from .files import Files
+from .http import open_here
 from .local import LocalRunner
 from .runner import RunnerError
 
@@ -21,7 +22,7 @@ async def _discover() -> Discovery:
     except OSError:
         return Discovery()
     try:
-        return await discover(await Files.open(runner))
+        return await with_metrics(await discover(await Files.open(runner)), open_here)
     except RunnerError:
         return Discovery()
     finally:
