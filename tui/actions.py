@@ -36,7 +36,7 @@ class Action:
 
 
 _EVERYWHERE = frozenset({"pause", "live", "zoom_in", "zoom_out", "zoom_reset"})
-_BOARD, _LOG, _ALERTS = ("board",), ("log",), ("alerts",)
+_BOARD, _LOG, _ALERTS, _SOURCES = ("board",), ("log",), ("alerts",), ("sources",)
 
 ACTIONS: tuple[Action, ...] = (
     Action("help", ("question_mark",), "help", "What every key does.", "General", rank=0),
@@ -51,8 +51,9 @@ ACTIONS: tuple[Action, ...] = (
     Action("previous_pane", ("shift+tab",), "previous pane", "Give the keys to the pane before.", "Panes"),
     Action("pane_board", ("1",), "timeline", "Show or hide the timeline.", "Panes"),
     Action("pane_alerts", ("2",), "alerts", "Show or hide the alerts.", "Panes"),
-    Action("pane_sources", ("3",), "sources", "Show or hide the sources.", "Panes"),
+    Action("pane_sources", ("3",), "sources", "Show or hide what is observed: machines and logs.", "Panes"),
     Action("pane_log", ("4",), "log", "Show or hide the log.", "Panes"),
+    Action("next_view", ("M",), "next view", "Pane 3: GPUs, hosts, queues, logs, or what matters of all.", "Panes"),
     Action("zoom", ("z",), "maximise", "Give the whole screen to the pane with the keys, and back.", "Panes", rank=3),
     Action("preset", ("p",), "preset", "The next arrangement: overview, timeline, log, strip.", "Panes"),
     Action("back", ("escape",), "back", "Leave what is open; never quits.", "Panes"),
@@ -75,13 +76,19 @@ ACTIONS: tuple[Action, ...] = (
     Action("page_down", ("pagedown", "ctrl+d"), "page down", "One page down.", "Move"),
     Action("top", ("home", "g"), "top", "To the first row.", "Move"),
     Action("bottom", ("end", "G"), "bottom", "To the last row; the log follows again.", "Move"),
-    Action("open", ("enter",), "open", "What is under the cursor: trace, chart, alert or line.", "Move", rank=2),
+    Action("open", ("enter",), "open", "What is under the cursor: trace, chart, alert, GPU or line.", "Move", rank=2),
     Action("waterfall", ("w",), "waterfall", "The trace under the cursor with its lines and the gaps.", "Timeline"),
     Action("sort", ("o",), "sort", "Metrics in the usual order, the worst first, or by name.", "Timeline", _BOARD),
     Action("filter_lanes", ("slash",), "filter lanes", "Lanes with a text in their name.", "Timeline", _BOARD, rank=6),
     Action("ack", ("a",), "acknowledge", "Somebody looks after the alert.", "Alerts", _ALERTS, rank=5),
     Action("silence", ("S",), "silence", "Hide the alert for a while.", "Alerts", _ALERTS, rank=6),
     Action("undo", ("u",), "undo", "Take back acknowledgement and silence.", "Alerts", _ALERTS, rank=7),
+    Action("machines", ("a",), "what matters", "What matters of GPUs, hosts and queues.", "Machines", _SOURCES, rank=5),
+    Action("gpus", ("g",), "GPUs", "Every GPU: use, memory, power, what slows it down.", "Machines", _SOURCES, rank=5),
+    Action("hosts", ("h",), "hosts", "Every host: processor, disks, network, programs.", "Machines", _SOURCES, rank=6),
+    Action("queues", ("Q",), "queues", "Engines, queues, sockets, jobs.", "Machines", _SOURCES, rank=6),
+    Action("sources", ("l",), "logs", "Every log, and who polls what.", "Machines", _SOURCES, rank=7),
+    Action("processes", ("i",), "processes", "Each GPU with its processes, or without.", "Machines", _SOURCES, rank=7),
     Action("search", ("slash",), "find", "Find a text, or a /regular expression/.", "Log", _LOG, rank=5),
     Action("filter_text", ("ampersand",), "only lines", "Only lines with a text, or that match.", "Log", _LOG, rank=6),
     Action("next_match", ("n",), "next match", "The next line that matches.", "Log"),

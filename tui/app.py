@@ -33,7 +33,7 @@ from .direct import Direct
 from .doings import PANES, Doings
 from .driver import QuietDriver
 from .journey import Journey
-from .layout import WIDE, Layout, layout_for
+from .layout import Layout, layout_for, shares
 from .messages import (
     AlertAcked,
     AlertOpened,
@@ -50,6 +50,7 @@ from .panes.board import BoardPane
 from .panes.logs import LineOpened, LogPane
 from .panes.sources import SourcesPane
 from .render.bars import Place
+from .render.machines.summary import lines_wanted
 from .skin import Skin, depth_of
 from .typeahead import TypedAhead
 
@@ -236,7 +237,7 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         self.picture = replace(self.picture, board=newest.board) if self.journey.paused else newest
         self._hear(newest)
         self._point_out(newest.snapshot)
-        if (listed := max(len(self.picture.alerts), len(newest.sources))) != self._listed:
+        if (listed := max(len(self.picture.alerts), lines_wanted(newest))) != self._listed:
             self._listed = listed
             self.arrange()
         self.board.span_s = self.journey.span_s
@@ -325,7 +326,9 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         if not self.is_running:
             return
         width, height = size or self.size
-        layout = layout_for(width, height, self.preset, self.hidden, self.zoomed, self._listed)
+        machines = bool(self.picture.seen or self.picture.links)
+        layout = layout_for(width, height, self.preset, self.hidden, self.zoomed, self._listed, machines=machines)
+        self.sources.whole = self.zoomed == "sources"
         if layout == self._layout:
             self._show_place()
             return
@@ -335,15 +338,17 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
             self.log_pane: layout.log, self.footer: layout.footer, self.alerts: layout.alerts,
             self.sources: layout.sources,
         }  # fmt: skip
+        come = [pane for pane in (self.alerts, self.sources) if rows[pane] and not pane.display]
         for pane, count in rows.items():
             pane.display = count > 0
             pane.styles.height = max(1, count)
+        for shown in come:  # it was not told of anything meanwhile
+            shown.show(self.picture)
         lower = self.query_one("#lower")
         both = (layout.alerts, layout.sources)
         lower.display = any(both)
         lower.styles.height = max(both)
-        self.alerts.styles.width = "1fr" if width >= WIDE else "5fr"
-        self.sources.styles.width = "1fr" if width >= WIDE else "3fr"
+        self.alerts.styles.width, self.sources.styles.width = shares(width, machines)
         self.board.bare = layout.bare
         if before is None or before.bare != layout.bare:
             # In a strip the answers come first: there the header only says how the run goes.

@@ -279,7 +279,7 @@ def _action(name: str) -> Action:
 
 def _act(app: Doings, action: Action) -> None:
     """As its key does; what is open goes first, and where that cannot do it, it is left."""
-    panes = {"board": app.board, "alerts": app.alerts, "log": app.log_pane}
+    panes = {"board": app.board, "alerts": app.alerts, "sources": app.sources, "log": app.log_pane}
     if len(app.screen_stack) > 1:
         if _done(app.focused, action) or (action.everywhere and _done(app, action)):
             return

@@ -34,23 +34,31 @@ def layout_for(
     hidden: Collection[str] = (),
     zoomed: str | None = None,
     listed: int | None = None,
+    *,
+    machines: bool = False,
 ) -> Layout:
     """The layout of a terminal of `width` cells and `height` rows.
 
     `preset` is one of LAYOUTS; `hidden` names panes that somebody switched off, `zoomed` the one that has all the room.
-    `listed` is how many alerts, or sources, there are to list: rows that they do not need are the board's.
+    `listed` is how many alerts, or sources, there are to list: rows that they do not need are the board's. With
+    `machines` there are GPUs, hosts or queues among them.
     """
     small = width < _STRIP_WIDTH or height < _STRIP_HEIGHT
     if zoomed is not None and height >= 4:
         return _zoomed(height, zoomed)
     if preset == "strip" or small:
         return _strip(width, height)
-    return _full(height, preset, hidden, listed)
+    return _full(height, preset, hidden, listed, machines)
 
 
 def share_of_alerts(width: int) -> int:
     """Cells of the alerts in the row that they share with the sources; in a narrow one they need more of it."""
     return width // 2 if width >= WIDE else width * 5 // 8
+
+
+def shares(width: int, machines: bool) -> tuple[str, str]:
+    """The same for Textual, of alerts and sources; machines need more than logs do."""
+    return ("1fr", "1fr") if width >= WIDE else ("11fr", "9fr") if machines else ("5fr", "3fr")
 
 
 def _zoomed(height: int, pane: str) -> Layout:
@@ -72,9 +80,11 @@ def _strip(width: int, height: int) -> Layout:
     return Layout(header, answer, rest - footer, 0, 0, 0, footer, bare=True)
 
 
-def _full(height: int, preset: str, hidden: Collection[str], listed: int | None) -> Layout:
+def _full(height: int, preset: str, hidden: Collection[str], listed: int | None, machines: bool) -> Layout:
     rest = height - 5
     lower, log = (3, 3) if height < 28 else (5, 6) if height < 44 else (9, 12)
+    if machines:
+        lower, log = (5, 3) if height < 28 else (8, 5) if height < 44 else (14, 10)
     if listed is not None and "board" not in hidden:
         lower = min(lower, max(_LEAST_LISTED, listed) + 2)  # with a title and the names of columns
     if preset == "timeline":

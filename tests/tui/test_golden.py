@@ -7,23 +7,49 @@ git says has changed in them.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hosts import SIZES
-from whole import running, settled
+from hosts import SIZES, screen_text
+from machines import LINKS, seen
+from whole import running, settled, until
+
+from perfmon.picture import RunState
 
 GOLDEN = Path(__file__).parent / "golden"
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_the_screen_is_as_it_was_approved(
-    size: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    file = GOLDEN / f"{size[0]}x{size[1]}.txt"
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_screen_is_as_it_was_approved(size: tuple[int, int]) -> None:
     async with running(size=size) as (app, pilot):
-        shown = "\n".join(line.rstrip() for line in await settled(app, pilot)) + "\n"
+        _approve(f"{size[0]}x{size[1]}.txt", await settled(app, pilot))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_machines_around_the_run(size: tuple[int, int]) -> None:
+    async with running(size=size) as (app, pilot):
+        await settled(app, pilot)
+        app.monitor.stop()
+        await pilot.pause()
+        picture = app.monitor.picture
+        app.monitor.picture = replace(
+            picture, number=picture.number + 1, seen=seen(picture.now), links=LINKS, state=RunState.LIVE, notices=()
+        )
+        app.sources.show(app.monitor.picture)
+        app.show(app.monitor.picture)
+        await until(pilot, lambda: size[0] < 72 or "MACHINES" in "".join(screen_text(app)))
+        _approve(f"machines-{size[0]}x{size[1]}.txt", await settled(app, pilot))
+
+
+def _approve(name: str, lines: list[str]) -> None:
+    file = GOLDEN / name
+    shown = "\n".join(line.rstrip() for line in lines) + "\n"
     if os.environ.get("PERFMON_GOLDEN") == "write":
         file.write_text(shown, encoding="utf-8")
     assert shown.splitlines() == file.read_text(encoding="utf-8").splitlines()

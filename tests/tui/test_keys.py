@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hosts import screen_text
+from machines import seen
 from textual.pilot import Pilot
 from textual.widgets import Input
 from whole import BEGIN, running, until
@@ -230,6 +231,68 @@ async def pane_sources(hands: Hands, key: str) -> None:
 @check
 async def pane_log(hands: Hands, key: str) -> None:
     await _toggles(hands, key, "4 LOG")
+
+
+@check
+async def next_view(hands: Hands, key: str) -> None:
+    for title in ("3 GPUS", "3 HOSTS", "3 QUEUES", "3 SOURCES", "3 SOURCES"):
+        await hands.press(key)
+        assert title in hands.text
+        assert hands.app.pane_name == "sources"
+    await hands.press("3")
+    assert "3 SOURCES" not in hands.text
+    await hands.press(key)  # what was hidden comes as it was
+    assert "3 SOURCES" in hands.text
+
+
+async def _view(hands: Hands, key: str, title: str) -> None:
+    await hands.to("sources")
+    await hands.press("M", "M")
+    await hands.press(key)
+    assert title in hands.text
+    assert hands.app.pane_name == "sources"
+
+
+@check
+async def machines(hands: Hands, key: str) -> None:
+    await _view(hands, key, "3 SOURCES  3 logs")
+    assert hands.app.sources.view == "auto"
+
+
+@check
+async def gpus(hands: Hands, key: str) -> None:
+    await _view(hands, key, "no GPU is observed")
+
+
+@check
+async def hosts(hands: Hands, key: str) -> None:
+    await hands.to("sources")
+    await _view(hands, key, "no host is observed")
+
+
+@check
+async def queues(hands: Hands, key: str) -> None:
+    await _view(hands, key, "no queue is observed")
+
+
+@check
+async def sources(hands: Hands, key: str) -> None:
+    await _view(hands, key, "orchestrator.log")
+    assert hands.app.sources.view == "sources"
+
+
+@check
+async def processes(hands: Hands, key: str) -> None:
+    await hands.to("sources")
+    picture = hands.app.monitor.picture
+    hands.app.monitor.stop()
+    hands.app.sources.show(replace(picture, seen=seen(picture.now)))
+    await hands.press("g", "z")
+    assert "● inference vllm" not in hands.text
+    text = hands.text
+    await hands.press(key)
+    assert hands.text != text
+    assert any("48123" in line and "inference vllm" in line for line in screen_text(hands.app))
 
 
 @check

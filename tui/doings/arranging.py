@@ -6,6 +6,7 @@ from perfmon.text import evidence_text
 
 from ..layout import PRESETS
 from ..panes.logs import LogPane
+from ..render.machines.plan import VIEWS
 from .base import Base
 
 PANES = ("board", "alerts", "sources", "log")
@@ -60,6 +61,48 @@ class Arranging(Base):
     def do_pane_log(self) -> None:
         """The log comes or goes."""
         self._toggle("log")
+
+    def do_next_view(self) -> None:
+        """Pane 3 shows the next kind of thing; it comes first where it was hidden."""
+        at = VIEWS.index(self.sources.view) + self.sources.display
+        self._look_at(VIEWS[at % len(VIEWS)])
+
+    def do_machines(self) -> None:
+        """What matters of GPUs, hosts and queues."""
+        self._look_at("auto")
+
+    def do_gpus(self) -> None:
+        """Every GPU."""
+        self._look_at("gpus")
+
+    def do_hosts(self) -> None:
+        """Every host."""
+        self._look_at("hosts")
+
+    def do_queues(self) -> None:
+        """Every queue."""
+        self._look_at("queues")
+
+    def do_sources(self) -> None:
+        """The logs, and who polls."""
+        self._look_at("sources")
+
+    def _look_at(self, view: str) -> None:
+        """Shows pane 3, whatever was shown, with one kind of thing in it, and gives it the keys."""
+        self.uncover()
+        if view != self.sources.view:
+            self.sources.look_at(view)
+        if self.strip or self.zoomed:
+            self.zoomed = "sources"
+        elif "sources" not in self.shown_panes():
+            self._toggle("sources")
+        self.arrange()
+        self.sources.show(self.monitor.picture)
+        self.sources.focus()
+
+    def do_processes(self) -> None:
+        """The processes of each GPU."""
+        self.sources.do_processes()
 
     def do_zoom(self) -> None:
         """The pane with the keys has all the room, or all have theirs again."""

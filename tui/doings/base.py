@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..panes.alerts import AlertPane
     from ..panes.board import BoardPane
     from ..panes.logs import LogPane
+    from ..panes.sources import SourcesPane
     from ..skin import Skin
 
 
@@ -34,6 +35,7 @@ class Base(Timely, App[int]):
     theme_name: str
     board: BoardPane
     alerts: AlertPane
+    sources: SourcesPane
     log_pane: LogPane
     skin: Skin
 

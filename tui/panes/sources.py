@@ -1,4 +1,4 @@
-"""The pane of sources: whether each log speaks of the present."""
+"""The pane of what is observed: GPUs, hosts and queues as they are now, and whether each log speaks of the present."""
 
 from __future__ import annotations
 
@@ -9,68 +9,155 @@ from perfmon.picture import Freshness, Picture, SourceNow
 
 from ..listing import Listing
 from ..pane import Asked
-from ..render.prose import dressed
-from ..render.rows import Row
+from ..render.machines.look import Look
+from ..render.machines.plan import VIEWS, Line, View, lines_of
+from ..render.machines.sections import Key
+from ..render.machines.summary import TITLES, keys_of, summary_of
+from ..render.prose import Words, dressed
+from ..render.rows import Row, fitted
 from ..render.sources import common_ending, common_folder, source_row
 from ..skin import Skin
 
 
 class SourcesPane(Listing):
-    """All logs of a picture, one a row; opening one asks for the doctor."""
+    """What is observed, one a row: what matters most of it, or one kind.
+
+    Opening a log asks for the doctor; opening another thing shows all that was polled of it.
+    """
 
     def __init__(self, skin: Skin, *, number: int | None = 3, id: str | None = "sources") -> None:
         super().__init__(skin, id=id)
         self.number = number
         """The key that toggles it; None: no title above it."""
         self.cursor = 0
+        self.view = VIEWS[0]
+        """One of `plan.VIEWS`."""
+        self.whole = False
+        """It has all the room: everything is shown, with headings."""
+        self.processes = False
+        """The processes of each GPU are shown below it."""
+        self._opened: set[Key] = set()
+        self._chosen: Key | None = None
+        self._picture: Picture | None = None
         self._sources: tuple[SourceNow, ...] = ()
         self._folder = self._ending = ""
+        self._lines: list[Line] = []
+        self._look: Look | None = None
 
     def show(self, picture: Picture) -> None:
         """Repaints what differs from the picture before."""
-        self._sources = picture.sources
+        self._picture, self._sources = picture, picture.sources
         self._folder = common_folder([source.name for source in picture.sources])
         self._ending = common_ending([source.name for source in picture.sources])
-        self.cursor = max(0, min(self.cursor or 0, len(self._sources) - 1))
+        self._look = Look.at(picture, self.skin)
         self.redraw()
+
+    def dress(self, skin: Skin) -> None:
+        """Puts on another skin."""
+        self.skin = skin
+        if self._picture is not None:
+            self._look = Look.at(self._picture, skin)
+        super().dress(skin)
 
     @property
     def selected(self) -> SourceNow | None:
         """The log under the cursor."""
-        at = self.cursor or 0
-        return self._sources[at] if at < len(self._sources) else None
+        line = self._current
+        return None if line is None else line.source
 
-    def summary(self) -> str:
-        """`5 logs · 1 stale`: those that do not speak of the present are named."""
-        counts = Counter(source.freshness for source in self._sources)
-        told = [f"{len(self._sources)} {'log' if len(self._sources) == 1 else 'logs'}"]
-        told += [f"{counts[kind]} {kind.value}" for kind in Freshness if kind is not Freshness.FRESH and counts[kind]]
-        return " · ".join(told)
+    @property
+    def _current(self) -> Line | None:
+        at = self.cursor or 0
+        return self._lines[at] if at < len(self._lines) and self._lines[at].key is not None else None
+
+    @property
+    def wanted(self) -> int:
+        """Lines that there are to show, however many there is room for."""
+        return len(self._plan(max(1, self.size.width), 1000)) if self._look is not None else 0
+
+    def look_at(self, view: str) -> None:
+        """Shows another kind of thing."""
+        self.view, self.top, self.cursor, self._chosen = view, 0, 0, None
+        self.redraw()
+
+    # --- drawing ------------------------------------------------------------------------------------------------------
+    def rows(self, width: int, height: int) -> Sequence[Row]:
+        """The title, and the lines in sight."""
+        self._lines = self._plan(width, height - (self.number is not None)) if self._look is not None else []
+        self._keep_cursor()
+        return super().rows(width, height)
+
+    def _plan(self, width: int, room: int) -> list[Line]:
+        assert self._look is not None  # noqa: S101
+        view = View(self.view, width, room, self._opened, self.processes, self.whole)
+        return lines_of(self._look, view, self._sources, lambda source: self._log_row(source, width))
+
+    def _log_row(self, source: SourceNow, width: int) -> Words:
+        return source_row(source, self.skin, width, self._folder, self._ending)
+
+    def _keep_cursor(self) -> None:
+        """It stays on its thing, wherever that stands now."""
+        keys = [line.key for line in self._lines]
+        if self._chosen is not None and self._chosen in keys:
+            self.cursor = keys.index(self._chosen)
+            return
+        at = max(0, min(self.cursor or 0, len(keys) - 1))
+        stops = [place for place, key in enumerate(keys) if key is not None]
+        self.cursor = min(stops, key=lambda place: (abs(place - at), place), default=0)
 
     def head(self, width: int, height: int) -> Sequence[Row]:
         """The title."""
         if self.number is None:
             return ()
         place = self.place(height - 1) if width >= 44 else ""
-        keys = "  ".join(part for part in (place, "Enter doctor" if width >= 60 else "") if part)
-        return (self.title_row(self.number, "SOURCES", self.summary(), keys, width),)
+        machines = self._look is not None and self._look.any
+        title = TITLES[self.view if machines or self.view != "auto" else "sources"]
+        keys = "  ".join(part for part in (place, keys_of(machines or self.view != "auto", width)) if part)
+        return (self.title_row(self.number, title, self.summary(width), keys, width),)
+
+    def summary(self, width: int = 1000) -> str:
+        """`4 GPUs 96% · 2 hosts · 3 logs · 1 stale`: what does not speak of the present is named."""
+        counts = Counter(source.freshness for source in self._sources)
+        logs = [f"{len(self._sources)} {'log' if len(self._sources) == 1 else 'logs'}"]
+        logs += [f"{counts[kind]} {kind.value}" for kind in Freshness if kind is not Freshness.FRESH and counts[kind]]
+        return summary_of(self._look, self.view, logs, width)
 
     def count(self) -> int:
         """One line says that there is nothing."""
-        return max(1, len(self._sources))
+        return max(1, len(self._lines))
 
     def line(self, at: int, width: int, ground: str) -> Row:
-        """A log."""
-        if not self._sources:
+        """A log, or whatever else is observed."""
+        if at >= len(self._lines):
             return ((f" {self.skin.glyph('waiting')} no logs yet", self.skin.style("muted")),)
-        row = source_row(self._sources[at], self.skin, width, self._folder, self._ending)
-        return dressed(row, self.skin, ground)
+        line = self._lines[at]
+        row = dressed(line.draw(), self.skin, ground)
+        # Names that others gave may take other cells on a terminal: such a row is painted as a whole.
+        return fitted(row, width, self.skin.style("text", ground)) if line.foreign else row
 
     def stops_at(self, at: int) -> bool:
-        """Every log can be chosen."""
-        return at < len(self._sources)
+        """Everything but headings can be chosen."""
+        return at < len(self._lines) and self._lines[at].key is not None
+
+    # --- acting -------------------------------------------------------------------------------------------------------
+    def moved(self) -> None:
+        """The cursor stays on what it was put on."""
+        line = self._current
+        self._chosen = None if line is None else line.key
 
     def do_open(self) -> None:
-        """How well it is understood."""
-        if self.selected is not None:
-            self.post_message(Asked("doctor", self.selected))
+        """How well a log is understood; every value of another thing, or no more of it."""
+        line = self._current
+        if line is None:
+            return
+        if line.source is not None:
+            self.post_message(Asked("doctor", line.source))
+        elif line.key is not None:
+            self._opened ^= {line.key}
+            self._chosen = line.key
+            self.redraw()
+
+    def do_processes(self) -> None:
+        """The processes of each GPU come or go."""
+        self.processes = not self.processes
+        self.redraw()

@@ -13,7 +13,8 @@ from perfmon.units import format_bytes, format_seconds
 
 from ..actions import footer_actions, keys_of, spelled
 from ..skin import Skin
-from .rows import Row, Run, between, cells
+from .machines.badges import host_runs, polls_text
+from .rows import Row, Run, between, cells, row_cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ def header_row(picture: Picture, place: Place, width: int, skin: Skin) -> Row:
         return between(told, _state(picture, place, skin), width, (" ", text))
     left: list[Run] = [(" perfmon ", skin.style("accent"))] if width >= 100 else [(" ", text)]
     left.append((plain(place.title, max(10, width // 4)), skin.style("title")))
+    before = len(left)
     left += [sep, *_sources(picture, width, skin)]
     if picture.recording is not None and picture.recording.failed is None:
         since = format_seconds(picture.recording.since_s)
@@ -61,6 +63,9 @@ def header_row(picture: Picture, place: Place, width: int, skin: Skin) -> Row:
         right.append((f" cpu {place.cpu_percent:.1f}%  {format_bytes(place.rss_bytes)} ", skin.style("faint")))
     if picture.snapshot is not None:
         right.append((f" {moment_text(picture.now, picture)} ", muted))
+    hosts = host_runs(picture, width - row_cells((*left, sep, *right)) - 1, skin)
+    if hosts:
+        left[before:before] = [sep, *hosts]
     return between(left, right, width, (" ", text))
 
 
@@ -76,7 +81,8 @@ def _sources(picture: Picture, width: int, skin: Skin) -> list[Run]:
         runs.append((f" {skin.glyph('warning')} {errors} lost", skin.style("warning")))
     if width >= 72:
         runs.append((f" {_rate(picture.lines_per_s)}", skin.style("muted")))
-    return runs
+    polls = polls_text(picture) if width >= 110 else ""
+    return [*runs, (f"  {polls}", skin.style("muted"))] if polls else runs
 
 
 def _rate(lines: float) -> str:

@@ -1,0 +1,280 @@
+"""The pane of machines: what is told of GPUs, hosts and queues in every room, and where nothing is observed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hosts import SIZES, SKIN, Host, paged, screen_text
+from machines import LINKS, gpu, reading, readings, seen
+from pictures import START, picture, source
+from rich.cells import cell_len
+from snapshots import HOSTILE
+
+from perfmon.glyphs import ASCII
+from perfmon.machines import Seen
+from perfmon.picture import Freshness, Picture
+from perfmon.sources.polls.reading import Area, Reading
+from perfmon.sources.remote.states import HostState, Phase
+from perfmon.tui.panes.sources import SourcesPane
+from perfmon.tui.render.machines.badges import host_runs, polls_text
+from perfmon.tui.render.machines.look import Look
+from perfmon.tui.render.machines.plan import VIEWS, View, lines_of
+from perfmon.tui.render.rows import row_cells
+from perfmon.tui.skin import Skin
+
+NOW = START + 600.0
+LOGS = (source(), source(index=1, name="inference.log"), source(index=2, name="trainer.log"))
+SKINS = [SKIN, Skin(SKIN.theme, glyphs=ASCII)]
+
+
+def observed(**changes: object) -> Picture:
+    """Two hosts, four GPUs, an engine."""
+    return replace(picture(now=NOW, sources=LOGS, seen=seen(NOW)), **changes)  # type: ignore[arg-type]
+
+
+def told(shown: Picture, view: str = "auto", width: int = 100, room: int = 40, **changes: object) -> list[str]:
+    """The lines of the pane."""
+    asked = replace(View(view, width, room), **changes)  # type: ignore[arg-type]
+    lines = lines_of(Look.at(shown, SKIN), asked, shown.sources, lambda log: ((log.name, "text"),))
+    return ["".join(text for text, _ in line.draw()) for line in lines]
+
+
+def pane(shown: Picture, view: str = "auto", skin: Skin = SKIN) -> Host:
+    def make() -> SourcesPane:
+        made = SourcesPane(skin)
+        made.view = view
+        made.show(shown)
+        return made
+
+    return Host(make)
+
+
+# --- what is told -----------------------------------------------------------------------------------------------------
+def test_a_gpu_tells_its_use_memory_power_heat_and_what_slows_it_down() -> None:
+    lines = told(observed(), "gpus", 110)
+    assert lines[0].split() == ["GPUS", "util", "lately", "memory", "power", "temp", "slowed", "by", "processes"]
+    assert lines[1].split()[:2] == ["✓", "a100-0:0•"]
+    for words in ("31%", "70/80G", "183/400W", "61C", "inference 48123", "█▃"):
+        assert words in lines[1], words
+    assert "power cap" in lines[3]
+    assert lines[4].startswith(" ✗ a100-1:1 ")  # 91 C, and the run was not given it: no dot
+    assert "91C" in lines[4]
+
+
+def test_a_lost_gpu_and_what_is_not_supported_are_values() -> None:
+    lost = seen(NOW, 1, [gpu(0, 0, 0.0, state="lost"), reading("a100-0", Area.GPU, "1", state="unsupported")])
+    lines = told(observed(seen=lost), "gpus", 80)
+    assert lines[1].startswith(" ✗ gpu 0")
+    assert " lost " in lines[1]
+    assert lines[2].split() == ["✓", "gpu", "1", "-"]
+
+
+def test_a_host_tells_how_it_is_reached_and_how_busy_it_is() -> None:
+    lines = told(observed(links=LINKS), "hosts", 160)
+    assert lines[1].split()[:5] == ["!", "a100-0", "live", "cpu", "31%"]
+    for words in ("mem 22% 109/500G", "/scratch/ckpt 92% 812 GB free", "net 1.1 GB/s", "load 12.3", "+3 ms ± 1"):
+        assert words in lines[1], words
+    assert lines[2].split()[:5] == ["?", "a100-1", "stale", "12", "s"]
+    assert lines[3] == " ✗ login reconnecting 3 connection refused"
+    text = "\n".join(lines)
+    for words in ("DISKS", "full in 1h 30m", "NETWORK", "rx 1.1 GB/s", "PROCESSES", "inference vllm", "up 2h 13m"):
+        assert words in text, words
+
+
+def test_queues_tell_what_waits_and_sockets_who_is_slow() -> None:
+    ray = reading(
+        "a100-0", Area.QUEUE, "Q1", kind="ray", depth=11, capacity=50, put_per_s=41, get_per_s=63, empty_pct=31
+    )
+    lines = told(observed(seen=seen(NOW, 12, [*readings(2), ray])), "queues", 120)
+    text = "\n".join(lines)
+    for words in ("vllm 8000", "run 236", "wait 71", "kv 91%", "5200 tok/s", "ttft 0.31 s", "ray Q1", "11/50", "22%",
+                  "put 41/s", "get 63/s", "empty 31%", "port 12321", "the consumer does not keep up",
+                  "job 123456 running", "bottleneck_test"):  # fmt: skip
+        assert words in text, words
+
+
+def test_engines_of_one_name_say_whose_they_are() -> None:
+    twins = [reading(host, Area.QUEUE, "8000", kind="vllm", running=3, waiting=0) for host in ("a100-0", "a100-1")]
+    lines = told(observed(seen=seen(NOW, 1, twins)), "queues", 80)
+    assert [line.split()[1] for line in lines[1:]] == ["a100-0:vllm", "a100-1:vllm"]
+
+
+def test_what_polls_is_listed_with_its_troubles() -> None:
+    failed = [
+        *readings(),
+        reading("a100-0", Area.POLLER, "gpu", state="failed", why="nvidia-smi:_no_answer"),
+        reading("a100-0", Area.POLLER, "slurm", state="absent", why="no_squeue"),
+        reading("a100-0", Area.POLLER, "vllm", state="stale", age_s=12.6),
+    ]
+    shown = observed(seen=seen(NOW, 3, failed))
+    alone = "\n".join(told(shown, "auto"))
+    assert "nvidia-smi: no answer" in alone
+    assert "stale 12 s" in alone
+    assert "slurm" not in alone  # what is not there is nobody's trouble
+    assert "no squeue" in "\n".join(told(shown, "sources"))
+
+
+def test_old_answers_say_how_old_they_are() -> None:
+    lines = told(observed(now=NOW + 12.4), "gpus", 60)
+    assert all(line.startswith(" ? ") for line in lines[1:])
+    assert all("? 12 s" in line for line in lines[1:])
+    assert not any("31%" in line for line in lines)
+    assert "? 12 s" not in "".join(told(observed(now=NOW + 2.0), "gpus", 60))
+
+
+def test_one_reading_a_minute_is_not_late_after_half_of_one() -> None:
+    slow: list[Seen] = [replace(one, every_s=60.0) for one in seen(NOW)]
+    assert not Look.at(observed(seen=tuple(slow), now=NOW + 100), SKIN).around.stale(slow[0])
+    assert Look.at(observed(seen=tuple(slow), now=NOW + 200), SKIN).around.stale(slow[0])
+
+
+def test_every_value_of_what_was_opened() -> None:
+    lines = told(observed(), "gpus", 90, opened={("a100-0", "gpu", "0")})
+    at = next(at for at, line in enumerate(lines) if "model NVIDIA_A100" in line or "model NVIDIA A100" in line)
+    text = "\n".join(lines[at:])
+    for words in ("every 1 s", "util_pct", "31 .. 96", "sm_max_mhz", "1410"):
+        assert words in text, words
+
+
+# --- which of it ------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("room", "has", "has_not"),
+    [
+        (18, ("GPUS", "HOSTS", "ENGINES", "LOGS", "a100-1:1"), ()),
+        (14, ("a100-1:1", "trainer.log", "cpu 31%"), ("GPUS", "LOGS")),
+        (10, ("a100-1:1", "cpu 31%", "job"), ("trainer.log",)),
+        (8, ("a100-1:1", "cpu 31%"), ("trainer.log", "job")),
+        (6, ("▃▃", "cpu 12%", "mem 22%", "vllm"), ("a100-1:1", "trainer.log")),
+        (4, ("▃▃", "cpu 31%", "vllm", "port"), ("a100-1:1", "disk")),
+        (1, ("▃▃", "vllm"), ("a100-1:1",)),
+    ],
+)
+def test_the_less_room_the_fewer_words(room: int, has: tuple[str, ...], has_not: tuple[str, ...]) -> None:
+    lines = told(observed(), "auto", 100, room)
+    text = "\n".join(lines)
+    assert len(lines) <= max(room, 4)
+    assert [words for words in has if words not in text] == []
+    assert [words for words in has_not if words in text] == []
+
+
+def test_logs_in_trouble_are_always_told() -> None:
+    sick = observed(sources=(*LOGS, source(index=3, name="silent.log", freshness=Freshness.STALE)))
+    lines = told(sick, "auto", 60, 4)
+    assert lines[-1] == "silent.log"
+    assert "trainer.log" not in lines
+
+
+def test_maximised_it_shows_everything() -> None:
+    text = "\n".join(told(observed(links=LINKS), "auto", 200, 10, everything=True))
+    for words in ("GPUS", "HOSTS", "DISKS", "NETWORK", "PROCESSES", "ENGINES", "SOCKETS", "JOBS", "POLLS", "LOGS"):
+        assert words in text, words
+
+
+@pytest.mark.parametrize(
+    ("view", "mend"), [("gpus", "perfmon doctor"), ("hosts", "perfmon ssh"), ("queues", "vllm=http")]
+)
+def test_where_nothing_is_observed_it_says_how_to_have_it(view: str, mend: str) -> None:
+    why = reading("a100-0", Area.POLLER, "gpu nvml", state="absent", why="no_driver")
+    text = " ".join(told(observed(seen=seen(NOW, 1, [why])), view, 60))
+    assert "is observed" in text
+    assert mend in text
+    assert ("no driver" in text) == (view == "gpus")
+
+
+# --- the header -------------------------------------------------------------------------------------------------------
+def test_the_header_tells_how_hosts_are_reached() -> None:
+    def text(room: int, **changes: object) -> str:
+        runs = host_runs(observed(**changes), room, SKIN)
+        assert row_cells(runs) <= max(room, 11)
+        return "".join(text for text, _ in runs)
+
+    assert text(60, links=LINKS) == "a100-0 ✓0.3s  a100-1 ? 12 s  login ✗ reconnecting 3"
+    assert text(30, links=LINKS) == "3 hosts ✗ 2 not live"
+    assert text(12, links=LINKS) == "3 hosts ✗ 2"
+    assert text(12, links=LINKS[:1], seen=()) == "a100-0 ✓0.3s"
+    assert text(60) == "a100-0 ✓  a100-1 ✓"  # of a recording nobody knows how it was reached
+    assert text(60, now=NOW + 30) == "a100-0 ? 30 s  a100-1 ? 30 s"
+    assert text(60, seen=seen(NOW, 1, [gpu(0, 0, 9.0)])) == ""
+    assert polls_text(observed()) == "4 polls"
+    assert polls_text(picture()) == ""
+
+
+# --- the pane ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("size", SIZES)
+async def test_it_opens_what_is_under_the_cursor(size: tuple[int, int]) -> None:
+    app = pane(observed(), "gpus")
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("enter")
+        assert "model NVIDIA" in "".join(screen_text(app))
+        await pilot.press("enter")
+        assert "model NVIDIA" not in "".join(screen_text(app))
+        await pilot.press("down", "i")
+        assert "48123" in "".join(screen_text(app))
+
+
+async def test_the_cursor_stays_on_its_gpu() -> None:
+    app = pane(observed(), "gpus")
+    async with app.run_test(size=(100, 12)) as pilot:
+        await pilot.press("down", "down")
+        shown = app.query_one(SourcesPane)
+        line = shown._lines[shown.cursor or 0]
+        assert line.key == ("a100-1", "gpu", "0")
+        shown.show(observed(seen=seen(NOW, 2, [gpu(1, 0, 50.0), gpu(1, 1, 1.0)])))
+        assert shown._lines[shown.cursor or 0].key == ("a100-1", "gpu", "0")
+
+
+def evil(text: str) -> tuple[Seen, ...]:
+    """That text wherever a machine can put some."""
+    shown = seen(NOW, 2)
+    return tuple(
+        replace(
+            one,
+            host=text,
+            reading=Reading(one.reading.area, text, one.reading.values, dict.fromkeys(one.reading.words, text)),
+        )
+        for one in shown
+    )
+
+
+@pytest.mark.parametrize("size", [(120, 30), (60, 10)])
+@pytest.mark.parametrize("skin", SKINS, ids=["colours", "ascii"])
+@pytest.mark.parametrize("view", VIEWS)
+async def test_hostile_words_stay_words(view: str, size: tuple[int, int], skin: Skin) -> None:
+    link = HostState(HOSTILE, Phase.RECONNECTING, None, 1, 2, 3.0, HOSTILE, 0, None)
+    app = pane(observed(seen=evil(HOSTILE), links=(link,)), view, skin)
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("down", "enter", "i")
+        text = "".join(await paged(app, pilot))
+    assert not set(text) & set("\x1b\x07\n\r\u202e\x00")
+
+
+async def test_a_row_with_names_of_other_characters_is_painted_as_a_whole() -> None:
+    from perfmon.tui.render.rows import Fitted
+
+    made = SourcesPane(SKIN)
+    app = Host(lambda: made)
+    async with app.run_test(size=(80, 12)):
+        made.show(observed(seen=tuple(replace(one, host="日本") for one in seen(NOW, 1))))
+        rows = made.rows(80, 12)
+        assert isinstance(rows[2], Fitted)
+        made.show(observed())
+        assert not isinstance(made.rows(80, 12)[2], Fitted)
+
+
+def test_many_machines_are_soon_drawn() -> None:
+    """64 hosts of 8 GPUs: what is not in sight is not drawn."""
+    park = seen(NOW, 1, [reading(f"n{h}", Area.GPU, str(g), util_pct=g) for h in range(64) for g in range(8)])
+    drawn: list[Callable[[], object]] = []
+    lines = lines_of(Look.at(observed(seen=park), SKIN), View("gpus", 100, 9), (), lambda log: ())
+    drawn += [line.draw for line in lines]
+    assert len(drawn) == 513 - 1  # a heading would not fit
+    assert len(lines_of(Look.at(observed(seen=park), SKIN), View("auto", 100, 9), (), lambda log: ())) == 64
+
+
+async def test_there_is_no_room_too_small() -> None:
+    app = pane(observed(links=LINKS))
+    async with app.run_test(size=(9, 3)) as pilot:
+        await pilot.press("down", "enter", "i")
+        assert {cell_len(line) for line in screen_text(app)} == {9}

@@ -1,0 +1,58 @@
+"""What there is to say where nothing is observed: why, and how to have it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from perfmon.sources.polls.reading import Area
+from perfmon.surroundings import Surroundings
+
+_NONE: Mapping[str, tuple[str, Sequence[str]]] = {
+    "gpus": (
+        "no GPU is observed",
+        (
+            "Add gpu to what is watched, as in: perfmon logs/ gpu. It asks NVML; over ssh nvidia-smi or amd-smi.",
+            "perfmon doctor says what this machine lacks for it.",
+        ),
+    ),
+    "hosts": (
+        "no host is observed",
+        (
+            "Add host to what is watched, as in: perfmon logs/ host. Or watch other machines: perfmon ssh USER@HOST.",
+            "It tells processors, memory, disks, network, and the processes of the run.",
+        ),
+    ),
+    "queues": (
+        "no queue is observed",
+        (
+            "Name an engine: vllm=http://HOST:8000, sglang=URL or prometheus=URL.",
+            "Or ray, slurm, net:PORT for the sockets of a port, command:'COMMAND' for a number of your own.",
+        ),
+    ),
+}
+_ASKED: Mapping[str, Sequence[str]] = {
+    "gpus": ("gpu", "nvidia", "nvml", "amd", "rocm"),
+    "hosts": ("host", "proc"),
+    "queues": ("vllm", "sglang", "ray", "slurm", "prometheus", "http", "net", "command", "queue"),
+}
+"""Parts of the names of pollers that would tell of these."""
+
+
+def nothing(view: str) -> str:
+    """That there is nothing, in a few words."""
+    return _NONE[view][0]
+
+
+def mends(view: str) -> Sequence[str]:
+    """How to have it, a sentence each."""
+    return _NONE[view][1]
+
+
+def reasons(view: str, around: Surroundings) -> list[str]:
+    """What those who were asked answered."""
+    told = []
+    for host, seen in around.of_area(Area.POLLER):
+        words, name = seen.reading.words, seen.reading.name.lower()
+        if words.get("why") and any(part in name for part in _ASKED[view]):
+            told.append(f"{host.short}: {seen.reading.name}: {words['why'].replace('_', ' ')}")
+    return told

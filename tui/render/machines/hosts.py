@@ -1,0 +1,255 @@
+"""Hosts: how each is reached, and how busy it is; below it its disks, interfaces and processes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perfmon.drawing import cut
+from perfmon.machines import Seen
+from perfmon.sources.polls.reading import Area
+from perfmon.surroundings import Host, state_of
+from perfmon.surroundings.judging import worst_of
+from perfmon.surroundings.wording import age_words, clock_words
+
+from ..prose import Words
+from .look import Look, Thing, gib, labelled, percent, rate, share, size, uptime, value, widest
+from .table import Cell, Column
+
+_CALM = ("good",)
+
+
+def host_columns(look: Look, hosts: Sequence[Host]) -> list[Column[Host]]:
+    """One host a row."""
+    linked = any(host.link is not None for host in hosts)
+    waits = any((_of(host, "iowait_pct") or 0.0) >= 1.0 for host in hosts)
+    columns: list[Column[Host]] = [
+        Column(2, 0, lambda host, _: _mark(look, host)),
+        Column(widest([host.short for host in hosts]), 0, lambda host, _: (host.short, "text")),
+        Column(8, 0, lambda host, _: _first(look, host)),
+        Column(6, 4, lambda host, n: (_lately(look, host, n), "muted"), grow=8),
+        Column(7, 1, lambda host, n: _memory(look, host, n), grow=9),
+        Column(9, 2, lambda host, n: _disk(look, host, n), grow=24),
+        Column(12, 5, lambda host, _: (_network(host), "muted"), grow=8),
+        Column(9, 7, lambda host, _: (labelled("load", _load(host)), "muted")),
+    ]
+    if waits:
+        columns.append(Column(6, 6, lambda host, _: _value(look, host, "io", "iowait_pct")))
+    if linked:
+        columns.insert(2, Column(widest([_state(host)[0] for host in hosts]), 3, lambda host, _: _state(host)))
+        columns.append(Column(12, 6, lambda host, _: (_clock(host), "muted"), grow=4))
+    return columns
+
+
+def _of(host: Host, key: str) -> float | None:
+    return None if host.whole is None else value(host.whole, key)
+
+
+def unreached(look: Look, host: Host) -> Words | None:
+    """The whole row of a host of which nothing is known but that, and why, it is not reached."""
+    if host.link is None or host.things:
+        return None
+    sign, words = state_of(host.link)
+    style = "warning" if sign == "lagging" else sign
+    why = host.link.error.removeprefix(f"{host.name}: ")
+    return (
+        (f" {look.skin.glyph(sign)} ", style),
+        (f"{cut(host.short, 16)} ", "text"),
+        (words, style),
+        (f" {cut(why, 200)}" if why else "", "muted"),
+    )
+
+
+def _mark(look: Look, host: Host) -> Cell:
+    if host.link is not None:
+        sign, _ = state_of(host.link)
+        if sign != "good" or host.whole is None:
+            return f" {look.skin.glyph(sign)}", "warning" if sign == "lagging" else sign
+    told = [seen for seen in host.of(Area.HOST, Area.DISK) if not look.around.stale(seen)]
+    if not told:
+        return look.mark((host, host.whole)) if host.whole is not None else (f" {look.skin.glyph('none')}", "faint")
+    return look.mark((host, max(told, key=lambda seen: worst_of(seen.reading, look.metrics))))
+
+
+def _state(host: Host) -> Cell:
+    if host.link is None:
+        return "", "muted"
+    sign, words = state_of(host.link)
+    return words, "muted" if sign in _CALM else "warning" if sign == "lagging" else sign
+
+
+def _first(look: Look, host: Host) -> Cell:
+    whole = host.whole
+    if whole is None:
+        return "", "muted"
+    return look.figure((host, whole), labelled("cpu", percent(value(whole, "cpu_pct"))), look.style(whole, "cpu_pct"))
+
+
+def _lately(look: Look, host: Host, cells: int) -> str:
+    return "" if host.whole is None else look.spark(host.whole, "cpu_pct", cells, 100.0)
+
+
+def memory_share(host: Host) -> float | None:
+    """Share of its memory that is in use, in %."""
+    part = share(_of(host, "mem_used_mb"), _of(host, "mem_total_mb"))
+    return None if part is None else 100.0 * part
+
+
+def _memory(look: Look, host: Host, cells: int) -> Cell:
+    part = memory_share(host)
+    if part is None:
+        return "", "muted"
+    text, total = f"mem {percent(part)}", gib(_of(host, "mem_total_mb"))
+    longer = f"{text} {gib(_of(host, 'mem_used_mb'))}/{total}G"
+    return (longer if len(longer) <= cells else text), look.level_style(Area.HOST, "mem_pct", part)
+
+
+def _disk(look: Look, host: Host, cells: int) -> Cell:
+    """The fullest disk: of those that hold logs or checkpoints, if there are any."""
+    disks = host.of(Area.DISK)
+    held = [disk for disk in disks if disk.reading.words.get("holds")] or list(disks)
+    fullest = max(held, key=lambda disk: value(disk, "used_pct") or 0.0, default=None)
+    if fullest is None:
+        return "", "muted"
+    used = percent(value(fullest, "used_pct"))
+    named = f"{fullest.reading.name} {used}"
+    forms = (f"{named} {labelled(size(value(fullest, 'free_gb')), 'free')}".rstrip(), named, f"disk {used}")
+    return next((text for text in forms if len(text) <= cells), forms[-1]), look.style(fullest, "used_pct")
+
+
+def _network(host: Host) -> str:
+    """What all interfaces receive and send."""
+    nics = host.of(Area.NIC)
+    received, sent = (
+        sum(told for nic in nics if (told := value(nic, key)) is not None) for key in ("rx_mb_s", "tx_mb_s")
+    )
+    return f"net {rate(max(received, sent))}" if nics else ""
+
+
+def _load(host: Host) -> str:
+    load = _of(host, "load1")
+    return "" if load is None else f"{load:.1f}" if load < 100 else f"{load:.0f}"
+
+
+def _value(look: Look, host: Host, label: str, key: str) -> Cell:
+    told = _of(host, key)
+    style = "muted" if host.whole is None else look.style(host.whole, key, "muted")
+    return labelled(label, percent(told)), style
+
+
+def _clock(host: Host) -> str:
+    return "" if host.link is None else clock_words(host.link)
+
+
+# --- what is below a host ---------------------------------------------------------------------------------------------
+def disk_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
+    """A file system a row."""
+    return [
+        Column(2, 0, lambda thing, _: look.mark(thing)),
+        Column(widest([_path(look, thing) for thing in things], 30), 0, lambda thing, _: (_path(look, thing), "text")),
+        Column(6, 3, lambda thing, n: (look.bar(share(value(thing[1], "used_pct"), 100.0), n), "rpc"), grow=10),
+        Column(6, 0, lambda thing, _: _full(look, thing), right=True),
+        Column(16, 1, lambda thing, _: (_free(thing[1]), "text")),
+        Column(14, 4, lambda thing, _: (labelled("r", rate(value(thing[1], "read_mb_s"))), "muted")),
+        Column(14, 4, lambda thing, _: (labelled("w", rate(value(thing[1], "write_mb_s"))), "muted")),
+        Column(9, 5, lambda thing, _: (labelled("busy", percent(value(thing[1], "busy_pct"))), "muted")),
+        Column(15, 2, lambda thing, _: _forecast(thing[1])),
+        Column(11, 6, lambda thing, _: (thing[1].reading.words.get("holds", ""), "muted"), grow=8),
+    ]
+
+
+def _path(look: Look, thing: Thing) -> str:
+    return look.name(thing, thing[1].reading.name)
+
+
+def _full(look: Look, thing: Thing) -> Cell:
+    return look.figure(thing, percent(value(thing[1], "used_pct")), look.style(thing[1], "used_pct"))
+
+
+def _free(seen: Seen) -> str:
+    free = size(value(seen, "free_gb"))
+    return f"{free} free" if free else ""
+
+
+def _forecast(seen: Seen) -> Cell:
+    """When it will be full, where it fills so fast that somebody should know."""
+    left = value(seen, "full_in_s")
+    if left is None or left <= 0 or left > 7 * 86400:
+        return "", "muted"
+    return f"full in {uptime(left)}", "critical" if left < 3600 else "warning" if left < 86400 else "muted"
+
+
+def nic_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
+    """An interface a row."""
+    return [
+        Column(2, 0, lambda thing, _: look.mark(thing)),
+        Column(widest([_path(look, thing) for thing in things], 24), 0, lambda thing, _: (_path(look, thing), "text")),
+        Column(14, 0, lambda thing, _: look.figure(thing, labelled("rx", rate(value(thing[1], "rx_mb_s"))))),
+        Column(8, 3, lambda thing, n: (look.spark(thing[1], "rx_mb_s", n), "muted"), grow=12),
+        Column(14, 1, lambda thing, _: (labelled("tx", rate(value(thing[1], "tx_mb_s"))), "text")),
+        Column(16, 4, lambda thing, _: (labelled("of", rate(value(thing[1], "speed_mb_s"))), "muted")),
+        Column(24, 2, lambda thing, _: _faults(thing[1])),
+    ]
+
+
+def _faults(seen: Seen) -> Cell:
+    told = [
+        f"{count:.1f} {word}/s"
+        for key, word in (("errors_per_s", "errors"), ("drops_per_s", "drops"))
+        if (count := value(seen, key))
+    ]
+    return " ".join(told), "warning"
+
+
+def process_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
+    """A process of the run a row."""
+    return [
+        Column(2, 0, lambda thing, _: (f" {look.skin.glyph('bullet')}", "faint")),
+        Column(widest([_path(look, thing) for thing in things], 20), 0, lambda thing, _: (_path(look, thing), "muted")),
+        Column(12, 0, lambda thing, _: (_command(thing[1]), "text"), grow=40),
+        Column(8, 1, lambda thing, _: look.figure(thing, labelled("cpu", percent(value(thing[1], "cpu_pct"))))),
+        Column(9, 2, lambda thing, _: (labelled("rss", _gb(thing[1], "rss_mb")), "text")),
+        Column(8, 3, lambda thing, _: (_on(thing[1]), "muted"), grow=6),
+        Column(9, 2, lambda thing, _: (labelled("gpu", _gb(thing[1], "gpu_mem_mb")), "text")),
+        Column(5, 5, lambda thing, _: (percent(value(thing[1], "gpu_util_pct")), "muted")),
+        Column(10, 4, lambda thing, _: (labelled("up", uptime(value(thing[1], "uptime_s"))), "muted")),
+    ]
+
+
+def _command(seen: Seen) -> str:
+    words = seen.reading.words
+    return " ".join(dict.fromkeys(word for word in (words.get("role", ""), words.get("command", "")) if word))
+
+
+def _on(seen: Seen) -> str:
+    gpus = seen.reading.words.get("gpu", "")
+    return f"on {gpus}" if gpus else ""
+
+
+def _gb(seen: Seen, key: str) -> str:
+    told = gib(value(seen, key))
+    return f"{told}G" if told else ""
+
+
+# --- who asks ---------------------------------------------------------------------------------------------------------
+def poller_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
+    """A poller a row: whether it answers, and why not."""
+    return [
+        Column(2, 0, lambda thing, _: look.mark(thing)),
+        Column(widest([_path(look, thing) for thing in things], 32), 0, lambda thing, _: (_path(look, thing), "text")),
+        Column(10, 0, lambda thing, _: _answers(look, thing)),
+        Column(10, 3, lambda thing, _: (_took(thing[1]), "muted"), right=True),
+        Column(10, 1, lambda thing, _: (thing[1].reading.words.get("why", "").replace("_", " "), "muted"), grow=100),
+    ]
+
+
+def _answers(look: Look, thing: Thing) -> Cell:
+    seen = thing[1]
+    state, old = seen.reading.words.get("state", "ok"), value(seen, "age_s")
+    if state == "stale" and old is not None:
+        return f"stale {age_words(old)}", "stale"
+    return look.figure(thing, state, "critical" if state == "failed" else "muted")
+
+
+def _took(seen: Seen) -> str:
+    took = value(seen, "took_ms")
+    return "" if took is None else f"{took:.1f} ms" if took < 10 else f"{took:.0f} ms"

@@ -1,0 +1,167 @@
+"""What rows about machines are drawn from: the moment, the limits, and the characters of the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+
+from perfmon.drawing import bar, compact, compact_seconds, limits, spark
+from perfmon.machines import Seen
+from perfmon.picture import Level, Picture, RunState
+from perfmon.snapshot import MetricStats
+from perfmon.sources.polls.reading import Area
+from perfmon.surroundings import Host, Surroundings, level_of
+from perfmon.surroundings.judging import worst_of
+from perfmon.surroundings.wording import age_words
+
+from ...skin import LEVEL_NAMES, Skin
+from ..prose import Words
+from .table import Cell
+
+Thing = tuple[Host, Seen]
+_NAME = 16
+
+
+@dataclass(frozen=True)
+class Look:
+    """The machines of a picture, and how they are drawn."""
+
+    around: Surroundings
+    skin: Skin
+    metrics: Mapping[str, MetricStats] = field(default_factory=dict)
+    """Those of the snapshot: their bands are the limits."""
+
+    @classmethod
+    def at(cls, picture: Picture, skin: Skin) -> Look:
+        """At that picture."""
+        over = picture.state is RunState.ENDED
+        around = Surroundings.of(picture.seen, picture.links, picture.now, over=over)
+        return cls(around, skin, {} if picture.snapshot is None else picture.snapshot.metrics)
+
+    @property
+    def any(self) -> bool:
+        """Something else than logs is observed."""
+        return bool(self.around.hosts)
+
+    # --- cells ----------------------------------------------------------------------------------------------------
+    def mark(self, thing: Thing) -> Cell:
+        """The sign of the worst that it says; `?` where nobody knows any more."""
+        seen = thing[1]
+        if self.around.stale(seen):
+            return f" {self.skin.glyph('stale')}", "stale"
+        level = worst_of(seen.reading, self.metrics)
+        named = LEVEL_NAMES[Level.GOOD if level is Level.NONE else level]
+        return f" {self.skin.glyph(named)}", named
+
+    def figure(self, thing: Thing, text: str, style: str = "text") -> Cell:
+        """The first figure of a row; its age instead, where it is old."""
+        if self.around.stale(thing[1]):
+            return f"{self.skin.glyph('stale')} {age_words(self.around.age_s(thing[1]))}", "stale"
+        return text, style
+
+    def style(self, seen: Seen, key: str, usual: str = "text") -> str:
+        """That of a value by its level."""
+        value = seen.reading.values.get(key)
+        if value is None:
+            return usual
+        return self.level_style(seen.reading.area, key, value, usual)
+
+    def level_style(self, area: Area, key: str, value: float, usual: str = "text") -> str:
+        """That of a value that was worked out of others."""
+        level = level_of(area, key, value, self.metrics)
+        return usual if level in (Level.NONE, Level.GOOD) else LEVEL_NAMES[level]
+
+    def bar(self, share: float | None, cells: int) -> str:
+        """A bar of that share; dots are what is left of it."""
+        if share is None:
+            return ""
+        drawn = bar(share, cells, self.skin.glyphs).rstrip(" ")
+        return drawn + self.skin.glyph("dot") * (cells - len(drawn))
+
+    def spark(self, seen: Seen, key: str, cells: int, high: float | None = None) -> str:
+        """The last values, one a cell; `high` fixes the scale from 0."""
+        values = seen.history.get(key, ())[-cells:]
+        low, top = (0.0, high) if high is not None else limits(values)
+        return spark(values, low, top, glyphs=self.skin.glyphs).rjust(cells)
+
+    def name(self, thing: Thing, text: str) -> str:
+        """A name, with that of its host where there are several."""
+        return f"{thing[0].short}:{text}" if self.around.several else text
+
+    def names(self, things: Sequence[Thing], name: Callable[[Seen], str]) -> dict[int, str]:
+        """Names by the `id` of what was seen; with those of their hosts where they are not enough."""
+        bare = [name(seen) for _, seen in things]
+        alike = len(set(bare)) < len(bare)
+        full = [self.name(thing, text) for thing, text in zip(things, bare, strict=True)] if alike else bare
+        return {id(thing[1]): text for thing, text in zip(things, full, strict=True)}
+
+    def dim(self, words: Words, thing: Thing) -> Words:
+        """The row of a thing that was not heard of lately is faint, but for what says so."""
+        if not self.around.stale(thing[1]):
+            return words
+        return tuple((text, style if style == "stale" else "faint") for text, style in words)
+
+
+def widest(texts: Iterable[str], most: int = _NAME) -> int:
+    """Cells for a column of names."""
+    from ..rows import cells
+
+    return max(1, min(most, max((cells(text) for text in texts), default=1)))
+
+
+def value(seen: Seen, key: str) -> float | None:
+    """A number that was told, and is one."""
+    told = seen.reading.values.get(key)
+    return told if told is not None and isfinite(told) else None
+
+
+def percent(told: float | None) -> str:
+    """`31%`, "" for what is not known."""
+    return "" if told is None else f"{told:.0f}%"
+
+
+def share(part: float | None, whole: float | None) -> float | None:
+    """`part` of `whole`, 0 to 1."""
+    return part / whole if part is not None and whole else None
+
+
+def gib(mb: float | None) -> str:
+    """Mebibytes as gibibytes, without a unit: `71`, `0.4`."""
+    return "" if mb is None else f"{mb / 1024:.0f}" if mb >= 10_000 else f"{mb / 1024:.1f}"
+
+
+def rate(mb_s: float | None) -> str:
+    """`412 MB/s`, `1.1 GB/s`."""
+    if mb_s is None:
+        return ""
+    return f"{mb_s / 1000:.1f} GB/s" if mb_s >= 999.5 else f"{compact(mb_s, 4)} MB/s"
+
+
+def size(gb: float | None) -> str:
+    """`812 GB`, `4.1 TB`."""
+    return "" if gb is None else f"{gb / 1000:.1f} TB" if gb >= 999.5 else f"{compact(gb, 4)} GB"
+
+
+def size_of_bytes(count: float | None) -> str:
+    """`3.9 MB`, `0`."""
+    if not count:
+        return "" if count is None else "0"
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= factor:
+            return f"{compact(count / factor, 4)} {unit}"
+    return f"{count:.0f} B"
+
+
+def uptime(seconds: float | None) -> str:
+    """`2h 05m`; whole minutes, once it is one."""
+    if seconds is None:
+        return ""
+    if seconds < 60:
+        return age_words(seconds)
+    return f"{seconds // 60:.0f}m" if seconds < 3600 else compact_seconds(seconds, 7)
+
+
+def labelled(label: str, text: str) -> str:
+    """`cpu 31%`; "" where there is nothing to say."""
+    return f"{label} {text}" if text else ""

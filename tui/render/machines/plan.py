@@ -1,0 +1,209 @@
+"""Which lines the pane of machines has: what was asked for, or, in the room that there is, what matters most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from perfmon.picture import SourceNow
+from perfmon.sources.polls.reading import Area
+
+from ..prose import Words, wrapped
+from .absent import mends, nothing, reasons
+from .detail import detail_lines
+from .hosts import process_columns
+from .look import Look, Thing
+from .sections import (
+    Key,
+    Section,
+    below_hosts,
+    folded_sections,
+    gpu_sections,
+    host_sections,
+    poller_sections,
+    process_sections,
+    queue_sections,
+    troubled,
+    users_of,
+)
+from .table import Column, chosen, heading, row
+
+VIEWS = ("auto", "gpus", "hosts", "queues", "sources")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the pane."""
+
+    draw: Callable[[], Words]
+    key: Key | None = None
+    """What it is about, where the cursor can stand on it."""
+    source: SourceNow | None = None
+    foreign: bool = False
+    """Names in it are not plain ASCII."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is to be shown, and in which room."""
+
+    name: str
+    """One of VIEWS."""
+    width: int
+    room: int
+    """Lines in sight."""
+    opened: Collection[Key] = ()
+    """Things of which every value is shown."""
+    processes: bool = False
+    everything: bool = False
+    """All of it, with headings, however long that is."""
+
+
+LogRow = Callable[[SourceNow], Words]
+
+
+def lines_of(look: Look, view: View, sources: Sequence[SourceNow], log_row: LogRow) -> list[Line]:
+    """The lines; `log_row` draws a log."""
+    plans = {"auto": _auto, "gpus": _gpus, "hosts": _hosts, "queues": _queues, "sources": _sources}
+    return plans[view.name](look, view, sources, log_row)
+
+
+# --- views ------------------------------------------------------------------------------------------------------------
+def _gpus(look: Look, view: View, sources: Sequence[SourceNow], log_row: LogRow) -> list[Line]:
+    sections = gpu_sections(look)
+    if view.everything and not view.processes:
+        sections += process_sections(look)
+    return _told(look, view, sections) or _empty(look, view)
+
+
+def _hosts(look: Look, view: View, sources: Sequence[SourceNow], log_row: LogRow) -> list[Line]:
+    sections = [*host_sections(look), *below_hosts(look), *process_sections(look)]
+    return _told(look, view, sections) or _empty(look, view)
+
+
+def _queues(look: Look, view: View, sources: Sequence[SourceNow], log_row: LogRow) -> list[Line]:
+    return _told(look, view, queue_sections(look)) or _empty(look, view)
+
+
+def _sources(look: Look, view: View, sources: Sequence[SourceNow], log_row: LogRow) -> list[Line]:
+    pollers = poller_sections(look)
+    headed = bool(pollers) and (view.everything or view.room > len(sources) + 2 + len(pollers[0].things))
+    lines = _logs(sources, log_row, heading_at=view.width if headed else None)
+    return lines + [line for section in pollers for line in _section(look, view, section, headed)]
+
+
+def _auto(look: Look, view: View, sources: Sequence[SourceNow], log_row: LogRow) -> list[Line]:
+    """The first of several plans that fits; where none does, the shortest one."""
+    gpus, hosts, queues = gpu_sections(look), host_sections(look), queue_sections(look)
+    pollers = poller_sections(look, all_of_them=False)
+    if not (gpus or hosts or queues or pollers):
+        return _logs(sources, log_row)
+    if view.everything:
+        whole = [*gpus, *hosts, *below_hosts(look), *process_sections(look), *queue_sections(look)]
+        lines = _listed(look, view, [*whole, *poller_sections(look)], headed=True)
+        return lines + _logs(sources, log_row, heading_at=view.width)
+    every = _listed(look, view, [*gpus, *hosts, *queues, *pollers], headed=False)
+    pressing = [*queue_sections(look, all_of_them=False), *pollers]
+    sick = _logs(troubled(sources), log_row)
+    plans: tuple[Callable[[], list[Line]], ...] = (
+        lambda: [
+            *_listed(look, view, [*gpus, *hosts, *queues, *pollers], headed=True),
+            *_logs(sources, log_row, heading_at=view.width),
+        ],
+        lambda: every + _logs(sources, log_row),
+        lambda: every + sick,
+        lambda: _listed(look, view, [*gpus, *hosts, *pressing], headed=False) + sick,
+        lambda: _listed(look, view, [*folded_sections(look), *hosts, *pressing], headed=False) + sick,
+        lambda: _listed(look, view, [*folded_sections(look, whole=True), *pressing], headed=False) + sick,
+    )
+    made: list[Line] = []
+    for plan in plans:
+        made = plan()
+        if len(made) <= view.room:
+            break
+    return made
+
+
+# --- lines ------------------------------------------------------------------------------------------------------------
+def _told(look: Look, view: View, sections: Sequence[Section]) -> list[Line]:
+    """With headings where several tables would be taken for one, or there is room for them."""
+    plain = _listed(look, view, sections, headed=len(sections) > 1 or view.everything)
+    if len(sections) == 1 and len(plain) < view.room:
+        return _listed(look, view, sections, headed=True)
+    return plain
+
+
+def _listed(look: Look, view: View, sections: Sequence[Section], *, headed: bool) -> list[Line]:
+    return [line for section in sections for line in _section(look, view, section, headed)]
+
+
+def _section(look: Look, view: View, section: Section, headed: bool) -> Iterator[Line]:
+    usual = [one for one in section.things if section.instead(look, one) is None]
+    columns = chosen(section.columns(look, usual), usual, view.width)
+    if headed:
+        yield Line(partial(heading, columns, section.title, view.width))
+    for one in section.things:
+        thing = section.thing(one)
+        told = section.instead(look, one)
+        draw = partial(_row, look, columns, one, thing, view.width) if told is None else partial(_as_it_is, told)
+        yield Line(draw, _key(thing), foreign=_foreign(thing))
+        if thing is not None and _key(thing) in view.opened:
+            yield from (Line(draw, foreign=_foreign(thing)) for draw in detail_lines(look, thing, view.width))
+        if thing is not None and view.processes and thing[1].reading.area is Area.GPU:
+            yield from _users(look, view, thing)
+
+
+def _users(look: Look, view: View, gpu: Thing) -> Iterator[Line]:
+    things = list(users_of(*gpu))
+    columns = chosen(process_columns(look, things), things, view.width - 2) if things else []
+    for thing in things:
+        yield Line(partial(_indented, look, columns, thing, view.width), _key(thing), foreign=_foreign(thing))
+
+
+def _row(look: Look, columns: Sequence[Column[Any]], one: object, thing: Thing | None, width: int) -> Words:
+    words = row(columns, one, width, look.skin.glyphs)
+    return words if thing is None else look.dim(words, thing)
+
+
+def _as_it_is(words: Words) -> Words:
+    return words
+
+
+def _indented(look: Look, columns: Sequence[Column[Any]], thing: Thing, width: int) -> Words:
+    return (("  ", "text"), *_row(look, columns, thing, thing, max(1, width - 2)))
+
+
+def _foreign(thing: Thing | None) -> bool:
+    """What is made of several things has the names of hosts in it."""
+    if thing is None:
+        return True
+    reading = thing[1].reading
+    return not "".join((thing[0].short, reading.name, *reading.words.values())).isascii()
+
+
+def _key(thing: Thing | None) -> Key | None:
+    return None if thing is None else (thing[1].host, thing[1].reading.area.value, thing[1].reading.name)
+
+
+def _logs(sources: Sequence[SourceNow], log_row: LogRow, heading_at: int | None = None) -> list[Line]:
+    if not sources:
+        return []
+    head = [] if heading_at is None else [Line(partial(heading, (), "LOGS", heading_at))]
+    return head + [Line(partial(log_row, one), ("", "log", f"{one.index} {one.name}"), one) for one in sources]
+
+
+def _empty(look: Look, view: View) -> list[Line]:
+    """Why there is nothing, and how to have it."""
+    said = [(f" {look.skin.glyph('waiting')} {nothing(view.name)}", "text")]
+    for text, style in (
+        *((reason, "warning") for reason in reasons(view.name, look.around)[:3]),
+        *((mend, "muted") for mend in mends(view.name)),
+    ):
+        said += [(f"   {part}", style) for part in wrapped(text, max(1, view.width - 4))]
+    return [Line(partial(_said, text, style)) for text, style in said]
+
+
+def _said(text: str, style: str) -> Words:
+    return ((text, style),)

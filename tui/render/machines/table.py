@@ -1,0 +1,73 @@
+"""Columns that make room for each other: what matters least goes first, what is left may grow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from perfmon.drawing import cut, fit
+from perfmon.glyphs import Glyphs
+
+from ..prose import Words
+
+T = TypeVar("T")
+Cell = tuple[str, str]
+"""(text, name of a style)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[T]):
+    """One column of a table."""
+
+    cells: int
+    rank: int
+    """The larger, the sooner it goes; 0 stays as long as anything does."""
+    draw: Callable[[T, int], Cell]
+    """What it shows of a thing in so many cells."""
+    title: str = ""
+    right: bool = False
+    grow: int = 0
+    """So many more cells it can make use of."""
+
+
+def chosen(columns: Sequence[Column[T]], things: Sequence[T], width: int) -> list[Column[T]]:
+    """Those that have something to say and room for it, a blank between them, as wide as they are to be."""
+    kept = [column for column in columns if any(column.draw(thing, column.cells)[0] for thing in things)]
+    while _cells(kept) > width and (goes := max(kept, key=lambda column: column.rank)).rank:
+        kept.remove(goes)
+    spare = width - _cells(kept)
+    while spare > 0 and any(column.grow for column in kept):
+        for at, column in enumerate(kept):
+            if column.grow and spare > 0:
+                kept[at] = replace(column, cells=column.cells + 1, grow=column.grow - 1)
+                spare -= 1
+    return kept
+
+
+def _cells(columns: Sequence[Column[T]]) -> int:
+    return sum(column.cells for column in columns) + max(0, len(columns) - 1)
+
+
+def row(columns: Sequence[Column[T]], thing: T, width: int, glyphs: Glyphs) -> Words:
+    """A thing in at most `width` cells."""
+    words: list[tuple[str, str]] = []
+    left = width
+    for column in columns:
+        gap = 1 if words else 0
+        cells = min(column.cells, left - gap)
+        if cells <= 0:
+            break
+        text, style = column.draw(thing, cells)
+        words += [(" ", "text")] * gap
+        words.append((fit(text, cells, right=column.right, glyphs=glyphs), style))
+        left -= cells + gap
+    return tuple(words)
+
+
+def heading(columns: Sequence[Column[T]], title: str, width: int) -> Words:
+    """The title of a table, and the names of its columns."""
+    text = " ".join(fit(column.title, column.cells, right=column.right) for column in columns)
+    first = f" {title} "
+    rest = text[len(first) :] if len(text) > len(first) else ""
+    return ((first, "muted"), (cut(rest, max(0, width - len(first))).rstrip(), "faint"))
