@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 
 _SUFFIXES = (
+    ("_mb_s", "MB/s"),
+    ("_per_s", "/s"),
+    ("_per_min", "/min"),
     ("_ms", "ms"),
     ("_s", "s"),
     ("_pct", "%"),
@@ -15,7 +18,11 @@ _SUFFIXES = (
     ("_tps", "tokens/s"),
     ("_gib", "GiB"),
     ("_bytes", "B"),
+    ("_w", "W"),
+    ("_mhz", "MHz"),
+    ("_temp_c", "°C"),
 )
+"""The first that fits."""
 
 TO_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
