@@ -90,10 +90,11 @@ class _Voice(NamedTuple):
 
 
 class _State:
-    """What `configure` sets, and how many lines could not be told."""
+    """What `configure` sets, how many lines could not be told, and how many forks led to this process."""
 
     voice = _Voice(_LOG.info, _LOG.warning, False, True)
     lost = 0
+    forks = 0
 
 
 def configure(sink: Sink | None = None, warn: Sink | None = None, json_lines: bool = False) -> None:
@@ -290,9 +291,10 @@ _Self = TypeVar("_Self", bound="_Timed")
 
 
 class _Timed:
-    """A stretch of code between two moments of the monotonic clock."""
+    """A stretch of code between two moments of the monotonic clock; it ends in the process in which it began."""
 
     _begin = 0.0
+    _forks = 0
 
     def _began(self) -> None:
         """Tells that it has begun, where that is told."""
@@ -301,6 +303,7 @@ class _Timed:
         """Tells that it has ended; `error` is the name of the exception that left it."""
 
     def __enter__(self: _Self) -> _Self:
+        self._forks = _State.forks
         self._begin = time.monotonic()
         self._began()
         return self
@@ -308,7 +311,8 @@ class _Timed:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._ended((time.monotonic() - self._begin) * 1000.0, None if kind is None else kind.__name__)
+        if self._forks == _State.forks:
+            self._ended((time.monotonic() - self._begin) * 1000.0, None if kind is None else kind.__name__)
 
     async def __aenter__(self: _Self) -> _Self:
         return self.__enter__()
@@ -665,6 +669,7 @@ _monitors: WeakSet[QueueMonitor] = WeakSet()
 
 
 def _forked() -> None:
+    _State.forks += 1
     for monitor in tuple(_monitors):
         monitor._anew()
 

@@ -50,7 +50,7 @@ def spans(session: Session, kind: str) -> Sequence[Span]:
     return list(session.store.spans[kind])
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(json_lines=st.booleans(), url=WORDS, path=WORDS, trace=WORDS, rpc_ms=TIMES, reload=st.booleans())
 def test_an_update_over_both_sides_comes_back_whole(
     json_lines: bool, url: str, path: str, trace: str, rpc_ms: float, reload: bool
@@ -74,7 +74,7 @@ def test_an_update_over_both_sides_comes_back_whole(
     assert (update.rpc_done_t - update.rpc_start_t) * 1000 == pytest.approx(server.rpc_ms, abs=0.01)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(json_lines=st.booleans(), step=STEPS, inflight=STEPS, target=STEPS, completions=STEPS)
 def test_checkpoints_and_batches_come_back(
     json_lines: bool, step: int, inflight: int, target: int, completions: int
@@ -96,7 +96,7 @@ def test_checkpoints_and_batches_come_back(
         assert span.duration_s == pytest.approx(told[metric][0] / 1000)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(json_lines=st.booleans(), cut=st.floats(0, 100), step=STEPS, behind=st.integers(0, 100))
 def test_rollouts_come_back(json_lines: bool, cut: float, step: int, behind: int) -> None:
     run = Run(json_lines)
@@ -109,7 +109,7 @@ def test_rollouts_come_back(json_lines: bool, cut: float, step: int, behind: int
     }
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(
     json_lines=st.booleans(),
     name=WORDS,
