@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .conductor import Lab, LabError, run_together
+from .conductor import Lab, LabError, memory, run_together
 from .plan import Plan
 
 FAULT = "shared-pool"
@@ -26,7 +26,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if asked.out is not None:
             return _compare(asked.out, asked.seconds)
-        with tempfile.TemporaryDirectory(prefix="lab-") as folder:
+        with tempfile.TemporaryDirectory(prefix="lab-", dir=memory()) as folder:
             return _compare(Path(folder), asked.seconds)
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .conductor import Lab, run_together
+from .conductor import Lab, memory, run_together
 from .judged import judge
 from .page import RESULTS
 from .plan import Plan
@@ -21,7 +21,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="how long each run takes (default: 10)")
     parser.add_argument("--seeds", default="101,102,103", help="one run each, all at once (default: 101,102,103)")
     parser.add_argument("--keep", action="store_true", help="write what came of it to lab/results/healthy.json")
-    parser.add_argument("--within", type=Path, help="where the runs' files are meanwhile (default: where all such are)")
+    parser.add_argument(
+        "--within", type=Path, default=memory(), help="where the runs' files are meanwhile (default: in memory)"
+    )
     asked = parser.parse_args(argv)
     seeds = [int(seed) for seed in asked.seeds.split(",")]
     with tempfile.TemporaryDirectory(prefix="lab-", dir=asked.within) as folder:
@@ -31,8 +33,7 @@ def main(argv: list[str] | None = None) -> int:
     for run in runs:
         print(run)
     if asked.keep:
-        within = f" --within {asked.within}" if asked.within is not None else ""
-        command = f"python -m lab.healthy --minutes {asked.minutes:g} --seeds {asked.seeds}{within}"
+        command = f"python -m lab.healthy --minutes {asked.minutes:g} --seeds {asked.seeds}"
         told = {"command": command, "runs": runs}
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / "healthy.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .cases import CASES, Case, truly_lost
-from .conductor import Lab, run_together
+from .conductor import Lab, memory, run_together
 from .judged import Judgement, judge
 from .recorded import Recorded
 
@@ -94,7 +94,7 @@ def rows(folder: Path = RECORDED) -> Iterator[Row]:
 def record(cases: Sequence[Case], folder: Path, at_once: int) -> None:
     """Runs them, some at once, and keeps what they leave; raises LabError."""
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="lab-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="lab-", dir=memory()) as scratch:
         run_together([Lab(case.plan(f"{scratch}/{case.name}")) for case in cases], at_once)
         for case in cases:
             Recorded.of_folder(Path(scratch) / case.name).write(folder / f"{case.name}.json.gz")
