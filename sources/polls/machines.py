@@ -65,11 +65,14 @@ async def _chunks(process: Process) -> AsyncIterator[bytes]:
 
 
 async def _ended(process: Process) -> None:
-    """Ends all that is left of a command."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_END_S):
-                await process.wait()
-            return
+    """Ends all that is left of a command, and lets go of what it printed and nobody read."""
+    try:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, number)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_END_S):
+                    await process.wait()
+                return
+    finally:
+        process._transport.close()  # type: ignore[attr-defined]  # its pipe stays open until it was read to its end
