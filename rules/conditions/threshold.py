@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Threshold(Condition):
-    """`metric` of the item itself, else its latest sample that is not older than `within_s` (0: only its own)."""
+    """`metric` of the item itself, else its latest sample that is not older than `within_s` (0: only its own).
+
+    Where the item's group (an engine) has samples of the metric those of other groups do not count.
+    """
 
     type: ClassVar[str] = "threshold"
     keys: ClassVar[tuple[str, ...]] = ("metric", "within_s", *Limits.KEYS)
@@ -39,6 +42,8 @@ class Threshold(Condition):
             return own
         track = view.track(self.metric)
         at = bisect_right(track.times, item.end) - 1
+        if item.group and (self.metric, item.group) in view.store.series:
+            at = next((i for i in range(at, -1, -1) if track.group(i) in ("", item.group)), -1)
         if at < 0 or track.times[at] < item.start - self.within_s:
             return None
         return track.values[at]
