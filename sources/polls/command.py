@@ -22,7 +22,7 @@ DEADLINE_S = 20.0
 MOST_VALUES, MOST_BYTES, MOST_LINES = 100, 1 << 16, 1000
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 _ALONE = re.compile(rf"\s*({_NUMBER})\s*%?\s*")
-_PAIR = re.compile(rf"(?<![\w.:/-])([A-Za-z_][\w.:/-]{{0,60}})\s?[=:]\s?({_NUMBER})(?![\w.])")
+_PAIR = re.compile(rf"(?<![\w.:/-])([A-Za-z_][\w.:/-]{{0,60}})\s?[=:]\s?({_NUMBER})(?![\w.]|:\d)")
 _SIGN = re.compile(r"[^\w.:/-]+")
 
 
@@ -85,12 +85,12 @@ class CommandPoller:
         raise self._trouble("was ended", lines)
 
     def _script(self) -> str:
-        """It has no stdin; `timeout` ends it even where the connection to its host is lost meanwhile."""
-        command, limit = quoted(self._command), int(self._deadline_s) + 1
-        return (
-            f"if command -v timeout >/dev/null 2>&1; then timeout -k 2 {limit} sh -c {command} </dev/null; "
-            f"else sh -c {command} </dev/null; fi; printf '\\n{self._end} %s\\n' \"$?\""
-        )
+        """It has no stdin. On another host `timeout` ends it even where the connection is lost meanwhile."""
+        run = f"sh -c {quoted(self._command)} </dev/null"
+        if not self._machine.here:
+            limit = int(self._deadline_s) + 1
+            run = f"if command -v timeout >/dev/null 2>&1; then timeout -k 2 {limit} {run}; else {run}; fi"
+        return f"{run}; printf '\\n{self._end} %s\\n' \"$?\""
 
     def _trouble(self, why: str, lines: Sequence[str]) -> PollError:
         said = next((text for line in reversed(lines) if (text := without_secrets(plain(line, 80)).strip())), "")

@@ -81,7 +81,7 @@ def test_rates_come_from_the_second_poll_on_and_survive_a_restart() -> None:
     values = EngineValues(VLLM)
 
     def take(at: float, **counters: float) -> dict[str, float]:
-        samples = read_samples(vllm_page(**counters).encode(), VLLM.names).told
+        samples = read_samples(vllm_page(12, "0", "", **counters).encode(), VLLM.names).told
         (told,) = values.take(by_engine(samples, {}), at).values()
         return told
 
