@@ -8,6 +8,7 @@ from typing import Any
 from perfmon.snapshot import SCHEMA, Finding, MetricStats, Snapshot, SourceInfo, Verdict
 from perfmon.text import plain
 
+from .machines_document import machines_document
 from .wording import STATISTICS
 
 
@@ -42,6 +43,7 @@ def document(snapshot: Snapshot) -> dict[str, Any]:
         "clock": {"skew_detected": snapshot.skew_detected},
         "summary": snapshot.summary,
         "unseen": list(snapshot.unseen),
+        **machines_document(snapshot),
     }
     told: dict[str, Any] = safe(made)
     return told

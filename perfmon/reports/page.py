@@ -12,11 +12,14 @@ from perfmon.model import TimeBase
 from perfmon.moments import YEARLESS_S
 from perfmon.picture import Alert, AlertState, Picture, SourceNow
 from perfmon.snapshot import ClockOffset, MetricStats, Snapshot, SourceInfo
+from perfmon.sources.polls.reading import Area
+from perfmon.surroundings.grouping import bare
 from perfmon.text import without_secrets
 from perfmon.units import format_bytes, format_seconds
 
 from .answers import cautions, headline, ledger_lines, verdict_lines, why_lines
 from .escape import code, inline, table
+from .machines import machine_sections
 from .markdown import finding_lines
 from .redact import Redactor
 from .retold import retold, texts
@@ -53,6 +56,7 @@ def render(
         _alerts(picture),
         _metrics(snapshot),
         waterfall_lines(snapshot, picture),
+        *machine_sections(snapshot, picture),
         _sources(snapshot, picture),
         _items("Read with care", [*loss_notes(snapshot.run.sources), *clock_notes(snapshot)]),
         _items("What was not observed", snapshot.unseen),
@@ -69,9 +73,21 @@ def cleaned(snapshot: Snapshot, picture: Picture | None, redact: bool) -> tuple[
     redactor = Redactor()
     for source in snapshot.run.sources:
         redactor.log(source.spec)
+    _learn_machines(redactor, snapshot, picture)
     for text in texts((snapshot, picture)):
         redactor.learn(text)
     return retold((snapshot, picture), redactor.text)
+
+
+def _learn_machines(redactor: Redactor, snapshot: Snapshot, picture: Picture | None) -> None:
+    """Names that stand nowhere but in polls: of hosts, of nodes, and of single GPUs."""
+    for seen in (*snapshot.seen, *(picture.seen if picture else ())):
+        redactor.machine(seen.host)
+        redactor.device(seen.reading.words.get("uuid", ""))
+        if seen.reading.area is Area.NODE:
+            redactor.machine(seen.reading.name)
+    for link in picture.links if picture else ():
+        redactor.machine(bare(link.name))
 
 
 def _about(snapshot: Snapshot, picture: Picture | None, folder: str, made: datetime) -> str:

@@ -46,7 +46,7 @@ _PATH = re.compile(r"(?<![\w/.~-])(?<!:(?=//))(?:~[\w-]*|\.{1,2})?(?:/[^\s/:;,'\
 _RELATIVE = re.compile(
     r"(?<![\w/:.~@-])[A-Za-z_][\w.-]{0,255}(?:(?:/[\w.@+-]{1,255}){2,32}/?|/[\w@+-]{0,250}\.[\w.]{1,8})"
 )
-_MASK = re.compile(r"(?:host|ip|path|user)-\d+")
+_MASK = re.compile(r"(?:host|ip|path|user|device)-\d+")
 _OWN_PLACE = re.compile(r"[\d.-]")
 
 
@@ -73,6 +73,17 @@ class Redactor:
                 self._logs.setdefault(known, mask)
             self._known = None
         return self._logs.get(name, name)
+
+    def machine(self, name: str) -> None:
+        """Remembers the name of a machine, which need not look like one: `a100-0`, `login`."""
+        for known in {name, name.partition(".")[0]}:
+            if known and known.lower() not in _COMMON:
+                self._machine(known, everywhere=True)
+
+    def device(self, name: str) -> None:
+        """Remembers the name by which one single device is known: it is masked wherever it stands."""
+        if name:
+            self._remember(name, self._mask("device", name))
 
     def learn(self, text: str) -> None:
         """Remembers the names of machines and people in a text."""

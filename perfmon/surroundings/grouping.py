@@ -14,6 +14,7 @@ _MISSED = 3
 """Polls that have to fail to come before an answer counts as old."""
 _PATIENCE_S, _UNKNOWN_S = 3.0, 15.0
 """The least time that is waited, and how long where nobody knows how often it is polled."""
+_SELDOM_S = 120.0
 _MACHINE = (Area.HOST, Area.DISK, Area.NIC, Area.GPU, Area.PROCESS)
 
 
@@ -83,6 +84,8 @@ class Surroundings:
     def stale(self, seen: Seen) -> bool:
         """Several polls in a row did not answer: nobody knows how it is now."""
         patience = _UNKNOWN_S if seen.every_s is None else max(_PATIENCE_S, _MISSED * seen.every_s)
+        if seen.reading.area is Area.POLLER:  # told when it changes, and now and then
+            patience = _SELDOM_S
         return not self.over and self.age_s(seen) > patience
 
     @cached_property

@@ -22,7 +22,6 @@ _LIMITS: Mapping[tuple[Area, str], tuple[float, float]] = {
 """Where warning begins, and where a value is critical; more is worse."""
 _METRICS: Mapping[tuple[Area, str], str] = {
     (Area.QUEUE, "kv_usage_pct"): "kv_usage",
-    (Area.GPU, "util_pct"): "gpu_util_pct",
     (Area.GPU, "temp_c"): "gpu_temp_c",
     (Area.DISK, "used_pct"): "disk_used_pct",
     (Area.HOST, "cpu_pct"): "cpu_pct",
@@ -72,7 +71,7 @@ def worst_of(reading: Reading, metrics: Mapping[str, MetricStats] | None = None)
 
 
 def _judged(area: Area, key: str) -> bool:
-    return (area, key) in _LIMITS or ((area, key) in _METRICS and key != "util_pct")
+    return (area, key) in _LIMITS or (area, key) in _METRICS
 
 
 def throttle_level(reading: Reading) -> Level:
@@ -81,5 +80,5 @@ def throttle_level(reading: Reading) -> Level:
     if not why or why in ("none", "-"):
         return Level.WARNING if reading.values.get("throttled") else Level.NONE
     if any(word in why for word in _HARD):
-        return Level.CRITICAL if "hw" in why else Level.WARNING
+        return Level.CRITICAL if "hw" in why or "brake" in why else Level.WARNING
     return Level.WARNING if reading.values.get("throttled") else Level.NONE

@@ -42,10 +42,14 @@ _PHASES: Mapping[Phase, tuple[str, str]] = {
 
 def throttle_words(reading: Reading) -> str:
     """Why a GPU does not run at its full clock; "" when it does, or has nothing to do."""
-    reasons = [why for why in reading.words.get("throttle", "").lower().split("+") if why not in ("", "none", "-")]
+    reasons = [why for why in _reasons(reading) if why not in ("", "none", "_")]
     told = dict.fromkeys(_reason(why) for why in reasons)
     told.pop("idle", None)
     return " + ".join(told) or ("slowed down" if reading.values.get("throttled") else "")
+
+
+def _reasons(reading: Reading) -> list[str]:
+    return reading.words.get("throttle", "").lower().replace("-", "_").split("+")
 
 
 def _reason(why: str) -> str:

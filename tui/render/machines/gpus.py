@@ -9,13 +9,15 @@ from perfmon.machines import Seen
 from perfmon.picture import Level
 from perfmon.sources.polls.reading import Area
 from perfmon.surroundings import Host, throttle_words
+from perfmon.surroundings.amounts import gib, percent, share, value
 from perfmon.surroundings.judging import throttle_level, worst_of
 
 from ...skin import LEVEL_NAMES
-from .look import Look, Thing, gib, percent, share, value, widest
+from .look import Look, Thing, widest
 from .table import Cell, Column
 
-_TITLE = "GPUS"
+_LATELY, _IDLE_PCT = 15, 50.0
+"""Polls that are looked back on, and the use below which a GPU is idle: where the band gpu_busy is critical."""
 
 
 def gpu_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
@@ -32,7 +34,7 @@ def gpu_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
     columns: list[Column[Thing]] = [
         Column(2, 0, lambda thing, _: look.mark(thing)),
         Column(name, 0, lambda thing, _: (_name(look, thing), _name_style(look, thing[1]))),
-        Column(6, 2, lambda thing, n: (look.bar(share(value(thing[1], "util_pct"), 100.0), n), "rpc"), "util", grow=14),
+        Column(6, 2, lambda thing, n: (_bar(look, thing[1], n), _bar_style(look, thing[1])), "util", grow=14),
         Column(6, 0, figure, right=True),
         Column(6, 5, lambda thing, n: (look.spark(thing[1], "util_pct", n, 100.0), "muted"), "lately", grow=18),
         Column(8, 1, lambda thing, _: (_memory(thing[1]), "text"), "memory", right=True),
@@ -57,6 +59,17 @@ def _name_style(look: Look, seen: Seen) -> str:
     if not look.around.gpus_given:
         return "text"
     return "title" if seen.reading.words.get("mine") == "yes" else "faint"
+
+
+def _bar(look: Look, seen: Seen, cells: int) -> str:
+    return look.bar(share(value(seen, "util_pct"), 100.0), cells)
+
+
+def _bar_style(look: Look, seen: Seen) -> str:
+    """One of the run that idles half of the time stands out; a single second says nothing."""
+    lately = seen.history.get("util_pct", ())[-_LATELY:]
+    idles = bool(lately) and sum(lately) / len(lately) < _IDLE_PCT
+    return "warning" if idles and seen.reading.words.get("mine", "yes") == "yes" else "rpc"
 
 
 def _memory(seen: Seen) -> str:

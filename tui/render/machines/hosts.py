@@ -8,11 +8,12 @@ from perfmon.drawing import cut
 from perfmon.machines import Seen
 from perfmon.sources.polls.reading import Area
 from perfmon.surroundings import Host, state_of
+from perfmon.surroundings.amounts import gib, labelled, percent, rate, share, size, uptime, value
 from perfmon.surroundings.judging import worst_of
 from perfmon.surroundings.wording import age_words, clock_words
 
 from ..prose import Words
-from .look import Look, Thing, gib, labelled, percent, rate, share, size, uptime, value, widest
+from .look import Look, Thing, widest
 from .table import Cell, Column
 
 _CALM = ("good",)

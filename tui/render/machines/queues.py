@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from perfmon.drawing import compact
 from perfmon.machines import Seen
 from perfmon.surroundings import verdict_words
+from perfmon.surroundings.amounts import labelled, percent, rate, share, size_of_bytes, uptime, value
 
 from ...skin import LEVEL_NAMES
-from .look import Look, Thing, labelled, percent, rate, share, size_of_bytes, uptime, value, widest
+from .look import Look, Thing, widest
 from .table import Cell, Column
 
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from perfmon.picture import Picture
 from perfmon.sources.polls.reading import Area
+from perfmon.surroundings.amounts import percent, value
 
-from .look import Look, percent, value
+from .look import Look
 
 TITLES: Mapping[str, str] = {
     "auto": "MACHINES",
