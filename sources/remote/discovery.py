@@ -27,10 +27,11 @@ KINDS = (
     ("tee", re.compile(r"^(\S*/)?tee ")),
 )
 """Kind of a process → what its command line, or title, says."""
-_ANY = (
+ANY = (
     r"PRIME-RL::|prime_rl|Verifiers::|VLLM::|vllm|sglang|raylet|gcs_server|^ray::|torchrun|torch\.distributed|"
     r"orchestrator|trainer|train[A-Za-z0-9_]*\.py|rl\.py|sft\.py|accelerate|deepspeed|^([^ ]*/)?tee"
 )
+"""What the kernel's list of command lines is searched for: all that may be of a run, and more."""
 _NO_RUN = re.compile(
     r"(\S*/)?(vim?|nvim|nano|emacs|less|more|tail|cat|grep|rg|ssh|scp|sftp|rsync|tmux\S*|screen|git|man|sshd\S*|perfmon)"
     r"( |:|$)|.*\bperfmon (ssh|watch|record|collect|snapshot|analyze|status)\b|.*-m perfmon\b"
@@ -113,7 +114,7 @@ async def discover(files: Files) -> Discovery:
 
     Only what this user may see is found. Raises RunnerError.
     """
-    seen = _parsed((await files.runner.run(_SCRIPT % quoted(_ANY), timeout_s=60.0)).text)
+    seen = _parsed((await files.runner.run(_SCRIPT % quoted(ANY), timeout_s=60.0)).text)
     processes = [
         replace(process, ports=tuple(sorted({seen.listening[inode] for inode in sockets if inode in seen.listening})))
         for process in seen.processes
