@@ -1,0 +1,67 @@
+"""GPUs: the libraries and programs by which they can be asked."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from perfmon.text import evidence_text
+
+from .asking import Silent, asked, first_line, program
+from .check import Finding, found, limited, missing
+
+_NO_GPUS = "no figures of NVIDIA GPUs of this machine; those of others are asked over SSH"
+
+
+def nvml(_: float) -> Finding:
+    """Whether NVIDIA's library answers; it does not start a GPU that sleeps."""
+    try:
+        import pynvml  # type: ignore[import-untyped]
+    except ImportError:
+        return missing("the library nvidia-ml-py is not installed", _NO_GPUS, "pip install nvidia-ml-py")
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        mend = "install NVIDIA's driver, where there is such a GPU"
+        return missing(evidence_text(str(error)).lower(), _NO_GPUS, mend)
+    try:
+        count, driver = pynvml.nvmlDeviceGetCount(), pynvml.nvmlSystemGetDriverVersion()
+    except pynvml.NVMLError as error:
+        return limited(evidence_text(str(error)).lower(), _NO_GPUS, "nvidia-smi says more; a restart may mend it")
+    finally:
+        pynvml.nvmlShutdown()
+    told = f"{count} {'GPU' if count == 1 else 'GPUs'}, driver {evidence_text(str(driver))}"
+    if not count:
+        return limited(told, _NO_GPUS, "give this container a GPU (docker run --gpus all)")
+    return found(told)
+
+
+def nvidia_smi(patience_s: float) -> Finding:
+    """Whether the program works: it is asked where the library is not."""
+    path = program("nvidia-smi")
+    costs = "NVIDIA GPUs can be asked through the library only"
+    if path is None:
+        return missing("not installed", costs, "it comes with NVIDIA's driver")
+    try:
+        told = asked(patience_s, path, "--query-gpu=name", "--format=csv,noheader").strip().splitlines()
+    except Silent as error:
+        return limited(f"fails: {error}", costs, "nvidia-smi alone says more")
+    return found(f"{len(told)} times {evidence_text(told[0])}" if told else "no GPU")
+
+
+def amd(patience_s: float) -> Finding:
+    """Whether AMD's programs work."""
+    path = program("amd-smi", "rocm-smi")
+    driver = Path("/dev/kfd").exists()
+    costs = "no figures of AMD GPUs"
+    if path is None:
+        mend = "install amd-smi or rocm-smi" if driver else "nothing to mend where there is no such GPU"
+        return missing(f"neither amd-smi nor rocm-smi; {'a driver is there' if driver else 'no driver'}", costs, mend)
+    name = os.path.basename(path)
+    try:
+        told = asked(patience_s, path, "version" if name == "amd-smi" else "--version")
+    except Silent as error:
+        return limited(f"{name} fails: {error}", costs, f"{name} alone says more")
+    if not driver:
+        return limited(f"{first_line(told) or name}; no driver", costs, "load the driver amdgpu")
+    return found(first_line(told) or name)

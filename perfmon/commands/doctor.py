@@ -1,0 +1,47 @@
+"""`perfmon doctor`: what works on this machine and why not."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from perfmon.errors import ExitCode
+
+from .arguments import add_data_arguments, add_formats_argument, read_config, seconds
+
+DESCRIPTION = """\
+Looks at what perfmon can use on this machine: terminal, logs, GPUs, Ray, Slurm, SSH, libraries, your configuration. For
+what is not there it says what that costs, and the mend. Nothing is changed, and nothing is waited for long.
+
+The exit code is 0, unless the configuration is broken: then 2."""
+EXAMPLE = "perfmon doctor"
+_PATIENCE_S = 0.7
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    parser.add_argument("--json", action="store_true", help="a document for programs")
+    parser.add_argument(
+        "--patience", metavar="TIME", type=seconds, default=_PATIENCE_S, help="wait so long at most (default: 0.7s)"
+    )
+    add_formats_argument(parser)
+    add_data_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Looks, and tells."""
+    from perfmon.checkup import PROBES, Probe, State, examine
+    from perfmon.checkup.installation import configuration
+    from perfmon.checkup.told import document, lines
+
+    settings = configuration(lambda: read_config(args))
+    first = Probe("configuration", PROBES[0].group, "configuration", settings, "whether your files are valid")
+    checks = examine([first, *PROBES], args.patience)
+    if args.json:
+        json.dump(document(checks), sys.stdout, indent=2, ensure_ascii=False)
+        sys.stdout.write("\n")
+    else:
+        print("\n".join(lines(checks)))
+    broken = any(check.finding.state is State.BROKEN for check in checks)
+    return ExitCode.USAGE if broken else ExitCode.DONE
