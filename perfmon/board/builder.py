@@ -161,11 +161,21 @@ class BoardBuilder:
         grouped: dict[str, list[Series]] = {}
         for (metric, _), series in self._store.series.items():
             grouped.setdefault(metric, []).append(series)
+        grouped = {metric: held for metric, held in grouped.items() if self._belongs(metric, held, now)}
         lanes = [self._lane(metric, held, now, bands) for metric, held in grouped.items()]
         lanes += self._update_lanes(now, bands)
         places = {metric: at for at, metric in enumerate(METRIC_ORDER)}
         lanes.sort(key=lambda lane: (places.get(lane.name, len(places)), lane.good is None, lane.name))
         return tuple(lanes)
+
+    def _belongs(self, metric: str, held: Sequence[Series], now: Now) -> bool:
+        """Machines have panes of their own: of what only pollers tell, lanes show what is not as it should be."""
+        sources = self._store.sources
+        polled = all(not len(series) or sources[series.sources[0]].polled for series in held)
+        if not polled or metric in METRIC_ORDER or all(state.polled for state in sources):
+            return True
+        stats = now.snapshot.metrics.get(metric) if now.snapshot is not None else None
+        return stats is not None and stats.band not in (None, "good")
 
     def _lane(self, metric: str, held: Sequence[Series], now: Now, bands: Bands) -> MetricLane:
         band, width = bands.get(metric), now.viewport.column_s
