@@ -96,6 +96,7 @@ class Track:
     source: Callable[[int], int]
     earlier: Mapping[object, int] = field(default_factory=dict)
     """Samples of each (log, group) that lie before what is looked at."""
+    mine: dict[str, tuple[list[int], list[float]]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -109,14 +110,25 @@ class Track:
 
         0 for either: without that limit.
         """
-        stop = bisect_right(self.times, item.end)
-        start = bisect_right(self.times, item.floor, 0, stop)
+        mine = self._mine(item.group)
+        times = self.times if mine is None else mine[1]
+        stop = bisect_right(times, item.end)
+        start = bisect_right(times, item.floor, 0, stop)
         if window_s:
-            start = bisect_right(self.times, item.end - window_s, start, stop)
-        if not item.group:
-            return list(range(max(start, stop - window_n) if window_n else start, stop))
-        mine = [at for at in range(start, stop) if self.group(at) in ("", item.group)]
-        return mine[-window_n:] if window_n else mine
+            start = bisect_right(times, item.end - window_s, start, stop)
+        if window_n:
+            start = max(start, stop - window_n)
+        return list(range(start, stop)) if mine is None else mine[0][start:stop]
+
+    def _mine(self, group: str) -> tuple[list[int], list[float]] | None:
+        """Samples of a group and of none, and their times; None for all. Worked out once: rules ask at every sample."""
+        if not group or not len(self):
+            return None
+        found = self.mine.get(group)
+        if found is None:
+            at = [i for i in range(len(self)) if self.group(i) in ("", group)]
+            found = self.mine[group] = (at, [self.times[i] for i in at])
+        return found
 
 
 EMPTY = Track("", (), (), lambda _: (Ref(0, 0, 0), ""), lambda _: "", lambda _: 0)
@@ -299,7 +311,6 @@ class View:
         return {component: self._track("step", [series]) for component, series in self.store.steps.items()}
 
     def _track(self, metric: str, held: list[Series]) -> Track:
-        rows: list[tuple[float, int, Series]] = []
         if len(held) == 1 and not self.shifts and self.clip is None and _ascending(held[0].times):
             only = held[0]
             return Track(
@@ -314,27 +325,34 @@ class View:
         if len(held) == 1 and held[0].steady():
             return self._cut_track(metric, held[0], low, high)
         earlier: Counter[object] = Counter()
-        for series in held:
-            first, stop = 0, len(series)
-            if series.steady() and series:
+        rows: list[tuple[float, int, int, str, int, int]] = []
+        for place, series in enumerate(held):
+            if not series:
+                continue
+            first, stop, shift = 0, len(series), 0.0
+            if series.steady():
                 shift = self.shifts.get(series.sources[0], 0.0)
                 first, stop = bisect_left(series.times, low - shift), bisect_right(series.times, high - shift)
                 if first:
                     earlier[series.sources[0], series.group] += first
+                if not shift:
+                    told = series.times[first:stop], series.sources[first:stop], series.offsets[first:stop]
+                    rows += zip(*told, repeat(series.group), repeat(place), range(first, stop))
+                    continue
             for at in range(first, stop):
                 moved = series.times[at] + self.shifts.get(series.sources[at], 0.0)
                 if low <= moved <= high:
-                    rows.append((moved, at, series))
+                    rows.append((moved, series.sources[at], series.offsets[at], series.group, place, at))
                 elif moved < low:
                     earlier[series.sources[at], series.group] += 1
-        rows.sort(key=lambda row: (row[0], row[2].sources[row[1]], row[2].offsets[row[1]], row[2].group))
+        rows.sort()
         return Track(
             metric,
-            [time for time, _, _ in rows],
-            [series.values[at] for _, at, series in rows],
-            lambda i: (rows[i][2].ref(rows[i][1]), rows[i][2].text(rows[i][1])),
-            lambda i: rows[i][2].group,
-            lambda i: rows[i][2].sources[rows[i][1]],
+            [row[0] for row in rows],
+            [held[place].values[at] for _, _, _, _, place, at in rows],
+            lambda i: (held[rows[i][4]].ref(rows[i][5]), held[rows[i][4]].text(rows[i][5])),
+            lambda i: rows[i][3],
+            lambda i: rows[i][1],
             earlier,
         )
 
