@@ -73,7 +73,7 @@ FAULTS: dict[str, Fault] = {
             "stale",
             "rewards take 3 s: finished rollouts pile up in a buffer, and the oldest are taken first",
             "stale-rollouts",
-            {"score_s": 3.0, "buffer": 240, "tokens_per_s": 1600.0, "connections": 48, "train_s": 2.4},
+            {"score_s": 3.0, "buffer": 240, "tokens_per_s": 1600.0, "inflight": 96, "connections": 48, "train_s": 2.4},
         ),
         Fault(
             "contention",

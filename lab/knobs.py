@@ -32,8 +32,11 @@ class Knobs:
     """How long an update keeps the server's only thread busy before the engine is asked."""
 
     # --- the orchestrator ---
-    inflight: int = 96
-    """Rollouts that are asked for at once; what the pool has no connection for waits in it."""
+    inflight: int = 64
+    """Rollouts that are asked for at once; what the pool has no connection for waits in it.
+
+    For each of them a pool looks at all of its connections at every request: more would be the client's work alone.
+    """
     connections: int = 32
     """Connections of the pool that rollouts share."""
     batch: int = 32

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import signal
+import sys
 import threading
 from collections import deque
 from contextlib import AsyncExitStack, suppress
@@ -303,6 +304,8 @@ async def _run(plan: Plan) -> None:
 def orchestrate(plan: Plan) -> None:
     """Runs until it is interrupted."""
     speak_like_prime(plan.emit)
+    # Where it is not installed httpcore looks for it, in all of the path, at every request.
+    sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type]  # which says that it is not there
     Noise(lambda: plan.knobs().noise_lines_s, plan.seed + 4).start()
     logger.info(f"Starting orchestrator (pid {os.getpid()}, async_level={plan.knobs().async_level})")
     asyncio.run(_run(plan))
