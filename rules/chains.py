@@ -7,11 +7,34 @@ from collections.abc import Sequence
 from perfmon.ledger import Window, length, union, without
 
 from .claims import extent
-from .found import Found
+from .found import FIRING, PENDING, Found
 from .view import View
 
 _LEAST_SHARE = 0.5
 _POINT_S = 1e-6
+_DUE = 1.5
+"""Times the seconds that a cause must last within which it is proven, or is none."""
+
+
+def hold_back(found: Sequence[Found], view: View) -> None:
+    """While somebody watches, a symptom waits for a cause that is about to be proven: what is told first is right.
+
+    That is a cause which lasts for less than it must as yet, and does not take much longer to. Nothing waits for one
+    that lacks other proof, nor where nothing more is to come.
+    """
+    if view.present is None:
+        return
+    now = view.window[1]
+    due = [cause for cause in found if not cause.counts and now - cause.first <= _DUE * cause.signature.for_s]
+    for finding in found:
+        if finding.state == FIRING and any(_is_symptom(finding, cause, view) for cause in due):
+            finding.state, finding.claims = PENDING, []
+
+
+def _is_symptom(finding: Found, other: Found, view: View) -> bool:
+    if other.rank >= finding.rank or other.signature.id not in {cause.signature for cause in finding.signature.causes}:
+        return False
+    return _same_time(finding, _held(finding, view), _held(other, view))
 
 
 def explain(found: Sequence[Found], view: View) -> None:

@@ -8,7 +8,7 @@ life it stands at the end of what was observed:
     pending -> firing -> resolving -> resolved          (see `perfmon.rules.life`)
 
 Pending findings are told, but they cost nothing, explain nothing and are never the verdict. What a finding cost is
-claimed in `perfmon.rules.claims`, and which finding explains which is decided in `perfmon.rules.chains`.
+claimed in `perfmon.rules.claims`, and which finding explains which, or waits for another, in `perfmon.rules.chains`.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def find(signatures: Iterable[Signature], view: View) -> list[Found]:
         if all(_has(name, view) for name in signature.requires):
             found += _judge(signature, view)
     found.sort(key=lambda finding: (finding.rank, finding.first, sorted(finding.identity.items())))
+    chains.hold_back(found, view)
     chains.explain(found, view)
     return found
 

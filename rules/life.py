@@ -124,6 +124,6 @@ def _pending(
     episodes: Sequence[Sequence[Occurrence]], streams: Mapping[object, Stream], now: float, hold: float
 ) -> Life | None:
     latest = [o for o in episodes[-1] if o.level.holds] if episodes else []
-    if not latest or _later(latest[-1], streams) or now - latest[-1].item.end > hold:
+    if not latest or _later(episodes[-1][-1], streams) or now - latest[-1].item.end > hold:
         return None
     return Life(PENDING, latest, False)

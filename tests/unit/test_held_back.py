@@ -1,0 +1,72 @@
+"""A symptom is not told before the cause that is about to be proven: what is told first is right."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfmon.alignment import align
+from perfmon.config import Config
+from perfmon.session import Session
+from perfmon.snapshot import Snapshot
+from perfmon.sources.blocks import Block
+
+_FULL_FROM_S = 100
+_ENGINE = (
+    "INFO 08-21 {} [loggers.py:127] Engine 000: Avg prompt throughput: 100.0 tokens/s, Avg generation throughput: "
+    "900.0 tokens/s, Running: 12 reqs, Waiting: {} reqs, GPU KV cache usage: {:.1f}%, Prefix cache hit rate: 0.0%"
+)
+
+
+def _clock(second: float) -> str:
+    return f"10:{int(second) // 60:02d}:{int(second) % 60:02d}"
+
+
+def _snapshot(now_s: int, kv_usage: float, *, watched: bool = True) -> Snapshot:
+    """Quick steps; then the cache fills, and the trainer waits for most of each step."""
+    engine, trainer = list[str](), list[str]()
+    for at in range(0, now_s, 2):
+        full = at >= _FULL_FROM_S
+        engine.append(_ENGINE.format(_clock(at), 30 if full else 0, kv_usage if full else 40.0))
+    for at in range(0, now_s - 3, 4):
+        wait_s = 3.0 if at >= _FULL_FROM_S else 0.2
+        told = f"2026-08-21 {_clock(at + wait_s)} DEBUG Waited for batch to arrive for {wait_s:.2f} seconds"
+        step = f"2026-08-21 {_clock(at + 4)} SUCCESS Step {at // 4} |    4.0s | Loss 0.1"
+        trainer += [f"2026-08-21 {_clock(at)} INFO Waiting for training batch to arrive", told, step]
+    session = Session(Config())
+    for name, lines in (("inference.log", engine), ("trainer.log", trainer)):
+        session.feed(session.add_source(name), Block("\n".join([*lines, ""]).encode(), 0, 1))
+    if not watched:
+        return session.snapshot()
+    now = max(state.last or 0.0 for state in session.store.sources)
+    return session.present((now - 600, now), align(session.store), now)
+
+
+def _told(snapshot: Snapshot) -> dict[str, str]:
+    return {finding.signature: finding.state for finding in snapshot.findings}
+
+
+@pytest.mark.parametrize("later_s", [12, 16, 20])
+def test_a_symptom_waits_while_its_cause_is_being_proven(later_s: int) -> None:
+    snapshot = _snapshot(_FULL_FROM_S + later_s, 97.0)
+    assert _told(snapshot) == {"kv-cache-pressure": "pending", "inference-bound": "pending"}
+    assert snapshot.verdict is None
+    assert {entry.cause for entry in snapshot.ledger} == {"productive", "unknown"}
+
+
+def test_both_are_told_once_it_is() -> None:
+    snapshot = _snapshot(_FULL_FROM_S + 28, 97.0)
+    assert _told(snapshot) == {"kv-cache-pressure": "firing", "inference-bound": "firing"}
+    assert snapshot.verdict is not None
+    assert snapshot.verdict.signature == "kv-cache-pressure"
+
+
+@pytest.mark.parametrize("later_s", [16, 28])
+def test_nothing_waits_where_there_is_no_such_cause(later_s: int) -> None:
+    snapshot = _snapshot(_FULL_FROM_S + later_s, 60.0)
+    assert _told(snapshot) == {"inference-bound": "firing"}
+
+
+def test_nothing_waits_where_nothing_more_is_to_come() -> None:
+    snapshot = _snapshot(_FULL_FROM_S + 16, 97.0, watched=False)
+    assert _told(snapshot)["inference-bound"] == "firing"
+    assert snapshot.verdict is not None
