@@ -66,10 +66,10 @@ def run(args: argparse.Namespace) -> int:
 
     config = read_config(args)
     specs = wanted(args.host, args.log)
-    checks = [parse_url(url) for url in args.check]
+    checks, asked = [parse_url(url) for url in args.check], _asked(args)
     if not args.dry_run:
         need_terminal()
-    fleet = connect(args, specs, history=args.history, checks=checks, asked=_asked(args))
+    fleet = connect(args, specs, history=args.history, checks=checks, asked=asked)
     try:
         if args.dry_run or not args.log:
             _tell(fleet, sys.stdout if args.dry_run else sys.stderr, asking=not args.no_polls)

@@ -1,0 +1,263 @@
+"""What pollers say is judged, recorded, replayed and analysed on the road of logs, and is no line of the run."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from perfmon.cli import main
+from perfmon.config import Config
+from perfmon.logbook import LogBook
+from perfmon.machines import Seen
+from perfmon.monitor import Monitor, PlayerFeed
+from perfmon.monitor.feeds import FollowFeed, Item
+from perfmon.monitor.monitor import Look
+from perfmon.monitor.polls import PolledFeed
+from perfmon.monitor.watch import Watch
+from perfmon.picture import Freshness, Picture
+from perfmon.session import Options, analyze
+from perfmon.sources.blocks import Block
+from perfmon.sources.files import LogFile
+from perfmon.sources.polls.asked import Asked, parse_asked
+from perfmon.sources.polls.log import poll_log
+from perfmon.sources.polls.reading import Area
+from perfmon.sources.replay import Player, timeline_of
+
+BEGIN = datetime(2026, 3, 2, 12)
+UTC_S = 1772452800.0
+"""The same where clocks show UTC."""
+STEP = "[ckpt] write.done step={} write_ms=80.0"
+HOST = "[poll] host host=a name=all cpu_pct={} mem_used_mb=10 mem_total_mb=40"
+
+
+class _Feed:
+    """Nothing comes of it: the lines are given to the watch directly."""
+
+    caught_up, behind, player = True, 0, None
+    hosts = ()
+
+    def __init__(self) -> None:
+        self.now = UTC_S
+
+    def clock(self) -> float:
+        return self.now
+
+    def changed_at(self, _log: LogFile) -> None:
+        return None
+
+    async def items(self) -> AsyncIterator[Item]:
+        return
+        yield
+
+    async def close(self) -> None:
+        pass
+
+
+class Run:
+    """A log and a poller that are watched, second by second."""
+
+    def __init__(self) -> None:
+        self.feed = _Feed()
+        self.watch = Watch(self.feed, Config(), 600.0, LogBook(), deque(maxlen=20))
+        self.at: dict[LogFile, tuple[int, int]] = {}
+        self.second = 0
+
+    def go_on(self, seconds: int, *, log: bool = True, polls: bool = True, ahead: timedelta = timedelta()) -> Picture:
+        """As many seconds of it; the poller's clock is `ahead` of the log's."""
+        for _ in range(seconds):
+            self.second += 1
+            self.feed.now += 1.0
+            now = BEGIN + timedelta(seconds=self.second)
+            if log:
+                self._say(LogFile("trainer.log", Path("/trainer.log")), now, STEP.format(self.second))
+            if polls and self.second % 2 == 0:
+                self._say(poll_log("a", "host"), now + ahead, HOST.format(self.second % 100))
+            self.watch.judge_if_due(self.feed.now)
+            picture = self.watch.picture(Look(), self.second)
+        return picture
+
+    def _say(self, log: LogFile, now: datetime, said: str) -> None:
+        offset, line = self.at.get(log, (0, 1))
+        data = f"{now:%Y-%m-%d %H:%M:%S}.118 {said}\n".encode()
+        self.at[log] = (offset + len(data), line + 1)
+        self.watch.take(log, Block(data, offset, line))
+
+
+def test_polls_are_seen_and_are_no_log() -> None:
+    run = Run()
+    picture = run.go_on(30)
+    assert [source.name for source in picture.sources] == ["trainer.log"]
+    assert picture.lines == 30
+    assert [(seen.host, seen.reading.area, seen.reading.name) for seen in picture.seen] == [("a", Area.HOST, "all")]
+    assert picture.seen[0].reading.values["cpu_pct"] == 30
+    assert picture.seen[0].history["cpu_pct"][-3:] == (26.0, 28.0, 30.0)
+    assert abs(picture.now - picture.seen[0].at) < 0.01
+    assert picture.snapshot is not None
+    assert picture.snapshot.metrics["host_cpu_pct"].summary.count >= 10
+    assert [source.spec for source in picture.snapshot.run.sources] == ["trainer.log"]
+    assert [lane.name for lane in picture.board.metrics if "cpu" in lane.name] == []
+    assert "poll:/a/host" not in str(run.watch._logbook.names)
+
+
+def test_a_silent_run_is_not_kept_alive_by_its_pollers() -> None:
+    run = Run()
+    run.go_on(60)
+    picture = run.go_on(120, log=False)
+    assert picture.sources[0].freshness is Freshness.STALE
+    assert picture.stale_s is not None
+    assert 100 < picture.stale_s <= 125
+    alone = Run()
+    alone.go_on(60, polls=False)
+    without = alone.go_on(120, log=False, polls=False)
+    assert without.stale_s == picture.stale_s
+    assert without.now == picture.now
+
+
+@pytest.mark.parametrize("hours", [2, -7, 5.5])
+def test_a_poller_whose_clock_shows_another_zone_is_laid_beside_the_run(hours: float) -> None:
+    picture = Run().go_on(60, ahead=timedelta(hours=hours))
+    assert abs(picture.now - picture.seen[0].at) < 1.0
+    assert picture.snapshot is not None
+    assert picture.snapshot.metrics["host_cpu_pct"].summary.count >= 20
+    assert picture.snapshot.run.wall_s < 70
+
+
+def test_without_logs_pollers_tell_the_present() -> None:
+    picture = Run().go_on(60, log=False)
+    assert picture.sources == ()
+    assert picture.snapshot is not None
+    assert picture.snapshot.metrics["mem_used_pct"].last == 25.0
+    assert abs(picture.now - picture.seen[0].at) < 2.0
+
+
+def test_a_log_that_says_what_pollers_say_is_a_log(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(f"2026-03-02 12:00:00.118 {HOST.format(5)}\n")
+    assert analyze(Options(specs=(str(log),))).seen == ()
+
+
+def _followed(folder: Path, asked: tuple[Asked, ...], seconds: float, recording: Path) -> Picture:
+    """A run that goes on while this machine is polled, recorded."""
+    monitor = Monitor(lambda: PolledFeed(FollowFeed([str(folder)]), asked, lambda: {str(folder): "logs"}), Config())
+    monitor.record(str(recording))
+    monitor.start()
+    end = time.monotonic() + seconds
+    try:
+        with (folder / "run.log").open("a") as log:
+            step = 0
+            while time.monotonic() < end or not _complete(monitor.picture):
+                step += 1
+                log.write(f"{datetime.now():%Y-%m-%d %H:%M:%S.%f} {STEP.format(step)}\n")
+                log.flush()
+                time.sleep(0.2)
+                assert monitor.failed is None
+                assert time.monotonic() < end + 60
+        monitor.stop_recording()
+        _until(lambda: monitor.picture.recording is None)
+        return monitor.picture
+    finally:
+        monitor.stop()
+
+
+def _complete(picture: Picture) -> bool:
+    told = {seen.reading.area: seen for seen in picture.seen}
+    return Area.DISK in told and "cpu_pct" in getattr(told.get(Area.HOST), "history", ())
+
+
+def _until(what: object) -> None:
+    end = time.monotonic() + 20
+    while not what():  # type: ignore[operator]
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def _timeless(seen: tuple[Seen, ...]) -> list[Seen]:
+    return [replace(one, at=round(one.at, 2), every_s=None) for one in seen]
+
+
+def test_a_recording_gives_the_same_replayed_and_analysed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, file = tmp_path / "logs", tmp_path / "run.pmrec"
+    folder.mkdir()
+    (folder / "run.log").touch()
+    live = _followed(folder, (Asked("host"),), 5.0, file)
+    from perfmon.recording.reader import open_recording
+
+    recording = open_recording(file)
+    assert any(name.startswith("poll:/") for name in recording.logs)
+    analysed = analyze(Options(specs=(str(file),)))
+    assert {one.reading.area for one in analysed.seen} >= {Area.HOST, Area.DISK, Area.POLLER}
+    assert [one.spec for one in analysed.run.sources] == [str(folder / "run.log")]
+    player = Monitor(lambda: PlayerFeed(Player(timeline_of(recording), speed=float("inf"), linger=True)), Config())
+    player.start()
+    try:
+        _until(lambda: player.feed is not None and player.feed.player is not None and player.feed.player.ended)
+        _until(lambda: len(player.picture.seen) == len(analysed.seen))
+        replayed = player.picture
+    finally:
+        player.stop()
+    assert _timeless(replayed.seen) == _timeless(analysed.seen)
+    of_host = next(one for one in live.seen if one.reading.area is Area.HOST)
+    again = next(one for one in analysed.seen if one.reading.area is Area.HOST)
+    assert set(of_host.reading.values) == set(again.reading.values)
+    assert main(["analyze", str(file), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["metrics"]["mem_used_pct"]["count"] >= 2
+
+
+def test_a_snapshot_asks_this_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["snapshot", "host", "--for", "5s", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"]["mem_used_pct"]["count"] >= 1
+
+
+def test_status_asks_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", "host", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["from"] == "logs"
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["analyze", "gpu"], "'gpu': pollers are asked while something is watched"),
+        (["snapshot", "gpu"], "gpu: say for how long it is to be asked for"),
+        (["record", "net:70000"], "'net:70000': expected a port from 1 to 65535"),
+        (["record", "command:"], "expected one line of shell"),
+        (["record", "vllm=ftp://x"], "expected http://HOST:PORT"),
+        (["record", "vllm=tcp://h:80"], "expected vllm=http://HOST:PORT"),
+        (["watch", "gpu", "--no-polls"], "--no-polls: gpu is asked for as well"),
+        (["ssh", "a", "--poll", "gpus"], "--poll gpus: expected one of gpu, host, net:PORT"),
+        (["ssh", "a", "--no-polls", "--poll", "gpu"], "--no-polls: --poll asks for something"),
+    ],
+)
+def test_what_cannot_be_asked_is_told_in_a_line(
+    argv: list[str], told: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(argv) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
+
+
+def test_a_file_of_that_name_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("gpu").write_text(f"2026-03-02 12:00:00 {STEP.format(1)}\n")
+    assert [source.spec for source in analyze(Options(specs=("gpu",))).run.sources] == ["gpu"]
+
+
+def test_specs_of_pollers_are_read() -> None:
+    assert parse_asked("net:12321") == Asked("net", "12321")
+    assert parse_asked("ray") == Asked("ray")
+    assert parse_asked("ray=10.0.0.1:6379") == Asked("ray", "10.0.0.1:6379")
+    assert parse_asked("command:wc -l < x") == Asked("command", "wc -l < x")
+    assert parse_asked("logs/run.log") is None
+    assert parse_asked("gpus") is None
+    asked = parse_asked("prometheus=http://h:9090/metrics?token=abcdefgh12345")
+    assert asked is not None
+    assert "abcdefgh12345" not in asked.shown
