@@ -70,6 +70,8 @@ def observe(
     Raises UsageError and InputError.
     """
     if feed is not None:
+        if specs:
+            discover(specs)  # what does not exist, or holds nothing, is told at once
         return _Watch(specs, config, window, for_s, columns, feed).run(following)
     if for_s is None and columns is None:
         session = read(Options(specs=tuple(specs), jobs=config.jobs, config=config), progress)
@@ -78,22 +80,31 @@ def observe(
     return _Watch(specs, config, window, for_s, columns).run(following)
 
 
-def glance(specs: Sequence[str], config: Config, window: str | None = None) -> tuple[Snapshot, int]:
-    """What the last TAIL bytes of each log tell, and how many logs were cut short or left out for that.
+def glance(
+    specs: Sequence[str],
+    config: Config,
+    window: str | None = None,
+    polled: Sequence[tuple[LogFile, Block]] = (),
+) -> tuple[Snapshot, int]:
+    """What the last TAIL bytes of each log tell, and how many logs were cut short or left out for that; beside them
+    what pollers have just said.
 
     Of compressed logs and archives nothing is read: their ends cannot be had without all the rest. Raises UsageError
     and InputError.
     """
-    logs = discover(specs)
+    logs = discover(specs) if specs or not polled else []
     if any(log.path == STDIN for log in logs):
         raise UsageError("standard input cannot be looked at again and again: name files, or start a monitor")
     # The ends of logs do not show how the run began: nothing can be learned from them.
     session, short = Session(replace(config, baseline=BUILTIN)), 0
-    most = min(TAIL, _GLANCE // len(logs))
+    most = min(TAIL, _GLANCE // max(1, len(logs)))
     for log in logs:
         state = session.add_source(log.name)
         whole = log.compression is None and log.member is None and _read_end(session, state, log, most)
         short += not whole
+    states = {log: session.add_source(log.name) for log in dict.fromkeys(log for log, _ in polled)}
+    for log, block in polled:
+        session.feed(states[log], block)
     return _judged(session, window), short
 
 

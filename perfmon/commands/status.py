@@ -68,9 +68,16 @@ def _of_the_only_monitor(args: argparse.Namespace) -> State:
 
 def _of_logs(args: argparse.Namespace) -> State:
     from perfmon.observe import TAIL, glance
+    from perfmon.sources.polls.once import asked_once
     from perfmon.statefile import absolute, state_of
 
-    snapshot, short = glance(args.spec, read_config(args), _LOOK)
+    from .reach import places_of, sort_specs
+
+    wanted = sort_specs(args.spec)
+    if wanted.remote:
+        raise UsageError(f"{wanted.remote[0].text}: only a monitor that runs can tell of other machines: start one")
+    polled = asked_once(wanted.asked, lambda: places_of(wanted.local)) if wanted.asked else ()
+    snapshot, short = glance(wanted.local, read_config(args), _LOOK, polled)
     cut = f", of {short} only the last {TAIL >> 20} MiB or nothing" if short else ""
     print(f"perfmon: no monitor observes this: looked at the logs{cut}", file=sys.stderr)
     return state_of(absolute(args.spec), snapshot, "observed")
