@@ -21,7 +21,7 @@ from .arguments import (
     read_config,
     seconds,
 )
-from .reach import add_reach_arguments, connect, feed_of, split
+from .reach import add_polls_argument, add_reach_arguments, asked_here, connect, feed_of, sort_specs
 
 if TYPE_CHECKING:
     from perfmon.config import Config
@@ -61,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     serving.add_argument(
         "--no-history", action="store_true", help="begin with what is written from now on, not with what is there"
     )
+    add_polls_argument(serving)
     add_baseline_argument(serving)
     add_reach_arguments(serving)
     add_formats_argument(serving)
@@ -146,16 +147,18 @@ def _serve(args: argparse.Namespace, config: Config) -> int:
 
 def _feed(args: argparse.Namespace) -> Callable[[], Feed]:
     """Connects where that is needed."""
-    local, remote = split(args.spec)
-    history = not args.no_history
-    if remote:
-        fleet = connect(args, remote, history=args.history if history else 0)
-        return lambda: feed_of(fleet, local, history=history)
-    from perfmon.monitor import FollowFeed
     from perfmon.sources.files import discover
+    from perfmon.sources.polls.asked import DEFAULT
 
-    discover(local)  # what does not exist, or holds nothing, is told at once
-    return lambda: FollowFeed(local, history=history)
+    found, history = sort_specs(args.spec), not args.no_history
+    asked = asked_here(found, args.no_polls)
+    if found.local:
+        discover(found.local)  # what does not exist, or holds nothing, is told at once
+    fleet = None
+    if found.remote:
+        there = () if args.no_polls else DEFAULT
+        fleet = connect(args, found.remote, history=args.history if history else 0, asked=there)
+    return lambda: feed_of(fleet, found.local, history=history, asked=asked)
 
 
 def _announce(server: Server) -> None:

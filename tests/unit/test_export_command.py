@@ -48,6 +48,29 @@ def test_everything_of_the_run_is_told(demo: Exporting) -> None:
     assert found["perfmon_export_current"] == [({}, 1.0)]
 
 
+def test_the_machine_is_asked_beside_the_logs(demo: Exporting) -> None:
+    found = demo.until(lambda found: "perfmon_host_mem_used_bytes" in found and "perfmon_disk_used_ratio" in found)
+    [(labels, cores)] = found["perfmon_host_cores"]
+    assert labels == {"host": socket.gethostname()}
+    assert cores == os.cpu_count()
+    assert 0.0 < found["perfmon_disk_used_ratio"][0][1] < 1.0
+    assert {labels["area"] for labels, _ in found["perfmon_reading_age_seconds"]} >= {"host", "disk"}
+
+
+def test_nothing_is_asked_where_that_is_not_wished(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text("[ckpt] write.done step=1 write_ms=234.5\n")
+    with exporting(tmp_path, "run.log", "--no-polls") as running:
+        found = running.until(caught_up)
+        assert "perfmon_reading_age_seconds" not in found
+        assert len(found["perfmon_source_lines_total"]) == 1
+
+
+def test_a_command_of_the_user_is_exported(tmp_path: Path) -> None:
+    with exporting(tmp_path, "command:echo depth=7") as running:
+        found = running.until(lambda found: "perfmon_value_value" in found)
+        assert 7.0 in [value for _, value in found["perfmon_value_value"]]
+
+
 def test_openmetrics_when_it_is_asked_for(demo: Exporting) -> None:
     demo.until(caught_up)
     text = demo.get(accept="application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")
@@ -87,14 +110,14 @@ def test_a_client_that_says_nothing_keeps_nobody_waiting(demo: Exporting) -> Non
 def test_lines_that_come_later_are_told(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     log.write_text("[ckpt] write.done step=1 write_ms=234.5\n")
-    with exporting(tmp_path, "run.log") as running:
+    with exporting(tmp_path, "run.log", "--no-polls") as running:
         running.until(lambda found: "perfmon_last_write_seconds" in found)
         with log.open("a") as more:
             more.write("[ckpt] write.done step=2 write_ms=8765.0\n")
         found = running.until(lambda found: found["perfmon_source_lines_total"][0][1] == 2.0)
         found = running.until(lambda found: found["perfmon_last_write_seconds"][0][1] > 1.0)
         assert found["perfmon_last_write_seconds"][0][1] == 8.765
-        assert found["perfmon_level"][0][1] == 2.0
+        assert [value for labels, value in found["perfmon_level"] if labels["metric"] == "write_ms"] == [2.0]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, ExitCode.DONE), (signal.SIGINT, ExitCode.INTERRUPTED)])
