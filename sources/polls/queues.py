@@ -58,8 +58,9 @@ def _ray(machine: Machine, argument: str) -> list[Poller]:
     from .ray_discovery import Place
 
     where, attach, named = argument.partition("#")
-    pollers: list[Poller] = [RayPoller(machine, Place.parse(where))]
-    return [*pollers, AttachedPoller(machine, Queues.parse(named))] if attach else pollers
+    place = Place.parse(where)
+    pollers: list[Poller] = [RayPoller(machine, place)]
+    return [*pollers, AttachedPoller(machine, Queues.parse(named), place.folder)] if attach else pollers
 
 
 def _slurm(machine: Machine, argument: str) -> list[Poller]:

@@ -15,19 +15,20 @@ _QUANTILES = (("p50", 0.5), ("p95", 0.95))
 
 Key = tuple[str, ...]
 """Model, and what else tells an engine from others."""
-Engines = Mapping[Key, Sequence[Sample]]
+ByName = Mapping[str, Sequence[Sample]]
+Engines = Mapping[Key, ByName]
 Values = dict[str, float]
 
 
 def by_engine(samples: Sequence[Sample], only: Mapping[str, str]) -> Engines:
-    """The samples of each engine, without those of other ranks than are looked at."""
-    engines: dict[Key, list[Sample]] = {}
+    """The samples of each engine by name, without those of other ranks than are looked at."""
+    engines: dict[Key, dict[str, list[Sample]]] = {}
     for sample in samples:
         labels = sample.labels
         if any(labels.get(name, wanted) != wanted for name, wanted in only.items()):
             continue
         key = (labels.get("model_name", ""), *[labels[name] for name in ENGINE_LABELS if labels.get(name)])
-        engines.setdefault(key, []).append(sample)
+        engines.setdefault(key, {}).setdefault(sample.name, []).append(sample)
     return engines
 
 
@@ -48,7 +49,7 @@ class EngineValues:
             values[key] |= self._quantiles(key, windows)
         return values
 
-    def _gauges(self, samples: Sequence[Sample]) -> Values:
+    def _gauges(self, samples: ByName) -> Values:
         values: Values = {}
         for told in self._dialect.told:
             if told.sort in GAUGES and (found := _first(told.names, samples)):
@@ -58,9 +59,14 @@ class EngineValues:
 
     def _counted(self, engines: Engines) -> Mapping[Hashable, float]:
         names = self._dialect.counters
-        return {_id(key, s): s.value for key, samples in engines.items() for s in samples if s.name in names}
+        return {
+            _id(key, sample): sample.value
+            for key, samples in engines.items()
+            for name in names & samples.keys()
+            for sample in samples[name]
+        }
 
-    def _grown(self, key: Key, samples: Sequence[Sample], grown: Increase) -> Values:
+    def _grown(self, key: Key, samples: ByName, grown: Increase) -> Values:
         values: Values = {}
         for told in self._dialect.told:
             if told.sort not in COUNTERS:
@@ -98,13 +104,9 @@ class EngineValues:
         return values
 
 
-def _first(names: Sequence[str], samples: Sequence[Sample]) -> list[Sample]:
+def _first(names: Sequence[str], samples: ByName) -> Sequence[Sample]:
     """The samples of the first name that there are some of."""
-    for name in names:
-        found = [sample for sample in samples if sample.name == name]
-        if found:
-            return found
-    return []
+    return next((samples[name] for name in names if name in samples), ())
 
 
 def _id(key: Key, sample: Sample) -> Hashable:
@@ -117,7 +119,7 @@ def _sum(key: Key, samples: Sequence[Sample], grown: Increase) -> float | None:
     return sum(found) if found else None
 
 
-def _share(key: Key, share: Share, samples: Sequence[Sample], grown: Increase) -> float | None:
+def _share(key: Key, share: Share, samples: ByName, grown: Increase) -> float | None:
     parts = _first(share.part, samples)
     part = _sum(key, [s for s in parts if all(s.labels.get(n) == v for n, v in share.labels.items())], grown)
     whole = _sum(key, _first(share.whole, samples), grown)

@@ -51,7 +51,8 @@ class RayPoller:
             raise troubles[0]
         samples = [sample for page in pages if not isinstance(page, BaseException) for sample in page]
         if not samples:
-            raise PollError(f"{self.name}: no metrics of Ray's on {self._targets[0]}")
+            where, self._targets = self._targets[0], []
+            raise PollError(f"{self.name}: no metrics of Ray's on {where} yet")
         return self._waits.take(samples, self._clock())
 
     async def close(self) -> None:

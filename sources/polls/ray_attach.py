@@ -60,8 +60,9 @@ class AttachedPoller:
 
     every_s = EVERY_S
 
-    def __init__(self, machine: Machine, queues: Queues) -> None:
-        self._machine, self._queues = machine, queues
+    def __init__(self, machine: Machine, queues: Queues, folder: str = "") -> None:
+        """`folder` is the cluster's `--temp-dir`, "" for the first that runs."""
+        self._machine, self._queues, self._folder = machine, queues, folder
         self._heard = _Heard()
         self._task: asyncio.Task[None] | None = None
 
@@ -97,7 +98,7 @@ class AttachedPoller:
         runner: Runner | None = None
         try:
             runner = await self._machine.runner()
-            cluster = await cluster_on(runner)
+            cluster = await cluster_on(runner, self._folder)
         except RunnerError as error:
             raise PollError(f"{self.name}: {error}") from None
         finally:

@@ -25,7 +25,7 @@ SD_PATH = "/api/prometheus/sd"
 _TARGET = re.compile(r"(?:[A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:.]+\]):\d{1,5}")
 _PROCESS = (
     "for f in $(grep -lsa 'ray/_private/[l]og_monitor.py' /proc/[0-9]*/cmdline); do "
-    "if [ -O \"$f\" ]; then tr '\\0' '\\n' <\"$f\"; break; fi; done"
+    "if [ -O \"$f\" ]; then tr '\\0' '\\n' <\"$f\"; echo; fi; done"
 )
 """Every node has this process, started by the cluster's Python; one of another user's is not believed."""
 
@@ -68,14 +68,19 @@ class Place:
         return cls(url=parsed)
 
 
-async def cluster_on(runner: Runner) -> Cluster:
-    """The Ray of the user that runs on a machine; without one, where it would leave its files."""
-    arguments = (await runner.run(_PROCESS)).text.splitlines()
+async def cluster_on(runner: Runner, folder: str = "") -> Cluster:
+    """The user's Ray that runs on a machine, with this `--temp-dir` where one is named; else where one would be."""
+    told = (await runner.run(_PROCESS)).text.split("\n\n")
+    found = [cluster for text in told if (cluster := _cluster(text.splitlines())) is not None]
+    return next((cluster for cluster in found if folder in ("", cluster.folder)), Cluster(folder=folder or USUAL))
+
+
+def _cluster(arguments: Sequence[str]) -> Cluster | None:
     told = dict(argument.removeprefix("--").split("=", 1) for argument in arguments if "=" in argument)
-    folder = told.get("session-dir", "").rpartition("/session_")[0] or USUAL
-    gcs = told.get("gcs-address", "")
-    python = arguments[0] if arguments and arguments[0].startswith("/") else ""
-    return Cluster(python, folder, gcs if _TARGET.fullmatch(gcs) else "")
+    folder, gcs = told.get("session-dir", "").rpartition("/session_")[0], told.get("gcs-address", "")
+    if not folder.startswith("/") or not _TARGET.fullmatch(gcs) or not arguments[0].startswith("/"):
+        return None
+    return Cluster(arguments[0], folder, gcs)
 
 
 async def targets_in(runner: Runner, folder: str) -> list[str]:

@@ -1,0 +1,109 @@
+"""A real Ray head: who waits at its queues, without joining it; and their depth, by a driver for who asks for it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import psutil
+import pytest
+import ray_head
+
+from perfmon.sources.polls.machines import HereMachine
+from perfmon.sources.polls.poller import AbsentError, Poller, PollError
+from perfmon.sources.polls.queues import queue_pollers
+from perfmon.sources.polls.ray_discovery import cluster_on
+from perfmon.sources.polls.reading import Reading
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(not ray_head.AVAILABLE, reason="ray is not installed"),
+]
+
+
+async def test_a_real_head() -> None:
+    """One after the other: a head needs most of a small machine."""
+    with ray_head.head() as head:
+        await who_waits_is_told_by_the_metrics_alone(head)
+        await producers_before_a_full_queue_and_its_depth(head)
+        await a_queue_that_is_not_there(head)
+        await the_cluster_is_found_by_its_process(head)
+
+
+async def until(poller: Poller, wanted: Callable[[dict[str, Reading]], bool]) -> dict[str, Reading]:
+    """Polls until what it tells is wanted: Ray's own figures come late."""
+    async with asyncio.timeout(120):
+        while True:
+            told: Sequence[Reading] = ()
+            with suppress(PollError):  # not yet
+                told = await poller.poll()
+            named = {reading.name: reading for reading in told}
+            if wanted(named):
+                return named
+            await asyncio.sleep(0.5)
+
+
+async def forever(poller: Poller) -> None:
+    """Polls until that fails."""
+    async with asyncio.timeout(120):
+        while True:
+            await poller.poll()
+
+
+def waiting(side: str, count: float) -> Callable[[dict[str, Reading]], bool]:
+    """Whether so many wait at a queue."""
+    return lambda told: "ray/_QueueActor" in told and told["ray/_QueueActor"].values.get(f"{side}_waiting") == count
+
+
+async def who_waits_is_told_by_the_metrics_alone(head: ray_head.Head) -> None:
+    (poller,) = queue_pollers(HereMachine(), "ray", str(head.folder))
+    with head.queue("starved", producers=1, pause_s=1.0, consumers=2):
+        told = await until(poller, waiting("consumers", 2.0))
+        assert told["ray/_QueueActor"].values["producers_waiting"] == 0.0
+        assert "store_fill_pct" in told["ray/object-store"].values
+        told = await until(poller, lambda told: told["ray/_QueueActor"].values.get("put_per_s", 0.0) > 0)
+    await poller.close()
+
+
+async def producers_before_a_full_queue_and_its_depth(head: ray_head.Head) -> None:
+    (by_dashboard,) = queue_pollers(HereMachine(), "ray", f"127.0.0.1:{head.dashboard}")
+    _, attached = queue_pollers(HereMachine(), "ray", f"{head.folder}#lab/full")
+    with head.queue("full", producers=1, pause_s=0.0, consumers=0):
+        told = await until(by_dashboard, waiting("producers", 1.0))
+        told = await until(attached, lambda told: "ray/full" in told)
+        values = told["ray/full"].values
+        assert (values["depth"], values["empty_pct"]) == (8.0, 0.0)
+        assert values["answer_ms"] > 0
+        drivers = _drivers()
+        assert drivers
+        await attached.close()
+        gone, alive = psutil.wait_procs(drivers, timeout=20)
+        assert gone
+        assert not alive
+        assert await until(by_dashboard, waiting("producers", 1.0)), "the cluster goes on"
+    await by_dashboard.close()
+
+
+async def a_queue_that_is_not_there(head: ray_head.Head) -> None:
+    _, attached = queue_pollers(HereMachine(), "ray", f"{head.folder}#lab/nobody")
+    with pytest.raises(AbsentError, match="no such actors in that namespace"):
+        await forever(attached)
+    await attached.close()
+
+
+async def the_cluster_is_found_by_its_process(head: ray_head.Head) -> None:
+    runner = await HereMachine().runner()
+    cluster = await cluster_on(runner, str(head.folder))
+    elsewhere = await cluster_on(runner, "/nowhere")
+    await runner.close()
+    assert (cluster.folder, cluster.python) == (str(head.folder), sys.executable)
+    assert cluster.gcs == head.environment["RAY_ADDRESS"]
+    assert (elsewhere.python, elsewhere.folder) == ("", "/nowhere")
+
+
+def _drivers() -> list[psutil.Process]:
+    """Processes that perfmon attached to Ray."""
+    mine = psutil.Process().children(recursive=True)
+    return [process for process in mine if process.cmdline()[-2:] == ["-u", "-"]]

@@ -1,0 +1,73 @@
+"""A real Slurm of one node: the user's jobs, why they wait, and how the node is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import slurm_node
+
+from perfmon.sources.polls.machines import HereMachine
+from perfmon.sources.polls.poller import PollError
+from perfmon.sources.polls.queues import queue_pollers
+from perfmon.sources.polls.reading import Area, Reading
+from perfmon.sources.polls.slurm_jobs import jobs_of_json
+
+pytestmark = [pytest.mark.system, pytest.mark.skipif(bool(slurm_node.WHY_NOT), reason=slurm_node.WHY_NOT)]
+TITLE = "train: a|b; $(touch owned) [red]"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[slurm_node.Cluster]:
+    """One for all tests here."""
+    with slurm_node.cluster(tmp_path_factory.mktemp("slurm")) as running:
+        yield running
+
+
+async def polled() -> dict[tuple[Area, str], Reading]:
+    """What one poll tells."""
+    (poller,) = queue_pollers(HereMachine(), "slurm", "")
+    try:
+        return {(reading.area, reading.name): reading for reading in await poller.poll()}
+    finally:
+        await poller.close()
+
+
+async def test_jobs_and_nodes(cluster: slurm_node.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_CONF", cluster.environment["SLURM_CONF"])
+    batch = ("sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 600", "-J")
+    first, second = (cluster.run(*batch, title) for title in (TITLE, "next"))
+    slurm_node.wait_for(lambda: "RUNNING" in cluster.run("squeue", "-h", "-o", "%T"), cluster.folder)
+    told = await polled()
+    running, waiting = told[Area.JOB, first], told[Area.JOB, second]
+    assert running.words == {"state": "RUNNING", "reason": "", "title": TITLE}
+    assert (running.values["nodes"], running.values["ended"]) == (1.0, 0.0)
+    assert (waiting.words["state"], waiting.words["reason"]) in [("PENDING", "Resources"), ("PENDING", "Priority")]
+    assert told[Area.NODE, cluster.host].values == {"unwell": 0.0}
+
+    cluster.run("scontrol", "update", f"nodename={cluster.host}", "state=drain", "reason=Xid 79 | ticket 7")
+    cluster.run("scancel", second)
+    told = await polled()
+    node = told[Area.NODE, cluster.host]
+    assert (node.values["unwell"], node.words["reason"]) == (1.0, "Xid 79 | ticket 7")
+    assert told[Area.JOB, second].words["state"] == "CANCELLED"
+    assert told[Area.JOB, second].values["ended"] == 1.0
+    cluster.run("scancel", first)
+    cluster.run("scontrol", "update", f"nodename={cluster.host}", "state=resume")
+
+
+async def test_its_json_is_read_as_well(cluster: slurm_node.Cluster) -> None:
+    job = cluster.run("sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 600", "-J", TITLE)
+    mine = {told.id: told for told in jobs_of_json(cluster.run("squeue", "--json"), "root", 2e9)}
+    assert mine[job].title == TITLE
+    assert list(jobs_of_json(cluster.run("squeue", "--json"), "nobody", 2e9)) == []
+    cluster.run("scancel", job)
+
+
+async def test_a_controller_that_is_not_there_gets_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "slurm.conf").write_text("")
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
+    with pytest.raises(PollError, match=r"^slurm: squeue says .+") as caught:
+        await polled()
+    assert "\n" not in str(caught.value)
