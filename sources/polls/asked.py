@@ -17,7 +17,7 @@ _FORM = re.compile(
     r"|(?P<net>net):(?P<port>.*)|(?P<run>command):(?P<command>.*)",
     re.DOTALL,
 )
-_ADDRESS = re.compile(r"[A-Za-z0-9_.\-:\[\]/]+")
+_ADDRESS = re.compile(r"[A-Za-z0-9_.\-:\[\]/]*(?:#[\w.:@/+,-]+)?")
 _COMMAND = 4000
 
 
@@ -53,12 +53,12 @@ def parse_asked(text: str) -> Asked | None:
         return _command(match["command"], text)
     kind, value = match["kind"], match["value"].strip()
     if kind == "ray":
-        if not _ADDRESS.fullmatch(value):
-            raise _wrong(text, "expected ray=HOST:PORT")
+        if not value or not _ADDRESS.fullmatch(value):
+            raise _wrong(text, "expected ray=HOST:PORT, ray=/TEMP/DIR, either or none with #NAMESPACE/QUEUE behind it")
         return Asked(kind, value)
     from ..remote.http import parse_url
 
-    url = parse_url(value)
+    url = parse_url(value.partition("#")[0] if kind == "prometheus" else value)
     if url.scheme != "http":
         raise _wrong(text, f"expected {kind}=http://HOST:PORT")
     return Asked(kind, value)
