@@ -69,6 +69,7 @@ class Watch:
         self._aligning, self._drawing = Spacing(_ALIGNING), Spacing(_DRAWING)
         self._drawn: Board | None = None
         self._dated: set[int] = set()
+        self._told_by_run = False
         self._baseline_note = ""
         self._looked_back = False
         self._fresh_lines = False
@@ -144,13 +145,26 @@ class Watch:
         sure = self._intake.sure()
         if not any(held.state.last is not None for held in self._intake.of_run):
             return sure
+        if not self._told_by_run:
+            self._begin_by_run()
         return [held for held in sure if not held.state.polled]
+
+    def _begin_by_run(self) -> None:
+        """The run tells the time at last: what was taken for the present till now was that of the pollers' clock."""
+        self._told_by_run = True
+        if self._present.newest is None:
+            return
+        self._present = Present(self._window_s)
+        self.alerts = AlertBook(self._window_s)
+        for held in self._logs.values():
+            held.state.ahead_s = None
 
     def _look_back(self, clock: float) -> None:
         """The files' own times tell how long ago the last lines of the history were written."""
+        telling = {id(held) for held in self._telling()}
         for held, changed in self._intake.changed():
             last = self._last(held)
-            if last is not None:
+            if last is not None and id(held) in telling:
                 self._present.written(last, changed, clock, waited=self.steered)
             held.lively.written(changed)
 

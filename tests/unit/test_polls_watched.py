@@ -69,23 +69,26 @@ class Run:
         self.at: dict[LogFile, tuple[int, int]] = {}
         self.second = 0
 
-    def go_on(self, seconds: int, *, log: bool = True, polls: bool = True, ahead: timedelta = timedelta()) -> Picture:
-        """As many seconds of it; the poller's clock is `ahead` of the log's."""
+    def go_on(
+        self, seconds: int, *, log: bool = True, polls: bool = True, ahead: timedelta = timedelta(), dated: bool = True
+    ) -> Picture:
+        """As many seconds of it; the poller's clock is `ahead` of the log's, whose lines may tell no date."""
         for _ in range(seconds):
             self.second += 1
             self.feed.now += 1.0
             now = BEGIN + timedelta(seconds=self.second)
             if log:
-                self._say(LogFile("trainer.log", Path("/trainer.log")), now, STEP.format(self.second))
+                told = "%Y-%m-%d %H:%M:%S" if dated else "%H:%M:%S"
+                self._say(LogFile("trainer.log", Path("/trainer.log")), now, STEP.format(self.second), told)
             if polls and self.second % 2 == 0:
                 self._say(poll_log("a", "host"), now + ahead, HOST.format(self.second % 100))
             self.watch.judge_if_due(self.feed.now)
             picture = self.watch.picture(Look(), self.second)
         return picture
 
-    def _say(self, log: LogFile, now: datetime, said: str) -> None:
+    def _say(self, log: LogFile, now: datetime, said: str, told: str = "%Y-%m-%d %H:%M:%S") -> None:
         offset, line = self.at.get(log, (0, 1))
-        data = f"{now:%Y-%m-%d %H:%M:%S}.118 {said}\n".encode()
+        data = f"{now.strftime(told)}.118 {said}\n".encode()
         self.at[log] = (offset + len(data), line + 1)
         self.watch.take(log, Block(data, offset, line))
 
@@ -135,6 +138,20 @@ def test_without_logs_pollers_tell_the_present() -> None:
     assert picture.snapshot is not None
     assert picture.snapshot.metrics["mem_used_pct"].last == 25.0
     assert abs(picture.now - picture.seen[0].at) < 2.0
+
+
+@pytest.mark.parametrize("dated", [True, False])
+def test_a_run_that_begins_after_its_pollers_is_judged_by_its_own_time(dated: bool) -> None:
+    run = Run()
+    run.go_on(20, log=False)
+    for _ in range(20):
+        picture = run.go_on(1, dated=dated)
+        assert picture.snapshot is not None
+        assert picture.alerts == ()
+        assert picture.snapshot.run.wall_s < 45
+    assert picture.stale_s is None
+    assert abs(picture.now - picture.seen[0].at) < 1.0
+    assert picture.snapshot.metrics["write_ms"].summary.count == 20
 
 
 def test_a_log_that_says_what_pollers_say_is_a_log(tmp_path: Path) -> None:
