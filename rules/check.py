@@ -95,6 +95,7 @@ class UnknownNames(Lint):
                     names.append(part.metric)
                 yield from ((f"condition[{at}]", f"{name}: no format tells of it") for name in names)
         yield from (("requires", f"{n}: no format tells of it") for n in signature.requires if not known.word(n))
+        yield from (("unless", f"{n}: no format tells of it") for n in signature.unless if not known.word(n))
         missing = [name for name, _ in signature.unseen if name != "server" and not known.word(name)]
         yield from (("unseen", f"{name}: no format tells of it") for name in missing)
 
@@ -111,11 +112,11 @@ class UnknownLost(Lint):
             yield "lost.beyond", f"{lost.beyond}: has no band"
         if lost.spans and not known.word(lost.spans):
             yield "lost.spans", f"{lost.spans}: no format tells of it"
-        for name in (*((lost.share,) if lost.share else ()), *lost.fraction):
+        for name in (*filter(None, (lost.share, lost.rest)), *lost.fraction):
             if not known.metric(name):
                 yield "lost", f"{name}: no format tells of it"
-        if not (lost.leg or lost.spans or lost.share or lost.fraction):
-            yield "lost", "says nothing, expected leg, spans, share or fraction"
+        if not (lost.leg or lost.spans or lost.share or lost.rest or lost.fraction):
+            yield "lost", "says nothing, expected leg, spans, share, rest or fraction"
 
 
 class UnknownBand(Lint):

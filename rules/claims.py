@@ -27,8 +27,8 @@ def claims(found: Found, view: View) -> list[Window]:
     lasting = [item for item in items if item.end > item.start] if lost.leg else []
     limit = _limit(lost, found.signature, view)
     legs = [_leg(lost, item, limit, view) for item in lasting]
-    if lost.share or lost.fraction:
-        legs += _shared(lost, [item for item in items if item not in lasting], view)
+    if lost.share or lost.rest or lost.fraction:
+        legs += _shared(lost, [item for item in items if item not in lasting], view, found.signature.every_s)
     return union(legs)
 
 
@@ -75,24 +75,29 @@ def _leg(lost: Lost, item: Item, limit: float, view: View) -> Window:
     return (item.start + limit, item.end)
 
 
-def _shared(lost: Lost, items: Iterable[Item], view: View) -> list[Window]:
+def _shared(lost: Lost, items: Iterable[Item], view: View, every_s: float) -> list[Window]:
     """Of the time before each sample, the part that was lost, laid at its end."""
     windows: list[Window] = []
     for item in items:
-        start, part = _before(view.track(next(iter(item.values))), item, view), _part(lost, item, view)
+        track, part = view.track(next(iter(item.values))), _part(lost, item, view)
+        start = _before(track, item, view, every_s=every_s)
         if part > 0 and item.end > start:
             windows.append((item.end - part * (item.end - start), item.end))
     return windows
 
 
-def _before(track: Track, item: Item, view: View, back: int = 1) -> float:
-    """When the sample `back` before this one was taken, of its log and group; the window's start when there is none."""
+def _before(track: Track, item: Item, view: View, back: int = 1, every_s: float = 0.0) -> float:
+    """When the sample `back` before this one was taken, of its log and group; the window's start when there is none.
+
+    Those that came within `every_s` before it were not judged: it speaks of their time, too.
+    """
     at = track.between(item.end, item.end)[0]
     while back and at >= 0:
         at -= 1
         while at >= 0 and (track.source(at), track.group(at)) != (item.source, item.group):
             at -= 1
-        back -= 1
+        if at < 0 or track.times[at] <= item.end - every_s + _EDGE_S:
+            back -= 1
     return max(track.times[at] if at >= 0 else view.window[0], item.floor)
 
 
@@ -106,5 +111,7 @@ def _part(lost: Lost, item: Item, view: View) -> float:
 
     if lost.share:
         return min(1.0, value(lost.share) / 100.0)
+    if lost.rest:
+        return max(0.0, 1.0 - value(lost.rest) / 100.0)
     whole = sum(value(metric) for metric in lost.fraction)
     return value(lost.fraction[0]) / whole if whole > 0 else 0.0

@@ -33,7 +33,7 @@ def find(signatures: Iterable[Signature], view: View) -> list[Found]:
     """All findings, strongest cause first."""
     found: list[Found] = []
     for signature in signatures:
-        if all(_has(name, view) for name in signature.requires):
+        if all(_has(name, view) for name in signature.requires) and not view.told_of(signature.unless):
             found += _judge(signature, view)
     found.sort(key=lambda finding: (finding.rank, finding.first, sorted(finding.identity.items())))
     chains.hold_back(found, view)

@@ -23,7 +23,7 @@ _SUBJECTS = ("span", "metric", "mark", "quiet", "absence")
 _KEYS = (
     "schema", "id", "title", "kind", "rank", "severity", "meaning", "sentence", "advice", "confused_with", "on",
     "condition", "identity", "lost", "cause", "for_count", "critical_count", "for_s", "keep_firing_for_s", "skip_first",
-    "unseen", "example", "requires",
+    "unseen", "example", "requires", "unless", "every_s",
 )  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def _lost(table: Table) -> Lost | None:
     if "lost" not in table.data:
         return None
     entry = table.table("lost", table.data["lost"])
-    entry.only(("leg", "beyond", "baseline", "spans", "share", "fraction", "back"))
+    entry.only(("leg", "beyond", "baseline", "spans", "share", "rest", "fraction", "back"))
     leg = entry.text("leg", "")
     if leg not in ("", "queue", "rpc", "whole", "between"):
         raise entry.wrong("leg", "expected queue, rpc, whole or between")
@@ -71,6 +71,7 @@ def _lost(table: Table) -> Lost | None:
         baseline=entry.flag("baseline"),
         spans=entry.text("spans", ""),
         share=entry.text("share", ""),
+        rest=entry.text("rest", ""),
         fraction=entry.texts("fraction"),
         back=max(1, int(entry.number("back", 1))),
     )
@@ -157,6 +158,8 @@ def load_signature(path: Path) -> Signature:
         examples=_examples(table),
         file=str(path),
         requires=table.texts("requires"),
+        unless=table.texts("unless"),
+        every_s=table.number("every_s", 0.0),
     )
 
 

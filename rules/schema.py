@@ -38,7 +38,8 @@ class Lost:
 
     `leg` queue or rpc of a weight update or `whole` of an occurrence, less the good limit of `beyond`, or `between` it
     and the sample before; or the `spans` of a kind during the finding; or the time between samples times `share` (a
-    metric in %) or times `fraction[0] / sum(fraction)`. What lasts uses `leg` where a run has nothing of the others.
+    metric in %), times what `rest` (another) leaves of 100 %, or times `fraction[0] / sum(fraction)`. What lasts uses
+    `leg` where a run has nothing of the others.
     """
 
     leg: Literal["", "queue", "rpc", "whole", "between"] = ""
@@ -47,6 +48,7 @@ class Lost:
     """Beyond the median of the occurrences' uncontended peers instead of beyond a band."""
     spans: str = ""
     share: str = ""
+    rest: str = ""
     fraction: tuple[str, ...] = ()
     back: int = 1
     """Of samples: how many before it the time that one speaks of begins; as many as its conditions look back on."""
@@ -111,3 +113,7 @@ class Signature:
     file: str
     requires: tuple[str, ...] = ()
     """Span kinds or metrics, all of which the run must have for the signature to be judged."""
+    unless: tuple[str, ...] = ()
+    """Likewise, none of which it may ever have told: what the signature says is not true of such runs."""
+    every_s: float = 0.0
+    """Samples of a stream that come more often are judged once in this time: what is polled every second."""

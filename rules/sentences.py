@@ -64,10 +64,32 @@ def _figure(slot: str, items: Sequence[Item], view: View) -> str | None:
     if track is None:
         return None
     first, stop = track.between(items[0].start, max(item.end for item in items))
-    key = (metric, stat, first, stop)
+    group = _group(items, metric, view)
+    if group is None:
+        return None
+    key = (f"{metric}{{{group}}}", stat, first, stop)
     if key not in view.figures:  # findings of many servers tell of the same time
-        view.figures[key] = _told(list(track.values[first:stop]), metric, stat)
+        mine = (at for at in range(first, stop) if not group or track.group(at) == group)
+        view.figures[key] = _told([track.values[at] for at in mine], metric, stat)
     return view.figures[key]
+
+
+def _group(items: Sequence[Item], metric: str, view: View) -> str | None:
+    """The group of all items, where the metric is told of it; "" for the samples of all groups.
+
+    None where the metric is told of others of their kind only: what holds for another GPU says nothing about this one.
+    """
+    group = items[0].group
+    if not group or any(item.group != group for item in items):
+        return ""
+    if (metric, group) in view.store.series:
+        return group
+    like = {name for own in items[0].values for name in _groups(own, view)}
+    return None if _groups(metric, view) & like else ""
+
+
+def _groups(metric: str, view: View) -> set[str]:
+    return {group for name, group in view.store.series if name == metric and group}
 
 
 def _told(values: Sequence[float], metric: str, stat: str) -> str | None:

@@ -190,11 +190,18 @@ def _sample_items(name: str, track: Track, signature: Signature, view: View) -> 
     picked = bar.pick(track.values) if bar is not None else [True] * len(track)
     judged = Judged(total=len(track))
     floors: dict[object, float] = {}
-    skip = signature.skip_first
+    skip, every_s = signature.skip_first, signature.every_s
+    beats: dict[object, float] = {}
     times = track.times
     for index, value in enumerate(track.values):
         key = (track.source(index), track.group(index))
         time = times[index]
+        if every_s:
+            beat = time // every_s
+            if beats.get(key) == beat:
+                judged.total -= 1
+                continue
+            beats[key] = beat
         at = judged.stream(key).add(time)
         if at + track.earlier.get(key, 0) < skip:
             floors[key] = time

@@ -253,6 +253,12 @@ class View:
         begun = map(bisect_left, repeat(self._starts[other]), map(_END, items))
         return list(compress(items, map(ge, over, begun)))
 
+    def told_of(self, names: Sequence[str]) -> bool:
+        """Whether the run tells of any span, metric or mark of these names, inside of the window or not."""
+        store = self.store
+        told = any(store.spans.get(name) or (name == UPDATE and store.updates) for name in names)
+        return told or any(name in names for name, _ in (*store.series, *store.marks) if names)
+
     def told_by(self, kind: str, ref: Ref) -> Item | None:
         """The span of a kind that a line tells of."""
         lines = self._told.get(kind)
@@ -272,6 +278,11 @@ class View:
     @cached_property
     def figures(self) -> dict[tuple[str, str, int, int], str | None]:
         """Likewise for statistics of stretches of tracks: see `perfmon.rules.sentences`."""
+        return {}
+
+    @cached_property
+    def rhythms(self) -> dict[tuple[str, str, int, int], tuple[float, float]]:
+        """Likewise for the steps up to a moment: see `perfmon.rules.conditions.advances`."""
         return {}
 
     @cached_property

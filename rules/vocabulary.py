@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from .conditions import Condition
+from .conditions.advances import Advances
 from .conditions.aggregate import Aggregate
 from .conditions.alternatives import AnyOf
 from .conditions.baseline import Baseline
@@ -52,6 +53,8 @@ def condition_metrics(condition: Condition) -> list[str]:
         return [condition.metric, condition.over]
     if isinstance(condition, Aggregate):
         return [condition.metric] if condition.of == "metric" else []
+    if isinstance(condition, Advances):
+        return [condition.busy] if condition.busy else []
     if isinstance(condition, Coincides):
         return [condition.metric] if condition.metric else []
     return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .absence import Missed
+from .advances import Advances
 from .aggregate import Aggregate
 from .alternatives import AnyOf
 from .base import Condition, Level
@@ -25,6 +26,7 @@ REGISTRY: dict[str, type[Condition]] = {
     "any": AnyOf,
     "all": AllOf,
     "ready": WasReady,
+    "advances": Advances,
 }
 
 __all__ = ["REGISTRY", "Condition", "Level"]
