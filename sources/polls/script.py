@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from ..remote.runner import Output, Runner, RunnerError
 from .poller import Machine, PollError
@@ -16,23 +17,32 @@ class Script:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._runner: Runner | None = None
-        self._opening = asyncio.Lock()
+        self._opening: asyncio.Task[Runner] | None = None
 
     async def run(self, script: str) -> Output:
         """Runs a script. Raises PollError, and what the machine raises where it has no shell."""
-        async with self._opening:
-            if self._runner is None or self._runner.closed:
-                self._runner = await self._machine.runner()
-            runner = self._runner
+        if self._opening is None:
+            self._opening = asyncio.ensure_future(self._machine.runner())
+        opening = self._opening
         try:
+            # Who is cancelled meanwhile leaves it to others: what is half open could not be closed.
+            runner = await asyncio.shield(opening)
             return await runner.run(script, timeout_s=TIMEOUT_S)
         except RunnerError as error:
-            await self.close()
+            await self._drop(opening)
             raise PollError(str(error)) from None
+        except Exception:
+            await self._drop(opening)
+            raise
 
     async def close(self) -> None:
         """Ends the shell."""
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            await runner.close()
+        if self._opening is not None:
+            await self._drop(self._opening)
+
+    async def _drop(self, opening: asyncio.Task[Runner]) -> None:
+        """The next script has another shell."""
+        if self._opening is opening:
+            self._opening = None
+        with suppress(Exception):
+            await (await asyncio.shield(opening)).close()
