@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from datetime import datetime
+from heapq import merge
+from operator import itemgetter
 from pathlib import Path
 
 from perfmon.items import Block
 from perfmon.sources.adjoining import TimedItem
 from perfmon.sources.replay import Timeline
 
+from .polled import Polls
 from .simulation import Simulation
 from .writer import simulated
 
@@ -28,16 +32,19 @@ def demo_timeline(
     simulated(scenario, seed, minutes)
 
     def items() -> Iterator[TimedItem]:
-        return _lines(simulated(scenario, seed, minutes, clock))
+        simulation = simulated(scenario, seed, minutes, clock)
+        return _lines(simulation, Polls(simulation, seed, clock))
 
     return Timeline(Path(f"demo-{scenario}"), clock.timestamp(), 60.0 * minutes, items)
 
 
-def _lines(simulation: Simulation) -> Iterator[TimedItem]:
-    """Every line as a block."""
+def _lines(simulation: Simulation, polls: Polls) -> Iterator[TimedItem]:
+    """Every line as a block, and between them what pollers say."""
     ends: dict[str, tuple[int, int]] = {}
     for told in simulation.steps():
-        for at_s, log, text in simulation.journal.take(told):
+        printed = list(simulation.journal.take(told))
+        polled = polls.take(told if told < math.inf else printed[-1][0] if printed else 0.0)
+        for at_s, log, text in merge(printed, polled, key=itemgetter(0)):
             offset, line = ends.get(log, (0, 1))
             data = f"{text}\n".encode()
             ends[log] = offset + len(data), line + 1

@@ -45,8 +45,12 @@ class Simulation:
         """When checkpoint n could be read."""
         self._free = 0.0
         """When the trainer was done with its last step."""
-        self._batches: list[tuple[float, float]] = []
+        self.batches: list[tuple[float, float]] = []
         """Begin and end of every generation batch."""
+        self.updates: list[tuple[float, float, float]] = []
+        """When every weight update was sent, reached the engine, and was done."""
+        self.trainings: list[tuple[float, float, float, float]] = []
+        """Begin of every training step, when it was trained, its weights handed over, its checkpoint written."""
         self._told = 0.0
         self._served, self._was_busy = _STATS_S, True
         """When the engine tells its statistics next, and whether it was busy when it last did."""
@@ -63,7 +67,7 @@ class Simulation:
 
         After each comes the time up to which all lines have been told, at last infinity.
         """
-        stopped = self._moment(self.scenario.stalls_at)
+        stopped = self.stopped_at
         now, step = 0.0, 0
         length = end = 0.0
         while step < _FIRST_STEPS or now + length < self.seconds:
@@ -79,6 +83,11 @@ class Simulation:
                 self.journal.cut(end)
             self.journal.say(ORCHESTRATOR, end + 0.2, "SUCCESS", "Orchestrator finished.")
         yield math.inf
+
+    @property
+    def stopped_at(self) -> float:
+        """When everything stops; infinity where nothing does."""
+        return self._moment(self.scenario.stalls_at)
 
     def _moment(self, share: float) -> float:
         """When that share of the run is over, or soon; never where it is all of the run."""
@@ -146,6 +155,7 @@ class Simulation:
         """The five lines of a weight update; returns when it was done."""
         trace = f"[weights][{self._random.getrandbits(24):06x}]"
         received, done = sent + queue - 0.0003, sent + queue + rpc
+        self.updates.append((sent, received, done))
         self.lost_s["frontend-queue"] += max(0.0, queue - _GOOD_QUEUE_S)
         self.lost_s["slow-weight-load"] += max(0.0, rpc - _GOOD_RPC_S)
         started, finished = received + 0.0001, received + 0.0001 + rpc
@@ -191,7 +201,7 @@ class Simulation:
             self.lost_s["generation-contention"] += duration - self.scenario.batch_s
         grown = inflight + (self._random.randrange(4, 13) if duration > 4 * self.scenario.batch_s else 0)
         self._say(end, f"[gen] batch.done completions={_GROUP} dur_ms={1000 * duration:.1f} inflight={grown}")
-        self._batches.append((now, end))
+        self.batches.append((now, end))
         return end
 
     def _tell_fill(self, now: float, done: int, needed: int) -> None:
@@ -211,6 +221,7 @@ class Simulation:
         handed = trained + self._about(scenario.broadcast_s + scenario.broadcast_growth_s * min(step, _GROWING_STEPS))
         written = handed + self._about(scenario.write_s)
         self._ready.append(written + scenario.seen_after_s)
+        self.trainings.append((begin, trained, handed, written))
         self.lost_s["inference-bound"] += begin - before if step >= _FILLING_STEPS else 0.0
         self.lost_s["weight-sync-bound"] += handed - trained
         self.lost_s["slow-checkpoint-write"] += max(0.0, written - handed - _GOOD_WRITE_S)
@@ -237,8 +248,8 @@ class Simulation:
         """The engine's statistics every 10 s until `end`, and some of its access lines."""
         while self._served < end:
             at = self._served
-            batch = bisect_right(self._batches, at, key=itemgetter(0)) - 1
-            busy = batch >= 0 and at < self._batches[batch][1]
+            batch = bisect_right(self.batches, at, key=itemgetter(0)) - 1
+            busy = batch >= 0 and at < self.batches[batch][1]
             if busy or self._was_busy:
                 self._tell_engine(at, busy)
             if busy:
