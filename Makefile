@@ -1,6 +1,6 @@
 # make run and make test set up everything they need: Python >= 3.11, git and a package index are enough.
 .DEFAULT_GOAL := help
-.PHONY: help run before-after test sanitize check docs screenshots dist clean
+.PHONY: help run before-after test test-gpu sanitize check docs screenshots dist clean
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -10,6 +10,7 @@ help:
 	@echo "make run          open the live monitor on a built-in run (ARGS='slow-weight-load --speed 50')"
 	@echo "make before-after run the lab with and without a fault, and compare (ARGS='--seconds 60')"
 	@echo "make test         run the tests (ARGS='-k name' for some of them)"
+	@echo "make test-gpu     poll the GPUs of this machine, and write what that takes to docs/gpu.md"
 	@echo "make sanitize     run those of the compiled search under gcc's sanitizers"
 	@echo "make check        lint, format, types, layers"
 	@echo "make docs         regenerate the generated parts of the documentation"
@@ -30,6 +31,9 @@ before-after: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n auto $(ARGS)
+
+test-gpu: $(READY)
+	PERFMON_GPU_PAGE=docs/gpu.md $(BIN)/python -m pytest -q tests/system/test_gpu.py $(ARGS) || [ $$? = 5 ]
 
 sanitize: $(READY)
 	$(BIN)/python tests/sanitized.py $(ARGS)

@@ -1,0 +1,117 @@
+"""The GPUs of this machine, through its own driver: what polling them tells and takes. `make test-gpu` runs this.
+
+With PERFMON_GPU_PAGE it writes the figures into that page, between its marks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import platform
+import re
+import statistics
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from perfmon.sources.polls.gpu import GpuPoller
+from perfmon.sources.polls.gpu_nvml import CLOSELY, LIBRARY, NvmlRoad
+from perfmon.sources.polls.machines import HereMachine
+from perfmon.sources.polls.poller import AbsentError
+from perfmon.sources.polls.reading import Area, Reading
+
+_BLOCK = re.compile(r"(<!-- figures -->\n).*?(<!-- /figures -->)", re.DOTALL)
+
+
+def _driver() -> bool:
+    try:
+        ctypes.CDLL(LIBRARY)
+    except OSError:
+        return False
+    return True
+
+
+# It is no component that could be installed, so it is not marked `system`, which must not be skipped where all is.
+if not _driver():
+    pytest.skip("this machine has no GPU with a driver of NVIDIA", allow_module_level=True)
+
+
+@pytest.fixture
+async def road() -> AsyncIterator[NvmlRoad]:
+    made = NvmlRoad()
+    try:
+        await made.poll()
+    except AbsentError as error:
+        pytest.skip(str(error))
+    yield made
+    await made.close()
+
+
+def gpus(readings: object) -> list[Reading]:
+    assert isinstance(readings, list)
+    return [reading for reading in readings if reading.area is Area.GPU]
+
+
+async def test_a_real_driver_tells_what_can_be_meant(road: NvmlRoad) -> None:
+    found = gpus(await road.poll())
+    assert found
+    for told in found:
+        assert told.words["state"] in ("ok", "unsupported", "lost")
+        limits = {"util_pct": 100, "mem_util_pct": 100, "temp_c": 130, "power_w": 3000, "throttled": 1}
+        assert all(0 <= told.values[name] <= most for name, most in limits.items() if name in told.values)
+        if "mem_used_mb" in told.values:
+            assert 0 <= told.values["mem_used_mb"] <= told.values["mem_total_mb"]
+
+
+async def test_nvidia_smi_tells_the_same(road: NvmlRoad) -> None:
+    machine = HereMachine()
+    machine.here = False
+    other = GpuPoller(machine)
+    try:
+        theirs = {told.name: told for told in gpus(await other.poll())}
+    except AbsentError as error:
+        pytest.skip(str(error))
+    finally:
+        await other.close()
+    for told in gpus(await road.poll()):
+        if ":" not in told.name and told.words["state"] == "ok":
+            assert theirs[told.name].words["uuid"] == told.words["uuid"]
+            assert theirs[told.name].values.get("mem_total_mb") == pytest.approx(told.values.get("mem_total_mb"), abs=1)
+
+
+@pytest.mark.skipif("PERFMON_GPU_PAGE" not in os.environ, reason="measures only for a page: make test-gpu")
+async def test_what_it_takes_is_written_down(road: NvmlRoad) -> None:
+    rounds: dict[bool, list[float]] = {False: [], True: []}
+    found: list[Reading] = []
+    began, cpu = time.monotonic(), time.process_time()
+    for turn in range(6 * CLOSELY):
+        at = time.perf_counter()
+        told = gpus(await road.poll())
+        rounds[(turn + 1) % CLOSELY == 0].append(1e3 * (time.perf_counter() - at))
+        found = told or found
+        await asyncio.sleep(max(0.0, began + turn + 1 - time.monotonic()))
+    cpu_pct = 100 * (time.process_time() - cpu) / (time.monotonic() - began)
+    assert all(rounds.values())
+    lines = [
+        f"Measured by `make test-gpu` on {platform.system()} with {platform.processor() or platform.machine()}:",
+        "",
+        "| what | figure |",
+        "| --- | --- |",
+        f"| GPUs | {len(found)} x {found[0].words.get('model', '?')} |",
+        f"| values of each | {len(found[0].values)} |",
+        f"| a round of what is cheap, p50, max | {_told(rounds[False])} |",
+        f"| a round with processes, temperature, links | {_told(rounds[True])} |",
+        f"| processor time, a round a second | {cpu_pct:.2f} % of a core |",
+    ]
+    _write(Path(os.environ["PERFMON_GPU_PAGE"]), "\n".join(lines))
+
+
+def _told(took_ms: list[float]) -> str:
+    return f"{statistics.median(took_ms):.1f} ms, {max(took_ms):.1f} ms"
+
+
+def _write(page: Path, text: str) -> None:
+    page.write_text(_BLOCK.sub(lambda match: f"{match[1]}{text}\n{match[2]}", page.read_text()))
