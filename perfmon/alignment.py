@@ -297,15 +297,17 @@ def _lay_clockless(axis: _Axis) -> None:
             axis.guessed.add(state.index)
 
 
-def polled_ahead(gap: float, known: float | None) -> float:
+def polled_ahead(gap: float, known: float | None, *, undated: bool = False) -> float:
     """By how much the run's clock is ahead of a poller's that are `gap` seconds apart: as before where that still
-    holds, else nothing, the hours between two zones, or, of monotonic and made-up times, just so much."""
+    holds, else nothing, the hours between two zones and, of `undated` logs, whole days or years, or, of monotonic and
+    made-up times, just so much."""
     if known is not None and abs(gap - known) <= _POLL_NEAR_S:
         return known
     if abs(gap) <= _POLL_NEAR_S:
         return 0.0
     zone = round(gap / _QUARTER) * _QUARTER
-    return zone if abs(zone) <= _FARTHEST_S and abs(gap - zone) <= _END_S else gap
+    possible = abs(zone) <= _FARTHEST_S or undated
+    return zone if possible and abs(gap - zone) <= _END_S else gap
 
 
 def _lay_polled(axis: _Axis, dated: Sequence[SourceState], monotonic: Sequence[SourceState]) -> None:

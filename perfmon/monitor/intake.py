@@ -9,7 +9,7 @@ from pathlib import Path
 from perfmon.alignment import polled_ahead
 from perfmon.clocksteps import SET, take_out
 from perfmon.filetimes import heed_file_time
-from perfmon.model import DAYTIME
+from perfmon.model import DAYTIME, YEARLESS
 from perfmon.session import Session
 from perfmon.sources.blocks import Block
 from perfmon.sources.files import LogFile
@@ -72,7 +72,8 @@ class Intake:
         self._session.feed(state, block)
         now = present.awaited(clock)
         if now is not None and state.last is not None:
-            state.ahead_s = polled_ahead(now - state.last, known)
+            undated = any(held.state.kind in (YEARLESS, DAYTIME) for held in self.of_run)
+            state.ahead_s = polled_ahead(now - state.last, known, undated=undated)
         return state.ahead_s != known
 
     def take(self, held: WatchedLog, block: Block, present: Present) -> None:
