@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from polled import paced
+from polled import Told, paced
 
 from perfmon.sources.polls.disk import DiskPoller, counts_of, devices_of, forecast, spaces_of, wanted_places
 from perfmon.sources.polls.elsewhere import read_psutil
@@ -109,7 +109,7 @@ async def test_a_host_elsewhere_is_polled_through_its_shell(busybox: str, tmp_pa
     space = shutil.disk_usage(tmp_path)
     assert len(held) == 1
     assert disks[held[0]].values["total_gb"] == pytest.approx(space.total / 1e9, rel=1e-3)
-    assert {reading.words["state"] for reading in told.readings(Area.POLLER)} == {"ok"}
+    assert {reading.words["state"] for reading in told.readings(Area.POLLER)} <= {"ok", "stale"}
 
 
 @LINUX
@@ -313,7 +313,7 @@ async def test_who_does_not_read_holds_up_who_writes() -> None:
     reader, _ = server.accept()
     writer.setblocking(False)
     poller = SocketPoller(HereMachine(), port)
-    poller.every_s = 0.2  # type: ignore[misc]  # of this instance
+    poller.every_s = 0.2
 
     def fill() -> None:
         try:
@@ -325,7 +325,7 @@ async def test_who_does_not_read_holds_up_who_writes() -> None:
     try:
         fill()
 
-        def held_up(told: object) -> bool:
+        def held_up(told: Told) -> bool:
             fill()
             return any(one.words.get("verdict") == "consumer" for one in told.readings(Area.SOCKET))
 
