@@ -11,6 +11,8 @@ from .plan import Plan
 
 BEGINS_S = 20.0
 """Enough of a healthy run to tell what is usual in it."""
+RHYTHM_S = 50.0
+"""And enough to tell a silence from a pause."""
 SEED = 7
 
 
@@ -21,6 +23,7 @@ class Case:
     name: str
     faults: tuple[str, ...]
     seconds: float = 75.0
+    begins_s: float = BEGINS_S
 
     @property
     def expected(self) -> tuple[str, ...]:
@@ -34,17 +37,17 @@ class Case:
 
     def plan(self, out: str, seed: int = SEED) -> Plan:
         """How it is run."""
-        return Plan(out=out, seed=seed, seconds=self.seconds, faults=self.faults, begins_s=BEGINS_S)
+        return Plan(out=out, seed=seed, seconds=self.seconds, faults=self.faults, begins_s=self.begins_s)
 
 
-def _case(*faults: str, seconds: float = 75.0) -> Case:
-    return Case("+".join(faults), faults, seconds)
+def _case(*faults: str, seconds: float = 75.0, begins_s: float = BEGINS_S) -> Case:
+    return Case("+".join(faults), faults, seconds, begins_s)
 
 
 CASES: tuple[Case, ...] = (
     Case(HEALTHY, (), 75.0),
     *(_case(name) for name in FAULTS if name not in (HEALTHY, "stall")),
-    _case("stall", seconds=125.0),
+    _case("stall", seconds=RHYTHM_S + 100.0, begins_s=RHYTHM_S),
     _case("shared-pool", "slow-disk"),
     _case("slow-load", "slow-disk"),
     _case("shared-pool", "truncation"),

@@ -85,9 +85,9 @@ FAULTS: dict[str, Fault] = {
         ),
         Fault(
             "kv-pressure",
-            "the cache holds a dozen sequences and three times as many are there",
+            "the cache holds two dozen sequences and nearly three times as many are there",
             "kv-cache-pressure",
-            {"kv_tokens": 750},
+            {"kv_tokens": 1500, "slots": 64, "connections": 64, "sequence_tokens_per_s": 20.0},
             "cache",
         ),
         Fault(

@@ -20,6 +20,7 @@ def test_every_fault_is_recorded() -> None:
 def test_it_is_judged_rightly(case: Case) -> None:
     judged: Row = row(case, Recorded.read(RECORDED / f"{case.name}.json.gz"))
     assert judged.right, told(judged)
+    assert judged.right_first, told(judged)
     assert judged.in_time, told(judged)
     assert not judged.early, told(judged)
     assert abs(judged.error or 0.0) <= TOLERANCE, told(judged)
