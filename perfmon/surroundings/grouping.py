@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from perfmon.machines import Seen
+from perfmon.picture import Picture, RunState
 from perfmon.sources.polls.reading import Area
 from perfmon.sources.remote.states import HostState
 
@@ -15,6 +16,8 @@ _MISSED = 3
 _PATIENCE_S, _UNKNOWN_S = 3.0, 15.0
 """The least time that is waited, and how long where nobody knows how often it is polled."""
 _SELDOM_S = 120.0
+_BEHIND_S = 1.5
+"""Of this machine's time: what a replay may be behind."""
 _MACHINE = (Area.HOST, Area.DISK, Area.NIC, Area.GPU, Area.PROCESS)
 
 
@@ -53,10 +56,18 @@ class Surroundings:
     """The moment, on the axis that `Seen.at` is on."""
     over: bool = False
     """The run has ended: nothing is late any more."""
+    slack_s: float = 0.0
+    """By how much more answers may be behind: a replay that goes fast hands over much at a time."""
 
     @classmethod
     def of(
-        cls, seen: Iterable[Seen], links: Iterable[HostState] = (), now: float = 0.0, *, over: bool = False
+        cls,
+        seen: Iterable[Seen],
+        links: Iterable[HostState] = (),
+        now: float = 0.0,
+        *,
+        over: bool = False,
+        slack_s: float = 0.0,
     ) -> Surroundings:
         """Groups them; hosts that are reached over a link come first, in their order."""
         by_host: dict[str, dict[Area, list[Seen]]] = {}
@@ -71,7 +82,13 @@ class Surroundings:
             Host(name, short[name], linked.get(name), {area: _ordered(area, held) for area, held in things.items()})
             for name, things in by_host.items()
         )
-        return cls(hosts, now, over)
+        return cls(hosts, now, over, slack_s)
+
+    @classmethod
+    def at(cls, picture: Picture) -> Surroundings:
+        """At a picture."""
+        over, slack_s = picture.state is RunState.ENDED, _BEHIND_S * (picture.speed or 0.0)
+        return cls.of(picture.seen, picture.links, picture.now, over=over, slack_s=slack_s)
 
     def of_area(self, *areas: Area) -> Iterator[tuple[Host, Seen]]:
         """Everything of these kinds, with its host."""
@@ -86,7 +103,7 @@ class Surroundings:
         patience = _UNKNOWN_S if seen.every_s is None else max(_PATIENCE_S, _MISSED * seen.every_s)
         if seen.reading.area is Area.POLLER:  # told when it changes, and now and then
             patience = _SELDOM_S
-        return not self.over and self.age_s(seen) > patience
+        return not self.over and self.age_s(seen) > patience + self.slack_s
 
     @cached_property
     def several(self) -> bool:

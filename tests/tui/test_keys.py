@@ -225,7 +225,7 @@ async def pane_alerts(hands: Hands, key: str) -> None:
 
 @check
 async def pane_sources(hands: Hands, key: str) -> None:
-    await _toggles(hands, key, "3 SOURCES")
+    await _toggles(hands, key, "3 MACHINES")
 
 
 @check
@@ -235,14 +235,14 @@ async def pane_log(hands: Hands, key: str) -> None:
 
 @check
 async def next_view(hands: Hands, key: str) -> None:
-    for title in ("3 GPUS", "3 HOSTS", "3 QUEUES", "3 SOURCES", "3 SOURCES"):
+    for title in ("3 GPUS", "3 HOSTS", "3 QUEUES", "3 SOURCES", "3 MACHINES"):
         await hands.press(key)
         assert title in hands.text
         assert hands.app.pane_name == "sources"
     await hands.press("3")
-    assert "3 SOURCES" not in hands.text
+    assert "3 MACHINES" not in hands.text
     await hands.press(key)  # what was hidden comes as it was
-    assert "3 SOURCES" in hands.text
+    assert "3 MACHINES" in hands.text
 
 
 async def _view(hands: Hands, key: str, title: str) -> None:
@@ -255,24 +255,24 @@ async def _view(hands: Hands, key: str, title: str) -> None:
 
 @check
 async def machines(hands: Hands, key: str) -> None:
-    await _view(hands, key, "3 SOURCES  3 logs")
+    await _view(hands, key, "3 MACHINES")
     assert hands.app.sources.view == "auto"
 
 
 @check
 async def gpus(hands: Hands, key: str) -> None:
-    await _view(hands, key, "no GPU is observed")
+    await _view(hands, key, "a100-1:1")
 
 
 @check
 async def hosts(hands: Hands, key: str) -> None:
     await hands.to("sources")
-    await _view(hands, key, "no host is observed")
+    await _view(hands, key, "3 HOSTS")
 
 
 @check
 async def queues(hands: Hands, key: str) -> None:
-    await _view(hands, key, "no queue is observed")
+    await _view(hands, key, "vllm inference:8000")
 
 
 @check
@@ -831,7 +831,7 @@ async def test_a_strip_shows_any_pane_alone() -> None:
     async with running(size=(60, 10)) as (app, pilot):
         hands = Hands(app, pilot)
         strip = hands.text
-        for key, title in (("2", "2 ALERTS"), ("3", "3 SOURCES"), ("4", "4 LOG")):
+        for key, title in (("2", "2 ALERTS"), ("3", "3 MACHINES"), ("4", "4 LOG")):
             await hands.press(key)
             assert title in hands.text
             assert app.pane_name == title.split()[1].lower()

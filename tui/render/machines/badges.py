@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfmon.drawing import cut
-from perfmon.picture import Picture, RunState
+from perfmon.picture import Picture
 from perfmon.sources.polls.reading import Area
 from perfmon.sources.remote.states import Phase
 from perfmon.surroundings import Host, Surroundings, state_of
@@ -20,7 +20,7 @@ Badge = tuple[str, str, str]
 
 def host_runs(picture: Picture, room: int, skin: Skin) -> list[Run]:
     """`a100-0 ✓ 0.3s  a100-1 ? 12 s`; how many, where there is no room for each; nothing for this machine alone."""
-    around = Surroundings.of(picture.seen, picture.links, picture.now, over=picture.state is RunState.ENDED)
+    around = Surroundings.at(picture)
     badges = [_badge(around, host) for host in around.hosts if host.told]
     if not badges or (not picture.links and len(badges) < 2):
         return []

@@ -65,6 +65,8 @@ def _mark(look: Look, host: Host) -> Cell:
         sign, _ = state_of(host.link)
         if sign != "good" or host.whole is None:
             return f" {look.skin.glyph(sign)}", "warning" if sign == "lagging" else sign
+    if host.whole is not None and look.around.stale(host.whole):
+        return look.mark((host, host.whole))
     told = [seen for seen in host.of(Area.HOST, Area.DISK) if not look.around.stale(seen)]
     if not told:
         return look.mark((host, host.whole)) if host.whole is not None else (f" {look.skin.glyph('none')}", "faint")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from perfmon.drawing import bar, limits, spark
 from perfmon.machines import Seen
-from perfmon.picture import Level, Picture, RunState
+from perfmon.picture import Level, Picture
 from perfmon.snapshot import MetricStats
 from perfmon.sources.polls.reading import Area
 from perfmon.surroundings import Host, Surroundings, level_of
@@ -34,9 +34,7 @@ class Look:
     @classmethod
     def at(cls, picture: Picture, skin: Skin) -> Look:
         """At that picture."""
-        over = picture.state is RunState.ENDED
-        around = Surroundings.of(picture.seen, picture.links, picture.now, over=over)
-        return cls(around, skin, {} if picture.snapshot is None else picture.snapshot.metrics)
+        return cls(Surroundings.at(picture), skin, {} if picture.snapshot is None else picture.snapshot.metrics)
 
     @property
     def any(self) -> bool:
