@@ -127,7 +127,7 @@ def _healthy(result: dict[str, Any] | None) -> str:
         "only what still waits for proof, and notes, are none. Nothing is taken out afterwards. So that nothing else\n"
         "is slow, the lab's processes come before all others (real-time, where that is allowed) and keep their files\n"
         "in memory: on a disk, and at the priority of the test suites beside them, updates of healthy runs truly\n"
-        "waited 100 to 350 ms for the server, by the lab's own journal, and perfmon rightly said so.\n"
+        "waited 0.1 to 1.1 s for the server, by the lab's own journal, and perfmon rightly said so.\n"
     )
 
 

@@ -110,8 +110,9 @@ class UnknownLost(Lint):
             return
         if lost.beyond and known.bands.get(lost.beyond) is None:
             yield "lost.beyond", f"{lost.beyond}: has no band"
-        if lost.spans and not known.word(lost.spans):
-            yield "lost.spans", f"{lost.spans}: no format tells of it"
+        for key, kind in (("spans", lost.spans), ("until", lost.until)):
+            if kind and not known.word(kind):
+                yield f"lost.{key}", f"{kind}: no format tells of it"
         for name in (*filter(None, (lost.share, lost.rest)), *lost.fraction):
             if not known.metric(name):
                 yield "lost", f"{name}: no format tells of it"

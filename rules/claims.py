@@ -23,7 +23,8 @@ def claims(found: Found, view: View) -> list[Window]:
     if lost.spans and view.spans(lost.spans):
         return union((span.start, span.end) for item in items for span in _told(lost.spans, item, view))
     if lost.leg == "between":
-        return union((_before(view.track(next(iter(item.values))), item, view, lost.back), item.end) for item in items)
+        track = view.track(next(iter(items[0].values)))
+        return union((_before(track, item, view, lost.back), _until(lost.until, track, item, view)) for item in items)
     lasting = [item for item in items if item.end > item.start] if lost.leg else []
     limit = _limit(lost, found.signature, view)
     legs = [_leg(lost, item, limit, view) for item in lasting]
@@ -99,6 +100,15 @@ def _before(track: Track, item: Item, view: View, back: int = 1, every_s: float 
         if at < 0 or track.times[at] <= item.end - every_s + _EDGE_S:
             back -= 1
     return max(track.times[at] if at >= 0 else view.window[0], item.floor)
+
+
+def _until(kind: str, track: Track, item: Item, view: View) -> float:
+    """The end of the span that a sample lies in, where it is the last one in there."""
+    ends = [span.end for span in view.overlapping(kind, item.end - _EDGE_S, item.end + _EDGE_S)] if kind else []
+    end = min(ends, default=item.end)
+    first, stop = track.between(item.end + _EDGE_S, end - _EDGE_S)
+    more = ((track.source(at), track.group(at)) == (item.source, item.group) for at in range(first, stop))
+    return item.end if any(more) else max(item.end, end)
 
 
 def _part(lost: Lost, item: Item, view: View) -> float:

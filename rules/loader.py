@@ -61,7 +61,7 @@ def _lost(table: Table) -> Lost | None:
     if "lost" not in table.data:
         return None
     entry = table.table("lost", table.data["lost"])
-    entry.only(("leg", "beyond", "baseline", "spans", "share", "rest", "fraction", "back"))
+    entry.only(("leg", "beyond", "baseline", "spans", "share", "rest", "fraction", "back", "until"))
     leg = entry.text("leg", "")
     if leg not in ("", "queue", "rpc", "whole", "between"):
         raise entry.wrong("leg", "expected queue, rpc, whole or between")
@@ -74,6 +74,7 @@ def _lost(table: Table) -> Lost | None:
         rest=entry.text("rest", ""),
         fraction=entry.texts("fraction"),
         back=max(1, int(entry.number("back", 1))),
+        until=entry.text("until", ""),
     )
 
 

@@ -52,6 +52,8 @@ class Lost:
     fraction: tuple[str, ...] = ()
     back: int = 1
     """Of samples: how many before it the time that one speaks of begins; as many as its conditions look back on."""
+    until: str = ""
+    """The kind of span whose end the last of the samples within it speaks up to."""
 
 
 @dataclass(frozen=True, slots=True)
