@@ -117,7 +117,8 @@ class Writer:
         """Waits for the last line, then counts: every line once, in its order."""
         await until(lambda: f"line {self.count - 1} of the run" in seen.lines, f"line {self.count - 1}: {seen.notices}")
         twice = {line: count for line, count in Counter(seen.lines).items() if count > 1}
-        assert (twice, set(self.lines) - set(seen.lines)) == ({}, set())
+        missing = sorted(int(line.split()[1]) for line in set(self.lines) - set(seen.lines))
+        assert (twice, missing[:1], missing[-1:], len(missing)) == ({}, [], [], 0), seen.notices
         assert seen.lines == self.lines
 
 

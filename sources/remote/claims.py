@@ -25,8 +25,10 @@ class Text:
     """Its contents are no log: read over."""
     owner: object | None = None
     changed_s: float = -1.0
-    """When it had last been written to as all of it was read."""
+    """When it had last been written to as it was read last."""
     stamp: str = ""
+    since_s: float | None = None
+    """Since when parts may have been missed: they are looked for as soon as something is read."""
     history: int = 0
     """Up to here it was there when it was found."""
 
@@ -55,6 +57,10 @@ class Claims:
     def known(self, identity: Identity) -> bool:
         """Whether it is, or was, read."""
         return identity in self._texts
+
+    def text(self, identity: Identity) -> Text | None:
+        """The text that was read last of the file with this number."""
+        return self._texts.get(identity)
 
     def owner(self, identity: Identity) -> object | None:
         """Who reads a file; None when nobody does."""

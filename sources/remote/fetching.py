@@ -23,6 +23,8 @@ from .runner import RunnerError
 
 _CHUNK = 4 << 20
 _COMPARED = 4096
+_DIGESTED = 1 << 30
+"""A larger log takes its machine too long to work out a SHA-256 of."""
 _TRIES = 5
 _BACKOFF_S = 0.5
 _FACTS = (
@@ -44,6 +46,8 @@ class Copied:
     size: int
     sha256: str
     changed: float
+    verified: bool = False
+    """Its machine works out the same SHA-256."""
 
 
 @dataclass(slots=True)
@@ -107,8 +111,11 @@ class Fetcher:
         if handle is None:
             copy.problems.append(f"{copy.host}:{plain(path)}: gone meanwhile")
             return
+        there = None
         try:
             await self._pull(files, handle, target, state.size)
+            if state.size <= _DIGESTED:
+                there = await files.digest(handle, state.size)
         except OSError as error:
             raise HostError(f"{target}: cannot be written: {error.strerror}", Cause.CONFIG) from None
         finally:
@@ -117,7 +124,9 @@ class Fetcher:
         size, digest = await asyncio.to_thread(_digest, target)
         if size < state.size:
             copy.problems.append(f"{copy.host}:{plain(path)}: {size} of {state.size} bytes: it was cut short meanwhile")
-        copy.logs.append(Copied(path, name, size, digest, state.changed_s))
+        elif there is not None and there != digest:
+            copy.problems.append(f"{copy.host}:{plain(path)}: sha256sum differs there: it was rewritten meanwhile")
+        copy.logs.append(Copied(path, name, size, digest, state.changed_s, verified=there == digest))
 
     async def _pull(self, files: Files, handle: Handle, target: Path, size: int) -> None:
         at = await self._kept(files, handle, target, size)

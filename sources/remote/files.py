@@ -23,6 +23,9 @@ r(){ dd bs=65536 iflag=skip_bytes,count_bytes skip="$2" count="$3" <"$1"; }
   r(){ tail -c "+$(($2+1))" <"$1" | head -c "$3"; }
 g(){ r "$@" | gzip -1c; }
 command -v gzip >/dev/null || g(){ false; }
+D(){ gzip -dc <"$1"; }
+u(){ D "$1" | tail -c "+$(($2+1))" | head -c "$3"; }
+v(){ u "$@" | gzip -1c; }
 S(){ :; }
 L(){ for f do
   if [ -d "$f" ]; then find -L "$f/." -maxdepth 24 -type d \\( -name '.?*' -o -name __pycache__ -o -name node_modules \
@@ -40,7 +43,9 @@ _BRIEF = 9
 _BRIEFLY = 100
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 """Whatever else stands where a number should be is no answer of `stat`."""
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _TIMEOUT_S = 60.0
+_SQUEEZED = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +108,34 @@ class Files:
         where = self._at(handle)
         return _states(await self._run(f"{_STAT} {quoted(where)}")).get(where)
 
-    async def parts(self, log: str) -> list[tuple[str, State]]:
-        """The uncompressed older parts beside a log, the oldest first."""
+    async def parts(self, log: str, *, packed: bool = False) -> list[tuple[str, State]]:
+        """The older parts beside a log, the oldest first: those that are compressed, or the others."""
         found = _states(await self._run(f"{_STAT} {quoted(log)}[.-]*"))
-        parts = [part for part in found.items() if is_part_of(Path(part[0]), Path(log)) and not _compressed(part[0])]
+        parts = [
+            part for part in found.items() if is_part_of(Path(part[0]), Path(log)) and _compressed(part[0]) == packed
+        ]
         return sorted(parts, key=lambda part: (part[1].changed_s, part[1].stamp, *age_by_name(part[0])))
+
+    async def digest(self, handle: Handle, size: int) -> str | None:
+        """SHA-256 of the first bytes of a file, as its machine works it out; None where it cannot."""
+        output = await self._run(f"head -c {size} <{quoted(self._at(handle))} | sha256sum")
+        word = output.text.partition(" ")[0].lstrip("\\")
+        return word if _SHA256.fullmatch(word) else None
+
+    async def whole(self, path: str) -> bool:
+        """Whether a compressed file can be read to its end there."""
+        return (
+            self.gzip and path.lower().endswith(".gz") and (await self._run(f"D {quoted(path)} >/dev/null")).code == 0
+        )
+
+    async def unpacked(self, path: str, offset: int, size: int) -> bytes:
+        """At most `size` bytes of what a compressed file holds, from `offset` on."""
+        squeezed = size > _SQUEEZED
+        output = await self._run(f"{'v' if squeezed else 'u'} {quoted(path)} {offset} {size}")
+        data = _inflated(output.data, size, self.runner.name) if squeezed else output.data
+        if len(data) > size:
+            raise RunnerError(f"{self.runner.name}: something else writes into the answers of its shell")
+        return data
 
     async def hold(self, path: str) -> Handle | None:
         """Opens a file, to be released; None when it is not there. Raises UnreadableError."""

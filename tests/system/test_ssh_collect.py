@@ -66,6 +66,7 @@ def test_a_bundle_of_two_hosts(sshd: Sshd, tmp_path: Path) -> None:
             data = archive.extractfile(log["file"]).read()  # type: ignore[union-attr]
             assert (len(data), hashlib.sha256(data).hexdigest()) == (log["size"], log["sha256"])
             assert data == Path(log["path"]).read_bytes()
+            assert log["verified"]
     code, out, err = done(perfmon("analyze", bundle))
     assert "Front-end queue" in out, err
 
@@ -138,3 +139,21 @@ def test_no_logs(sshd: Sshd, tmp_path: Path) -> None:
     )
     assert code == 2
     assert "no logs were found" in err
+
+
+def test_what_was_rewritten_while_it_was_copied_is_told(sshd: Sshd, tmp_path: Path) -> None:
+    log, bundle = tmp_path / "big.log", tmp_path / "bundle.tar.gz"
+    log.write_bytes(b"a line of the first text\n" * 2_000_000)
+    copying = perfmon("collect", "--ssh-config", sshd.config, "box", "--log", log, "-o", bundle)
+    part = tmp_path / "bundle.tar.gz.parts" / "box" / str(log).lstrip("/")
+    while not (part.exists() and part.stat().st_size):
+        assert copying.poll() is None, "it was over before the log could be rewritten"
+        time.sleep(0.001)
+    with log.open("r+b") as file:
+        file.write(b"another text altogether\n\n")
+    code, _, err = done(copying)
+    assert code == 0, err
+    assert "sha256sum differs there" in err
+    with tarfile.open(bundle) as archive:
+        manifest = json.load(archive.extractfile("manifest.json"))  # type: ignore[arg-type]
+    assert [log["verified"] for log in manifest["hosts"][0]["logs"]] == [False]

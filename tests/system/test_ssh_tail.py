@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from sshd import AVAILABLE, Sshd
 
 from perfmon.sources.remote.runner import RunnerError
 from perfmon.sources.remote.states import Phase
+from perfmon.units import format_bytes
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(not AVAILABLE, reason="needs sshd")]
 SHELLS = ["dash", "bash", "busybox sh"]
@@ -238,12 +240,12 @@ async def test_the_clock_of_a_host_is_estimated(sshd: Sshd, tmp_path: Path) -> N
 
 async def test_many_logs_are_rotated_right_after_they_were_written(any_sshd: Sshd, tmp_path: Path) -> None:
     """More than a plain shell holds open: their last lines are found under the names of their parts."""
-    writers = [Writer(tmp_path / f"{at}.log") for at in range(20)]
+    writers = [Writer(tmp_path / f"{at}.log") for at in range(12)]
     for writer in writers:
         writer.write(3)
     async with following(any_sshd, *(writer.path for writer in writers)) as (seen, host):
-        await until(lambda: host.logs.caught_up and len(seen.lines) == 60)
-        for part in range(9, 0, -1):
+        await until(lambda: host.logs.caught_up and len(seen.lines) == 36)
+        for part in range(4, 0, -1):
             for at, writer in enumerate(writers):
                 writer.write(11)
                 writer.path.rename(f"{writer.path}.{part}")
@@ -253,4 +255,87 @@ async def test_many_logs_are_rotated_right_after_they_were_written(any_sshd: Ssh
         await until(lambda: len(seen.lines) >= total, lambda: (len(seen.lines), total))
         for writer in writers:
             assert seen.of(f"/{writer.path.name}").decode().splitlines() == writer.lines
+        assert not [notice for notice in seen.notices if notice.kind == "lost"]
+
+
+def packed(path: Path) -> None:
+    """Compresses a part as logrotate does."""
+    subprocess.run(["gzip", str(path)], check=True)
+
+
+async def test_parts_are_compressed_while_disconnected(any_sshd: Sshd, tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "run.log"
+    log.parent.mkdir()
+    before = Writer(Path(f"{log}.9"))
+    before.write(3)
+    os.utime(before.path, (1e9, 1e9))
+    packed(before.path)
+    writer = Writer(log)
+    writer.write(100)
+    async with following(any_sshd, log) as (seen, host):
+        await until(lambda: len(seen.lines) == 100)
+        writer.write(5)
+        await until(lambda: len(seen.lines) == 105)
+        await asyncio.to_thread(any_sshd.stop)
+        for part in (3, 2, 1):
+            writer.write(20_000)
+            log.rename(f"{log}.{part}")
+            if part != 2:
+                packed(Path(f"{log}.{part}"))
+            writer.write(7)
+        await asyncio.to_thread(any_sshd.start)
+        await writer.arrived(seen)
+        assert host.state.reconnects == 1
+        assert not [notice.text for notice in seen.notices if notice.kind == "lost"]
+        assert sum("reading run.log" in notice.text for notice in seen.notices) == 2
+
+
+async def test_a_part_that_cannot_be_unpacked_is_told_with_its_size(sshd: Sshd, tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run.log")
+    writer.write(100)
+    async with following(sshd, writer.path) as (seen, _):
+        await until(lambda: len(seen.lines) == 100)
+        size = writer.path.stat().st_size
+        await asyncio.to_thread(sshd.stop)
+        writer.write(50)
+        for part in (2, 1):
+            writer.path.rename(f"{writer.path}.{part}")
+            packed(Path(f"{writer.path}.{part}"))
+            os.truncate(f"{writer.path}.{part}.gz", 100)  # the disk was full
+            writer.write(50)
+        await asyncio.to_thread(sshd.start)
+        await until(lambda: seen.lines[-1:] == writer.lines[-1:], seen.notices)
+        assert seen.lines == writer.lines[:100] + writer.lines[-50:]
+        lost = [notice.text for notice in seen.notices if "cannot be unpacked" in notice.text]
+        assert len(lost) == 2
+        told = " ".join(notice.text for notice in seen.notices)
+        assert f"what its old file held after the first {format_bytes(size)}" in told
+        for part, text in zip((2, 1), lost, strict=True):
+            assert f"run.log.{part}.gz (100 B) cannot be unpacked" in text
+
+
+async def test_many_logs_are_compressed_right_after_they_were_rotated(any_sshd: Sshd, tmp_path: Path) -> None:
+    writers = [Writer(tmp_path / f"{at}.log") for at in range(12)]
+    for at, writer in enumerate(writers):
+        writer.path.write_text(f"log {at}\n")
+        writer.write(3)
+    async with following(any_sshd, *(writer.path for writer in writers)) as (seen, host):
+        await until(lambda: host.logs.caught_up and len(seen.lines) == 48)
+        for part in (2, 1):
+            for at, writer in enumerate(writers):
+                writer.write(11)
+                writer.path.rename(f"{writer.path}.{part}")
+                packed(Path(f"{writer.path}.{part}"))
+                writer.path.write_text(f"log {at}\n")
+                writer.write(5)
+            await asyncio.sleep(0.3)
+        await until(
+            lambda: all(
+                seen.of(f"/{w.path.name}").endswith(f"line {w.count - 1} of the run\n".encode()) for w in writers
+            ),
+            len(seen.lines),
+        )
+        for at, writer in enumerate(writers):
+            said = [line for line in seen.of(f"/{writer.path.name}").decode().splitlines() if line != f"log {at}"]
+            assert said == writer.lines
         assert not [notice for notice in seen.notices if notice.kind == "lost"]
