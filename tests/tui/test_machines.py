@@ -159,6 +159,12 @@ def test_the_less_room_the_fewer_words(room: int, has: tuple[str, ...], has_not:
     assert [words for words in has_not if words in text] == []
 
 
+def test_what_is_opened_changes_nothing_around_it() -> None:
+    closed, opened = (told(observed(), "auto", 100, 10, opened=keys) for keys in ((), {("a100-0", "gpu", "0")}))
+    assert [line for line in opened if line in closed] == closed
+    assert "util_pct" in "\n".join(opened)
+
+
 def test_logs_in_trouble_are_always_told() -> None:
     sick = observed(sources=(*LOGS, source(index=3, name="silent.log", freshness=Freshness.STALE)))
     lines = told(sick, "auto", 60, 4)

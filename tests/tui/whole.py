@@ -15,6 +15,7 @@ from perfmon.config import Config
 from perfmon.demo.feed import demo_timeline
 from perfmon.monitor import Feed, Monitor
 from perfmon.monitor.feeds import PlayerFeed
+from perfmon.picture import RunState
 from perfmon.sources.replay import Player
 from perfmon.themes.loader import load_themes
 from perfmon.tui.app import Opening, PerfmonApp
@@ -26,7 +27,9 @@ _COST = re.compile(r"cpu +\S+  \S+ [MG]iB")
 
 def played() -> Feed:
     """The front-end queue: twelve minutes, all at once."""
-    return PlayerFeed(Player(demo_timeline("frontend-queue", 0, MINUTES, BEGIN), speed=math.inf, linger=True))
+    player = Player(demo_timeline("frontend-queue", 0, MINUTES, BEGIN), speed=math.inf, linger=True)
+    player.seek(60.0 * MINUTES)  # a past, for which no clock goes on meanwhile
+    return PlayerFeed(player)
 
 
 @asynccontextmanager
@@ -39,7 +42,8 @@ async def running(
         if feed is played:
             await until(pilot, lambda: _over(app.monitor.feed))
             app.monitor.judge_window(app.monitor.window_s)  # at once: nobody waits for the next period
-            await until(pilot, lambda: bool(app.picture.alerts and app.picture.board.metrics))
+            await until(pilot, lambda: app.picture.state is RunState.ENDED and bool(app.picture.alerts))
+            await until(pilot, lambda: bool(app.picture.board.metrics))
         else:
             await until(pilot, lambda: app.monitor.picture.number > 1)
         yield app, pilot

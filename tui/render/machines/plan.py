@@ -104,26 +104,34 @@ def _auto(look: Look, view: View, sources: Sequence[SourceNow], log_row: LogRow)
         whole = [*gpus, *hosts, *below_hosts(look), *process_sections(look), *queue_sections(look)]
         lines = _listed(look, view, [*whole, *poller_sections(look)], headed=True)
         return lines + _logs(sources, log_row, heading_at=view.width)
-    every = _listed(look, view, [*gpus, *hosts, *queues, *pollers], headed=False)
-    pressing = [*queue_sections(look, all_of_them=False), *pollers]
-    sick = _logs(troubled(sources), log_row)
-    plans: tuple[Callable[[], list[Line]], ...] = (
-        lambda: [
-            *_listed(look, view, [*gpus, *hosts, *queues, *pollers], headed=True),
-            *_logs(sources, log_row, heading_at=view.width),
-        ],
-        lambda: every + _logs(sources, log_row),
-        lambda: every + sick,
-        lambda: _listed(look, view, [*gpus, *hosts, *pressing], headed=False) + sick,
-        lambda: _listed(look, view, [*folded_sections(look), *hosts, *pressing], headed=False) + sick,
-        lambda: _listed(look, view, [*folded_sections(look, whole=True), *pressing], headed=False) + sick,
+    every, pressing = [*gpus, *hosts, *queues, *pollers], [*queue_sections(look, all_of_them=False), *pollers]
+    sick = troubled(sources)
+    plans: tuple[Callable[[], _Plan], ...] = (
+        lambda: _Plan(every, sources, headed=True),
+        lambda: _Plan(every, sources),
+        lambda: _Plan(every, sick),
+        lambda: _Plan([*gpus, *hosts, *pressing], sick),
+        lambda: _Plan([*folded_sections(look), *hosts, *pressing], sick),
+        lambda: _Plan([*folded_sections(look, whole=True), *pressing], sick),
     )
-    made: list[Line] = []
-    for plan in plans:
-        made = plan()
-        if len(made) <= view.room:
-            break
-    return made
+    plan = next((made for make in plans if (made := make()).count <= view.room), plans[-1]())
+    lines = _listed(look, view, plan.sections, headed=plan.headed)
+    return lines + _logs(plan.sources, log_row, heading_at=view.width if plan.headed else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What to show; what somebody opened in it does not count: it must not change what it stands in."""
+
+    sections: Sequence[Section]
+    sources: Sequence[SourceNow]
+    headed: bool = False
+
+    @property
+    def count(self) -> int:
+        """Lines."""
+        rows = sum(len(section.things) for section in self.sections) + len(self.sources)
+        return rows + self.headed * (len(self.sections) + bool(self.sources))
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------
