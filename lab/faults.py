@@ -37,9 +37,9 @@ FAULTS: dict[str, Fault] = {
         Fault(HEALTHY, "nothing goes wrong", None),
         Fault(
             "shared-pool",
-            "weight updates wait for a connection of the pool that the rollouts hold",
+            "weight updates wait for a connection of the pool that three times as many rollouts hold and wait for",
             "frontend-queue",
-            {"shared_admin": True},
+            {"shared_admin": True, "inflight": 96},
             "queue",
         ),
         Fault(
