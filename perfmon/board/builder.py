@@ -43,6 +43,8 @@ class Now:
     snapshot: Snapshot | None
     ticks: tuple[Transition, ...]
     open_spans: Iterable[Span] = ()
+    version: int | None = None
+    """Grows with all that a board must show at once; None: with all that the store is told."""
 
 
 _Lane = TypeVar("_Lane")
@@ -70,7 +72,8 @@ class BoardBuilder:
 
     def build(self, now: Now) -> Board:
         """The board of this moment; the one before where nothing has changed."""
-        if self._board is not None and not self._growing and self._version == self._store.version:
+        version = self._store.version if now.version is None else now.version
+        if self._board is not None and not self._growing and self._version == version:
             same = now.snapshot is self._now.snapshot and now.alignment is self._now.alignment
             if same and now.viewport == self._now.viewport and now.ticks == self._now.ticks:
                 return self._board
@@ -82,7 +85,7 @@ class BoardBuilder:
         spans = tuple(_kept(self._spans, lane.kind, lane) for lane in spans)
         metrics = tuple(_kept(self._metrics, lane.name, lane) for lane in self._metric_lanes(now, bands))
         self._growing = any(bar.open for lane in spans for bar in lane.bars)
-        self._version, self._now = self._store.version, now
+        self._version, self._now = version, now
         self._board = Board(now.viewport, spans, metrics, self._ticks(now))
         return self._board
 

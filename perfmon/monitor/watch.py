@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .monitor import Look
 
 _HEAR_S = 5.0
-"""What nothing but pollers say is judged so often."""
+"""Where there are no logs, what pollers say is judged so often; else with them, or after a while of silence."""
 _FAR = 2
 """Times what the ring holds."""
 _ALIGNING, _DRAWING = 0.01, 0.1
@@ -119,7 +119,7 @@ class Watch:
         fresh |= self._intake.hear(held, block, self._present)
         if not fresh and self._aligned == before:
             self._aligned = self.session.store.version
-        if fresh or now - self._heard_at >= _HEAR_S:
+        if fresh or (now - self._heard_at >= _HEAR_S and not self._intake.of_run):
             self._heard_at = now
         else:
             self._unheard += self.session.store.version - before
@@ -336,7 +336,8 @@ class Watch:
         began = time.monotonic()
         if self._drawn is None or self._feed.caught_up or self._drawing.due(began):
             ticks, opened = self.alerts.transitions(), tuple(self.session.open_spans)
-            self._drawn = self._board.build(Now(viewport, known, self._alignment, self._snapshot, ticks, opened))
+            heard = self.session.store.version - self._unheard
+            self._drawn = self._board.build(Now(viewport, known, self._alignment, self._snapshot, ticks, opened, heard))
             self._drawing.done(began, time.monotonic() - began)
         return self._drawn
 
