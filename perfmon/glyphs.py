@@ -49,6 +49,8 @@ _NAMED: Mapping[str, tuple[str, str]] = {
     "light": ("░", "-"),
     "hatch": ("▞", "/"),
     "dot": ("·", "."),
+    "gauge": ("━", "="),
+    "gauge-end": ("╸", "-"),
     "edge": ("▌", "|"),
     # lines and frames
     "horizontal": ("─", "-"),

@@ -400,6 +400,10 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         layout = self._layout
         return set() if layout is None else {name for name in PANES if getattr(layout, name)}
 
+    def on_descendant_focus(self) -> None:
+        """The footer tells the keys of the pane that has them now."""
+        self._show_place()
+
     # --- keys -------------------------------------------------------------------------------------------------
     def action_focus_next(self) -> None:
         """Textual's own meaning of tab: the table of actions has another one where something is open."""

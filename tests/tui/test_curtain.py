@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from hosts import SIZES
-from whole import running, settled
+from whole import running, settled, until
 
+from perfmon.demo import write_demo
 from perfmon.glyphs import UNICODE
+from perfmon.monitor import FollowFeed
 from perfmon.themes.loader import load_themes
 from perfmon.tui.curtain import frame
 from perfmon.tui.layout import layout_for
@@ -35,7 +37,9 @@ async def test_titles_do_not_move_when_the_app_comes(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     rows = painted(size)
-    async with running(size=size) as (app, pilot):
+    write_demo(tmp_path / "logs", "frontend-queue")  # nothing is polled
+    async with running(lambda: FollowFeed([str(tmp_path / "logs")]), size=size) as (app, pilot):
+        await until(pilot, lambda: len(app.picture.sources) == 3)
         shown = await settled(app, pilot)
     titles = [[(found.start(), found.groups()) for found in _TITLE.finditer(row)] for row in rows]
     assert titles == [[(found.start(), found.groups()) for found in _TITLE.finditer(row)] for row in shown]

@@ -56,7 +56,7 @@ def test_a_gpu_tells_its_use_memory_power_heat_and_what_slows_it_down() -> None:
     lines = told(observed(), "gpus", 110)
     assert lines[0].split() == ["GPUS", "util", "lately", "memory", "power", "temp", "slowed", "by", "processes"]
     assert lines[1].split()[:2] == ["✓", "a100-0:0•"]
-    for words in ("31%", "70/80G", "183/400W", "61C", "inference 48123", "█▃"):
+    for words in ("31%", "70/80G", "183/400W", "61C", "inference 48123", "▇▃"):
         assert words in lines[1], words
     assert "power cap" in lines[3]
     assert lines[4].startswith(" ✗ a100-1:1 ")  # 91 C, and the run was not given it: no dot

@@ -19,14 +19,19 @@ Badge = tuple[str, str, str]
 
 
 def host_runs(picture: Picture, room: int, skin: Skin) -> list[Run]:
-    """`a100-0 ✓ 0.3s  a100-1 ? 12 s`; how many, where there is no room for each; nothing for this machine alone."""
+    """`a100-0 ✓ 0.3s  a100-1 ? 12 s`; how many, where there is no room for each.
+
+    Nothing for this machine alone, nor where all is well and no room.
+    """
     around = Surroundings.at(picture)
     badges = [_badge(around, host) for host in around.hosts if host.told]
     if not badges or (not picture.links and len(badges) < 2):
         return []
     each = [run for at, badge in enumerate(badges) for run in _runs(badge, skin, first=not at)]
     forms = (each, _counted(badges, skin, " not live"), _counted(badges, skin, ""))
-    return next((runs for runs in forms if row_cells(runs) <= room), forms[-1])
+    fitting = next((runs for runs in forms if row_cells(runs) <= room), None)
+    well = all(sign == "good" for _, sign, _ in badges)
+    return fitting if fitting is not None else [] if well else forms[-1]
 
 
 def _badge(around: Surroundings, host: Host) -> Badge:

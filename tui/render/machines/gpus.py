@@ -13,7 +13,7 @@ from perfmon.surroundings.amounts import gib, percent, share, value
 from perfmon.surroundings.judging import throttle_level, worst_of
 
 from ...skin import LEVEL_NAMES
-from .look import Look, Thing, widest
+from .look import FULL, Look, Thing, widest
 from .table import Cell, Column
 
 _LATELY, _IDLE_PCT = 15, 50.0
@@ -150,7 +150,7 @@ def _folded_mark(look: Look, row: Folded) -> Cell:
 def _each(look: Look, gpus: Sequence[Seen], cells: int) -> str:
     """A character a GPU, as high as it is busy; of more than there is room for, the first."""
     used = [value(gpu, "util_pct") for gpu in gpus[:cells]]
-    return spark([float("nan") if one is None else one for one in used], 0.0, 100.0, glyphs=look.skin.glyphs)
+    return spark([float("nan") if one is None else one for one in used], 0.0, FULL, glyphs=look.skin.glyphs)
 
 
 def _mean_cell(look: Look, row: Folded) -> Cell:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perfmon.drawing import bar, limits, spark
+from perfmon.drawing import limits, spark
 from perfmon.machines import Seen
 from perfmon.picture import Level, Picture
 from perfmon.snapshot import MetricStats
@@ -20,6 +20,9 @@ from .table import Cell
 
 Thing = tuple[Host, Seen]
 _NAME = 16
+_HEADROOM = 1.15
+FULL = 100.0 * _HEADROOM
+"""The height of a percentage that leaves a gap below the row above."""
 
 
 @dataclass(frozen=True)
@@ -70,17 +73,18 @@ class Look:
         return usual if level in (Level.NONE, Level.GOOD) else LEVEL_NAMES[level]
 
     def bar(self, share: float | None, cells: int) -> str:
-        """A bar of that share; dots are what is left of it."""
+        """A line as long as that share, to half a cell: bars as high as their rows would grow together."""
         if share is None:
             return ""
-        drawn = bar(share, cells, self.skin.glyphs).rstrip(" ")
-        return drawn + self.skin.glyph("dot") * (cells - len(drawn))
+        whole, half = divmod(round(2 * cells * min(1.0, max(0.0, share))), 2)
+        drawn = self.skin.glyph("gauge") * whole + self.skin.glyph("gauge-end") * half
+        return drawn + self.skin.glyph("dot") * (cells - whole - half)
 
     def spark(self, seen: Seen, key: str, cells: int, high: float | None = None) -> str:
-        """The last values, one a cell; `high` fixes the scale from 0."""
+        """The last values, one a cell; `high` fixes the scale from 0. Nothing reaches up to the row above."""
         values = seen.history.get(key, ())[-cells:]
         low, top = (0.0, high) if high is not None else limits(values)
-        return spark(values, low, top, glyphs=self.skin.glyphs).rjust(cells)
+        return spark(values, low, low + _HEADROOM * (top - low), glyphs=self.skin.glyphs).rjust(cells)
 
     def name(self, thing: Thing, text: str) -> str:
         """A name, with that of its host where there are several."""

@@ -25,7 +25,7 @@ def engine_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
     evicts = any(any(seen.history.get("preemptions_per_min", ())) for _, seen in things)
     columns: list[Column[Thing]] = [
         Column(2, 0, lambda thing, _: look.mark(thing)),
-        Column(widest(names.values(), 22), 0, lambda thing, _: (names[id(thing[1])], "text")),
+        Column(widest(names.values(), 22), 0, lambda thing, _: (names[id(thing[1])], "text"), least=8),
         Column(8, 0, lambda thing, _: look.figure(thing, labelled("run", _count(thing[1], "running")))),
         Column(9, 1, lambda thing, _: _waiting(thing[1])),
         Column(5, 5, lambda thing, n: (look.spark(thing[1], "waiting", n), "queue"), grow=11),

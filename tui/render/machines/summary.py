@@ -49,10 +49,9 @@ def summary_of(look: Look | None, view: str, logs: Sequence[str], width: int) ->
 
 
 def lines_wanted(picture: Picture) -> int:
-    """About how many lines there are to show, to share out the room."""
+    """How many lines there are to show, without headings, to share out the room."""
     counts = Counter(seen.reading.area for seen in picture.seen if seen.reading.area in _LISTED)
-    tables = len(counts) + bool(picture.links and Area.HOST not in counts) + bool(counts)
-    return sum(counts.values()) + tables + len(picture.sources) + max(0, len(picture.links) - counts[Area.HOST])
+    return sum(counts.values()) + len(picture.sources) + max(0, len(picture.links) - counts[Area.HOST])
 
 
 def _machines(look: Look) -> list[str]:

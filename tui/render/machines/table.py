@@ -12,6 +12,8 @@ from perfmon.glyphs import Glyphs
 from ..prose import Words
 
 T = TypeVar("T")
+_MATTERS = 2
+"""Columns of this rank and below are worth shortening a name for."""
 Cell = tuple[str, str]
 """(text, name of a style)"""
 
@@ -29,13 +31,19 @@ class Column(Generic[T]):
     right: bool = False
     grow: int = 0
     """So many more cells it can make use of."""
+    least: int = 0
+    """To so few cells it shrinks before what matters goes; 0: not at all."""
 
 
 def chosen(columns: Sequence[Column[T]], things: Sequence[T], width: int) -> list[Column[T]]:
     """Those that have something to say and room for it, a blank between them, as wide as they are to be."""
     kept = [column for column in columns if any(column.draw(thing, column.cells)[0] for thing in things)]
-    while _cells(kept) > width and (goes := max(kept, key=lambda column: column.rank)).rank:
-        kept.remove(goes)
+    while (over := _cells(kept) - width) > 0 and (goes := max(kept, key=lambda column: column.rank)).rank:
+        give = next((at for at, one in enumerate(kept) if 0 < one.least <= one.cells - over), None)
+        if give is not None and goes.rank <= _MATTERS:
+            kept[give] = replace(kept[give], cells=kept[give].cells - over)
+        else:
+            kept.remove(goes)
     spare = width - _cells(kept)
     while spare > 0 and any(column.grow for column in kept):
         for at, column in enumerate(kept):
