@@ -17,7 +17,7 @@ _SHORT = (
     ("record",), ("theme",), ("quit",),
 )  # fmt: skip
 """What a newcomer presses first; of several that belong together only the first keys are told."""
-_PANES = {"board": "timeline", "alerts": "alerts", "log": "log", "sources": "sources", "replay": "a replay"}
+_PANES = {"board": "timeline", "alerts": "alerts", "log": "log", "sources": "machines", "replay": "a replay"}
 
 
 def _keys(keys: Iterable[str]) -> str:

@@ -43,6 +43,7 @@ SHOTS = (
     Shot("overview", (160, 45)),
     Shot("terminal-80x24", (80, 24)),
     Shot("strip-60x10", (60, 10)),
+    Shot("machines", (120, 30), ("tab", "tab", "z"), at_s=766.0),
     Shot("alert", (120, 32), ("tab", "enter")),
     Shot("waterfall", (120, 22), ("w",), at_s=770.0),
     Shot("chart", (120, 24), ("colon", *"chart", "space", *"queue", "underscore", *"ms", "enter")),

@@ -44,13 +44,20 @@ def chosen(columns: Sequence[Column[T]], things: Sequence[T], width: int) -> lis
             kept[give] = replace(kept[give], cells=kept[give].cells - over)
         else:
             kept.remove(goes)
-    spare = width - _cells(kept)
-    while spare > 0 and any(column.grow for column in kept):
-        for at, column in enumerate(kept):
-            if column.grow and spare > 0:
-                kept[at] = replace(column, cells=column.cells + 1, grow=column.grow - 1)
-                spare -= 1
-    return kept
+    more = _shared([column.grow for column in kept], width - _cells(kept))
+    return [replace(one, cells=one.cells + extra) if extra else one for one, extra in zip(kept, more, strict=True)]
+
+
+def _shared(wanted: Sequence[int], spare: int) -> list[int]:
+    """`spare` cells shared out evenly among those that want more."""
+    given = [0] * len(wanted)
+    while spare > 0 and (open_still := [at for at, want in enumerate(wanted) if given[at] < want]):
+        each = max(1, spare // len(open_still))
+        for at in open_still:
+            extra = min(each, wanted[at] - given[at], spare)
+            given[at] += extra
+            spare -= extra
+    return given
 
 
 def _cells(columns: Sequence[Column[T]]) -> int:
@@ -62,14 +69,13 @@ def row(columns: Sequence[Column[T]], thing: T, width: int, glyphs: Glyphs) -> W
     words: list[tuple[str, str]] = []
     left = width
     for column in columns:
-        gap = 1 if words else 0
-        cells = min(column.cells, left - gap)
+        gap = " " if words else ""
+        cells = min(column.cells, left - len(gap))
         if cells <= 0:
             break
         text, style = column.draw(thing, cells)
-        words += [(" ", "text")] * gap
-        words.append((fit(text, cells, right=column.right, glyphs=glyphs), style))
-        left -= cells + gap
+        words.append((gap + fit(text, cells, right=column.right, glyphs=glyphs), style))
+        left -= cells + len(gap)
     return tuple(words)
 
 
