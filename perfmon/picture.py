@@ -15,8 +15,9 @@ from .model import TimeBase
 from .snapshot import Finding, Snapshot
 
 if TYPE_CHECKING:
+    from perfmon.sources.remote.states import HostState
+
     from .machines import Seen
-    from .sources.remote.states import HostState
 
 
 class Level(IntEnum):

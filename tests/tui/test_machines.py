@@ -95,6 +95,13 @@ def test_queues_tell_what_waits_and_sockets_who_is_slow() -> None:
         assert words in text, words
 
 
+def test_what_has_no_column_is_told_by_its_name() -> None:
+    trainer = reading("a100-0", Area.QUEUE, "head:8009", kind="prime-rl", step=42, loss=0.31, mfu_pct=25)
+    text = "\n".join(told(observed(seen=seen(NOW, 1, [trainer])), "queues", 80))
+    assert "prime-rl head:8009" in text
+    assert "step 42  loss 0.31  mfu_pct 25" in text
+
+
 def test_engines_of_one_name_say_whose_they_are() -> None:
     twins = [reading(host, Area.QUEUE, "8000", kind="vllm", running=3, waiting=0) for host in ("a100-0", "a100-1")]
     lines = told(observed(seen=seen(NOW, 1, twins)), "queues", 80)

@@ -14,6 +14,10 @@ from .look import Look, Thing, widest
 from .table import Cell, Column
 
 
+_TOLD = frozenset({"depth", "capacity", "fill_pct", "put_per_s", "get_per_s", "empty_pct"})
+"""What queues between stages have columns for."""
+
+
 def is_engine(seen: Seen) -> bool:
     """It serves requests; else it is a queue with a depth."""
     return "running" in seen.reading.values or "waiting" in seen.reading.values
@@ -86,6 +90,7 @@ def depth_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
         Column(10, 3, lambda thing, _: (_pace(thing[1], "put", "put_per_s"), "muted")),
         Column(10, 3, lambda thing, _: (_pace(thing[1], "get", "get_per_s"), "muted")),
         Column(10, 4, lambda thing, _: (labelled("empty", percent(value(thing[1], "empty_pct"))), "muted")),
+        Column(14, 2, lambda thing, n: (_rest(thing[1], n), "muted"), grow=60),
     ]
 
 
@@ -102,6 +107,14 @@ def _filled(seen: Seen) -> str:
 def _depth(seen: Seen) -> str:
     depth, room = _count(seen, "depth"), _count(seen, "capacity")
     return f"{depth}/{room}" if depth and room else depth
+
+
+def _rest(seen: Seen, cells: int) -> str:
+    """What its kind of queue tells beyond that, as much as there is room for: `step 42  loss 0.31`."""
+    told = [f"{key} {compact(seen.reading.values[key], 6)}" for key in seen.reading.values if key not in _TOLD]
+    while len(told) > 1 and len("  ".join(told)) > cells:
+        told.pop()
+    return "  ".join(told)
 
 
 def _pace(seen: Seen, label: str, key: str) -> str:
