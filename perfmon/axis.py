@@ -40,7 +40,7 @@ def seen(store: Store, state: SourceState, time: float) -> float:
     if state.last is None:
         state.first = state.last = time
         state.clocked = True
-        if state.pseudo:
+        if state.undated:
             store.shift(state.index, time - state.pseudo)
             state.first = time - state.pseudo
     elif time > state.last:
@@ -51,11 +51,22 @@ def seen(store: Store, state: SourceState, time: float) -> float:
 
 
 def heard(
-    state: SourceState, clock: Clock, kind: int, time: float, line: tuple[int, str], told: Sequence[Observation]
+    state: SourceState,
+    clock: Clock,
+    kind: int,
+    time: float,
+    ticked: float | None,
+    line: tuple[int, str],
+    told: Sequence[Observation],
 ) -> None:
-    """A line that only says when it was printed: first or last dated one of a block, or the end of a silence."""
+    """A line that only says when it was printed: first or last dated one of a block, or the end of a silence.
+
+    `ticked` is its monotonic `t=`, where nothing else dates it.
+    """
     if kind == SILENCE:
-        before = clock.at(*told[0])
+        stamp, mono = told[0]
+        # Of two `t=` the way between them counts: asked for the earlier one, the clock would see a restart.
+        before = time - (ticked - mono) if stamp is None and ticked is not None else clock.at(stamp, mono)
         if before is not None and time - before >= QUIET_FROM_S:
             state.quiet(before, time, line, told[1][0] if len(told) > 1 else 0)
     elif kind == HEAD:
@@ -78,6 +89,7 @@ def rebase(store: Store, state: SourceState, clock: Clock) -> None:
         return
     store.shift(state.index, seconds)
     state.first = None if state.first is None else state.first + seconds
+    state.tail = None if state.tail is None else state.tail + seconds
     state.last = None if state.last is None else state.last + seconds
     state.gaps = [replace(gap, start=gap.start + seconds, end=gap.end + seconds) for gap in state.gaps]
 
@@ -88,6 +100,7 @@ def placed(store: Store, state: SourceState, clock: Clock, stamp: Stamp | None, 
     if clock.rebased is not None:
         rebase(store, state, clock)
     if time is None:
+        state.undated = True
         return state.pseudo
     first, last = state.first, state.last
     return time if last is not None and first is not None and first <= time <= last else seen(store, state, time)

@@ -14,6 +14,7 @@ YEARLESS_S = 10 * 366 * _DAY
 """Axes that begin below this have no year: they count from a midnight or a New Year."""
 _LEAP_YEAR = 2000
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?$")
+_UNIT = re.compile(r"[a-z]\s*$", re.IGNORECASE)
 _BARE = re.compile(r"\d+(?:\.\d+)?$")
 
 
@@ -26,6 +27,8 @@ def moment(text: str, start: float, end: float) -> float:
     text = text.strip()
     if _BARE.match(text):
         return start + float(text)
+    if not _UNIT.search(text) and "-" not in text and ":" not in text:
+        raise _no_time(text)
     clock = _CLOCK.match(text)
     if clock:
         return _of_day(int(clock[1]) * 3600 + int(clock[2]) * 60 + float(clock[3] or 0), start, end)
@@ -38,6 +41,11 @@ def moment(text: str, start: float, end: float) -> float:
     if not 0.0 <= duration < inf:
         raise UsageError(f"{text!r} is no time before the end: expected a positive duration, as in 10m")
     return end - duration
+
+
+def _no_time(text: str) -> UsageError:
+    told = "expected 10m (before the end), 14:00:30, 2026-08-21T14:00 or seconds from the start"
+    return UsageError(f"{text!r} is no time: {told}")
 
 
 def _of_day(seconds: float, start: float, end: float) -> float:
@@ -53,9 +61,7 @@ def _dated(text: str, start: float, end: float) -> float:
         if start >= YEARLESS_S:
             return when.timestamp()
     except (ValueError, OverflowError):
-        raise UsageError(
-            f"{text!r} is no time: expected 10m (before the end), 14:00:30, 2026-08-21T14:00 or seconds from the start"
-        ) from None
+        raise _no_time(text) from None
     in_year = (when.replace(year=_LEAP_YEAR) - datetime(_LEAP_YEAR, 1, 1, tzinfo=when.tzinfo)).total_seconds()
     if start - _DAY <= in_year <= end + _DAY:
         return in_year

@@ -201,6 +201,8 @@ class Session:
             low, high = (None if text is None else moment(text, whole.start, whole.end) for text in (since, until))
             if (low is not None and high is not None and low >= high) or (low is not None and low > whole.end):
                 raise UsageError("--since is after the end of what is observed or after --until")
+            if high is not None and high <= whole.start:
+                raise UsageError("--until is not after the begin of what is observed")
             clip = (low, high)
         view = view_of(self.store, self.knowledge, alignment, clip)
         snapshot = judge(view, self.knowledge, alignment, names, rows)

@@ -114,6 +114,8 @@ class SourceState:
     """How often its clock was set and that was taken out: see `perfmon.clocksteps`."""
     pseudo: float = 0.0
     """Clock of a log without any clock: the durations that its lines reported, added up in order."""
+    undated: bool = False
+    """Something was told before any line told a time: the first time that is told dates it."""
     gaps: list[Gap] = field(default_factory=list)
     """Stretches of 10 s and more without a dated line."""
     patterns: Counter[int] = field(default_factory=Counter)

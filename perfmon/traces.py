@@ -43,10 +43,13 @@ class Assembler:
             time = clock.resolve(stamp, mono)
             if clock.rebased is not None:
                 rebase(self.store, state, clock)
-            time = state.pseudo if time is None else seen(self.store, state, time)
+            if time is None:
+                time, state.undated = state.pseudo, True
+            else:
+                time = seen(self.store, state, time)
             line += line_base  # noqa: PLW2901 - numbers of a range count from its first line
             if pattern < 0:
-                heard(state, clock, pattern, time, (line, text), observations)
+                heard(state, clock, pattern, time, mono if stamp is None else None, (line, text), observations)
                 continue
             for observation in observations:
                 if observation[0] == SAMPLE:

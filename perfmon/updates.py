@@ -196,17 +196,18 @@ class Updates:
             if update.client is None:
                 update.start = first if update.start is None else min(update.start, first)
                 update.end = last if update.end is None else max(update.end, last)
-        if fresh & _SEND:
-            update.start = placed(self._store, state, clock, joined[J_SEND_STAMP], joined[J_TIMES])
-            update.end = None if wall_s is None else update.start + wall_s
-        if fresh & _DONE:
-            done = placed(self._store, state, clock, joined[J_DONE_STAMP], joined[J_TIMES + 4])
-            if update.start is None or not update.legs & _SEND:
-                update.start = done if wall_s is None or state.clockless else done - wall_s
-            elif wall_s is not None and _dated(joined) and done < update.start + wall_s - _COARSE_S:
-                # The line that ends an update is printed when it ends, whatever the first one says.
-                update.start = done - wall_s
-            update.end = done if wall_s is None else update.start + wall_s
+        if fresh & _CLIENT_LEGS:
+            before = update.legs & ~fresh
+            known = before & _SEND or (
+                before & _DONE and state.clockless
+            )  # without clocks it is where it was met first
+            sent = update.start if known else None
+            done = (update.start if state.clockless else update.end) if before & _DONE else None
+            if fresh & _SEND and not known:
+                sent = placed(self._store, state, clock, joined[J_SEND_STAMP], joined[J_TIMES])
+            if fresh & _DONE:
+                done = placed(self._store, state, clock, joined[J_DONE_STAMP], joined[J_TIMES + 4])
+            update.start, update.end = _between(sent, done, wall_s, state.clockless, clock.kind is not None)
         if update.start is not None and update.end is not None:
             update.duration_s = update.end - update.start
             if state.clockless:
@@ -223,13 +224,23 @@ class Updates:
         )
 
 
+def _between(
+    sent: float | None, done: float | None, wall_s: float | None, clockless: bool, dated: bool
+) -> tuple[float | None, float | None]:
+    """Begin and end of an update, by its client's lines: what it lasted goes before when the lines were printed.
+
+    The line that ends an update is printed when it ends, whatever the first one says.
+    """
+    if wall_s is None:
+        return (done if sent is None else sent), done
+    if done is not None and not clockless and (sent is None or (dated and done < sent + wall_s - _COARSE_S)):
+        sent = done - wall_s
+    sent = done if sent is None else sent
+    return sent, None if sent is None else sent + wall_s
+
+
 def _known(times: Sequence[float | None]) -> float | None:
     return next((time for time in times if time is not None), None)
-
-
-def _dated(joined: Joined) -> bool:
-    """Both lines of the client have a stamp."""
-    return joined[J_SEND_STAMP] is not None and joined[J_DONE_STAMP] is not None
 
 
 def _all_dated(joined: Joined) -> bool:

@@ -18,7 +18,7 @@ enum { J_LEGS = 0, J_RPC = 7, J_QUEUE = 8, J_SEND_STAMP = 14, J_DONE_STAMP = 15,
 enum { J_SIZE = 19, SEND = 0, DONE = 4, LEG = 1 };
 enum { MAX_SHAPES = 12, MAX_FIELDS = 16, MAX_NAMES = 4096, MAX_ID = 128, MAX_VALUE = 200, MAX_HEAD = 400 };
 enum { MAX_TEXT = 65536, MAX_EVIDENCE = 4096, TEXTS = 1024 };
-static const double LIMIT = 1e10;
+static const double LIMIT = 172800000.0;
 
 /* --- shapes: literal pieces with values after them ------------------------------------------------------------ */
 typedef struct {

@@ -26,9 +26,11 @@ from .joining import NEVER, Calm, Leg, cells
 from .native import finder
 from .numbering import LineCount
 from .shapes import Cells, Shapes
-from .silence import QUIET_S, Dated, Lines
+from .silence import BOM, QUIET_S, Dated, Lines
 
 _MAX_TEXT = 65536
+_SHOWN = 400
+"""Of the line before a silence so much is kept."""
 _COLOURS = re.compile(rb"\x1b\[[\d;]*m")
 _offset_of = itemgetter(2)
 
@@ -96,6 +98,8 @@ class _Block:
         self.known: Stamp | None = None
         self.known_until = 0
         self.known_mono: float | None = None
+        self.ticks: list[tuple[int, int, float, str]] = []
+        """First and last line that only `t=` dates: number, offset, monotonic seconds, text."""
         self.found = scanner.finder.find(data)
         self.dated: list[Dated] = self.found.dated
         self.count = LineCount(data, self.found.newlines)
@@ -153,6 +157,7 @@ class _Block:
             text = ESCAPES.sub("", text)
         if "\x00" in text:
             text = text.replace("\x00", "")
+        text = text.removeprefix(BOM)
         return text, self.scanner.headers.read(text)
 
     def _match(self, compiled: CompiledPattern, text: str, stamp: Stamp | None, begin: int, end: int, at: int) -> bool:
@@ -177,7 +182,7 @@ class _Block:
             stamp = compiled.clock(values) or stamp
         mono = compiled.mono(values) if pattern.mono else None
         stamp = self._dated(begin, stamp)
-        mono = self._ticked(begin, stamp, mono)
+        mono = self._ticked(begin, stamp, mono, text)
         self.known_until = end
         if index in self.scanner.legs:
             self._leg(index, observations, mono, stamp, begin, end, at, own)
@@ -210,13 +215,17 @@ class _Block:
             self.dated.append((begin, stamp))
         return self.known
 
-    def _ticked(self, begin: int, stamp: Stamp | None, mono: float | None) -> float | None:
+    def _ticked(self, begin: int, stamp: Stamp | None, mono: float | None, text: str) -> float | None:
         """Monotonic seconds of a line; in a log without dates those of the last line that has them count on."""
         if mono is None:
             return self.known_mono if stamp is None else None
         before, self.known_mono = self.known_mono, mono
-        if stamp is None and before is not None and mono - before >= QUIET_S:
-            self.records.append((SILENCE, self.line, self.offset + begin, None, mono, [(None, before)], ""))
+        if stamp is None:
+            if before is not None and mono - before >= QUIET_S:
+                line, _, _, last = self.ticks[-1]
+                told: list[tuple[object, ...]] = [(None, before), (self.line,)]
+                self.records.append((SILENCE, line, self.offset + begin, None, mono, told, last))
+            self.ticks[1:] = [(self.line, begin, mono, text[:_SHOWN])]
         return mono
 
     def _finish(self) -> Scanned:
@@ -242,6 +251,8 @@ class _Block:
             anchors.append(tail)
         first = self.lines.after(0, anchors[0][0] if anchors else len(self.data)) or (anchors[0] if anchors else None)
         if first is None:
+            for kind, (line, begin, mono, text) in zip((HEAD, TAIL), (self.ticks[:1] + self.ticks[-1:]), strict=False):
+                self.records.append((kind, line, self.offset + begin, None, mono, [], text))
             return
         self._tell(HEAD, first, [])
         before = first
@@ -264,5 +275,5 @@ class _Block:
 
     def _line_text(self, position: int) -> str:
         end = self.data.find(b"\n", position)
-        raw = self.data[position : min(len(self.data) if end < 0 else end, position + 400)]
+        raw = self.data[position : min(len(self.data) if end < 0 else end, position + _SHOWN)]
         return ESCAPES.sub("", raw.decode("utf-8", "replace"))

@@ -35,7 +35,8 @@ _VALUE = rb"[!-+\--:<-Z\\-{}~]"
 _TRAILER = rb"(?:\x1b\[[\d;]*m)*\r?"
 _PAIR = re.compile(rb" ([\w./%-]+)=(" + _VALUE + rb"+)")
 _KEEP_TEXT = 200
-_LIMIT = 1e10
+_LIMIT = 172_800_000.0
+"""Milliseconds of two days: what is more is left to the general way, which says whether it can be meant."""
 
 Slot = tuple[int, bool]
 """Position in a `Joined`, and whether it holds a number."""

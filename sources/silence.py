@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from perfmon.model import DAYTIME, YEARLESS, Stamp
 from perfmon.text import ESCAPES
 
@@ -11,6 +13,8 @@ from .formats.headers import HeaderReader
 QUIET_S = 10.0
 """Silences are told from this length on."""
 
+BOM = "\ufeff"
+"""Some programs begin their files with this mark: it is no part of the first line."""
 _HEAD = 400
 _MAX_TEXT = 65536
 _PERIODS = {DAYTIME: 86400.0, YEARLESS: 366 * 86400.0}
@@ -20,9 +24,12 @@ Dated = tuple[int, Stamp]
 
 
 def elapsed(before: Stamp, after: Stamp) -> float:
-    """Seconds from one stamp to the next, over midnight or New Year where no date or year is known; 0 across kinds."""
+    """Seconds from one stamp to the next, over midnight or New Year where no date or year is known.
+
+    Endless across kinds: only the log's clock can tell.
+    """
     if before[0] != after[0]:
-        return 0.0
+        return inf
     seconds = after[1] - before[1]
     period = _PERIODS.get(before[0])
     return seconds + period if period is not None and seconds < -period / 2 else seconds
@@ -79,7 +86,7 @@ class Lines:
         if head[:1] == b"{":
             opened = opened_envelope(self._data[begin : min(end, begin + _MAX_TEXT)].decode("utf-8", "replace"))
             return opened[1] if opened is not None else None
-        text = head.decode("utf-8", "replace")
+        text = head.decode("utf-8", "replace").removeprefix(BOM)
         return self._headers.read(ESCAPES.sub("", text) if "\x1b" in text else text)
 
     def _between(self, low: int, high: int) -> Dated | None:

@@ -6,6 +6,9 @@ monotonic seconds, else None. How the axes of several logs lie to each other is 
 
 from __future__ import annotations
 
+import calendar
+from datetime import UTC, datetime, timedelta
+
 from perfmon.model import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
 
 _DAY = 86400.0
@@ -16,6 +19,8 @@ _RESTARTED_S = 600.0
 _UNSET = 946684800.0
 """2000: earlier dates are those of a clock that was not set yet."""
 _NEAR = _DAY / 2
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_YEAR = 365.2425 * _DAY
 
 
 class SourceClock:
@@ -192,10 +197,17 @@ class SourceClock:
             return time - period if time > near + period / 2 and self._added >= period else time
         if self.kind in (EPOCH, LOCAL) and kind in (EPOCH, LOCAL):
             return seconds
-        if kind == DAYTIME:
-            day = near - near % _DAY
-            return min((day + shift + seconds for shift in (-_DAY, 0.0, _DAY)), key=lambda time: abs(time - near))
-        return None
+        if kind == EPOCH:
+            return None  # of what zone the other lines are nobody knows
+        if DAYTIME in (kind, self.kind):
+            midnight = near - near % _DAY + seconds % _DAY
+            times = [midnight + shift for shift in (-_DAY, 0.0, _DAY)]
+        elif kind == YEARLESS:
+            year = _EPOCH.year + int(near / _YEAR)
+            times = [_dated(seconds, year + shift) for shift in (-1, 0, 1)]
+        else:
+            times = [_of_year(seconds) + self._added + shift for shift in (-_LEAP_YEAR, 0.0, _LEAP_YEAR)]
+        return min(times, key=lambda time: abs(time - near))
 
     def _advanced(self, wall: float) -> float:
         """Remembers the midnights, or New Years, that passed; a year without a 29 February skips it."""
@@ -217,3 +229,17 @@ class SourceClock:
     def monotonic(self) -> bool:
         """The axis is a process's monotonic clock."""
         return self._wall is None and self.last is not None
+
+
+def _dated(seconds: float, year: int) -> float:
+    """Seconds since 1970 of a day and time, as seconds of a leap year, in some year."""
+    if not calendar.isleap(year) and seconds >= _LEAP_DAY + _DAY:
+        seconds -= _DAY
+    return (_EPOCH.replace(year=year) - _EPOCH).total_seconds() + seconds
+
+
+def _of_year(seconds: float) -> float:
+    """Seconds of a leap year of a moment, given in seconds since 1970."""
+    when = _EPOCH + timedelta(seconds=seconds)
+    of_year = (when - when.replace(month=1, day=1, hour=0, minute=0, second=0, microsecond=0)).total_seconds()
+    return of_year + _DAY if not calendar.isleap(when.year) and of_year >= _LEAP_DAY else of_year

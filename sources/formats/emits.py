@@ -17,9 +17,11 @@ from .values import Values, to_number
 Maker = Callable[[Values], Observation | None]
 
 _LEGS = frozenset(LEGS)
-_LIMITS = {"ms": (0.0, 1e10), "s": (0.0, 1e7), "%": (-1e-9, 1e4)}
+_LONGEST_MS = 2 * 86_400_000.0
+"""No update, batch or checkpoint takes two days: one that says so would cost more than all of its run."""
+_LIMITS = {"ms": (0.0, _LONGEST_MS), "s": (0.0, 1e7), "%": (-1e-9, 1e4)}
 _ANY = (-1e15, 1e15)
-_COUNT = (0.0, 1e12)
+_COUNT = (0.0, 1e9)
 _PART = (-1e-9, 100.5)
 _LIMITS_BY_NAME = {
     **dict.fromkeys(("staleness", "off_policy", "inflight", "running", "waiting", "completions"), _COUNT),

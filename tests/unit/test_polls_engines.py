@@ -165,7 +165,7 @@ async def test_a_large_page_and_one_that_is_packed() -> None:
     assert len(page) > 700_000
     async with endpoint() as server:
         assert (await polled("vllm", server, page))[0].values["running"] == 12.0
-        server.pages["/metrics"] = ok(gzip.compress(page.encode()), "Content-Encoding: gzip")
+        server.pages["/metrics"] = ok(gzip.compress(page.encode(), mtime=0), "Content-Encoding: gzip")
         assert (await pollers("vllm", server.url).poll())[0].values["running"] == 12.0
 
 
@@ -174,8 +174,8 @@ BAD = [
     (b"HTTP/1.1 401 Unauthorized\r\n\r\n", "answered 401: it wants a login, which cannot be given"),
     (b"HTTP/1.1 503 Busy\r\n\r\n", "answered 503: look at its log"),
     (ok(b"<!DOCTYPE html><html><body>hello"), "answered with a web page instead of metrics"),
-    (ok(gzip.compress(b"up 1\n" * 100)[:20]), "answered with broken gzip"),
-    (ok(gzip.compress(b"\0" * (5 << 20))), "more than 4 MiB"),
+    (ok(gzip.compress(b"up 1\n" * 100, mtime=0)[:20]), "answered with broken gzip"),
+    (ok(gzip.compress(b"\0" * (5 << 20), mtime=0)), "more than 4 MiB"),
     (ok(b"x" * (5 << 20)), "more than 4 MiB"),
     (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (5 << 20), "more than 4 MiB"),
     (ok(b"up 1\n"), "no vLLM metrics on this page; another server can be asked by prometheus=URL"),
