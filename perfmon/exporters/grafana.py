@@ -30,7 +30,7 @@ _POLLED = (
     ("Queues", "Running and waiting", (("queue", "running"), ("queue", "waiting")), "{{host}} {{queue}}"),
     ("Queues", "KV cache in use", (("queue", "kv_usage_pct"),), "{{host}} {{queue}}"),
     ("Queues", "Generated", (("queue", "gen_tps"),), "{{host}} {{queue}}"),
-    ("Queues", "Filled", (("queue", "fill_pct"),), "{{host}} {{queue}}"),
+    ("Queues", "Object store filled", (("queue", "store_fill_pct"),), "{{host}} {{queue}}"),
 )
 """What pollers tell; the names are those of `sources.polls.reading.Area`."""
 _GRAFANA_UNITS = {

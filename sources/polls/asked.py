@@ -58,7 +58,10 @@ def parse_asked(text: str) -> Asked | None:
         return Asked(kind, value)
     from ..remote.http import parse_url
 
-    url = parse_url(value.partition("#")[0] if kind == "prometheus" else value)
+    try:
+        url = parse_url(value.partition("#")[0] if kind == "prometheus" else value)
+    except UsageError:
+        raise _wrong(text, f"expected http://HOST:PORT") from None
     if url.scheme != "http":
         raise _wrong(text, f"expected {kind}=http://HOST:PORT")
     return Asked(kind, value)
