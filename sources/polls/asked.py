@@ -61,7 +61,7 @@ def parse_asked(text: str) -> Asked | None:
     try:
         url = parse_url(value.partition("#")[0] if kind == "prometheus" else value)
     except UsageError:
-        raise _wrong(text, f"expected http://HOST:PORT") from None
+        raise _wrong(text, "expected http://HOST:PORT") from None
     if url.scheme != "http":
         raise _wrong(text, f"expected {kind}=http://HOST:PORT")
     return Asked(kind, value)
