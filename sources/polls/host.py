@@ -13,7 +13,8 @@ from .reading import Area, Reading
 from .registry import Places, nowhere
 from .script import Script
 
-EVERY_S = 2.0
+EVERY_S = 5.0
+"""Also while nothing happens a monitor must cost next to nothing; so the last ten minutes are remembered."""
 
 
 def host_pollers(machine: Machine, places: Places = nowhere) -> list[Poller]:

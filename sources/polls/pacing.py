@@ -48,8 +48,9 @@ class Pacing:
 
     async def run(self) -> None:
         """Until it is cancelled; then it lets go of all pollers."""
-        if self.paced:
-            await asyncio.gather(*(paced.run() for paced in self.paced))
+        async with asyncio.TaskGroup() as tasks:  # waits for the end of all
+            for paced in self.paced:
+                tasks.create_task(paced.run())
 
 
 class Paced:

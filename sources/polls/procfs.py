@@ -15,6 +15,7 @@ _SPEEDS = "/sys/class/net/*/speed"
 _WANTED = r"^(cpu|MemT|MemA|MemF|Buff|Cached|SwapT|SwapF|some|-?[0-9])|: *[0-9]+ +[0-9]"
 SCRIPT = f"grep -sE '{_WANTED}' {' '.join(_FILES)} {_SPEEDS}"
 """Prints `FILE:LINE` for all that is read: one process a round."""
+_MEMORY = frozenset(("MemTotal", "MemAvailable", "MemFree", "Buffers", "Cached", "SwapTotal", "SwapFree"))
 _SHORT = {"cpu": "cpu", "memory": "mem", "io": "io"}
 _AVERAGE = re.compile(r"\bavg10=(\d+(?:\.\d+)?)")
 _PARTS = 8
@@ -117,7 +118,7 @@ def _cpu(line: str, facts: HostFacts) -> None:
 
 def _memory(line: str, memory: dict[str, float]) -> None:
     key, _, rest = line.partition(":")
-    value = _numbers(rest.split()[:1])
+    value = _numbers(rest.split()[:1]) if key in _MEMORY else None
     if value:
         memory[key] = value[0] / KIB_A_MIB
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 
 from ..remote.runner import Output, Runner, RunnerError
 from .poller import Machine, PollError
@@ -44,5 +43,8 @@ class Script:
         """The next script has another shell."""
         if self._opening is opening:
             self._opening = None
-        with suppress(Exception):
-            await (await asyncio.shield(opening)).close()
+        if not opening.done():
+            opening.cancel()
+            await asyncio.wait({opening})
+        if not opening.cancelled() and opening.exception() is None:
+            await opening.result().close()

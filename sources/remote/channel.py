@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import asyncssh
 
 from .dialing import Connection
@@ -31,6 +33,9 @@ async def open_shell(connection: Connection, shown: str) -> Shell:
     shell.start(channel.write, channel.abort)
     try:
         await shell.run(":", timeout_s=_READY_S)
+    except asyncio.CancelledError:
+        shell.lost("closed")
+        raise
     except RunnerError:
         said = f": it says '{shell.said}'" if shell.said else ""
         if connection.is_closed():

@@ -31,7 +31,7 @@ class LocalRunner(Shell):
     async def close(self) -> None:
         """Ends the shell."""
         await super().close()
-        await self._exited
+        await asyncio.shield(self._exited)  # several may wait for it, and any of them be cancelled
 
     def exited(self) -> None:
         """The process has ended."""
