@@ -110,12 +110,12 @@ class Polls:
         return Reading(Area.GPU, str(index), {**_CARD, **values, "ecc_errors": 0.0, "throttled": 0.0}, words)
 
     def _queue(self, at: float) -> Reading:
+        """The engine; how full its cache is its log tells already, and two that tell of it would be two alerts."""
         scenario = self._run.scenario
         busy = self._generates(at)
         waiting = round(self._about(scenario.waiting)) if busy and scenario.waiting else 0
         running = scenario.inflight - waiting if busy else 0
-        usage = min(99.8, self._about(scenario.kv_usage, 0.01)) if busy else 0.0
-        values = {"running": float(running), "waiting": float(waiting), "kv_usage_pct": round(usage, 1)}
+        values = {"running": float(running), "waiting": float(waiting)}
         values |= {"gen_tps": round(self._about(18.0) * running, 1), "prompt_tps": round(6.4 * running, 1)}
         return Reading(Area.QUEUE, "inference:8000", values, {"kind": "vllm"})
 

@@ -13,7 +13,6 @@ from ...skin import LEVEL_NAMES
 from .look import Look, Thing, widest
 from .table import Cell, Column
 
-
 _TOLD = frozenset({"depth", "capacity", "fill_pct", "put_per_s", "get_per_s", "empty_pct"})
 """What queues between stages have columns for."""
 
