@@ -25,8 +25,9 @@ HEADS: dict[str, Callable[[datetime], str]] = {
     "none": lambda _: "",
 }
 """Lines of loguru, of logging, of vLLM, and such without a clock."""
-KINDS = st.sampled_from([("day",), ("iso",), ("day", "iso"), ("day", "year"), ("iso", "day"), ("iso", "year", "none"),
-                         ("day", "none"), ("none",)])  # fmt: skip
+KINDS = st.sampled_from(
+    [("day",), ("iso",), ("day", "iso"), ("day", "year"), ("iso", "day"), ("iso", "year"), ("none",)]
+)
 PAUSES = st.sampled_from([0, 1, 2, 7, 7, 30, 90, 600])
 
 

@@ -62,6 +62,8 @@ def _named(value: Any) -> Any:
 
 def _told(snapshot: Any) -> Any:
     told = _named(document(snapshot))
+    for polled in ("gpus", "hosts", "queues"):  # a player has pollers, files have none
+        told.pop(polled, None)
     told["run"]["sources"].sort(key=lambda source: source["spec"])
     return json.loads(json.dumps(told, sort_keys=True))
 
