@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter, deque
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from threading import Event
@@ -37,7 +38,11 @@ def watched(scenario: str, seed: int = 0, until_s: float = UNTIL_S) -> tuple[Pic
     async def sleep(seconds: float) -> None:
         clock[0] += min(seconds, _TICK_S)
         if watch.judge_if_due(player.position_s):
-            pictures.append(watch.picture(Look(), len(pictures)))
+            picture = watch.picture(Look(), len(pictures))
+            assert picture.snapshot is not None
+            # Hundreds of these are kept: without the series that nobody asks for here.
+            bare = replace(picture.snapshot, seen=(), metrics={}, timeline=())
+            pictures.append(replace(picture, seen=(), snapshot=bare, board=replace(picture.board, metrics=())))
         await asyncio.sleep(0)
 
     player = Player(
