@@ -37,7 +37,12 @@ async def parts_since(files: Files, log: str, since_s: float) -> list[Part]:
         if state.changed_s >= since_s
     ]
     found.sort(key=lambda part: (part.state.changed_s, part.state.stamp, *age_by_name(part.path)))
-    return [replace(part, head=await _read(files, part, 0, HEAD)) for part in found]
+    return [await seen_again(files, part) for part in found]
+
+
+async def seen_again(files: Files, part: Part) -> Part:
+    """The same after another look: it may have been half written before."""
+    return replace(part, head=await _read(files, part, 0, HEAD))
 
 
 async def _read(files: Files, part: Part, offset: int, size: int) -> bytes:

@@ -16,7 +16,7 @@ from ..kinds import compression_in, is_binary
 from ..stream import Print
 from .claims import Claims, Text
 from .files import Files, State, UnreadableError
-from .parts import Part, holds, parts_since, pieces, readable, rest_in_packed, was_read
+from .parts import Part, holds, parts_since, pieces, readable, rest_in_packed, seen_again, was_read
 from .texts import SQUEEZED, rest_in_copy, state_of
 
 CHUNK = 1 << 20
@@ -144,8 +144,7 @@ class LogReader:
                 break  # what is being read has been rotated, too: what follows it comes later
             if part.packed:
                 if not await was_read(files, part, self._known()):
-                    await self._read_packed(files, part, items)
-                    found += 1
+                    found += await self._read_packed(files, part, items)
             elif part.head and part.state.identity not in late and await self._is_new(files, part):
                 await self._read_part(files, part, items)
                 found += 1
@@ -174,17 +173,21 @@ class LogReader:
         await files.release(text.handle)
         self._let_go(text)
 
-    async def _read_packed(self, files: Files, part: Part, items: list[Item]) -> None:
+    async def _read_packed(self, files: Files, part: Part, items: list[Item]) -> bool:
+        """Whether there was one to be read, or to be missed."""
         if not await readable(files, part):
             size = format_bytes(part.state.size)
             self._tell(items, "lost", f"rotated more than once: {_name(part)} ({size}) cannot be unpacked", again=True)
-            return
+            return True
+        if await was_read(files, await seen_again(files, part), self._known()):
+            return False  # it was still being compressed when it was looked at first
         self._tell(items, "rotated", f"rotated more than once: reading {_name(part)} first", again=True)
         text = Text(part.state.identity)
         async for data in pieces(files, part, 0):
             self._take(text, data, items)
         self._past.append(text.print)
         self._put(items, text.cutter.finish())
+        return True
 
     # --- telling --------------------------------------------------------------------------------------------------
     def _put(self, items: list[Item], blocks: list[Block | Notice], *, late: bool = False) -> None:

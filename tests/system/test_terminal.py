@@ -20,6 +20,7 @@ from perfmon.recording.reader import open_recording
 from perfmon.reports.document import document
 from perfmon.session import Options, analyze
 from perfmon.sources.blocks import Block
+from perfmon.sources.polls.log import is_poll
 from perfmon.units import format_seconds
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")]
@@ -142,8 +143,9 @@ def test_a_page_is_written_and_a_theme_remembered(server: Server, demo: Window) 
 
 
 def recorded(path: Path) -> bytes:
-    """All lines that a recording holds."""
-    return b"".join(frame.item.data for frame in open_recording(path).frames() if isinstance(frame.item, Block))
+    """All lines of logs that a recording holds."""
+    frames = [frame for frame in open_recording(path).frames() if not is_poll(frame.log)]
+    return b"".join(frame.item.data for frame in frames if isinstance(frame.item, Block))
 
 
 # --- leaving ----------------------------------------------------------------------------------------------------------
