@@ -20,6 +20,7 @@ class Clock(Protocol):
     rebased: float | None
     stepped_back: int
     refused: int
+    by_arrival: bool
     jumped: tuple[float, float] | None
 
     mono_to_wall: float | None
@@ -61,8 +62,10 @@ def heard(
 ) -> None:
     """A line that only says when it was printed: first or last dated one of a block, or the end of a silence.
 
-    `ticked` is its monotonic `t=`, where nothing else dates it.
+    `ticked` is its monotonic `t=`, where nothing else dates it: that says nothing in a log whose lines have dates.
     """
+    if ticked is not None and clock.kind is not None and not clock.by_arrival:
+        return
     if kind == SILENCE:
         stamp, mono = told[0]
         # Of two `t=` the way between them counts: asked for the earlier one, the clock would see a restart.

@@ -65,16 +65,17 @@ class SourceClock:
         self._stamp: Stamp | None = None
 
     def resolve(self, stamp: Stamp | None, mono: float | None) -> float | None:
-        """Seconds on this log's axis; a line without any clock has the time of the line before it."""
+        """Seconds on this log's axis; a line without a date has the time of the dated line before it.
+
+        Its `t=` tells only where no line was dated: how that lies to the dates is known better and better, so what it
+        told would depend on what was read before.
+        """
         if stamp is not None:
             if stamp != self._stamp:
                 self._read(stamp)
             self.last = None if self._wall is None else self._wall + self._slipped
-        elif mono is not None:
-            if self._wall is None:
-                self.last = self._ticked(mono)
-            elif self.mono_to_wall is not None:
-                self.last = mono + self.mono_to_wall
+        elif mono is not None and self._wall is None:
+            self.last = self._ticked(mono)
         return self.last
 
     def at(self, stamp: Stamp | None, mono: float | None) -> float | None:

@@ -26,7 +26,7 @@ HEADS: dict[str, Callable[[datetime], str]] = {
 }
 """Lines of loguru, of logging, of vLLM, and such without a clock."""
 KINDS = st.sampled_from(
-    [("day",), ("iso",), ("day", "iso"), ("day", "year"), ("iso", "day"), ("iso", "year"), ("none",)]
+    [("day",), ("iso",), ("day", "iso"), ("day", "year"), ("iso", "day"), ("iso", "year"), ("none",), ("iso", "none")]
 )
 PAUSES = st.sampled_from([0, 1, 2, 7, 7, 30, 90, 600])
 
@@ -46,9 +46,10 @@ def _legs(trace: str, t: float, with_t: bool) -> list[str]:
 def logs(draw: st.DrawFn) -> list[str]:
     """Lines of a run of some minutes."""
     kinds = draw(KINDS)
-    dated = "none" not in kinds
-    with_t = draw(st.booleans()) if dated else len(kinds) == 1
-    at, lines = BEGIN, []
+    dated = kinds != ("none",)
+    with_t = draw(st.booleans()) if dated else True
+    lines: list[str] = []
+    at = BEGIN
     for number in range(draw(st.integers(2, 12))):
         at += timedelta(seconds=draw(PAUSES))
         said = draw(st.sampled_from(["legs", "legs", "step", "noise", "gen"] if len(kinds) > 1 or dated else ["legs"]))
@@ -61,7 +62,7 @@ def logs(draw: st.DrawFn) -> list[str]:
         if dated and said == "legs" and draw(st.integers(0, 3)) == 0:
             texts = texts[::-1]
         for text in texts[draw(st.integers(0, 1)) :]:
-            lines.append(f"{HEADS[draw(st.sampled_from(kinds))](at)}{text}\n")
+            lines.append(f"{HEADS[draw(st.sampled_from(kinds)) if lines else kinds[0]](at)}{text}\n")
             at += timedelta(seconds=31 if "start" in text else 0)
     return lines
 
