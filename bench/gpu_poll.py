@@ -98,7 +98,7 @@ async def poll() -> None:
     """Polls at the default pace, and makes the lines that go into the log book."""
     from perfmon.sources.blocks import Block, Notice
     from perfmon.sources.files import LogFile
-    from perfmon.sources.polls.gpu import gpu_pollers
+    from perfmon.sources.polls.gpu.poller import gpu_pollers
     from perfmon.sources.polls.machines import HereMachine
     from perfmon.sources.polls.pacing import Pacing
 

@@ -13,11 +13,11 @@ from collections.abc import Callable, Collection
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from perfmon.sources.polls.openmetrics import read_samples
-from perfmon.sources.polls.prometheus_page import off_loop
-from perfmon.sources.polls.queues_engines import EngineValues, by_engine
-from perfmon.sources.polls.ray_waits import NAMES, RayWaits
-from perfmon.sources.polls.vllm import VLLM
+from perfmon.sources.polls.engines.values import EngineValues, by_engine
+from perfmon.sources.polls.engines.vllm import VLLM
+from perfmon.sources.polls.pages.endpoint import off_loop
+from perfmon.sources.polls.pages.openmetrics import read_samples
+from perfmon.sources.polls.ray.waits import NAMES, RayWaits
 
 HISTOGRAMS = (
     "time_to_first_token_seconds", "e2e_request_latency_seconds", "inter_token_latency_seconds",

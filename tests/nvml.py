@@ -131,7 +131,7 @@ class Polled:
 
 
 async def _serve() -> None:
-    from perfmon.sources.polls.gpu import gpu_pollers
+    from perfmon.sources.polls.gpu.poller import gpu_pollers
     from perfmon.sources.polls.machines import HereMachine
 
     [poller] = gpu_pollers(HereMachine())

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from perfmon.sources.blocks import Block, Notice
 from perfmon.sources.files import LogFile
 from perfmon.sources.polls.asked import Asked
-from perfmon.sources.polls.registry import Places, nowhere, pollers_for
+from perfmon.sources.polls.poller import Places, Poller, nowhere
+from perfmon.sources.polls.registry import pollers_for
 from perfmon.sources.replay import Player
 
 from .feeds import Feed, Item, elapsed
 from .merging import Merging
 
 if TYPE_CHECKING:
-    from perfmon.sources.polls.poller import Poller
     from perfmon.sources.remote.states import HostState
 
 _PATIENCE_S, _LOOK_S = 2.0, 0.1

@@ -11,7 +11,8 @@ from ..files import LogFile
 from .asked import Asked
 from .machines import HereMachine
 from .pacing import Pacing
-from .registry import Places, nowhere, pollers_for
+from .poller import Places, nowhere
+from .registry import pollers_for
 
 PATIENCE_S = 5.0
 _LOOK_S = 0.05

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -11,6 +11,14 @@ from perfmon.errors import PerfmonError
 from ..remote.http import Opener
 from ..remote.runner import Runner
 from .reading import Reading
+
+Places = Callable[[], Mapping[str, str]]
+"""Paths on the machine → what lies there (`logs`, `checkpoints`): their disks matter to the run."""
+
+
+def nowhere() -> Mapping[str, str]:
+    """No path is known."""
+    return {}
 
 
 class PollError(PerfmonError):

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from perfmon.errors import UsageError
 from perfmon.text import plain
 
+from .pages.endpoint import Endpoint
 from .poller import Machine, Poller
-from .prometheus_page import Endpoint
 
 
 def queue_pollers(machine: Machine, kind: str, argument: str) -> list[Poller]:
@@ -20,42 +20,42 @@ def queue_pollers(machine: Machine, kind: str, argument: str) -> list[Poller]:
 
 
 def _vllm(machine: Machine, argument: str) -> list[Poller]:
-    from .queues_server import EnginePoller
-    from .vllm import VLLM
+    from .engines.server import EnginePoller
+    from .engines.vllm import VLLM
 
     return [EnginePoller(machine, Endpoint.parse("vllm", argument), VLLM)]
 
 
 def _sglang(machine: Machine, argument: str) -> list[Poller]:
-    from .queues_server import EnginePoller
-    from .sglang import SGLANG
+    from .engines.server import EnginePoller
+    from .engines.sglang import SGLANG
 
     return [EnginePoller(machine, Endpoint.parse("sglang", argument), SGLANG)]
 
 
 def _trl(machine: Machine, argument: str) -> list[Poller]:
-    from .trl import TrlPoller
+    from .engines.trl import TrlPoller
 
     return [TrlPoller(machine, Endpoint.parse("trl", argument))]
 
 
 def _prime_rl(machine: Machine, argument: str) -> list[Poller]:
-    from .primerl import TrainerPoller
+    from .engines.primerl import TrainerPoller
 
     return [TrainerPoller(machine, Endpoint.parse("prime-rl", argument))]
 
 
 def _prometheus(machine: Machine, argument: str) -> list[Poller]:
-    from .prometheus import PrometheusPoller, parse_prometheus
+    from .pages.prometheus import PrometheusPoller, parse_prometheus
 
     endpoint, names = parse_prometheus(argument)
     return [PrometheusPoller(machine, endpoint, names)]
 
 
 def _ray(machine: Machine, argument: str) -> list[Poller]:
-    from .ray import RayPoller
-    from .ray_attach import AttachedPoller, Queues
-    from .ray_discovery import Place
+    from .ray.attach import AttachedPoller, Queues
+    from .ray.discovery import Place
+    from .ray.poller import RayPoller
 
     where, attach, named = argument.partition("#")
     place = Place.parse(where)
@@ -64,7 +64,7 @@ def _ray(machine: Machine, argument: str) -> list[Poller]:
 
 
 def _slurm(machine: Machine, argument: str) -> list[Poller]:
-    from .slurm import SlurmPoller
+    from .slurm.poller import SlurmPoller
 
     if argument:
         raise UsageError("slurm: expected nothing behind it: the jobs of the user are told")

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from perfmon.errors import PerfmonError, UsageError
 
 from .asked import Asked
-from .poller import AbsentError, Machine, Poller
+from .poller import AbsentError, Machine, Places, Poller, nowhere
 from .reading import Reading
 
-Places = Callable[[], Mapping[str, str]]
-"""Paths on the machine → what lies there (`logs`, `checkpoints`): their disks matter to the run."""
-
-
-def nowhere() -> Mapping[str, str]:
-    """No path is known."""
-    return {}
-
-
 _TABLE: dict[str, tuple[str, str]] = {
-    "host": ("host", "host_pollers"),
-    "gpu": ("gpu", "gpu_pollers"),
-    "net": ("sockets", "socket_pollers"),
+    "host": ("hosts.host", "host_pollers"),
+    "gpu": ("gpu.poller", "gpu_pollers"),
+    "net": ("network.sockets", "socket_pollers"),
     "vllm": ("queues", "queue_pollers"),
     "sglang": ("queues", "queue_pollers"),
     "trl": ("queues", "queue_pollers"),

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.sources.polls.gpu import GpuPoller
-from perfmon.sources.polls.gpu_nvml import CLOSELY, LIBRARY, NvmlRoad
+from perfmon.sources.polls.gpu.nvml import CLOSELY, LIBRARY, NvmlRoad
+from perfmon.sources.polls.gpu.poller import GpuPoller
 from perfmon.sources.polls.machines import HereMachine
 from perfmon.sources.polls.poller import AbsentError
 from perfmon.sources.polls.reading import Area, Reading

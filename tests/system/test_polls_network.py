@@ -14,8 +14,8 @@ import pytest
 from polled import Told, paced
 
 from perfmon.sources.polls.machines import HereMachine
+from perfmon.sources.polls.network.sockets import SocketPoller
 from perfmon.sources.polls.reading import Area
-from perfmon.sources.polls.sockets import SocketPoller
 from perfmon.sources.remote.http import Opener, open_here
 from perfmon.sources.remote.local import LocalRunner
 from perfmon.sources.remote.runner import Runner

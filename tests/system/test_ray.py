@@ -14,7 +14,7 @@ import ray_head
 from perfmon.sources.polls.machines import HereMachine
 from perfmon.sources.polls.poller import AbsentError, Poller, PollError
 from perfmon.sources.polls.queues import queue_pollers
-from perfmon.sources.polls.ray_discovery import cluster_on
+from perfmon.sources.polls.ray.discovery import cluster_on
 from perfmon.sources.polls.reading import Reading
 
 pytestmark = [

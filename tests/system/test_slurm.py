@@ -12,7 +12,7 @@ from perfmon.sources.polls.machines import HereMachine
 from perfmon.sources.polls.poller import PollError
 from perfmon.sources.polls.queues import queue_pollers
 from perfmon.sources.polls.reading import Area, Reading
-from perfmon.sources.polls.slurm_jobs import jobs_of_json
+from perfmon.sources.polls.slurm.jobs import jobs_of_json
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(bool(slurm_node.WHY_NOT), reason=slurm_node.WHY_NOT)]
 TITLE = "train: a|b; $(touch owned) [red]"

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from perfmon.sources.polls.gpu import GpuPoller
-from perfmon.sources.polls.gpu_amd import amd_models, amd_readings, amd_uses, rocm_readings
-from perfmon.sources.polls.gpu_processes import Use
+from perfmon.sources.polls.gpu.amd import amd_models, amd_readings, amd_uses, rocm_readings
+from perfmon.sources.polls.gpu.poller import GpuPoller
+from perfmon.sources.polls.gpu.processes import Use
 from perfmon.sources.polls.machines import HereMachine
 from perfmon.sources.polls.poller import AbsentError, PollError
 from perfmon.sources.polls.reading import Area

@@ -8,9 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.sources.polls.gpu import GpuPoller, gpu_pollers
-from perfmon.sources.polls.gpu_csv import COLUMNS, Column, app_row, dmon_reading, gpu_row, pmon_use, table, without
-from perfmon.sources.polls.gpu_processes import Use
+from perfmon.sources.polls.gpu.poller import GpuPoller, gpu_pollers
+from perfmon.sources.polls.gpu.processes import Use
+from perfmon.sources.polls.gpu.smi_tables import (
+    COLUMNS,
+    Column,
+    app_row,
+    dmon_reading,
+    gpu_row,
+    pmon_use,
+    table,
+    without,
+)
 from perfmon.sources.polls.machines import HereMachine
 from perfmon.sources.polls.poller import AbsentError, PollError
 from perfmon.sources.polls.reading import Area, Reading, line_of, reading_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.sources.polls.gpu_mine import mine
-from perfmon.sources.polls.gpu_reasons import read_mask, reasons, throttled
+from perfmon.sources.polls.gpu.mine import mine
+from perfmon.sources.polls.gpu.reasons import read_mask, reasons, throttled
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,16 @@ import pytest
 from endpoints import Endpoint, endpoint, ok
 
 from perfmon.errors import UsageError
+from perfmon.sources.polls.engines.server import MOST_ENGINES
+from perfmon.sources.polls.engines.sglang import SGLANG
+from perfmon.sources.polls.engines.values import EngineValues, by_engine
+from perfmon.sources.polls.engines.vllm import VLLM
 from perfmon.sources.polls.machines import HereMachine
-from perfmon.sources.polls.openmetrics import read_samples
+from perfmon.sources.polls.pages.endpoint import Endpoint as Page
+from perfmon.sources.polls.pages.openmetrics import read_samples
 from perfmon.sources.polls.poller import Poller, PollError
-from perfmon.sources.polls.prometheus_page import Endpoint as Page
 from perfmon.sources.polls.queues import queue_pollers
-from perfmon.sources.polls.queues_engines import EngineValues, by_engine
-from perfmon.sources.polls.queues_server import MOST_ENGINES
 from perfmon.sources.polls.reading import Area, Reading, line_of, reading_of
-from perfmon.sources.polls.sglang import SGLANG
-from perfmon.sources.polls.vllm import VLLM
 
 
 def vllm_page(running: int = 12, engine: str = "0", more: str = "", **counters: float) -> str:

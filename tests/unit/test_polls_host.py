@@ -15,18 +15,18 @@ from pathlib import Path
 import pytest
 from polled import Told, paced
 
-from perfmon.sources.polls.disk import DiskPoller, counts_of, devices_of, forecast, spaces_of, wanted_places
-from perfmon.sources.polls.elsewhere import read_psutil
-from perfmon.sources.polls.host import HostPoller, host_pollers
+from perfmon.sources.polls.hosts.disk import DiskPoller, counts_of, devices_of, forecast, spaces_of, wanted_places
+from perfmon.sources.polls.hosts.elsewhere import read_psutil
+from perfmon.sources.polls.hosts.host import HostPoller, host_pollers
+from perfmon.sources.polls.hosts.nic import NicRates
+from perfmon.sources.polls.hosts.process import ProcessPoller, parsed
+from perfmon.sources.polls.hosts.procfs import SCRIPT, NicCounts, facts_of, printed, read_here
 from perfmon.sources.polls.machines import HereMachine
-from perfmon.sources.polls.nic import NicRates
+from perfmon.sources.polls.network.sockets import SocketPoller
+from perfmon.sources.polls.network.ss import sockets_of
+from perfmon.sources.polls.network.verdict import Flow, verdict
 from perfmon.sources.polls.poller import AbsentError
-from perfmon.sources.polls.process import ProcessPoller, parsed
-from perfmon.sources.polls.procfs import SCRIPT, NicCounts, facts_of, printed, read_here
 from perfmon.sources.polls.reading import Area
-from perfmon.sources.polls.sockets import SocketPoller
-from perfmon.sources.polls.ss import sockets_of
-from perfmon.sources.polls.verdict import Flow, verdict
 from perfmon.sources.remote.http import Opener, open_here
 from perfmon.sources.remote.local import LocalRunner
 from perfmon.sources.remote.runner import Runner

@@ -8,11 +8,11 @@ import shlex
 import pytest
 
 from perfmon.sources.polls.machines import HereMachine
-from perfmon.sources.polls.openmetrics import Sample, read_samples
+from perfmon.sources.polls.pages.openmetrics import Sample, read_samples
 from perfmon.sources.polls.queues import queue_pollers
-from perfmon.sources.polls.ray_attach import AttachedPoller, Queues
-from perfmon.sources.polls.ray_discovery import MOST_TARGETS, Cluster, targets_of
-from perfmon.sources.polls.ray_waits import NAMES, RayWaits
+from perfmon.sources.polls.ray.attach import AttachedPoller, Queues
+from perfmon.sources.polls.ray.discovery import MOST_TARGETS, Cluster, targets_of
+from perfmon.sources.polls.ray.waits import NAMES, RayWaits
 
 
 def tasks(name: str, state: str, value: float, source: str = "executor") -> str:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from perfmon.sources.polls.slurm_jobs import (
+from perfmon.sources.polls.slurm.jobs import (
     ended_of_lines,
     is_unwell,
     jobs_of_json,

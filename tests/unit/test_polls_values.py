@@ -12,8 +12,8 @@ from endpoints import endpoint, ok
 
 from perfmon.sources.polls.command import MOST_VALUES, CommandPoller, numbers_in
 from perfmon.sources.polls.machines import HereMachine
+from perfmon.sources.polls.pages.prometheus import MOST_FOUND, PrometheusPoller, parse_prometheus
 from perfmon.sources.polls.poller import Poller, PollError
-from perfmon.sources.polls.prometheus import MOST_FOUND, PrometheusPoller, parse_prometheus
 from perfmon.sources.polls.queues import queue_pollers
 from perfmon.sources.polls.reading import Area, line_of, reading_of
 

@@ -1,0 +1,1 @@
+"""Servers of engines and trainers, by their own metrics."""

@@ -1,0 +1,1 @@
+"""GPUs: through NVML, or the tools of NVIDIA and AMD."""

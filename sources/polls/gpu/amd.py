@@ -1,0 +1,155 @@
+"""AMD's GPUs, by the JSON of amd-smi, or of rocm-smi where that is older: any key may be missing or `N/A`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..reading import Area, Reading
+from .processes import Use
+from .reasons import throttled
+
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_CARD = re.compile(r"card(\d{1,4})")
+_SCALES = {"KB": 1 / 1024, "B": 1 / (1 << 20), "GB": 1024.0, "mW": 1e-3, "GHz": 1000.0, "kJ": 1000.0, "mJ": 1e-3}
+"""To MB, W, MHz and J."""
+_VIOLATIONS = {
+    "prochot": "hw-slowdown",
+    "ppt": "power-cap",
+    "socket_thermal": "hw-thermal",
+    "vr_thermal": "hw-thermal",
+    "hbm_thermal": "hw-thermal",
+}
+"""MI300 and later tell what they hold back for; `throttle_status` of others is known to cry wolf (Navi 31)."""
+_SAID = "violation_status"
+_POWERS = ("socket_power", "current_socket_power", "average_socket_power")
+_ROCM: Mapping[str, tuple[re.Pattern[str], float]] = {
+    "util_pct": (re.compile(r"GPU use \(%\)", re.IGNORECASE), 1.0),
+    "mem_util_pct": (re.compile(r"GPU memory (use|read/write activity) \(%\)", re.IGNORECASE), 1.0),
+    "mem_used_mb": (re.compile(r"VRAM Total Used Memory \(B\)", re.IGNORECASE), 1 / (1 << 20)),
+    "mem_total_mb": (re.compile(r"VRAM Total Memory \(B\)", re.IGNORECASE), 1 / (1 << 20)),
+    "power_w": (re.compile(r"(Average|Current Socket) Graphics Package Power \(W\)", re.IGNORECASE), 1.0),
+    "power_limit_w": (re.compile(r"Max Graphics Package Power \(W\)", re.IGNORECASE), 1.0),
+    "temp_c": (re.compile(r"Temperature \(Sensor (junction|edge)\) \(C\)", re.IGNORECASE), 1.0),
+    "sm_mhz": (re.compile(r"sclk clock speed:?", re.IGNORECASE), 1.0),
+    "mem_mhz": (re.compile(r"mclk clock speed:?", re.IGNORECASE), 1.0),
+}
+"""The keys vary between versions; the temperature of the junction is preferred by its order in the answer."""
+
+
+def amd_readings(text: str, models: Mapping[str, str]) -> list[Reading]:
+    """GPUs by `amd-smi metric --json`; ValueError for what is no such answer."""
+    return [_amd_reading(gpu, models) for gpu in _gpus(text)]
+
+
+def amd_models(text: str) -> dict[str, str]:
+    """Names by index, by `amd-smi static --asic --json`."""
+    return {str(gpu["gpu"]): str(_at(gpu, "asic", "market_name") or "") for gpu in _gpus(text)}
+
+
+def amd_uses(text: str) -> list[Use]:
+    """Processes by `amd-smi process --json`."""
+    found = []
+    for gpu in _gpus(text):
+        entries = gpu.get("process_list")
+        for entry in entries if isinstance(entries, list) else ():
+            info = entry.get("process_info", entry) if isinstance(entry, dict) else None
+            if isinstance(info, dict) and str(info.get("pid", "")).isdecimal():
+                memory = _value(_at(info, "memory_usage", "vram_mem") or info.get("mem_usage"))
+                found.append(Use(int(info["pid"]), str(gpu["gpu"]), memory, None, str(info.get("name", ""))))
+    return found
+
+
+def rocm_readings(text: str) -> list[Reading]:
+    """GPUs by `rocm-smi --json`; ValueError for what is no such answer."""
+    told = _loaded(text)
+    cards = told.items() if isinstance(told, dict) else ()
+    found = [(match[1], card) for key, card in cards if isinstance(card, dict) and (match := _CARD.fullmatch(key))]
+    return [_rocm_reading(index, card) for index, card in sorted(found, key=lambda pair: int(pair[0]))]
+
+
+def _amd_reading(gpu: Mapping[str, Any], models: Mapping[str, str]) -> Reading:
+    clocks = _at(gpu, "clock", "gfx_0") or {}
+    told = {
+        "util_pct": _value(_at(gpu, "usage", "gfx_activity")),
+        "mem_util_pct": _value(_at(gpu, "usage", "umc_activity")),
+        "mem_used_mb": _value(_at(gpu, "mem_usage", "used_vram")),
+        "mem_total_mb": _value(_at(gpu, "mem_usage", "total_vram")),
+        "power_w": _first(gpu, *(("power", name) for name in _POWERS)),
+        "temp_c": _first(gpu, ("temperature", "hotspot"), ("temperature", "edge")),
+        "sm_mhz": _value(_at(clocks, "clk")),
+        "sm_max_mhz": _value(_at(clocks, "max_clk")),
+        "mem_mhz": _value(_at(gpu, "clock", "mem_0", "clk")),
+        "ecc_errors": _value(_at(gpu, "ecc", "total_uncorrectable_count")),
+        "energy_j": _value(_at(gpu, "energy", "total_energy_consumption")),
+    }
+    values = {name: value for name, value in told.items() if value is not None}
+    index, violations = str(gpu["gpu"]), gpu.get("throttle")
+    why: tuple[str, ...] = ()
+    if isinstance(violations, dict) and any(str(key).endswith(_SAID) for key in violations):
+        why = tuple(dict.fromkeys(word for key, word in _VIOLATIONS.items() if _active(violations, key)))
+        values["throttled"] = throttled(why, values.get("util_pct"))
+    state = "ok" if values else "unsupported"
+    words = {"model": models.get(index, ""), "throttle": "+".join(why), "state": state}
+    return Reading(Area.GPU, index, values, words)
+
+
+def _active(violations: Mapping[str, Any], key: str) -> bool:
+    return str(violations.get(f"{key}_{_SAID}", "")).strip().upper() == "ACTIVE"
+
+
+def _rocm_reading(index: str, card: Mapping[str, Any]) -> Reading:
+    values: dict[str, float] = {}
+    for key, said in card.items():
+        for name, (pattern, scale) in _ROCM.items():
+            number = _value(said)
+            if number is not None and pattern.fullmatch(key) and (name not in values or "junction" in key):
+                values[name] = number * scale
+    told = {key.casefold(): str(word) for key, word in card.items() if word != "N/A"}
+    words = {"model": told.get("card series") or told.get("card model", ""), "uuid": told.get("unique id", "")}
+    return Reading(Area.GPU, index, values, {**words, "state": "ok" if values else "unsupported"})
+
+
+def _gpus(text: str) -> list[Mapping[str, Any]]:
+    """The entries of a list, or of `gpu_data` (ROCm 7); those that say which GPU they are about."""
+    told = _loaded(text)
+    entries = told.get("gpu_data") if isinstance(told, dict) else told
+    if not isinstance(entries, list):
+        raise ValueError("no list of GPUs")
+    return [entry for entry in entries if isinstance(entry, dict) and str(entry.get("gpu", "")).isdecimal()]
+
+
+def _loaded(text: str) -> Any:
+    """JSON, behind warnings that are printed before it."""
+    start = min((at for sign in "[{" if (at := text.find(sign)) >= 0), default=0)
+    try:
+        return json.loads(text[start:])
+    except RecursionError:
+        raise ValueError("too deep") from None
+
+
+def _at(value: Any, *path: str) -> Any:
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _first(gpu: Mapping[str, Any], *paths: Sequence[str]) -> float | None:
+    return next((value for path in paths if (value := _value(_at(gpu, *path))) is not None), None)
+
+
+def _value(told: Any) -> float | None:
+    """A number, `{"value": 88, "unit": "W"}`, `"88 W"` or `"(1090Mhz)"`; None for `N/A`."""
+    unit = ""
+    if isinstance(told, dict):
+        unit, told = str(told.get("unit", "")), told.get("value")
+    if isinstance(told, bool) or told is None:
+        return None
+    if isinstance(told, str):
+        match = _NUMBER.search(told) if told[:1] in "(-0123456789" else None
+        if match is None:
+            return None
+        told = float(match[0])
+    return float(told) * _SCALES.get(unit, 1.0) if isinstance(told, int | float) else None

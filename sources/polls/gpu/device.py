@@ -1,0 +1,157 @@
+"""One GPU, or one MIG instance, asked through NVML: what it answers becomes a reading, what it does not is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from ..reading import Area, Reading
+from .flow import Flow
+from .reasons import idle, reasons, throttled
+
+MIB = float(1 << 20)
+_SM, _MEMORY_CLOCK, _UNCORRECTED, _VOLATILE, _SENSOR = 1, 2, 1, 0, 0
+_NOT_SUPPORTED, _NO_FUNCTION = 3, 13
+_GONE = frozenset({1, 15, 16})
+"""Uninitialized, GPU is lost, reset required: nothing can be had of this handle any more."""
+
+
+class LostError(Exception):
+    """The GPU has fallen off the bus, or wants a reset."""
+
+
+class Device:
+    """A handle, and what is remembered about it. Everything here may block: it is called in a thread."""
+
+    def __init__(self, nvml: ModuleType, handle: Any, name: str) -> None:
+        self.name = name
+        self.uuid = ""
+        self.model = ""
+        self.parent = ""
+        """UUID of the GPU that a MIG instance is a part of."""
+        self.mig = ""
+        """`on` for a GPU that is split into instances; for one of these its profile, `1g.10gb`."""
+        self.parts: list[Device] = []
+        self._nvml, self._handle = nvml, handle
+        self._without: set[tuple[object, ...]] = set()
+        self._flow = Flow(nvml)
+        self._slow: dict[str, float] = {}
+        self._since = 0
+
+    def ask(self, function: str, *arguments: object) -> Any:
+        """What NVML answers; None where the driver, or this GPU, does not tell. Raises LostError.
+
+        What is not supported is not asked again: each refusal takes the driver's lock, too.
+        """
+        key = (function, *arguments)
+        if key in self._without:
+            return None
+        try:
+            return getattr(self._nvml, function)(self._handle, *arguments)
+        except self._nvml.NVMLError as error:
+            if error.value in _GONE:
+                raise LostError(str(error)) from None
+            if error.value in (_NOT_SUPPORTED, _NO_FUNCTION):
+                self._without.add(key)
+            return None
+        except (AttributeError, UnicodeDecodeError):  # a binding older than the function; a name of odd bytes
+            self._without.add(key)
+            return None
+
+    def introduce(self) -> None:
+        """Learns what does not change."""
+        self.uuid = str(self.ask("nvmlDeviceGetUUID") or "")
+        self.model = str(self.ask("nvmlDeviceGetName") or "")
+
+    def look_closely(self) -> None:
+        """Asks what is dear, or changes slowly: every few seconds. Raises LostError."""
+        told = {
+            "power_limit_w": _scaled(self.ask("nvmlDeviceGetEnforcedPowerLimit"), 1e-3),
+            "temp_c": self._temperature(),
+            "sm_max_mhz": self.ask("nvmlDeviceGetMaxClockInfo", _SM),
+            **self._flow.told(self),
+            "ecc_errors": self.ask("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE),
+            "energy_j": _scaled(self.ask("nvmlDeviceGetTotalEnergyConsumption"), 1e-3),
+        }
+        self._slow = {name: float(value) for name, value in told.items() if value is not None}
+        mode = self.ask("nvmlDeviceGetMigMode")
+        self.mig = "on" if mode and mode[0] else ""
+        self.parts = self._found_parts() if self.mig else []
+
+    def _found_parts(self) -> list[Device]:
+        """The instances that there are now; those known already stay the same objects."""
+        known = {part.uuid: part for part in self.parts}
+        found = []
+        for at in range(int(self.ask("nvmlDeviceGetMaxMigDeviceCount") or 0)):
+            handle = self.ask("nvmlDeviceGetMigDeviceHandleByIndex", at)
+            if handle is not None:
+                part = Device(self._nvml, handle, f"{self.name}:{at}")
+                part.introduce()
+                part.parent, part.mig = self.uuid, part.model.rpartition("MIG ")[2]
+                found.append(known.get(part.uuid, part))
+        return found
+
+    def reading(self, words: Mapping[str, str]) -> Reading:
+        """Asks what is cheap, and adds what was seen last of the rest. Raises LostError."""
+        use, memory = self.ask("nvmlDeviceGetUtilizationRates"), self._memory()
+        mask = self._mask()
+        why = () if mask is None else reasons(mask)
+        told = {
+            "util_pct": None if use is None else use.gpu,
+            "mem_util_pct": None if use is None else use.memory,
+            "mem_used_mb": None if memory is None else memory.used / MIB,
+            "mem_total_mb": None if memory is None else memory.total / MIB,
+            "power_w": _scaled(self.ask("nvmlDeviceGetPowerUsage"), 1e-3),
+            "sm_mhz": self.ask("nvmlDeviceGetClockInfo", _SM),
+            "mem_mhz": self.ask("nvmlDeviceGetClockInfo", _MEMORY_CLOCK),
+        }
+        values = {name: float(value) for name, value in told.items() if value is not None}
+        state = "ok" if values else "unsupported"
+        values.update(self._slow)
+        if mask is not None:
+            nothing_runs = use is None and idle(mask)
+            values["throttled"] = throttled(why, 0.0 if nothing_runs else values.get("util_pct"))
+        said = {**self.known(), "throttle": "+".join(why), "state": state, "mig": self.mig, **words}
+        return Reading(Area.GPU, self.name, values, said)
+
+    def known(self) -> dict[str, str]:
+        """What it is, whether it answers or not."""
+        return {"model": self.model, "uuid": self.uuid}
+
+    def processes(self) -> dict[int, tuple[float | None, float | None]]:
+        """Pid → (MiB of its memory, % of its time), of what computes on it. Raises LostError."""
+        running = self.ask("nvmlDeviceGetComputeRunningProcesses_v3")
+        if running is None:
+            running = self.ask("nvmlDeviceGetComputeRunningProcesses_v2")
+        busy = self._busy() if running else {}
+        return {
+            int(one.pid): (_scaled(one.usedGpuMemory, 1 / MIB), busy.get(int(one.pid)) if busy else None)
+            for one in running or ()
+        }
+
+    def _busy(self) -> dict[int, float]:
+        """The newest sample of each process since the last time."""
+        samples = self.ask("nvmlDeviceGetProcessUtilization", self._since) or ()
+        newest = {int(s.pid): s for s in sorted(samples, key=lambda s: s.timeStamp) if s.pid}
+        self._since = max((int(s.timeStamp) for s in samples), default=self._since)
+        return {pid: float(s.smUtil) for pid, s in newest.items() if s.smUtil <= 100}
+
+    def _memory(self) -> Any:
+        """What is used: without what the driver keeps for itself, where it tells them apart."""
+        found = self.ask("nvmlDeviceGetMemoryInfo", self._nvml.nvmlMemory_v2)
+        return found if found is not None else self.ask("nvmlDeviceGetMemoryInfo")
+
+    def _temperature(self) -> Any:
+        found = self.ask("nvmlDeviceGetTemperatureV", _SENSOR)
+        return found if found is not None else self.ask("nvmlDeviceGetTemperature", _SENSOR)
+
+    def _mask(self) -> int | None:
+        found = self.ask("nvmlDeviceGetCurrentClocksEventReasons")
+        if found is None:
+            found = self.ask("nvmlDeviceGetCurrentClocksThrottleReasons")
+        return None if found is None else int(found)
+
+
+def _scaled(value: Any, factor: float) -> float | None:
+    return None if value is None else float(value) * factor

@@ -1,0 +1,174 @@
+"""The GPUs of this machine through NVML, in a thread: a driver that hangs hangs there, and nobody else waits."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from types import ModuleType
+
+from ..poller import AbsentError, PollError
+from ..reading import Area, Reading
+from .device import Device, LostError
+from .mine import mine
+from .processes import Processes, Use
+from .worker import Worker
+
+LIBRARY = "libnvidia-ml.so.1"
+CLOSELY = 5
+"""Every so many polls what is dear is asked, too: processes, temperature, links, energy."""
+AFRESH = 30
+"""Every so many polls a driver with lost GPUs is opened anew: that is how one that came back is seen."""
+_ABSENT = frozenset({9, 12})
+"""Driver not loaded, library not found."""
+_MISMATCH = 18
+
+
+class NvmlRoad:
+    """Asks NVML from a thread of its own."""
+
+    every_s = 1.0
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self._worker: Worker[Sequence[Reading]] = Worker("gpu")
+        self._gpus = Gpus(environment)
+
+    async def poll(self) -> Sequence[Reading]:
+        """All GPUs, and every few times what runs on them. Raises PollError, AbsentError."""
+        return await self._worker.ask(self._gpus.readings)
+
+    async def close(self) -> None:
+        """Closes the driver, unless it hangs."""
+        await self._worker.stop(self._gpus.close)
+
+
+class Gpus:
+    """What the driver knows. Everything here may block, and is called from one thread only."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._mine = mine(environment)
+        self._nvml: ModuleType | None = None
+        self._devices: list[Device] = []
+        self._lost: dict[str, Device | None] = {}
+        """By index; those that could not even be opened are None."""
+        self._processes = Processes()
+        self._turn = 0
+
+    def readings(self) -> Sequence[Reading]:
+        """What is cheap of all GPUs; every CLOSELY times the rest, and the processes."""
+        closely = self._turn % CLOSELY == 0
+        if self._nvml is None or (self._lost and self._turn % AFRESH == 0):
+            self.close()
+            self._open()
+        self._turn += 1
+        found: list[Reading] = []
+        uses: list[Use] = []
+        for device in list(self._devices):
+            found += self._ask(device, closely, uses)
+        found += [self._gone(index, device) for index, device in sorted(self._lost.items(), key=_by_index)]
+        if closely:
+            found += self._processes.readings(uses)
+        return found
+
+    def close(self) -> Sequence[Reading]:
+        """Lets go of the driver."""
+        if self._nvml is not None:
+            nvml, self._nvml = self._nvml, None
+            with suppress(nvml.NVMLError):  # it is gone already
+                nvml.nvmlShutdown()
+        return ()
+
+    # --- opening ----------------------------------------------------------------------------------------------
+    def _open(self) -> None:
+        nvml = _library()
+        known = {device.uuid: device for device in [*self._devices, *filter(None, self._lost.values())] if device.uuid}
+        count = _count(nvml)
+        devices, self._lost = [], {}
+        for index in range(count):
+            device = _opened(nvml, index)
+            if device is None:
+                self._lost[str(index)] = next((one for one in known.values() if one.name == str(index)), None)
+            else:
+                devices.append(device)
+        if not count and not known:
+            nvml.nvmlShutdown()
+            raise AbsentError("the NVIDIA driver knows no GPU")
+        here = {device.uuid for device in devices}
+        taken = {device.name for device in devices}
+        for device in known.values():
+            if device.uuid not in here and ":" not in device.name and device.name not in taken:
+                self._lost[device.name] = device
+        self._nvml, self._devices = nvml, devices
+
+    # --- asking -----------------------------------------------------------------------------------------------
+    def _ask(self, device: Device, closely: bool, uses: list[Use]) -> list[Reading]:
+        try:
+            if closely:
+                device.look_closely()
+                uses += [Use(pid, device.name, *use) for pid, use in device.processes().items()]
+            found = [device.reading(self._words(device))]
+        except LostError:
+            self._devices.remove(device)
+            self._lost[device.name] = device
+            return []
+        return found + [one for part in device.parts for one in self._ask_part(part)]
+
+    def _ask_part(self, part: Device) -> list[Reading]:
+        try:
+            return [part.reading(self._words(part))]
+        except LostError:  # it was taken apart since
+            return []
+
+    def _gone(self, index: str, device: Device | None) -> Reading:
+        words = {} if device is None else {**device.known(), **self._words(device)}
+        return Reading(Area.GPU, index, {}, {**words, "state": "lost"})
+
+    def _words(self, device: Device) -> dict[str, str]:
+        if self._mine is None:
+            return {}
+        seen = len(self._devices) + len(self._lost)
+        return {"mine": self._mine.word(device.name, device.uuid, device.parent, seen)}
+
+
+def _by_index(item: tuple[str, Device | None]) -> tuple[int, str]:
+    return (int(item[0]) if item[0].isdecimal() else -1, item[0])
+
+
+def _library() -> ModuleType:
+    """The binding, with the driver opened. Nothing is loaded where there is no driver. Raises PollError."""
+    try:
+        ctypes.CDLL(LIBRARY)
+        pynvml = import_module("pynvml")
+    except (OSError, ImportError):
+        raise AbsentError("no NVIDIA driver") from None
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        if error.value in _ABSENT:
+            raise AbsentError("no NVIDIA driver is loaded") from None
+        if error.value == _MISMATCH:
+            raise PollError(
+                "the NVIDIA driver and its library are of different versions: one was updated; restart the machine"
+            ) from None
+        raise PollError(f"NVML cannot be opened: {error}") from None
+    return pynvml
+
+
+def _count(nvml: ModuleType) -> int:
+    try:
+        return int(nvml.nvmlDeviceGetCount())
+    except nvml.NVMLError as error:
+        nvml.nvmlShutdown()
+        raise PollError(f"NVML does not say how many GPUs there are: {error}") from None
+
+
+def _opened(nvml: ModuleType, index: int) -> Device | None:
+    """One GPU; None where it is lost."""
+    try:
+        device = Device(nvml, nvml.nvmlDeviceGetHandleByIndex(index), str(index))
+        device.introduce()
+    except (LostError, nvml.NVMLError):
+        return None
+    return device

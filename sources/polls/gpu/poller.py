@@ -1,0 +1,130 @@
+"""GPUs: through NVML on this machine, else through the tools of NVIDIA or AMD, here or over a connection."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from ...remote.runner import Runner
+from ..poller import AbsentError, Machine, Poller
+from ..reading import Reading
+from .mine import VARIABLES, Mine, mine
+
+Tool = Literal["nvidia-smi", "amd-smi", "rocm-smi"]
+_TOOLS: tuple[Tool, ...] = ("nvidia-smi", "amd-smi", "rocm-smi")
+_SET = re.compile(r"env (\w+)=(.*)")
+_START_S = 20.0
+
+
+def gpu_pollers(machine: Machine) -> list[Poller]:
+    """The one poller of a machine's GPUs. Nothing is asked, nor loaded, before it is polled."""
+    return [GpuPoller(machine)]
+
+
+class Road(Protocol):
+    """A way to ask a machine's GPUs."""
+
+    @property
+    def every_s(self) -> float:
+        """Seconds from one question to the next."""
+
+    async def poll(self) -> Sequence[Reading]:
+        """Asks once. Raises PollError; AbsentError where this way leads nowhere."""
+
+    async def close(self) -> None:
+        """Lets go of everything."""
+
+
+class GpuPoller:
+    """Takes the first road that leads to GPUs, and keeps to it."""
+
+    name = "gpu"
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._road: Road | None = None
+
+    @property
+    def every_s(self) -> float:
+        """A second; longer where a program has to be started for each question."""
+        return 1.0 if self._road is None else self._road.every_s
+
+    async def poll(self) -> Sequence[Reading]:
+        """All GPUs, and from time to time what runs on them. Raises PollError, AbsentError."""
+        if self._road is None:
+            return await self._first()
+        try:
+            return await self._road.poll()
+        except AbsentError:
+            await self.close()  # the driver was taken away: next time all roads are tried again
+            raise
+
+    async def close(self) -> None:
+        """Lets go of the driver, or of the program that goes on."""
+        road, self._road = self._road, None
+        if road is not None:
+            await road.close()
+
+    async def _first(self) -> Sequence[Reading]:
+        """The answer of the first road that gives one; the road is kept even while it only gives errors."""
+        why = ""
+        async with aclosing(self._roads()) as roads:
+            async for road in roads:
+                self._road = road
+                try:
+                    return await road.poll()
+                except AbsentError as error:
+                    why = str(error)
+                    await self.close()
+        said = f" ({why})" if why else ""
+        raise AbsentError(f"no GPU on {self._machine.name}{said}")
+
+    async def _roads(self) -> AsyncGenerator[Road, None]:
+        if self._machine.here:
+            from .nvml import NvmlRoad
+
+            yield NvmlRoad()
+        found = await self._tools()
+        for tool in found.names:
+            if tool == "nvidia-smi":
+                from .smi import SmiRoad
+
+                yield SmiRoad(self._machine, await self._machine.runner(), found.mine, found.buffered)
+            else:
+                from .amd_road import AmdRoad
+
+                yield AmdRoad(await self._machine.runner(), found.mine, tool)
+
+    async def _tools(self) -> Tools:
+        runner = await self._machine.runner()
+        try:
+            return await tools_of(runner)
+        finally:
+            await runner.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What a machine has to ask its GPUs with."""
+
+    names: tuple[Tool, ...]
+    mine: Mine | None
+    """By the environment of a login there, which is seldom that of the run."""
+    buffered: str
+    """What a command is started with, so that it prints line by line; "" where there is no such thing."""
+
+
+async def tools_of(runner: Runner) -> Tools:
+    """Looks for them. Raises RunnerError."""
+    from .smi import PATHS
+
+    tools = " ".join((*_TOOLS, "stdbuf"))
+    script = f"{PATHS}for t in {tools}; do command -v $t >/dev/null 2>&1 && echo $t; done; "
+    script += "; ".join(f'[ -n "${{{name}+x}}" ] && printf \'env {name}=%s\\n\' "${name}"' for name in VARIABLES)
+    lines = (await runner.run(script, timeout_s=_START_S)).text.splitlines()
+    environment = {match[1]: match[2] for line in lines if (match := _SET.fullmatch(line))}
+    names = tuple(tool for tool in _TOOLS if tool in lines)
+    return Tools(names, mine(environment), "stdbuf -oL " if "stdbuf" in lines else "")

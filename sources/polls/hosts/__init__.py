@@ -1,0 +1,1 @@
+"""Hosts: processors, memory, pressure, disks, interfaces, and the run's processes."""

@@ -1,0 +1,1 @@
+"""The TCP connections of a port, and who holds them up."""

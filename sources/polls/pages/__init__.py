@@ -1,0 +1,1 @@
+"""Pages of metrics: fetched, parsed, and counters and histograms of them differenced; any page at all."""

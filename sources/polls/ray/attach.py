@@ -1,0 +1,167 @@
+"""Depth of named queues of a Ray cluster, ten times a second, by a little driver on the host: for who asks for it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from perfmon.errors import UsageError
+from perfmon.text import plain, without_secrets
+
+from ...remote.quoting import quoted
+from ...remote.runner import Runner, RunnerError
+from ..poller import AbsentError, Machine, PollError
+from ..reading import Area, Reading
+from .discovery import Cluster, cluster_on
+
+EVERY_S = 5.0
+SAMPLE_S = 0.1
+MOST_QUEUES, MOST_SAMPLES = 32, 600
+_NAME = re.compile(r"[\w.:@/+-]{1,100}")
+_SCRIPT = Path(__file__).with_name("attached.py")
+_EOF = "PERFMON_END_OF_SCRIPT"
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """What is attached to: of `ray=…#NAMESPACE/QUEUE[,QUEUE]`."""
+
+    namespace: str
+    names: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Queues:
+        """Raises UsageError."""
+        namespace, found, rest = text.partition("/")
+        names = tuple(name for name in rest.split(",") if name)
+        words = (namespace, *names)
+        if not found or not names or len(names) > MOST_QUEUES or not all(_NAME.fullmatch(word) for word in words):
+            shown = without_secrets(plain(text, 100))
+            raise UsageError(f"'ray=…#{shown}': expected #NAMESPACE/QUEUE, names of actors in a namespace of Ray's")
+        return cls(namespace, names)
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What came since the last poll."""
+
+    depths: dict[str, list[float]] = field(default_factory=dict)
+    silent: dict[str, int] = field(default_factory=dict)
+    took_ms: list[float] = field(default_factory=list)
+
+
+class AttachedPoller:
+    """Tells of the queues of one namespace."""
+
+    every_s = EVERY_S
+
+    def __init__(self, machine: Machine, queues: Queues, folder: str = "") -> None:
+        """`folder` is the cluster's `--temp-dir`, "" for the first that runs."""
+        self._machine, self._queues, self._folder = machine, queues, folder
+        self._heard = _Heard()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def name(self) -> str:
+        """`ray NAMESPACE/QUEUE`."""
+        return f"ray {self._queues.namespace}/{','.join(self._queues.names)}"
+
+    async def poll(self) -> Sequence[Reading]:
+        """A reading for each queue: what was seen since the last poll. Raises PollError when the driver has ended."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._listen(await self._cluster()))
+        await asyncio.wait({self._task}, timeout=0 if self._heard.took_ms else EVERY_S)
+        heard, self._heard = self._heard, _Heard()
+        if self._task.done():
+            task, self._task = self._task, None
+            task.result()
+            raise PollError(f"{self.name}: what was attached to Ray has ended")
+        readings = _readings(heard)
+        if heard.took_ms and not readings:
+            raise AbsentError(f"{self.name}: no such actors in that namespace (see `ray list actors`)")
+        return readings
+
+    async def close(self) -> None:
+        """Ends the driver; nothing of Ray's is stopped."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await task
+
+    async def _cluster(self) -> Cluster:
+        runner: Runner | None = None
+        try:
+            runner = await self._machine.runner()
+            cluster = await cluster_on(runner, self._folder)
+        except RunnerError as error:
+            raise PollError(f"{self.name}: {error}") from None
+        finally:
+            if runner is not None:
+                await runner.close()
+        if not cluster.python or not cluster.gcs:
+            raise AbsentError(f"{self.name}: no Ray of this user's runs on {self._machine.name}")
+        return cluster
+
+    async def _listen(self, cluster: Cluster) -> None:
+        async with aclosing(self._machine.lines(self.command(cluster))) as lines:  # type: ignore[type-var]
+            async for line in lines:
+                self._hear(line)
+
+    def command(self, cluster: Cluster) -> str:
+        """What runs on the host: the script goes in by stdin, so that nothing is left there."""
+        asked = {
+            "address": cluster.gcs,
+            "namespace": self._queues.namespace,
+            "names": self._queues.names,
+            "every_s": SAMPLE_S,
+        }
+        return (
+            f"PERFMON_QUEUES={quoted(json.dumps(asked))} RAY_USAGE_STATS_ENABLED=0 exec {quoted(cluster.python)} -u - "
+            f"<<'{_EOF}'\n{_SCRIPT.read_text()}\n{_EOF}\n"
+        )
+
+    def _hear(self, line: bytes) -> None:
+        try:
+            told = json.loads(line)
+        except ValueError:
+            return  # what else prints on its stdout
+        if not isinstance(told, dict):
+            return
+        if "error" in told:
+            raise PollError(f"{self.name}: {without_secrets(plain(str(told['error']), 160))}")
+        depths, took = told.get("depths"), told.get("ms")
+        if (
+            not isinstance(depths, dict)
+            or not isinstance(took, int | float)
+            or len(self._heard.took_ms) >= MOST_SAMPLES
+        ):
+            return
+        self._heard.took_ms.append(float(took))
+        for name in self._queues.names:
+            depth = depths.get(name)
+            if isinstance(depth, int | float):
+                self._heard.depths.setdefault(name, []).append(float(depth))
+            elif name in depths:
+                self._heard.silent[name] = self._heard.silent.get(name, 0) + 1
+
+
+def _readings(heard: _Heard) -> list[Reading]:
+    took = {"answer_ms": round(max(heard.took_ms), 1)} if heard.took_ms else {}
+    names = sorted({*heard.depths, *heard.silent})
+    return [Reading(Area.QUEUE, f"ray/{name}", {**_values(name, heard), **took}, {"kind": "ray"}) for name in names]
+
+
+def _values(name: str, heard: _Heard) -> Mapping[str, float]:
+    """Mean, least and most depth, and the share of the samples in which the queue was empty, or did not answer."""
+    depths, silent = heard.depths.get(name, []), heard.silent.get(name, 0)
+    values = {"silent_pct": 100.0 * silent / (len(depths) + silent)} if silent else {}
+    if depths:
+        values |= {"depth": sum(depths) / len(depths), "depth_min": min(depths), "depth_max": max(depths)}
+        values["empty_pct"] = 100.0 * sum(depth <= 0 for depth in depths) / len(depths)
+    return values

@@ -1,0 +1,1 @@
+"""Slurm: the user's own jobs, and their nodes."""

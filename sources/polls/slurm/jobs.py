@@ -1,0 +1,140 @@
+"""Jobs and nodes as Slurm's commands print them: lines of `|`, and JSON of versions from 23.02 on."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..reading import Area, Reading
+
+JOB_FORMAT = "%i|%T|%r|%M|%D|%N|%j"
+"""For `squeue -o`: id, state, reason, time used, nodes, their names, and the name, which may hold anything, at last."""
+NODE_FORMAT = "%N|%T|%E"
+"""For `sinfo -N -o`: name, state, reason, which may hold anything."""
+ENDED_FORMAT = "JobIDRaw,State,ExitCode,ElapsedRaw,NNodes,JobName"
+"""For `sacct -P -o`."""
+_USED = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
+_BY = re.compile(r"[ +].*")
+_DONE = frozenset(
+    {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "DEADLINE"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job of the scheduler."""
+
+    id: str
+    state: str
+    """As Slurm names it: RUNNING, PENDING, …"""
+    reason: str
+    """Why it waits, or how it ended; "" for none."""
+    title: str
+    used_s: float | None
+    nodes: float | None
+    on: str = ""
+    """Names of its nodes, as a list of Slurm's: `gpu[01-04]`."""
+
+    @property
+    def reading(self) -> Reading:
+        """As pollers tell it."""
+        values = {"uptime_s": self.used_s, "nodes": self.nodes, "ended": float(self.state.partition("+")[0] in _DONE)}
+        words = {"state": self.state, "reason": self.reason, "title": self.title}
+        return Reading(Area.JOB, self.id, {k: v for k, v in values.items() if v is not None}, words)
+
+
+def jobs_of_lines(text: str) -> Iterator[Job]:
+    """Those of `squeue`; a line that is none is passed over."""
+    for line in text.splitlines():
+        parts = line.split("|", 6)
+        if len(parts) == 7 and parts[0].strip() and parts[1].isupper():
+            job, state, reason, used, nodes, on, title = (part.strip() for part in parts)
+            yield Job(job, state, _reason(reason), title, seconds(used), _number(nodes), on)
+
+
+def ended_of_lines(text: str) -> Iterator[Job]:
+    """Those of `sacct`."""
+    for line in text.splitlines():
+        parts = line.split("|", 5)
+        if len(parts) == 6 and parts[0].strip():
+            job, state, code, used, nodes, title = (part.strip() for part in parts)
+            reason = "" if code in ("", "0:0") else f"exit_{code}"
+            yield Job(job, _BY.sub("", state), reason, title, _number(used), _number(nodes))
+
+
+def jobs_of_json(text: str, user: str, now_s: float) -> Iterator[Job]:
+    """Those of `squeue --json` that are a user's: it tells all, whatever it was asked for. Raises ValueError."""
+    document = json.loads(text)
+    jobs = document.get("jobs") if isinstance(document, dict) else None
+    if not isinstance(jobs, list):
+        raise ValueError("no jobs")
+    for job in jobs:
+        if isinstance(job, dict) and job.get("user_name") == user and job.get("job_id"):
+            yield _job(job, now_s)
+
+
+def _job(job: Mapping[str, Any], now_s: float) -> Job:
+    state = job.get("job_state")  # a list since 23.11, for a job can be in several
+    states = [str(one) for one in state] if isinstance(state, list) else [str(state or "UNKNOWN")]
+    start, nodes = _told(job.get("start_time")), _told(job.get("node_count"))
+    begun = states[0] in ("RUNNING", "COMPLETING", "SUSPENDED") and start
+    return Job(
+        id=_id(job),
+        state="+".join(states),
+        reason=_reason(str(job.get("state_reason") or "")),
+        title=str(job.get("name") or ""),
+        used_s=max(0.0, now_s - start) if begun and start else None,
+        nodes=nodes,
+        on=str(job.get("nodes") or ""),
+    )
+
+
+def _id(job: Mapping[str, Any]) -> str:
+    """`12_3` for the third of an array, as `squeue` names it."""
+    array, task = _told(job.get("array_job_id")), _told(job.get("array_task_id"))
+    return f"{array:.0f}_{task:.0f}" if array and task is not None else str(job["job_id"])
+
+
+def _told(value: Any) -> float | None:
+    """A number, plain or, since 23.02, as `{"set": true, "infinite": false, "number": 3}`."""
+    if isinstance(value, dict):
+        value = value.get("number") if value.get("set") and not value.get("infinite") else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def nodes_of_lines(text: str) -> list[Reading]:
+    """Readings of `sinfo`'s nodes; one in several partitions is told once."""
+    found: dict[str, Reading] = {}
+    for line in text.splitlines():
+        parts = [part.strip() for part in line.split("|", 2)]
+        if len(parts) == 3 and parts[0] and parts[1]:
+            name, state, reason = parts
+            well = {"unwell": float(is_unwell(state))}
+            found[name] = Reading(Area.NODE, name, well, {"state": state, "reason": _reason(reason)})
+    return list(found.values())
+
+
+def is_unwell(state: str) -> bool:
+    """Whether a node does not answer (`*`), is down, failing, or taken out of use."""
+    return state.endswith("*") or state.startswith(("down", "drain", "fail", "error", "unknown", "inval"))
+
+
+def seconds(text: str) -> float | None:
+    """`1-02:03:04`, `02:03:04` or `3:04`."""
+    match = _USED.fullmatch(text.strip())
+    if match is None:
+        return None
+    days, hours, minutes, rest = (int(part or 0) for part in match.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + rest)
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text.isascii() and text.isdigit() else None
+
+
+def _reason(text: str) -> str:
+    """Without what says that there is none."""
+    return "" if text.lower() in ("none", "(null)", "n/a") else text
