@@ -124,6 +124,18 @@ def format_value(value: float, unit: str) -> str:
     return f"{text} {unit}".strip()
 
 
+def read_value(text: str, unit: str) -> float:
+    """What `format_value` wrote, to the digits that it told; ValueError for anything else.
+
+    >>> read_value("12.4 s", "ms"), read_value("96.8 %", "%")
+    (12400.0, 96.8)
+    """
+    if unit not in ("ms", "s"):
+        return parse_number(text.removesuffix(unit).strip())
+    seconds = parse_duration(text.removeprefix("-")) * (-1.0 if text.startswith("-") else 1.0)
+    return seconds * 1000.0 if unit == "ms" else seconds
+
+
 def format_bytes(count: float) -> str:
     """`812 B`, `1.4 KiB`, `1.0 GiB`."""
     for unit in ("B", "KiB", "MiB", "GiB"):

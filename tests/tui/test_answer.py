@@ -11,8 +11,9 @@ from snapshots import finding, snapshot
 
 from perfmon.picture import AlertState, Freshness, Picture
 from perfmon.snapshot import ConditionState
-from perfmon.tui.render.answer import verdict_row, why_row
+from perfmon.tui.render.answer import verdict_row
 from perfmon.tui.render.rows import Row
+from perfmon.tui.render.why import why_row
 
 
 def text(row: Row) -> str:
@@ -20,10 +21,10 @@ def text(row: Row) -> str:
     return "".join(said for said, _ in row)
 
 
-def why(*conditions: ConditionState) -> str:
+def why(*conditions: ConditionState, width: int = 140, rivals: tuple[str, ...] = ()) -> str:
     """The row of a verdict with these conditions."""
-    found = finding(conditions=conditions, advice=("Go.",))
-    return text(why_row(picture(snapshot=snapshot(findings=(found,))), 140, PLAIN))
+    found = finding(conditions=conditions, advice=("Go.",), confused_with=rivals)
+    return text(why_row(picture(snapshot=snapshot(findings=(found,))), width, PLAIN))
 
 
 def test_a_value_that_proves_and_fails_is_told_once_and_beside_it_what_it_failed() -> None:
@@ -32,18 +33,55 @@ def test_a_value_that_proves_and_fails_is_told_once_and_beside_it_what_it_failed
     for conditions in ((queue, more), (more, queue)):
         said = why(*conditions)
         assert said.count("queue_ms 4.2 s") == 1
-        assert "✓ queue_ms 4.2 s" in said
-        assert "✗ queue_ms > 10000" in said
+        assert "✗ queue_ms 4.2 s" in said
+        assert "not queue_ms > 10000" in said
 
 
 def test_conditions_of_different_values_are_all_told() -> None:
     said = why(
         ConditionState("queue_ms beyond its band: queue_ms 4.2 s", True),
-        ConditionState("rpc_ms not critical: rpc_ms 6.1 s", False),
-        ConditionState("rpc_ms < 9000: rpc_ms 6.1 s", False),
+        ConditionState("other_ms not critical: other_ms 6.1 s", False),
+        ConditionState("other_ms < 9000: other_ms 6.1 s", False),
     )
-    assert "✓ queue_ms 4.2 s" in said
-    assert said.count("✗ rpc_ms 6.1 s") == 1
+    assert "✗ queue_ms 4.2 s" in said
+    assert said.count("not other_ms 6.1 s") == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("queue_ms 4.2 s", "✗ queue_ms 4.2 s (critical > 1 s)"),
+        ("queue_ms 500 ms", "! queue_ms 500 ms (warning > 100 ms)"),
+        ("queue_ms 87 ms", "✓ queue_ms 87 ms (good < 100 ms)"),
+        ("queue_ms soon", "• queue_ms soon  "),
+    ],
+)
+def test_a_value_is_marked_by_where_it_stands_in_its_band(value: str, told: str) -> None:
+    assert told in why(ConditionState(f"queue_ms good: {value}", True))
+
+
+def test_a_value_without_a_band_is_told_with_what_is_asked_of_it() -> None:
+    held = "max of inflight over 600 s > 32 or queue_ms > 10000: max of inflight over 600 s 128"
+    assert "• inflight 128 (> 32)" in why(ConditionState(held, True))
+    ratio = "waiting / running > 0.5: waiting / running 0.72"
+    assert "• waiting / running 0.72 (> 0.5)" in why(ConditionState(ratio, True))
+
+
+def test_limits_are_left_out_where_all_of_them_have_no_room() -> None:
+    queue = ConditionState("queue_ms beyond its band: queue_ms 4.2 s", True)
+    flight = ConditionState("inflight > 32: inflight 128", True)
+    assert "critical" in why(queue, flight, width=80)
+    assert why(queue, flight, width=44) == "  ✗ queue_ms 4.2 s  • inflight 128  ▸ Go."
+
+
+def test_rivals_are_named_with_the_reason_where_there_is_room_and_never_one_that_was_found() -> None:
+    queue = ConditionState("queue_ms beyond its band: queue_ms 4.2 s", True)
+    rivals = ("slow-weight-load: there the RPC itself is long", "frontend-queue: that is this one")
+    assert "not slow-weight-load (there the RPC itself is long)  next" in why(queue, width=200, rivals=rivals)
+    assert "frontend-queue" not in why(queue, width=200, rivals=rivals)
+    assert "slow-weight-load" not in why(queue, width=149, rivals=rivals)
+    long = (f"slow-weight-load: {'there it is long ' * 9}",)
+    assert "not slow-weight-load  next" in why(queue, width=150, rivals=long)
 
 
 def test_how_long_it_lasts_grows_with_the_present_and_stands_still_in_silence() -> None:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from rich.style import Style
 
-from perfmon.drawing import compact_value, stack
-from perfmon.picture import Alert, AlertState, Freshness, Level, Picture, RunState
+from perfmon.drawing import stack
+from perfmon.picture import Alert, AlertState, Freshness, Level, Picture
 from perfmon.rules.wording import format_share
-from perfmon.snapshot import ConditionState, Finding, LedgerEntry, Snapshot, Verdict
+from perfmon.snapshot import LedgerEntry, Snapshot, Verdict
 from perfmon.text import plain
 from perfmon.units import format_seconds
 
 from ..skin import LEVEL_WORDS, Skin
 from .rows import Row, Run, cells, cropped, row_cells
+from .why import why_row
 
 _LEVELS = {"info": Level.NONE, "warning": Level.WARNING, "critical": Level.CRITICAL}
 _FILLS = ("full", "medium", "dark", "hatch", "light")
 _NARROW, _WIDE = 72, 150
 _LEAST_EVENTS = 3
-_ASIDE = re.compile(r" \(|[.;:,] | for | so that ")
-_OVER = re.compile(r"\b(?:max|min|mean|last|p\d+|share|rate) of ([\w.]+) over [\d.]+ \w+(?= )")
 
 
 def answer_rows(picture: Picture, width: int, height: int, skin: Skin) -> list[Row]:
@@ -163,119 +161,6 @@ def _shortened(summary: str, room: int) -> str:
         things.pop()
     told = f"{head}: {', '.join(things)} observed" if sign else summary
     return told if cells(told) <= room else head
-
-
-# --- why, and what next -------------------------------------------------------------------------------------------
-def why_row(picture: Picture, width: int, skin: Skin) -> Row:
-    """The conditions with their values, what else it may be, and the one thing to do."""
-    snapshot = picture.snapshot
-    muted = skin.style("muted")
-    if snapshot is None:
-        return ()
-    if snapshot.verdict is None:
-        return _why_not(picture, snapshot, width, skin)
-    finding = _behind(snapshot, snapshot.verdict)
-    conditions = _grouped(_conditions(finding, skin)) if finding is not None else []
-    lead: list[Run] = [("  ", muted)] if width < _WIDE else [("  why  ", muted)]
-    sign = "" if width < _WIDE else "next "
-    room = width - row_cells(lead) - sum(row_cells(part) for part in conditions)
-    advice = f"{sign}{skin.glyph('next')} {_advice(finding, room - cells(sign) - 2)}"
-    parts = [*conditions, _rivals(snapshot, snapshot.verdict, skin)] if width >= _WIDE else conditions
-    room = width - cells(advice) - sum(cells(text) for text, _ in lead)
-    shown: list[Run] = []
-    for part in parts:
-        size = sum(cells(text) for text, _ in part)
-        if part and size <= room:
-            shown += part
-            room -= size
-    return (*lead, *shown, (advice, skin.style("accent")))
-
-
-def _advice(finding: Finding | None, room: int) -> str:
-    """What to do; where there is little room, what stands before the explanations."""
-    text = plain(finding.advice[0]) if finding is not None and finding.advice else ""
-    if cells(text) <= room:
-        return text
-    return _ASIDE.split(text, maxsplit=1)[0].rstrip(" .")
-
-
-def _grouped(conditions: list[Run]) -> list[list[Run]]:
-    return [conditions[at : at + 2] for at in range(0, len(conditions), 2)]
-
-
-def _behind(snapshot: Snapshot, verdict: Verdict) -> Finding | None:
-    """The costliest finding of the verdict's signature."""
-    mine = [finding for finding in snapshot.findings if finding.signature == verdict.signature]
-    return max(mine, key=lambda finding: finding.lost_s, default=None)
-
-
-def _conditions(finding: Finding, skin: Skin) -> list[Run]:
-    """Values rather than rules: what a condition asks for is told where the alert is opened.
-
-    A value that proves one condition and fails another is told once; of the other what it asks for.
-    """
-    runs: list[Run] = []
-    marks = {True: ("good", "text"), False: ("critical", "muted"), None: ("stale", "muted")}
-    values = [_met(condition) for condition in finding.conditions]
-    proven = {value for value, condition in zip(values, finding.conditions, strict=True) if condition.held}
-    for value, condition in zip(values, finding.conditions, strict=True):
-        glyph, style = marks[condition.held]
-        told = value if condition.held or value not in proven else _asked(condition, value)
-        part = (f"{told}  ", skin.style(style))
-        if told and part not in runs:  # two conditions may ask of one value
-            runs += [(f"{skin.glyph(glyph)} ", skin.style(glyph)), part]
-    return runs
-
-
-def _met(condition: ConditionState) -> str:
-    """The values that a condition met."""
-    return _OVER.sub(r"\1", plain(condition.text.rpartition(": ")[2] or condition.text, 80))
-
-
-def _asked(condition: ConditionState, value: str) -> str:
-    """What a condition asks of the metric that `value` is of; "" where that is not to be told."""
-    metric = value.partition(" ")[0]
-    alternatives = plain(condition.text.rpartition(": ")[0]).split(" or ")
-    return next((asked for asked in alternatives if asked.startswith(f"{metric} ")), "")
-
-
-def _rivals(snapshot: Snapshot, verdict: Verdict, skin: Skin) -> list[Run]:
-    others = [
-        finding
-        for finding in snapshot.findings
-        if finding.signature != verdict.signature and finding.explained_by is None and finding.state != "pending"
-    ]
-    if not others:
-        return []
-    named = ", ".join(f"{plain(other.title).lower()} {format_share(other.lost_share)}" for other in others[:2])
-    return [(f" besides: {named}", skin.style("muted"))]
-
-
-def _why_not(picture: Picture, snapshot: Snapshot, width: int, skin: Skin) -> Row:
-    """Where nothing is wrong: what small things there are, or what was not seen."""
-    muted = skin.style("muted")
-    firing = [finding for finding in snapshot.findings if finding.state != "pending"]
-    if firing:
-        named = " · ".join(f"{plain(finding.title)} ({finding.count}{_times(finding.count)})" for finding in firing[:3])
-        return (("  also ", muted), (named, skin.style("text")))
-    if picture.state is RunState.LOADING and picture.progress is not None:
-        return ((f"  reading what the logs hold already: {format_share(picture.progress)}", muted),)
-    unseen = "; ".join(plain(text.partition(":")[0]) for text in snapshot.unseen[:3])
-    return ((f"  not observed: {unseen}", muted),) if unseen else _within_limits(picture, width, skin)
-
-
-def _within_limits(picture: Picture, width: int, skin: Skin) -> Row:
-    """The last values of what has limits: that all is well is a claim, too."""
-    runs: list[Run] = [("  ", skin.style("muted"))]
-    for lane in picture.board.metrics:
-        if lane.good is None or lane.now is None:
-            continue
-        value = (f"{lane.name} {compact_value(lane.now, lane.unit, 9)}  ", skin.style("text"))
-        part = [(f"{skin.mark(lane.now_level)} ", skin.level(lane.now_level)), value]
-        if row_cells(runs) + row_cells(part) > width:
-            break
-        runs += part
-    return tuple(runs)
 
 
 # --- where the window went ----------------------------------------------------------------------------------------

@@ -1,0 +1,204 @@
+"""The second row of the answer: the values against their limits, what else it may be, and the one thing to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from perfmon.drawing import compact_value
+from perfmon.picture import Level, Picture, RunState
+from perfmon.rules.wording import counted, format_share
+from perfmon.snapshot import ConditionState, Finding, MetricStats, Snapshot, Verdict
+from perfmon.text import plain
+from perfmon.units import format_value, read_value
+
+from ..skin import Skin
+from .rows import Row, Run, cells, row_cells
+
+_WIDE = 150
+_ASIDE = re.compile(r" \(|[.;:,] | for | so that ")
+_OVER = re.compile(r"\b(?:max|min|mean|last|p\d+|share|rate) of ([\w.]+) over [\d.]+ \w+(?= )")
+_BEYOND = re.compile(r" \(over again .*")
+_NAME = re.compile(r" (?=-?\d)")
+_ROUND = re.compile(r"\.0(?= )")
+
+Part = list[Run]
+
+
+def why_row(picture: Picture, width: int, skin: Skin) -> Row:
+    """The values that prove the verdict, each against its limits; its rivals, and the one thing to do."""
+    snapshot = picture.snapshot
+    if snapshot is None:
+        return ()
+    if snapshot.verdict is None:
+        return _why_not(picture, snapshot, width, skin)
+    finding = _behind(snapshot, snapshot.verdict)
+    muted = skin.style("muted")
+    lead: Part = [("  ", muted)] if width < _WIDE else [("  why  ", muted)]
+    sign = f"{'' if width < _WIDE else 'next '}{skin.glyph('next')} "
+    full, brief = _proof(finding, snapshot, skin) if finding is not None else ([], [])
+    advice = sign + _advice(finding, width - _size([lead, *(full if width >= _WIDE else brief)]) - cells(sign))
+    room = width - row_cells(lead) - cells(advice)
+    shown = full if _size(full) <= room else _fit(brief, room)
+    if width >= _WIDE and finding is not None:
+        shown = [*shown, *_fit(_besides(snapshot, snapshot.verdict, skin), room - _size(shown))]
+        shown += _rivals(finding, snapshot, room - _size(shown), skin)
+    return (*lead, *(run for part in shown for run in part), (advice, skin.style("accent")))
+
+
+def _size(parts: Iterable[Part]) -> int:
+    """Cells of all of them."""
+    return sum(map(row_cells, parts))
+
+
+def _fit(parts: Sequence[Part], room: int) -> list[Part]:
+    shown: list[Part] = []
+    for part in parts:
+        if part and row_cells(part) <= room:
+            shown.append(part)
+            room -= row_cells(part)
+    return shown
+
+
+def _distinct(parts: Sequence[Part]) -> list[Part]:
+    """Two conditions may ask of one value."""
+    return [part for at, part in enumerate(parts) if part not in parts[:at]]
+
+
+def _advice(finding: Finding | None, room: int) -> str:
+    """What to do; where there is little room, what stands before the explanations."""
+    text = plain(finding.advice[0]) if finding is not None and finding.advice else ""
+    if cells(text) <= room:
+        return text
+    return _ASIDE.split(text, maxsplit=1)[0].rstrip(" .")
+
+
+def _behind(snapshot: Snapshot, verdict: Verdict) -> Finding | None:
+    """The costliest finding of the verdict's signature."""
+    mine = [finding for finding in snapshot.findings if finding.signature == verdict.signature]
+    return max(mine, key=lambda finding: finding.lost_s, default=None)
+
+
+# --- values against their limits ----------------------------------------------------------------------------------
+def _proof(finding: Finding, snapshot: Snapshot, skin: Skin) -> tuple[list[Part], list[Part]]:
+    """The values that conditions met, with their limits and without."""
+    muted = skin.style("muted")
+    told = [_told(condition, finding, snapshot, skin) for condition in finding.conditions]
+    full = [[*value, (f" ({limit})  " if limit else "  ", muted)] for value, limit in told if value]
+    return _distinct(full), _distinct([[*value, ("  ", muted)] for value, _ in told if value])
+
+
+def _told(condition: ConditionState, finding: Finding, snapshot: Snapshot, skin: Skin) -> tuple[Part, str]:
+    """The value that a condition met, marked by where it stands in its band, and the limit that says so."""
+    muted, text = skin.style("muted"), skin.style("text")
+    value = _met(condition)
+    if condition.held is None:
+        return [(f"{skin.glyph('unknown')} ", skin.style("stale")), (value, muted)], ""
+    stats = snapshot.metrics.get(_name(value))
+    level = _level(value, stats)
+    if level is not None and stats is not None and (condition.held or not _is_proven(value, finding)):
+        return [(f"{skin.mark(level)} ", skin.level(level)), (value, text)], _limit(level, stats)
+    asked = _asked(condition, value)
+    if condition.held:
+        return [(f"{skin.glyph('bullet')} ", text), (value, text)], _BEYOND.sub("", asked.removeprefix(_name(value))).strip()
+    said = asked if _is_proven(value, finding) else value
+    return ([(f"not {said}", muted)], "") if said else ([], "")
+
+
+def _is_proven(value: str, finding: Finding) -> bool:
+    """Some condition holds by it: where it fails another one, only what that asks for is news."""
+    return any(_met(other) == value for other in finding.conditions if other.held)
+
+
+def _met(condition: ConditionState) -> str:
+    """The values that a condition met."""
+    return _OVER.sub(r"\1", plain(condition.text.rpartition(": ")[2] or condition.text, 80))
+
+
+def _asked(condition: ConditionState, value: str) -> str:
+    """What a condition asks of the metric that `value` is of; "" where that is not to be told."""
+    alternatives = _OVER.sub(r"\1", plain(condition.text.rpartition(": ")[0])).split(" or ")
+    return next((asked for asked in alternatives if re.match(rf"{re.escape(_name(value))} [<>]", asked)), "")
+
+
+def _name(value: str) -> str:
+    """The metric of `queue_ms 30.3 s`, the ratio of `waiting / running 0.72`."""
+    return _NAME.split(value, maxsplit=1)[0]
+
+
+def _level(value: str, stats: MetricStats | None) -> Level | None:
+    """Where a value stands in its metric's band; None without one."""
+    if stats is None or stats.good is None or stats.critical is None:
+        return None
+    try:
+        number = read_value(value.removeprefix(_name(value)).strip(), stats.unit)
+    except ValueError:
+        return None
+    sign = 1.0 if stats.critical >= stats.good else -1.0
+    if sign * number > sign * stats.critical:
+        return Level.CRITICAL
+    return Level.GOOD if sign * number <= sign * stats.good else Level.WARNING
+
+
+def _limit(level: Level, stats: MetricStats) -> str:
+    """The limit that makes a value what it is."""
+    worse, better = (">", "<") if (stats.critical or 0.0) >= (stats.good or 0.0) else ("<", ">")
+    edge = stats.critical if level is Level.CRITICAL else stats.good
+    beyond = better if level is Level.GOOD else worse
+    return f"{level.name.lower()} {beyond} {_ROUND.sub('', format_value(edge or 0.0, stats.unit))}"
+
+
+# --- what else it may be ------------------------------------------------------------------------------------------
+def _besides(snapshot: Snapshot, verdict: Verdict, skin: Skin) -> list[Part]:
+    """What was found, too, and has a cause of its own."""
+    others = [
+        finding
+        for finding in snapshot.findings
+        if finding.signature != verdict.signature and finding.explained_by is None and finding.state != "pending"
+    ]
+    if not others:
+        return []
+    named = ", ".join(f"{plain(other.title).lower()} {format_share(other.lost_share)}" for other in others[:2])
+    return [[(f"besides: {named}  ", skin.style("muted"))]]
+
+
+def _rivals(finding: Finding, snapshot: Snapshot, room: int, skin: Skin) -> Iterator[Part]:
+    """What looks like it and is not what was found; why not, where there is room for that."""
+    found = {other.signature for other in snapshot.findings}
+    for rival in finding.confused_with:
+        name, _, reason = plain(rival).partition(": ")
+        if name in found:
+            continue
+        brief, full = f"not {name}  ", f"not {name} ({reason})  "
+        text = full if reason and cells(full) <= room else brief
+        if cells(text) <= room:
+            room -= cells(text)
+            yield [(text, skin.style("muted"))]
+
+
+# --- where nothing is wrong ---------------------------------------------------------------------------------------
+def _why_not(picture: Picture, snapshot: Snapshot, width: int, skin: Skin) -> Row:
+    """Where nothing is wrong: what small things there are, or what was not seen."""
+    muted = skin.style("muted")
+    firing = [finding for finding in snapshot.findings if finding.state != "pending"]
+    if firing:
+        named = " · ".join(f"{plain(finding.title)} ({counted(finding.count, 'time')})" for finding in firing[:3])
+        return (("  also ", muted), (named, skin.style("text")))
+    if picture.state is RunState.LOADING and picture.progress is not None:
+        return ((f"  reading what the logs hold already: {format_share(picture.progress)}", muted),)
+    unseen = "; ".join(plain(text.partition(":")[0]) for text in snapshot.unseen[:3])
+    return ((f"  not observed: {unseen}", muted),) if unseen else _within_limits(picture, width, skin)
+
+
+def _within_limits(picture: Picture, width: int, skin: Skin) -> Row:
+    """The last values of what has limits: that all is well is a claim, too."""
+    runs: Part = [("  ", skin.style("muted"))]
+    for lane in picture.board.metrics:
+        if lane.good is None or lane.now is None:
+            continue
+        value = (f"{lane.name} {compact_value(lane.now, lane.unit, 9)}  ", skin.style("text"))
+        part = [(f"{skin.mark(lane.now_level)} ", skin.level(lane.now_level)), value]
+        if row_cells(runs) + row_cells(part) > width:
+            break
+        runs += part
+    return tuple(runs)
