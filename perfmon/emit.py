@@ -19,8 +19,8 @@ file beside a trainer are the same. What it tells:
 Lines go to the logger `perfmon.emit`, at level INFO, or wherever `configure` says. Times are of the monotonic clock.
 Whatever goes wrong here is no business of the training: nothing raises, a value that cannot be told is left out, a
 line that cannot be told is counted (`lost`). Everything may be used from any thread, task or forked process. What
-times a stretch of code works with `with` and with `async with`; an exception inside it goes on as it was, and the
-line that ends the stretch names it (`error=ReadTimeout`).
+times a stretch of code works with `with` and with `async with`, one stretch at a time for each object; an exception
+inside it goes on as it was, and the line that ends the stretch names it (`error=ReadTimeout`).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from contextlib import suppress
 from contextvars import ContextVar
+from json.encoder import encode_basestring_ascii as _quoted
 from operator import index
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
@@ -69,9 +70,10 @@ _LOG = logging.getLogger("perfmon.emit")
 _TRACE = re.compile(r"[\w.:/-]{1,128}", re.ASCII)
 _NO_TRACE = re.compile(r"[^\w.:/-]+", re.ASCII)
 _UNSAFE = re.compile(r"[\s,;|\[\]{}\"'\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]+")
-_LOGIN = re.compile(r"(?<=//)[^/?#]*@")
+_LOGIN = re.compile(r"(^|//)[^/?#]*@")
 _LONGEST = 200
 _WARN_EVERY = 10
+_LOOK_EVERY_S = 0.1
 
 Sink = Callable[[str], object]
 _Form = Callable[[Any], str]
@@ -111,7 +113,10 @@ def configure(sink: Sink | None = None, warn: Sink | None = None, json_lines: bo
 
 
 def lost() -> int:
-    """Lines that this process could not tell: the sink raised, the disk was full."""
+    """Lines that this process could not tell: what takes them raised, or the disk of `to_file` was full.
+
+    What handlers of `logging` cannot write they keep to themselves: they print it to stderr, and it is not known here.
+    """
     return _State.lost
 
 
@@ -129,6 +134,7 @@ class _File:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = path
         self._file: int | None = None
+        self._known: object = None
         self._torn = False
         try:
             self._open()
@@ -145,9 +151,19 @@ class _File:
             raise OSError(f"{written} of {len(data)} bytes were written")
 
     def _open(self) -> int:
-        if self._file is None:
-            self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        """The file. Where all files were closed, as daemons do, its number may be that of a checkpoint by now."""
+        if self._file is None or self._known != _identity(self._file):
+            file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            self._file, self._known = file, _identity(file)
         return self._file
+
+
+def _identity(file: int) -> object:
+    try:
+        told = os.fstat(file)
+    except OSError:
+        return None
+    return told.st_dev, told.st_ino
 
 
 # --- how values are told ----------------------------------------------------------------------------------------------
@@ -161,7 +177,7 @@ def _moment(value: float) -> str:
 
 def _count(value: Any) -> str:
     try:
-        return str(index(value))
+        return f"{index(value):d}"
     except TypeError:
         number = float(value)
         return str(int(number)) if number.is_integer() else str(number)
@@ -175,9 +191,19 @@ def _word(value: Any) -> str:
 def _address(value: Any) -> str:
     """A URL without what may be secret: login and query."""
     text = str(value)
-    if "@" in text or "?" in text:
-        text = _LOGIN.sub("", text.partition("?")[0])
+    if "@" in text or "?" in text or "#" in text:
+        text = _LOGIN.sub(r"\1", text.partition("?")[0].partition("#")[0])
     return _word(text)
+
+
+def _place(value: Any) -> str:
+    """Where weights are: a path, or a URL, which may be signed."""
+    text = str(value)
+    return _address(text) if "://" in text else _word(text)
+
+
+_WORDS = frozenset((_word, _address, _place))
+"""Forms whose text is no number."""
 
 
 def _text(form: _Form, value: object) -> str | None:
@@ -214,14 +240,14 @@ def _tell(area: str, event: str, fields: Iterable[_Field], trace: str | None = N
 
 
 def _as_json(text: str, area: str, event: str, trace: str | None, told: Iterable[_Told]) -> str:
-    parts = [f'{{"ts": {time.time():.6f}, "msg": {json.dumps(text)}, "area": "{area}"']
+    parts = [f'{{"ts": {time.time():.6f}, "msg": {_quoted(text)}, "area": "{area}"']
     if event:
         parts.append(f'"event": "{event}"')
     if trace:
         parts.append(f'"trace": "{trace}"')
     for name, form, known in told:
-        if form is _word or form is _address:
-            known = json.dumps(known)  # noqa: PLW2901
+        if form in _WORDS:
+            known = _quoted(known)  # noqa: PLW2901
         elif not known[-1].isdigit():  # nan, inf
             known = "null"  # noqa: PLW2901
         parts.append(f'"{name}": {known}')
@@ -327,13 +353,16 @@ class weights_update(_Timed):
     """The client's side of a weight update: from sending the request to having the answer.
 
     `url` is the server's and `path` that of the weights. The server learns the trace from `headers`, which go with
-    the request; hand its answer to `answered`, or set `rpc_ms`, and the time in the queue is told too.
+    the request; hand its answer to `answered`, or set `rpc_ms`, and the time in the queue is told too. Entered once
+    more it is another update, with an id of its own unless one was given.
     """
 
     _op: str | None = None
+    _over = False
 
     def __init__(self, url: object = None, path: object = None, trace: str | None = None) -> None:
-        self.trace: str = _trace_of(trace) or new_trace()
+        self._given = _trace_of(trace)
+        self.trace: str = self._given or new_trace()
         """The id of this update, in every line about it."""
         self.headers: dict[str, str] = trace_headers(self.trace)
         """What goes with the request."""
@@ -350,10 +379,15 @@ class weights_update(_Timed):
             self.rpc_ms = float(told)
 
     def _began(self) -> None:
-        told = (("url", _address, self._url), ("path", _word, self._path), ("t", _moment, self._begin))
+        if self._over:  # tried again: another update, of which nothing is known yet
+            self._over, self.rpc_ms = False, None
+            self.trace = self._given or new_trace()
+            self.headers = trace_headers(self.trace)
+        told = (("url", _address, self._url), ("path", _place, self._path), ("t", _moment, self._begin))
         _tell("weights", "client.send", (*told, ("op", _word, self._op)), self.trace)
 
     def _ended(self, took_ms: float, error: str | None) -> None:
+        self._over = True
         rpc_ms = self._rpc()
         queue_ms = None if rpc_ms is None else max(0.0, took_ms - rpc_ms)
         told = (("wall_ms", _figure, took_ms), ("rpc_ms", _figure, rpc_ms), ("queue_ms", _figure, queue_ms))
@@ -544,7 +578,7 @@ class QueueMonitor:
         queue: Any,
         name: str = "queue",
         capacity: float | None = None,
-        every_s: float = 0.1,
+        every_s: float = _LOOK_EVERY_S,
         looks: int = 10,
         low: float = 0.3,
     ) -> None:
@@ -567,13 +601,13 @@ class QueueMonitor:
 
     def produced(self, count: int = 1) -> None:
         """Counts what was put into the queue."""
-        with suppress(TypeError), self._lock:
-            self._produced += count
+        with suppress(Exception), self._lock:
+            self._produced += int(count)
 
     def consumed(self, count: int = 1) -> None:
         """Counts what was taken out of the queue."""
-        with suppress(TypeError), self._lock:
-            self._consumed += count
+        with suppress(Exception), self._lock:
+            self._consumed += int(count)
 
     def start(self) -> None:
         """Begins to look; a monitor that looks already goes on."""
@@ -609,12 +643,17 @@ class QueueMonitor:
             return
         if math.isfinite(depth):
             self._depths.append(depth)
-        if len(self._depths) >= self._looks:
-            self._tell()
+        try:
+            if len(self._depths) >= self._looks:
+                self._tell()
+        except Exception:  # what it was asked for is no number
+            self._depths.clear()
+            _State.lost += 1
 
     def _run(self, stopped: threading.Event) -> None:
         try:
-            while not stopped.wait(self._every_s):
+            pause_s = self._every_s if self._every_s > 0 else _LOOK_EVERY_S  # never without a pause
+            while not stopped.wait(pause_s):
                 self.look()
             self._tell()
         except Exception:  # what it was asked for is no time or number
@@ -661,7 +700,8 @@ def _say(text: str, event: str, figures: Mapping[str, object], warns: bool) -> N
     """Tells a line about a queue."""
     voice = _State.voice
     if voice.json:
-        text = json.dumps({"ts": round(time.time(), 6), "msg": text, "area": "queue", "event": event, **figures})
+        told = {"ts": round(time.time(), 6), "msg": text, "area": "queue", "event": event, **figures}
+        text = json.dumps(told, allow_nan=False)
     (voice.warn if warns else voice.say)(text)
 
 

@@ -10,6 +10,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -270,10 +271,56 @@ def test_a_word_cannot_forge_a_line(lines: Lines, path: object, told: str) -> No
     assert f" path={told} t=" in lines[0]
 
 
-def test_a_url_is_told_without_its_secrets(lines: Lines) -> None:
-    with emit.weights_update("https://user:hunter2@10.0.0.5:8000/v1?token=hunter3"):
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("https://user:hunter2@10.0.0.5:8000/v1?token=hunter3", "https://10.0.0.5:8000/v1"),
+        ("user:hunter2@10.0.0.5:8000", "10.0.0.5:8000"),
+        ("https://h/v1#token=hunter3", "https://h/v1"),
+        ("https://h/models/org@main", "https://h/models/org@main"),
+    ],
+)
+@pytest.mark.parametrize("json_lines", [False, True])
+def test_a_url_is_told_without_its_secrets(lines: Lines, url: str, told: str, json_lines: bool) -> None:
+    emit.configure(lines.append, json_lines=json_lines)
+    with emit.weights_update(url):
         pass
-    assert " url=https://10.0.0.5:8000/v1 " in lines[0]
+    assert f" url={told} " in lines[0]
+    assert "hunter" not in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("s3://key:hunter2@bucket/step_3?X-Amz-Signature=hunter3", "s3://bucket/step_3"),
+        ("/models/org@main/step?3#a", "/models/org@main/step?3#a"),
+    ],
+)
+def test_weights_at_a_signed_address_keep_its_secret(lines: Lines, path: str, told: str) -> None:
+    with emit.weights_update(path=path):
+        pass
+    assert f" path={told} " in lines[0]
+
+
+def test_an_update_that_is_tried_again_is_another_one_of_which_nothing_is_known(lines: Lines) -> None:
+    update = emit.weights_update("http://h")
+    with update:
+        update.answered(0.0)
+        first = update.headers
+    with update:
+        assert update.headers == emit.trace_headers(update.trace) != first
+    sent = [line.split("]")[1] for line in lines]
+    assert sent[0] == sent[1] != sent[2] == sent[3]
+    assert "queue_ms=" in lines[1]
+    assert "queue_ms=" not in lines[3]
+
+
+def test_an_update_that_is_tried_again_keeps_the_id_that_was_given(lines: Lines) -> None:
+    update = emit.weights_update("http://h", trace="mine")
+    for _ in range(2):
+        with update:
+            pass
+    assert {line.split("]")[1] for line in lines} == {"[mine"}
 
 
 def _raises(_: str) -> None:
@@ -323,6 +370,23 @@ def test_a_handler_that_raises_costs_its_lines_alone() -> None:
         logger.removeHandler(handler)
         logger.setLevel(logging.NOTSET)
     assert emit.lost() == before + 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_what_handlers_of_logging_cannot_write_they_say_themselves(capsys: pytest.CaptureFixture[str]) -> None:
+    handler = logging.FileHandler("/dev/full")
+    logging.getLogger("perfmon.emit").addHandler(handler)
+    logging.getLogger("perfmon.emit").setLevel(logging.INFO)
+    before = emit.lost()
+    try:
+        emit.rollout(1, 2, 3)
+    finally:
+        logging.getLogger("perfmon.emit").setLevel(logging.NOTSET)
+        logging.getLogger("perfmon.emit").removeHandler(handler)
+        with suppress(OSError):
+            handler.close()
+    assert emit.lost() == before
+    assert "No space left on device" in capsys.readouterr().err
 
 
 def test_lines_go_to_logging_unless_told_otherwise(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -158,6 +159,32 @@ def test_a_line_that_the_disk_cut_short_does_not_spoil_the_next(tmp_path: Path) 
     assert whole.endswith(" current_step=0 ckpt_step=0 staleness=0")
     assert len(whole) + 1 + len(torn) == 100
     assert after.endswith(" current_step=3 ckpt_step=3 staleness=0")
+
+
+CLOSED = """
+import os, sys
+from perfmon import emit
+
+emit.configure(emit.to_file(sys.argv[1]))
+emit.rollout(1.5, 0, 0)
+os.closerange(3, 256)
+checkpoint = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT)
+emit.rollout(1.5, 1, 1)
+os.write(checkpoint, b"weights")
+os.closerange(3, 256)
+emit.rollout(1.5, 2, 2)
+print(emit.lost())
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files have no numbers here")
+def test_a_process_that_closes_all_its_files_gets_no_line_into_another(tmp_path: Path) -> None:
+    log, checkpoint = tmp_path / "run.log", tmp_path / "step_3"
+    command = [sys.executable, "-W", "error", "-c", CLOSED, str(log), str(checkpoint)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+    assert checkpoint.read_bytes() == b"weights"
+    assert [line.split()[2] for line in log.read_text().splitlines()] == [f"current_step={at}" for at in range(3)]
 
 
 def test_ids_are_short_and_all_different() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import queue
 import threading
+import time
 from collections.abc import Iterator
+from fractions import Fraction
 
 import pytest
 
@@ -103,6 +106,43 @@ def test_counts_of_many_threads_are_all_there(lines: list[str]) -> None:
         thread.join()
     monitor.look()
     assert lines[0].endswith("produced=20000 consumed=40000")
+
+
+def test_counts_of_any_kind_of_number_leave_lines_that_can_be_read() -> None:
+    lines: list[str] = []
+    emit.configure(lines.append, json_lines=True)
+    monitor = emit.QueueMonitor(lambda: 1, looks=1)
+    for count in (Fraction(3), 1.0, float("nan"), float("inf"), "many", None, True):
+        monitor.produced(count)  # type: ignore[arg-type]
+        monitor.consumed(count)  # type: ignore[arg-type]
+    monitor.look()
+    emit.configure()
+    told = json.loads(lines[0], parse_constant=pytest.fail)
+    assert (told["produced"], told["consumed"]) == (5, 5)
+
+
+def test_looks_that_are_no_number_cost_their_lines_alone(lines: list[str]) -> None:
+    before = emit.lost()
+    monitor = emit.QueueMonitor(lambda: 1, looks=None)  # type: ignore[arg-type]
+    monitor.look()
+    assert (lines, emit.lost()) == ([], before + 1)
+
+
+@pytest.mark.parametrize("every_s", [0, -1, float("nan")])
+def test_a_monitor_never_looks_without_a_pause(every_s: float) -> None:
+    looked = threading.Event()
+    looks = 0
+
+    def depth() -> int:
+        nonlocal looks
+        looks += 1
+        looked.set()
+        return 1
+
+    began = time.monotonic()
+    with emit.QueueMonitor(depth, every_s=every_s):
+        assert looked.wait(30)
+    assert looks <= 1 + (time.monotonic() - began) / 0.1
 
 
 class Gone:
