@@ -100,7 +100,8 @@ def _told(condition: ConditionState, finding: Finding, snapshot: Snapshot, skin:
         return [(f"{skin.mark(level)} ", skin.level(level)), (value, text)], _limit(level, stats)
     asked = _asked(condition, value)
     if condition.held:
-        return [(f"{skin.glyph('bullet')} ", text), (value, text)], _BEYOND.sub("", asked.removeprefix(_name(value))).strip()
+        limit = _BEYOND.sub("", asked.removeprefix(_name(value))).strip()
+        return [(f"{skin.glyph('bullet')} ", text), (value, text)], limit
     said = asked if _is_proven(value, finding) else value
     return ([(f"not {said}", muted)], "") if said else ([], "")
 
