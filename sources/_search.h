@@ -107,7 +107,29 @@ static double share(int byte)
     return byte < ' ' ? 1 : byte < 127 ? 4 : 0.5;
 }
 
+/* Lines that logs hold by the million though nothing is asked of them: windows that stand in these cost more than the
+ * shares of their bytes say. Only speed depends on them. */
+static const char usual[] =
+    "INFO:     10.0.0.7:33661 - \"POST /v1/chat/completions HTTP/1.1\" 200 OK\n"
+    "INFO 03-02 08:15:07 [async_llm.py:271] Added request chatcmpl-6f0b2d1c9e7a4853.\n"
+    "INFO:     127.0.0.1:52814 - \"GET /health HTTP/1.1\" 200 OK\n"
+    "2026-03-02 08:15:07,118 - httpx - INFO - HTTP Request: "
+    "POST http://10.0.0.6:8000/v1/completions \"HTTP/1.1 200 OK\"\n"
+    "\x1b[2m08:15:07\x1b[0m \x1b[34m\x1b[1m  DEBUG\x1b[0m \x1b[34m\x1b[1m"
+    "rollout 916005 group 491 finished with reward 0.2149 after 8 turns\x1b[0m\n"
+    "08:15:07 SUCCESS Step 12 | Time: 34.51s | Throughput: 51234 tokens/s | Entropy: 0.4113 | 8.1 GiB\n"
+    "08:15:07 DEBUG [verifiers.envs] scoring completed for example 36129 in 0.252s (judge=math-verify)\n"
+    "(RolloutWorker pid=4170, ip=10.0.0.3) [rank3]: WARNING: the process group was not destroyed before the end\n"
+    "[2026-03-02 08:15:07 TP0] Prefill batch. new-seq: 1, new-token: 512, cached-token: 0, full token usage: 0.31\n"
+    "{\"level\": \"info\", \"time\": \"2026-03-02T08:15:07.118Z\", \"name\": \"train\", \"message\": \"loading the data set\"}\n"
+    "Loading safetensors checkpoint shards:  75% Completed | 3/4 [00:12<00:04,  4.10s/it]\n"
+    "epoch=1 step=200 lr=1.0e-06 grad_norm=0.412 loss=0.0213 entropy=0.31 samples/s=14.2\n";
+enum { PLACES = sizeof usual - WINDOW, WORDS = (PLACES + 63) / 64 };
+
 typedef struct { uint16_t low[WINDOW], high[WINDOW]; double cost; } Bucket;
+typedef struct { uint64_t bits[WORDS]; } Places; /* some of the places in those lines */
+typedef struct { Places low[WINDOW][16], high[WINDOW][16]; } Usual; /* where the byte so far behind has this half */
+typedef struct { Places low[WINDOW], high[WINDOW]; int count; } Met; /* where it has one of a bucket's; of all together */
 
 static void widen(Bucket *bucket, const Needle *needle, int window)
 {
@@ -137,13 +159,53 @@ static double cost_of(const Bucket *bucket, const double shares[256])
     return cost;
 }
 
-/* Letters follow letters far more often than chance has it: how much a window is within a word. */
+static void usual_ready(Usual *lines)
+{
+    memset(lines, 0, sizeof *lines);
+    for (int place = 0; place < PLACES; place++)
+        for (int at = 0; at < WINDOW; at++) {
+            uint8_t byte = (uint8_t)usual[place + at];
+            lines->low[at][byte & 15].bits[place / 64] |= (uint64_t)1 << place % 64;
+            lines->high[at][byte >> 4].bits[place / 64] |= (uint64_t)1 << place % 64;
+        }
+}
+
+/* How many places of the usual lines are candidates because of a bucket, once this window is in it too. */
+WIDE static int met_by(const Met *met, const Usual *lines, const Needle *needle, int window)
+{
+    int count = 0;
+    for (int word = 0; word < WORDS; word++) {
+        uint64_t all = ~(uint64_t)0;
+        for (int at = 0; at < WINDOW && window + at < needle->size; at++) {
+            uint8_t byte = (uint8_t)needle->text[window + at];
+            all &= met->low[at].bits[word] | lines->low[at][byte & 15].bits[word];
+            all &= met->high[at].bits[word] | lines->high[at][byte >> 4].bits[word];
+        }
+        count += __builtin_popcountll(all);
+    }
+    return count;
+}
+
+/* Makes `met` that of a bucket into which a window came. */
+static void meet(Met *met, const Usual *lines, const Bucket *bucket, int count)
+{
+    memset(met, 0, sizeof *met);
+    met->count = count;
+    for (int at = 0; at < WINDOW; at++)
+        for (int half = 0; half < 16; half++)
+            for (int word = 0; word < WORDS; word++) {
+                met->low[at].bits[word] |= bucket->low[at] >> half & 1 ? lines->low[at][half].bits[word] : 0;
+                met->high[at].bits[word] |= bucket->high[at] >> half & 1 ? lines->high[at][half].bits[word] : 0;
+            }
+}
+
+/* Letters follow letters more often than chance has it: how much a window is within a word. */
 static double wordy(const Needle *needle, int window)
 {
     double factor = 1;
     for (int at = window; at + 1 < needle->size && at + 1 < window + WINDOW; at++) {
         uint8_t one = (uint8_t)needle->text[at] | 32, other = (uint8_t)needle->text[at + 1] | 32;
-        factor *= one >= 'a' && one <= 'z' && other >= 'a' && other <= 'z' ? 6 : 1;
+        factor *= one >= 'a' && one <= 'z' && other >= 'a' && other <= 'z' ? 3 : 1;
     }
     return factor;
 }
@@ -162,26 +224,35 @@ static uint32_t slot_of(uint32_t key)
 static void search_ready(Search *search)
 {
     Bucket buckets[BUCKETS] = {0};
+    Met met[BUCKETS] = {0};
+    Usual lines;
     double shares[256];
+    usual_ready(&lines);
     for (int byte = 0; byte < 256; byte++)
         shares[byte] = share(byte);
     for (int at = 0; at < search->count; at++) {
         Needle *needle = &search->needles[at];
         double least = 1e300;
-        int into = 0;
+        int into = 0, among = 0;
         for (int window = 0; window == 0 || (window + WINDOW <= needle->size && window < FURTHEST); window++)
             for (int bucket = 0; bucket < BUCKETS; bucket++) {
                 Bucket wider = buckets[bucket];
                 widen(&wider, needle, window);
                 double more = (cost_of(&wider, shares) - buckets[bucket].cost + 1e-7) * wordy(needle, window);
+                if (more >= least)
+                    continue;
+                int count = met_by(&met[bucket], &lines, needle, window);
+                more += (double)(count - met[bucket].count) / PLACES;
                 if (more < least) {
                     least = more;
                     into = bucket;
+                    among = count;
                     needle->window = window;
                 }
             }
         widen(&buckets[into], needle, needle->window);
         buckets[into].cost = cost_of(&buckets[into], shares);
+        meet(&met[into], &lines, &buckets[into], among);
         needle->key = key_at(needle->text + needle->window);
         int place = at;
         for (; place && search->needles[search->by_key[place - 1]].key > needle->key; place--)
