@@ -149,7 +149,8 @@ def _metric_row(name: str, band: Band | None, better: str, told_by: Iterable[str
     if band:
         signs = ("≤" if band.good_is_inclusive else "<", ">") if band.higher_is_worse else (">", "<")
         good, critical = _limit(band, band.good), _limit(band, band.critical)
-        limits = [cell(f"{signs[0]} {good}"), cell(f"{signs[1]} {critical}"), cell(band.origin)]
+        unless = f"; not where a run tells of {', '.join(map(code, band.unless))}" if band.unless else ""
+        limits = [cell(f"{signs[0]} {good}"), cell(f"{signs[1]} {critical}"), cell(band.origin) + unless]
     return [code(name), metric_unit(name), better, *limits, ", ".join(sorted(told_by))]
 
 

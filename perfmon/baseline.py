@@ -68,7 +68,8 @@ class Baseline:
                 self.note = f"the run does not begin healthy ({first[1]}): nothing is learned, the limits stay"
                 return
         origin = f"{LEARNED} the first {format_seconds(seconds)} of this run"
-        calibration = learn(start.view(self._given, seconds).metrics, self._given.bands, origin, capped=True)
+        view = start.view(self._given, seconds)
+        calibration = learn(view.metrics, self._given.bands.holding(view.told_of), origin, capped=True)
         if calibration.learned:
             self.knowledge = replace(self._given, bands=calibration.applied(self._given.bands))
             count = counted(len(calibration.learned), "metric")

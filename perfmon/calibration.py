@@ -59,7 +59,8 @@ class Calibration:
 
     def applied(self, bands: Bands) -> Bands:
         """`bands` with the learned limits in place."""
-        return Bands({**bands.table, **{held.band.metric: held.band for held in self.learned}}, bands.better)
+        learned = {held.band.metric: held.band for held in self.learned}
+        return Bands({**bands.table, **learned}, bands.better, bands.files)
 
 
 def learn(tracks: Mapping[str, Track], bands: Bands, origin: str, *, capped: bool = False) -> Calibration:
@@ -84,14 +85,14 @@ def learn(tracks: Mapping[str, Track], bands: Bands, origin: str, *, capped: boo
             band = _capped(band, known)
         if known is not None and (band.good, band.critical) == (known.good, known.critical):
             continue
-        band = replace(band, origin=f"{origin}, n={len(track)}")
+        band = replace(band, origin=f"{origin}, n={len(track)}", unless=() if known is None else known.unless)
         learned.append(Learned(band, len(track), len(groups), _quantiles(track.values), known))
     return Calibration(tuple(learned), too_few)
 
 
 def tightest(bands: Bands) -> Bands:
     """The narrowest limits that may be learned: beyond them the lines of samples are kept, should they turn out bad."""
-    return Bands({metric: _narrow(band) for metric, band in bands.table.items()}, bands.better)
+    return Bands({metric: _narrow(band) for metric, band in bands.table.items()}, bands.better, bands.files)
 
 
 def _narrow(band: Band) -> Band:
@@ -176,6 +177,8 @@ def _entry(held: Learned) -> Iterable[str]:
     yield f"critical = {band.critical:g}" + (f"  # instead of {known.critical:g}" if known is not None else "")
     if not band.higher_is_worse:
         yield "higher_is_worse = false"
+    if band.unless:
+        yield f"unless = [{', '.join(map(_quoted, band.unless))}]"
     yield f"origin = {_quoted(band.origin)}"
     yield f"note = {_quoted(f'{figures} {unit}'.rstrip() + groups)}"
 

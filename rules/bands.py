@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from perfmon.datafile import Table, read_toml
 BUILTIN = Path(__file__).parent / "bands"
 DEFAULT_ASYNC_LEVEL = 2.0
 LOWER, HIGHER = "lower", "higher"
+_KEYS = ("good", "critical", "higher_is_worse", "good_is_inclusive", "relative_to", "note", "origin", "unless")
 CALIBRATED, LEARNED = "calibrated from", "learned from"
 """What the origins begin with of limits that come from a healthy run, and from the healthy start of the run itself."""
 
@@ -28,6 +29,8 @@ class Band:
     relative_to: str = ""
     """`async_level`: the limits are added to it."""
     origin: str = ""
+    unless: tuple[str, ...] = ()
+    """Spans, metrics and marks: a run that tells of one of them is not judged by these limits."""
 
     def level(self, value: float) -> int:
         """0 good, 1 warning, 2 critical."""
@@ -46,6 +49,8 @@ class Bands:
     table: Mapping[str, Band]
     better: Mapping[str, str] = field(default_factory=dict)
     """LOWER or HIGHER, for metrics that have no limits but a good direction."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The user's file that says something of a metric, where one does."""
 
     def direction(self, metric: str) -> str:
         """Which values of a metric are the better ones: LOWER or HIGHER; "" where neither is.
@@ -70,6 +75,17 @@ class Bands:
         band = self.table.get(metric)
         return None if band is None else band.level(value)
 
+    def holding(self, told: Callable[[Sequence[str]], bool]) -> Bands:
+        """Those that hold for a run; `told`: whether it tells of any span, metric or mark of these names.
+
+        What is left out keeps its direction.
+        """
+        gone = {metric for metric, band in self.table.items() if band.unless and told(band.unless)}
+        if not gone:
+            return self
+        held = {metric: band for metric, band in self.table.items() if metric not in gone}
+        return Bands(held, {**self.better, **{metric: self.direction(metric) for metric in gone}}, self.files)
+
     def with_async_level(self, level: float) -> Bands:
         """Bands whose relative limits are worked out for this async level."""
         return Bands(
@@ -80,6 +96,7 @@ class Bands:
                 for metric, band in self.table.items()
             },
             self.better,
+            self.files,
         )
 
     def remarkable(self) -> Callable[[str, float], bool]:
@@ -102,14 +119,20 @@ def load_bands(files: Iterable[Path] = ()) -> Bands:
     """The built-in bands, overridden by those of user files; DataFileError names file, key and what was expected."""
     table: dict[str, Band] = {}
     better: dict[str, str] = {}
-    for path in [*sorted(BUILTIN.glob("*.toml")), *files]:
+    told: dict[str, str] = {}
+    builtin = sorted(BUILTIN.glob("*.toml"))
+    for path in [*builtin, *files]:
         root = read_toml(path)
         root.only(("schema", "origin", "band", "better"))
         if root.data.get("schema") != 1:
             raise root.wrong("schema", "expected 1")
-        table.update(_bands(root, root.text("origin", str(path))))
-        better.update(_better(root))
-    return Bands(table, better)
+        limits, sides = _bands(root, root.text("origin", str(path))), _better(root)
+        table.update(limits)
+        better.update(sides)
+        if path not in builtin:
+            told.update(dict.fromkeys(sides, f"{path}: better"))
+            told.update({name: f"{path}: band.{name}" for name in limits})
+    return Bands(table, better, told)
 
 
 def _better(root: Table) -> dict[str, str]:
@@ -127,7 +150,7 @@ def _bands(root: Table, origin: str) -> dict[str, Band]:
         raise root.wrong("band", "expected tables ([band.METRIC])")
     for metric in entries:
         table = root.table(f"band.{metric}", entries[metric])
-        table.only(("good", "critical", "higher_is_worse", "good_is_inclusive", "relative_to", "note", "origin"))
+        table.only(_KEYS)
         higher = table.flag("higher_is_worse", True)
         good, critical = table.required_number("good"), table.required_number("critical")
         if (good > critical) if higher else (good < critical):
@@ -135,6 +158,9 @@ def _bands(root: Table, origin: str) -> dict[str, Band]:
         relative = table.text("relative_to", "")
         if relative not in ("", "async_level"):
             raise table.wrong("relative_to", "expected async_level")
-        said = table.text("origin", origin)
-        bands[metric] = Band(metric, good, critical, higher, table.flag("good_is_inclusive"), relative, said)
+        said, unless = table.text("origin", origin), table.texts("unless")
+        if not all(unless):
+            raise table.wrong("unless", "expected names of spans, metrics or marks")
+        inclusive = table.flag("good_is_inclusive")
+        bands[metric] = Band(metric, good, critical, higher, inclusive, relative, said, unless)
     return bands

@@ -52,6 +52,10 @@ class Known:
         """There is such a metric, span or mark."""
         return self.words is None or self.metric(name) or name in self.words.every
 
+    def near(self, name: str) -> str:
+        """What was perhaps meant, to be added to a mistake."""
+        return "" if self.words is None else self.words.near(name)
+
 
 class Lint(ABC):
     """One kind of mistake."""
@@ -86,16 +90,16 @@ class UnknownNames(Lint):
                 if subject.name not in ("all", "one"):
                     yield f"on[{at}].quiet", f"{subject.name}: expected all or one"
             elif not known.word(subject.name):
-                yield f"on[{at}].{subject.kind}", f"{subject.name}: no format tells of it"
+                yield f"on[{at}].{subject.kind}", f"{subject.name}: no format tells of it{known.near(subject.name)}"
         for at, condition in enumerate(signature.conditions):
             for part in every_condition([condition]):
                 names = [name for name in condition_metrics(part) if not known.word(name)]
                 names += [name for name in condition_spans(part) if not known.word(name)]
                 if isinstance(part, Aggregate) and part.of == "mark" and not known.word(part.metric):
                     names.append(part.metric)
-                yield from ((f"condition[{at}]", f"{name}: no format tells of it") for name in names)
-        yield from (("requires", f"{n}: no format tells of it") for n in signature.requires if not known.word(n))
-        yield from (("unless", f"{n}: no format tells of it") for n in signature.unless if not known.word(n))
+                yield from ((f"condition[{at}]", f"{name}: no format tells of it{known.near(name)}") for name in names)
+        for key, words in (("requires", signature.requires), ("unless", signature.unless)):
+            yield from ((key, f"{n}: no format tells of it{known.near(n)}") for n in words if not known.word(n))
         missing = [name for name, _ in signature.unseen if name != "server" and not known.word(name)]
         yield from (("unseen", f"{name}: no format tells of it") for name in missing)
 
@@ -215,6 +219,18 @@ class Unreachable(Lint):
             yield "a percentage lies between 0 and 100"
 
 
+def odd_limits(bands: Bands, words: Vocabulary) -> Iterator[str]:
+    """One line for each metric of users' files that no format tells of, and for each odd name of an `unless`."""
+    for metric, place in bands.files.items():
+        band = bands.get(metric)
+        if not words.tells(metric):
+            said = "" if band is not None else f"{metric}: "
+            yield f"{place}: {said}no format tells of it{words.near(metric)}"
+        for name in band.unless if band is not None else ():
+            if name not in words.every:
+                yield f"{place}.unless: {name}: no format tells of it{words.near(name)}"
+
+
 LINTS: tuple[Lint, ...] = (
     NoExample(), UnknownNames(), UnknownLost(), UnknownBand(), UnknownSignatures(), Sentences(), Unreachable(),
 )  # fmt: skip
@@ -240,6 +256,7 @@ def check_files(paths: Iterable[Path], words: Vocabulary | None = None) -> list[
             problems.append(str(error))
     ids = frozenset(s.id for s in (*signatures, *load_signatures()))
     known = Known(ids, load_bands(band_files), words)
+    problems += [] if words is None else odd_limits(known.bands, words)
     return problems + [line for signature in signatures for line in _linted(signature, known)]
 
 

@@ -11,10 +11,12 @@ from typing import Any
 from perfmon.datafile import Table, read_toml
 from perfmon.errors import DataFileError
 from perfmon.model import Severity
+from perfmon.text import plain
 
 from .bands import Bands, load_bands
 from .conditions import REGISTRY, Condition
 from .schema import KINDS, Cause, Example, Lost, Signature, Subject
+from .sentences import unclosed
 
 BUILTIN = Path(__file__).parent / "signatures"
 ONLY_LOG = "example.log"
@@ -49,12 +51,22 @@ def _subjects(table: Table) -> tuple[Subject, ...]:
         if len(kinds) != 1:
             raise DataFileError(entry.file, entry.key, f"expected exactly one of {', '.join(_SUBJECTS)}")
         count = _count(entry, "critical_count", (1, 1)) if "critical_count" in entry.data else None
-        name, sentence = entry.text(kinds[0]), entry.text("sentence", "")
+        name, sentence = entry.text(kinds[0]), _sentence(entry, "")
         kind: Any = kinds[0]
         subjects.append(Subject(kind, name, entry.flag("also"), sentence, count))
     if not subjects:
         raise table.wrong("on", "missing, expected what the signature looks at ([[on]])")
     return tuple(subjects)
+
+
+def _sentence(table: Table, default: str | None = None) -> str:
+    """A template whose braces and brackets are in pairs: what is not closed would be shown as it stands."""
+    template = table.text("sentence", default)
+    odd = unclosed(template)
+    if odd:
+        expected = "expected {SLOT}, or [...] around what may be unknown"
+        raise table.wrong("sentence", f"'{plain(odd)}' opens or closes nothing, {expected}")
+    return template
 
 
 def _lost(table: Table) -> Lost | None:
@@ -142,7 +154,7 @@ def load_signature(path: Path) -> Signature:
         rank=int(table.required_number("rank")),
         severity=Severity(severity),
         meaning=table.text("meaning"),
-        sentence=table.text("sentence"),
+        sentence=_sentence(table),
         advice=table.texts("advice", required=True),
         confused_with=table.texts("confused_with"),
         subjects=_subjects(table),

@@ -129,6 +129,14 @@ def fill(template: str, known: Mapping[str, str], items: Sequence[Item], view: V
     return "".join([*done, outside(template[at:])])
 
 
+def unclosed(template: str) -> str:
+    """The brace or bracket of a template that belongs to no slot and no `[...]`, with what follows; "" for none."""
+    left = _SLOT.sub(lambda slot: "·" * len(slot[0]), template)
+    left = _OPTIONAL.sub(lambda part: f"·{part[1]}·", left)
+    odd = next((at for at, character in enumerate(left) if character in "{}[]"), None)
+    return "" if odd is None else template[odd : odd + 20]
+
+
 def slots(template: str) -> Iterator[tuple[str, bool]]:
     """The slots of a template, and whether each must be filled (it stands outside of `[...]`)."""
     for match in _SLOT.finditer(_OPTIONAL.sub("", template)):

@@ -255,9 +255,7 @@ class View:
 
     def told_of(self, names: Sequence[str]) -> bool:
         """Whether the run tells of any span, metric or mark of these names, inside of the window or not."""
-        store = self.store
-        told = any(store.spans.get(name) or (name == UPDATE and store.updates) for name in names)
-        return told or any(name in names for name, _ in (*store.series, *store.marks) if names)
+        return tells_of(self.store, names)
 
     def told_by(self, kind: str, ref: Ref) -> Item | None:
         """The span of a kind that a line tells of."""
@@ -428,6 +426,12 @@ class View:
     def quiet_run(self) -> list[Quiet]:
         """Stretches in which no log printed a line."""
         return quiet_run(self)
+
+
+def tells_of(store: Store, names: Sequence[str]) -> bool:
+    """Whether any span, metric or mark of these names is in a store."""
+    told = any(store.spans.get(name) or (name == UPDATE and store.updates) for name in names)
+    return told or any(name in names for name, _ in (*store.series, *store.marks) if names)
 
 
 def values_of(span: Span) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from .conditions import Condition
 from .conditions.advances import Advances
@@ -30,6 +31,15 @@ class Vocabulary:
     metrics: frozenset[str]
     spans: frozenset[str]
     marks: frozenset[str]
+
+    def tells(self, metric: str) -> bool:
+        """Whether there is such a metric; one of an operation (`rpc_ms.load`) is known by what it is one of."""
+        return metric in self.metrics or metric.partition(".")[0] in self.metrics
+
+    def near(self, name: str) -> str:
+        """`, did you mean NAME?` with the name that was perhaps meant; "" where none is near."""
+        found = get_close_matches(name, self.every, 1, 0.75)
+        return f", did you mean {found[0]}?" if found else ""
 
     @property
     def every(self) -> frozenset[str]:

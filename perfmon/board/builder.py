@@ -13,7 +13,7 @@ from perfmon.picture import Bar, Board, Level, MetricLane, SpanLane, Transition,
 from perfmon.recent import UPDATES, Recent, on_own_axes
 from perfmon.rules.bands import Band, Bands
 from perfmon.rules.in_flight import Way, way
-from perfmon.rules.view import SPAN_METRICS, UPDATE_METRICS, update_values
+from perfmon.rules.view import SPAN_METRICS, UPDATE_METRICS, tells_of, update_values
 from perfmon.snapshot import MetricStats, Snapshot
 from perfmon.store import Series, Store
 from perfmon.units import metric_unit
@@ -90,10 +90,10 @@ class BoardBuilder:
         return self._board
 
     def _learned(self, snapshot: Snapshot | None) -> Bands:
-        """The bands, with the limits that the diagnosis worked out for relative ones."""
+        """The bands that hold for the run, with the limits that the diagnosis worked out for relative ones."""
         if self._judged is not None and self._judged[0] is snapshot:
             return self._judged[1]
-        table = dict(self._bands.table)
+        table = dict(self._bands.holding(lambda names: tells_of(self._store, names)).table)
         for metric, band in self._bands.table.items():
             stats = snapshot.metrics.get(metric) if snapshot is not None else None
             if band.relative_to and stats is not None and stats.good is not None and stats.critical is not None:

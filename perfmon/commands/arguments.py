@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,15 +82,39 @@ def read_config(args: argparse.Namespace) -> Config:
     config = load_config(args.config)
     if getattr(args, "baseline", None) is not None:
         config = replace(config, baseline=args.baseline)
-    for folder in (*args.formats, *args.signatures):
-        if not folder.is_dir():
-            raise InputError(f"{folder}: not a folder (it should hold *.toml files)")
-    return replace(
+    existing_folders((*args.formats, *args.signatures))
+    config = replace(
         config,
         format_dirs=(*config.format_dirs, *args.formats),
         signature_dirs=(*config.signature_dirs, *args.signatures),
         band_files=(*config.band_files, *args.bands),
     )
+    _warn_of_limits(config)
+    return config
+
+
+def existing_folders(folders: Iterable[Path]) -> tuple[Path, ...]:
+    """These folders of data files. Raises InputError for one that is none."""
+    found = tuple(folders)
+    for folder in found:
+        if not folder.is_dir():
+            raise InputError(f"{folder}: not a folder (it should hold *.toml files)")
+    return found
+
+
+def _warn_of_limits(config: Config) -> None:
+    """Says which limits of the user's would judge nothing; files that cannot be read are told where they are used."""
+    if not config.band_files:
+        return
+    from perfmon.errors import PerfmonError
+    from perfmon.rules.check import odd_limits
+    from perfmon.rules.loader import load_bands
+    from perfmon.selftest import vocabulary
+
+    with suppress(PerfmonError):
+        for line in odd_limits(load_bands(config.band_files), vocabulary(config.format_dirs)):
+            mend = "" if line.endswith("?") else " (--formats names a folder of your own formats)"
+            print(f"perfmon: {line}{mend}", file=sys.stderr)
 
 
 def seconds(text: str) -> float:

@@ -51,7 +51,9 @@ def run(args: argparse.Namespace) -> int:
     with ReadingBar("reading logs") as bar:
         snapshot, view, knowledge = examine(options, bar)
     name = plain(" ".join("stdin" if spec == "-" else Path(spec).name or spec for spec in args.spec), 80)
-    calibration = learn(view.metrics, knowledge.bands, f"{CALIBRATED} {name}{_dated(snapshot.run)}")
+    calibration = learn(
+        view.metrics, knowledge.bands.holding(view.told_of), f"{CALIBRATED} {name}{_dated(snapshot.run)}"
+    )
     if not calibration.learned:
         raise InputError(f"{name}: too few samples to learn from: no metric has {FEWEST} (name a longer run)")
     _warn(snapshot, calibration)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from perfmon.config import load_config
 from perfmon.errors import ExitCode, InputError, UsageError
 
-from .arguments import completes_files
+from .arguments import add_formats_argument, completes_files, existing_folders
 
 if TYPE_CHECKING:
     from perfmon.rules.schema import Signature
@@ -70,6 +70,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         "files", metavar="FILE", type=Path, nargs="*", help="what to check (default: the built-in and the user's)"
     )
     completes_files(files)
+    add_formats_argument(parser)
     _add_shared(parser)
 
 
@@ -125,7 +126,7 @@ def _check(args: argparse.Namespace) -> int:
             raise InputError(f"{file}: {'not a file' if file.exists() else 'no such file'} (name a *.toml file)")
     users = [file for folder in config.signature_dirs for file in sorted(folder.glob("*.toml"))]
     files = args.files or [*_builtin(), *users, *config.band_files]
-    problems = check_files(files, vocabulary(config.format_dirs))
+    problems = check_files(files, vocabulary((*config.format_dirs, *existing_folders(args.formats))))
     for problem in problems:
         print(problem)
     return ExitCode.FOUND if problems else ExitCode.DONE

@@ -119,7 +119,7 @@ def _band_panel(place: Place, band: Band) -> dict[str, Any]:
         plain(title, 80),
         lines,
         unit=_unit(base),
-        limits=None if band.relative_to else steps,
+        limits=None if band.relative_to or band.unless else steps,
         higher_is_worse=band.higher_is_worse,
         about=f"Limits from: {plain(band.origin, 200)}",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import floor, isnan
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfmon.alignment import align
@@ -78,6 +78,7 @@ def _board(cuts: list[int], looks: bool) -> Board:
     return board
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, len(LINES) - 1), max_size=8).map(lambda cuts: sorted(set(cuts))))
 def test_a_board_that_was_made_often_is_the_one_that_is_made_once(cuts: list[int]) -> None:
     once, often = _board([], looks=False), _board(cuts, looks=True)

@@ -66,6 +66,8 @@ def test_a_users_file_replaces_single_limits(tmp_path: Path) -> None:
         ("schema = 1\n[band.x]\ngood = 1\ncritical = 2\nrelative_to = 'moon'", "band.x.relative_to"),
         ("schema = 1\n[band.x]\ngood = nan\ncritical = 2", "band.x.good"),
         ("schema = 1\n[band.x]\ngood = 1\ncritical = 2\ngod = 1", "band.x.god"),
+        ("schema = 1\n[band.x]\ngood = 1\ncritical = 2\nunless = [3]", "band.x.unless"),
+        ("schema = 1\n[band.x]\ngood = 1\ncritical = 2\nunless = ['']", "band.x.unless"),
         ("schema = 1\nband = 3", "band"),
     ],
 )

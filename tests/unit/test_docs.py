@@ -14,7 +14,7 @@ from perfmon.cli import main
 from perfmon.commands import COMMANDS
 from perfmon.commands.screen import check_keys
 from perfmon.config import load_config
-from perfmon.rules.loader import load_signature
+from perfmon.rules.loader import load_bands, load_signature
 from perfmon.sources.formats.loader import load_pack
 from perfmon.themes.loader import load_themes
 from perfmon.tui.actions import by_key
@@ -65,8 +65,9 @@ def toml_blocks(page: str, folder: Path) -> list[Path]:
 
 
 def test_the_guides_data_files_are_read(tmp_path: Path) -> None:
-    signature, pack = toml_blocks("CONTRIBUTING.md", tmp_path)
+    signature, bands, pack = toml_blocks("CONTRIBUTING.md", tmp_path)
     assert {example.fires for example in load_signature(signature).examples} == {True, False}
+    assert load_bands([bands]).table["gpu_busy"].unless == ("weight-update", "staleness")
     assert [pattern.id for pattern in load_pack(pack).patterns] == ["step"]
 
 

@@ -68,7 +68,9 @@ def _bar(look: Look, seen: Seen, cells: int) -> str:
 def _bar_style(look: Look, seen: Seen) -> str:
     """One of the run that idles half of the time stands out; a single second says nothing."""
     lately = seen.history.get("util_pct", ())[-_LATELY:]
-    idles = bool(lately) and sum(lately) / len(lately) < _IDLE_PCT
+    stats = look.metrics.get("gpu_busy")
+    limit = _IDLE_PCT if stats is None else stats.critical
+    idles = bool(lately) and limit is not None and sum(lately) / len(lately) < limit
     return "warning" if idles and seen.reading.words.get("mine", "yes") == "yes" else "rpc"
 
 
