@@ -1,11 +1,9 @@
-"""Where the lines of a chunk begin, and where they stand in the merged order; found out page by page."""
+"""Where the lines of a chunk begin, and where they stand in the merged order; found out page by page, from the end."""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from itertools import accumulate
-from math import isqrt
 from typing import TYPE_CHECKING
 
 from perfmon.text import ESCAPES
@@ -16,8 +14,8 @@ from .cleaning import RAW_CAP, last_frame
 if TYPE_CHECKING:
     from .dating import Dater
 
-_SMALL = 64
-"""Lines of a chunk that needs no pages: its places are found out from its end, as far as they are asked for."""
+_PAGE = 16
+"""Lines of a page: few are read to find out the place of one, and of many pages only the last line of each."""
 _HEAD_BYTES = 400
 
 
@@ -25,27 +23,35 @@ class Index:
     """The lines of one chunk.
 
     Within a chunk the order of the lines is never changed: a line stands no later than any that follows it, and a
-    line without a clock stands where the one before it does.
+    line without a clock stands where the one before it does. Mostly the newest lines are asked for: no line is read
+    that stands before the page of those.
     """
 
     def __init__(self, chunk: Chunk, dater: Dater) -> None:
         self.chunk = chunk
         self._dater = dater
-        self._starts = array(
-            "L", accumulate(map(len, chunk.data.split(b"\n")), lambda at, size: at + size + 1, initial=0)
-        )
-        # To read one line's place, the last line of every page and all lines of one are read: so that is least.
-        self._page_size = isqrt(chunk.count) if chunk.count > _SMALL else max(1, chunk.count)
-        self._last_keys: list[float] = []
+        self._stops = array("q", [len(chunk.data) - chunk.data.endswith(b"\n")])
+        """Where lines stop, the last one first, as far as was asked for."""
         self._told: dict[int, float | None] = {}
-        self._bounds: list[float] | None = None
+        self._ends: list[float] = []
+        """Where pages end, the last page first, as far as was asked for."""
+        self._said_by: dict[int, float] = {}
+        """What was told last by the end of a page."""
         self._pages: dict[int, list[float]] = {}
+        """Where the lines of pages stand, the last line first, as far as was asked for."""
         self._arrived = {mark.at: mark.time for mark in chunk.marks if mark.time > NEVER}
 
     def raw(self, at: int) -> bytes:
         """Line `at` without its newline, at most RAW_CAP bytes of it."""
-        begin = self._starts[at]
-        return self.chunk.data[begin : min(self._starts[at + 1] - 1, begin + RAW_CAP)]
+        begin = self._stop(at - 1) + 1
+        return self.chunk.data[begin : min(self._stop(at), begin + RAW_CAP)]
+
+    def _stop(self, at: int) -> int:
+        """Where the newline of line `at` stands; -1 for what would be the line before the first one."""
+        stops, back = self._stops, self.chunk.count - 1 - at
+        while len(stops) <= back:
+            stops.append(self.chunk.data.rfind(b"\n", 0, stops[-1]))
+        return stops[back]
 
     def told(self, at: int) -> float | None:
         """Seconds on the log's axis that line `at` tells; None when it has no clock."""
@@ -62,30 +68,25 @@ class Index:
 
     def key(self, at: int) -> float:
         """Where line `at` stands, in seconds on the log's axis; never less than for the line before it."""
-        if self.chunk.count <= _SMALL:
-            return self._key_from_end(at)
-        number, rest = divmod(at, self._page_size)
-        page = self._pages.get(number)
-        if page is None:
-            page = self._pages[number] = self._page(number)
-        return page[rest]
-
-    def _key_from_end(self, at: int) -> float:
-        low, high = self.chunk.base, self.chunk.end
-        keys, count = self._last_keys, self.chunk.count
-        if low == high:
-            return low
-        while len(keys) < count - at:
-            told = self._last_told(0, count - len(keys))
-            key = low if told is None else min(max(told, low), high)
-            keys.append(min(key, keys[-1]) if keys else key)
-        return keys[count - 1 - at]
+        if self.chunk.base == self.chunk.end:
+            return self.chunk.base
+        number = at // _PAGE
+        begin, stop = number * _PAGE, min((number + 1) * _PAGE, self.chunk.count)
+        keys = self._pages.get(number)
+        if keys is None:
+            keys = self._pages[number] = []
+        while len(keys) < stop - at:
+            told = self._last_told(begin, stop - len(keys))
+            low, high = self._end(number - 1), keys[-1] if keys else self._end(number)
+            keys.append(low if told is None else min(max(told, low), high))
+        return keys[stop - 1 - at]
 
     def lines_before(self, key: float, arrival: float) -> int:
         """Lines that stand before `key`, or with it and arrived before `arrival`."""
-        bounds, count, page = self._page_bounds(), self.chunk.count, self._page_size
-        low = min(max(0, bisect_left(bounds, key) - 1) * page, count)
-        high = min(bisect_right(bounds, key) * page, count)
+        self._end(0)
+        ends, count = self._ends[::-1], self.chunk.count
+        low = min(bisect_left(ends, key) * _PAGE, count)
+        high = min((bisect_right(ends, key) + 1) * _PAGE, count)
         wanted = (key, arrival)
         while low < high:
             middle = (low + high) // 2
@@ -95,19 +96,30 @@ class Index:
                 high = middle
         return low
 
-    def _page_bounds(self) -> list[float]:
-        """Before which time no line of each page stands; after the last page the chunk's end."""
-        if self._bounds is None:
-            chunk, page = self.chunk, self._page_size
-            bounds = [chunk.base]
-            if chunk.base < chunk.end:
-                for stop in range(page, chunk.count, page):
-                    told = self._last_told(stop - page, stop)
-                    bounds.append(bounds[-1] if told is None else min(max(told, bounds[-1]), chunk.end))
-            else:
-                bounds *= -(-chunk.count // page)
-            self._bounds = [*bounds, chunk.end]
-        return self._bounds
+    def _end(self, number: int) -> float:
+        """Where page `number` ends: no line of it stands later, and none of the next page earlier."""
+        chunk, ends = self.chunk, self._ends
+        if number < 0:
+            return chunk.base
+        last = (chunk.count - 1) // _PAGE
+        while len(ends) <= last - number:
+            page = last - len(ends)
+            told = self._said(page) if ends and chunk.base < chunk.end else chunk.end
+            ends.append(min(max(told, chunk.base), ends[-1]) if ends else chunk.end)
+        return ends[last - number]
+
+    def _said(self, number: int) -> float:
+        """What page `number` tells last, or a page before it."""
+        known, page = self._said_by, number
+        while page >= 0 and page not in known:
+            told = self._last_told(page * _PAGE, min((page + 1) * _PAGE, self.chunk.count))
+            if told is not None:
+                known[page] = told
+                break
+            page -= 1
+        said = known[page] if page >= 0 else self.chunk.base
+        known.update(dict.fromkeys(range(page + 1, number + 1), said))
+        return said
 
     def _last_told(self, begin: int, stop: int) -> float | None:
         for at in range(stop - 1, begin - 1, -1):
@@ -115,22 +127,3 @@ class Index:
             if told is not None:
                 return told
         return None
-
-    def _page(self, number: int) -> list[float]:
-        bounds = self._page_bounds()
-        low, high = bounds[number], bounds[number + 1]
-        begin = number * self._page_size
-        stop = min(begin + self._page_size, self.chunk.count)
-        if low == high:
-            return [low] * (stop - begin)
-        known, keys = low, []
-        for at in range(begin, stop):
-            told = self._arrived.get(at)
-            told = self.told(at) if told is None else told
-            if told is not None:
-                known = min(max(told, low), high)
-            keys.append(known)
-        keys.reverse()
-        keys = list(accumulate(keys, min))
-        keys.reverse()
-        return keys
