@@ -15,10 +15,10 @@ TEXTS = ("INFO start", "WARNING slow queue", "ERROR full", "DEBUG slow x=1")
 @st.composite
 def blocks(draw: st.DrawFn) -> list[tuple[int, list[bytes], bool]]:
     """What comes of three logs, a block of any log after the other: late lines, undated ones, logs cut anyhow."""
-    come = []
+    come: list[tuple[int, list[bytes], bool]] = []
     ms = 60_000
     for _ in range(draw(st.integers(1, 25))):
-        lines = []
+        lines: list[bytes] = []
         for _ in range(draw(st.integers(1, 40))):
             ms += draw(st.sampled_from((0, 1, 7, 900)))
             late = draw(st.sampled_from((0, 0, 0, 0, 3, 1500, 50_000)))
