@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import comb
 
 from perfmon.ledger import PRODUCTIVE, UNKNOWN
 from perfmon.model import Severity
@@ -14,6 +15,8 @@ from .values import FindingChange, FindingSide, Kind, LostShare, Shift
 
 ENOUGH = 5
 """A finding is gone when what it is looked for in was observed so often without it; or as often as before."""
+_RARE = 0.05
+"""Nor may it be likelier than that to find none, had each of both runs' observations the same chance to show it."""
 LOST = 0.02
 """A share of the time counts from here on, as it does for a verdict of one run."""
 _WITH_PAUSES = 1.01
@@ -30,7 +33,9 @@ def finding_changes(before: Run, after: Run) -> tuple[FindingChange, ...]:
         early, late = held[0].get(signature), held[1].get(signature)
         kind: Kind = "gone" if late is None else "new" if early is None else "still"
         proven = {"gone": _proven(signature, before, after), "new": _proven(signature, after, before)}.get(kind, True)
-        changes.append(FindingChange(signature, titles[signature], kind, early, late, proven))
+        looked = (_looked(signature, before), _looked(signature, after))
+        rare = proven and kind != "still" and _rare(signature, early, late, before, after)
+        changes.append(FindingChange(signature, titles[signature], kind, early, late, proven, looked, rare))
     return tuple(sorted(changes, key=_order))
 
 
@@ -63,7 +68,32 @@ def _proven(signature: str, found_in: Run, missing_in: Run) -> bool:
     names = missing_in.looked_for_in.get(signature, ())
     if not names:
         return any(missing_in.seen.values())
-    return any(missing_in.seen.get(name, 0) >= min(ENOUGH, found_in.seen.get(name, 0) or ENOUGH) for name in names)
+    return any(_tells(found_in.seen.get(name, 0) or ENOUGH, missing_in.seen.get(name, 0)) for name in names)
+
+
+def _tells(held: int, looked: int) -> bool:
+    """Whether so many observations without it say anything, beside so many of which, at most, all showed it."""
+    return looked >= min(ENOUGH, held) and _chance(held, held, looked) <= _RARE
+
+
+def _chance(found: int, held: int, looked: int) -> float:
+    """How likely all of `found` are among `held` observations and none among `looked` more (Fisher, one side)."""
+    return comb(held, found) / comb(held + looked, found)
+
+
+def _rare(signature: str, early: FindingSide | None, late: FindingSide | None, before: Run, after: Run) -> bool:
+    """Whether it was found so seldom that it could as well have come in the other run; silences are not counted."""
+    if not before.looked_for_in.get(signature, ()):
+        return False
+    side, run, other = (early, before, after) if early is not None else (late, after, before)
+    held = _looked(signature, run)
+    return side is not None and held > 0 and _chance(min(side.count, held), held, _looked(signature, other)) > _RARE
+
+
+def _looked(signature: str, run: Run) -> int:
+    """How often what a signature is looked for in was observed."""
+    names = run.looked_for_in.get(signature, ()) or run.seen
+    return max((run.seen.get(name, 0) for name in names), default=0)
 
 
 def problem(change: FindingChange) -> bool:

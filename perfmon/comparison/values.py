@@ -90,6 +90,21 @@ class FindingChange:
     after: FindingSide | None
     proven: bool = True
     """What it is looked for in was observed in the run that lacks it, often enough to have shown it."""
+    looked: tuple[int, int] = (0, 0)
+    """How often that was observed, before and after."""
+    rare: bool = False
+    """Found in so few of these observations that it may be chance that the other run has none."""
+
+    @property
+    def doubt(self) -> str:
+        """Why it cannot be called gone or new; "" where it can."""
+        before, after = self.looked
+        if not self.proven:
+            return f"what it is looked for in was observed {before} times before and {after} after, too few to tell"
+        if not self.rare:
+            return ""
+        found = [0 if side is None else side.count for side in (self.before, self.after)]
+        return f"found in {found[0]} of {before} before and in {found[1]} of {after} after, which may be chance"
 
     @property
     def severity(self) -> Severity:

@@ -60,8 +60,6 @@ class _Weighed:
         self._better = [change for change in counted if change.verdict == "better"]
         self._worse = [change for change in counted if change.verdict == "worse"]
         serious = [c for c in findings if problem(c) and c.proven and weighty(c, before, after)]
-        self._gone = [change for change in serious if change.kind == "gone"]
-        self._new = [change for change in serious if change.kind == "new"]
         worst = [(c.before.severity.rank, c.after.severity.rank) for c in serious if c.before and c.after]
         self._milder, self._graver = any(a > b for a, b in worst), any(a < b for a, b in worst)
         causes = [entry for entry in lost if entry.cause not in ("productive", "unknown")]
@@ -69,6 +67,9 @@ class _Weighed:
         sure = moved.ci95 is not None and (moved.ci95[0] > 0 or moved.ci95[1] < 0)
         self._less = sure and self._lost[0] - self._lost[1] >= LOST
         self._more = sure and self._lost[1] - self._lost[0] >= LOST
+        self._gone = [c for c in serious if c.kind == "gone" and (self._less or not c.rare)]
+        self._new = [c for c in serious if c.kind == "new" and (self._more or not c.rare)]
+        self._rare = [c for c in serious if c.rare and c not in (*self._gone, *self._new)]
 
     def verdict(self) -> Outcome:
         """The answer."""
@@ -76,11 +77,18 @@ class _Weighed:
         bad = bool(self._worse or self._new or self._more or self._graver)
         if not self._enough():
             return "cannot tell"
-        if self._before.verdict is not None and self._after.verdict is None and not bad and self._criteria_hold():
+        if self._mended() and not bad and self._criteria_hold():
             return "fixed"
         if good and bad:
             return "mixed"
-        return "improved" if good else "regressed" if bad else "unchanged"
+        return "improved" if good else "regressed" if bad else "cannot tell" if self._rare else "unchanged"
+
+    def _mended(self) -> bool:
+        """The run before had a bottleneck, the run after has none, and that is no chance."""
+        had = self._before.verdict
+        return (
+            had is not None and self._after.verdict is None and had.signature not in {c.signature for c in self._rare}
+        )
 
     def _enough(self) -> bool:
         """Something can be judged at all, and what either verdict is about was seen in the other run too."""
@@ -142,8 +150,9 @@ class _Weighed:
     def _cannot_tell(self) -> str:
         for change in self._findings:
             if not change.proven:
-                where = "after" if change.kind == "gone" else "before"
-                return f"What {change.title} is looked for in was hardly observed in the run {where}"
+                return f"{change.title}: {change.doubt}"
+        for change in self._rare:
+            return f"{change.title}: {change.doubt}"
         return "No metric with a good direction has enough samples in both runs"
 
 
@@ -174,8 +183,5 @@ def _notes(before: Run, after: Run, findings: Sequence[FindingChange]) -> tuple[
             notes.append(f"samples of the run {name} were thinned by the byte budget: its figures lean to large values")
         if not any(source.events for source in run.snapshot.run.sources):
             notes.append(f"no line of the run {name} was recognised (perfmon analyze SPEC --explain-formats)")
-    for change in findings:
-        if not change.proven:
-            where = "after" if change.kind == "gone" else "before"
-            notes.append(f"{change.signature}: what it is looked for in was hardly observed in the run {where}")
+    notes += [f"{change.signature}: {change.doubt}" for change in findings if not change.proven]
     return tuple(notes)

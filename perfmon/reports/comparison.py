@@ -195,7 +195,7 @@ def _count(side: Side | None) -> str:
 # --- the rest ---------------------------------------------------------------------------------------------------------
 def _finding_text(change: FindingChange) -> str:
     sides = f"{_found(change.before)} → {_found(change.after)}"
-    doubt = "" if change.proven else " (hardly looked for: too little was observed)"
+    doubt = f" ({change.doubt})" if change.doubt else ""
     return f"{change.kind}: {change.signature} ({change.severity.value}), {sides}{doubt}"
 
 

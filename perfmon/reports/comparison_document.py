@@ -89,6 +89,7 @@ def _finding(change: FindingChange) -> dict[str, Any]:
         "before": _found(change.before),
         "after": _found(change.after),
         "proven": change.proven,
+        "may_be_chance": change.rare,
     }
 
 

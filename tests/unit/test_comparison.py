@@ -137,7 +137,37 @@ def test_a_criterion_that_is_not_met_is_not_fixed() -> None:
 def test_nobody_calls_fixed_what_was_not_looked_for() -> None:
     comparison = compare(run({**QUEUED, "kv_usage": around(50.0)}, BAD), run({"kv_usage": around(50.0)}, seen={}), ())
     assert comparison.verdict == "cannot tell"
-    assert "hardly observed in the run after" in comparison.sentence
+    assert "looked for in was observed 15 times before and 0 after, too few to tell" in comparison.sentence
+
+
+@pytest.mark.parametrize(
+    ("held", "looked", "told"),
+    [(1, 1, False), (2, 2, False), (2, 5, True), (3, 3, True), (15, 4, False), (15, 5, True)],
+)
+def test_of_a_handful_of_samples_nothing_is_gone_and_nothing_new(held: int, looked: int, told: bool) -> None:
+    bad = run({"queue_ms": [12_000.0] * held}, BAD, seen={"weight-update": held})
+    calm = run({"queue_ms": [20.0] * looked}, seen={"weight-update": looked})
+    assert (verdict(bad, calm), verdict(calm, bad)) == (("fixed", "regressed") if told else ("cannot tell",) * 2)
+
+
+@pytest.mark.parametrize(("count", "told"), [(1, False), (3, False), (4, True)])
+def test_what_was_found_seldom_may_be_chance(count: int, told: bool) -> None:
+    found = snapshots.finding(count=count, lost=(), lost_s=30.0, lost_share=0.05)
+    bad = replace(BAD, findings=(found,), ledger=BAD.ledger[1:])
+    queued = run({"queue_ms": [12_000.0] * count + [20.0] * (15 - count)}, bad)
+    calm = run(CALM)
+    ways = [compare(queued, calm, ()), compare(calm, queued, ())]
+    assert [way.findings[0].rare for way in ways] == [not told] * 2
+    if not told:
+        assert [way.verdict for way in ways] == ["cannot tell"] * 2
+        assert f"found in {count} of 15 before and in 0 of 15 after, which may be chance" in ways[0].sentence
+
+
+def test_what_may_be_chance_hides_nothing_that_is_not() -> None:
+    found = snapshots.finding(count=1, lost=(), lost_s=30.0, lost_share=0.05)
+    bad = replace(BAD, findings=(found,), ledger=BAD.ledger[1:])
+    queued = run({"queue_ms": [12_000.0] + [20.0] * 14, "gen_tps": around(2000.0)}, bad)
+    assert verdict(queued, run({**CALM, "gen_tps": around(1500.0)})) == "regressed"
 
 
 def test_nothing_in_common_cannot_be_compared() -> None:
