@@ -33,6 +33,9 @@ class Sshd:
         self.folder, self.address, self._within = folder, address, within
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
+        self.home = folder / "home"
+        """Of its user: nothing that is set up here for logins is run."""
+        self.home.mkdir(exist_ok=True)
         self.port = free_port()
         self.key, self.host_key = folder / "id", folder / "host"
         keygen(self.key)
@@ -49,7 +52,7 @@ class Sshd:
         )
         command = f"ForceCommand {forced}\n" if forced else ""
         (folder / "sshd.conf").write_text(
-            f"{extra}\nListenAddress {address}\nPort {self.port}\nHostKey {self.host_key}\nPidFile none\nUsePAM no\n"
+            f"{extra}\nSetEnv HOME={self.home}\nListenAddress {address}\nPort {self.port}\nHostKey {self.host_key}\nPidFile none\nUsePAM no\n"
             f"AuthorizedKeysFile {folder}/authorized_keys\nStrictModes no\nPasswordAuthentication no\n"
             f"KbdInteractiveAuthentication no\nMaxStartups 200\nMaxSessions 20\nLogLevel ERROR\n{command}"
         )
