@@ -25,6 +25,8 @@ missing is asked for before the screen opens. A lost connection is made again, a
 
 Without --log, perfmon looks for what runs there, and for the logs that it writes; --dry-run only says what it found.
 Exit code 3: no host could be reached."""
+_PATIENCE_S = 10.0
+"""So long a dry run waits for hosts that are slower than the first."""
 EXAMPLE = "perfmon ssh ubuntu@gpu-1 ubuntu@gpu-2 --log '~/outputs/**/logs/latest/*.log'"
 
 
@@ -62,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Connects, then opens the screen."""
+    from perfmon.sources.remote.fleet import FOUND_S
     from perfmon.sources.remote.http import parse_url
 
     config = read_config(args)
@@ -72,7 +75,10 @@ def run(args: argparse.Namespace) -> int:
     fleet = connect(args, specs, history=args.history, checks=checks, asked=asked)
     try:
         if args.dry_run or not args.log:
-            _tell(fleet, sys.stdout if args.dry_run else sys.stderr, asking=not args.no_polls)
+            where, grace_s = (sys.stdout, _PATIENCE_S) if args.dry_run else (sys.stderr, FOUND_S)
+            logs = _tell(fleet, where, asking=not args.no_polls, grace_s=grace_s)
+            if not (logs or args.poll or args.check):
+                raise InputError("no run and no logs were found there: name the logs with --log")
     except BaseException:
         fleet.close()
         raise
@@ -104,15 +110,22 @@ def _asked(args: argparse.Namespace) -> list[Asked]:
     return asked
 
 
-def _tell(fleet: Fleet, where: TextIO, *, asking: bool) -> None:
-    """What there is on the hosts that answer; their metrics are asked for too. Raises InputError for nothing at all."""
+def _tell(fleet: Fleet, where: TextIO, *, asking: bool, grace_s: float) -> bool:
+    """Tells what there is on the hosts that answer; their metrics are asked for too. Whether there are logs, or may be.
+
+    Raises ConnectError when no host answers.
+    """
     from perfmon.sources.polls.found import asked_of
     from perfmon.sources.remote.discovery import told
 
-    found = fleet.discover()
-    for name, one in found:
-        print("\n".join(told(name, one)), file=where, flush=True)
+    any_logs = False
+    for one in fleet.discover(grace_s):
+        if one.what is None:
+            print(f"perfmon: {one.problem}", file=sys.stderr, flush=True)
+            any_logs = True
+            continue
+        print("\n".join(told(one.host, one.what)), file=where, flush=True)
+        any_logs = any_logs or bool(one.what.logs)
         if asking:
-            fleet.ask_also(name, asked_of(one))
-    if not any(one.logs for _, one in found):
-        raise InputError("no run and no logs were found there: name the logs with --log")
+            fleet.ask_also(one.host, asked_of(one.what))
+    return any_logs

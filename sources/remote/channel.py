@@ -8,7 +8,7 @@ import asyncssh
 
 from .dialing import Connection
 from .failures import Cause, HostError
-from .runner import RunnerError
+from .runner import NoAnswerError, RunnerError
 from .shell import BOOTSTRAP, Shell
 
 _READY_S = 15.0
@@ -36,6 +36,10 @@ async def open_shell(connection: Connection, shown: str) -> Shell:
     except asyncio.CancelledError:
         shell.lost("closed")
         raise
+    except NoAnswerError:
+        raise HostError(
+            f"{shown}: its shell does not answer for {_READY_S:.0f} s: is the host overloaded, or its home folder gone?"
+        ) from None
     except RunnerError:
         said = f": it says '{shell.said}'" if shell.said else ""
         if connection.is_closed():

@@ -13,6 +13,7 @@ from perfmon.text import evidence_text
 from ..kinds import is_log_name
 from .files import Files, State
 from .http import Opener, ReplyError, Url, get
+from .listing import Wanted, list_logs
 from .quoting import pattern, quoted
 
 KINDS = (
@@ -153,6 +154,22 @@ async def _has_metrics(port: int, opener: Opener) -> bool:
 async def find_logs(files: Files) -> Sequence[str]:
     """The paths that `discover` finds: a `Finder`."""
     return (await discover(files)).paths
+
+
+async def named(files: Files, found: Discovery, paths: Sequence[str]) -> Discovery:
+    """The same, with the logs that these paths and patterns stand for in place of those that were found.
+
+    Raises RunnerError.
+    """
+    logs: dict[str, FoundLog] = {}
+    for path in paths:
+        listed = await list_logs(files, Wanted(await files.expanded(path)))
+        there = await files.look([name for name in listed if "\n" not in name])
+        for name in there:
+            logs.setdefault(name, FoundLog(name, "named with --log"))
+        if not there:
+            logs.setdefault(path, FoundLog(path, "named with --log: nothing there yet"))
+    return replace(found, logs=tuple(logs.values()))
 
 
 def told(name: str, found: Discovery) -> list[str]:

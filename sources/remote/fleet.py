@@ -19,23 +19,23 @@ from ..polls.asked import Asked
 from .address import Address, RemoteSpec
 from .beside import check, checks_of, poll
 from .conveyor import Conveyor
-from .discovery import Discovery, discover, with_metrics
 from .failures import HostError
 from .fetching import Fetcher, HostCopy, Progress
 from .following import Finder, HostLogs
 from .host import POLL_S, Host
 from .http import Url
 from .login import Login
-from .runner import RunnerError
+from .looking import Found, look_around
 from .states import HostState
 from .tail import Item
-from .there import opener_of
 
 _T = TypeVar("_T")
 AskHere = Callable[[str, bool], str | None]
 """Shows a prompt on the terminal and gives the answer (True: echoed); None where nobody can be asked."""
 _GRACE_S = 2.0
 """Once a host is connected the others have so long before the screen opens without them."""
+FOUND_S = 3.0
+"""Once a host has said what runs there the others have so long."""
 _LOOK_S = 0.1
 _LAST_S = 1.0
 _Question = tuple[str, bool, "Future[str | None]"]
@@ -133,9 +133,9 @@ class Fleet:
         """Bytes that are known to be there and are not read yet."""
         return sum(host.logs.behind for host in self.hosts)
 
-    def discover(self) -> list[tuple[str, Discovery]]:
-        """(host, what runs there), of those that are connected. Raises ConnectError."""
-        return self.call(self._discover()).result()
+    def discover(self, grace_s: float = FOUND_S) -> list[Found]:
+        """What runs on those that are connected; those that are slow are not waited for. Raises ConnectError."""
+        return self.call(look_around(self.hosts, grace_s)).result()
 
     def fetch(self, folder: Path, progress: Progress) -> tuple[list[HostCopy], list[HostError]]:
         """Copies the logs of all hosts into a folder; (what was copied, why hosts were lost)."""
@@ -220,10 +220,6 @@ class Fleet:
             await asyncio.wait(tasks, timeout=_LAST_S)
         await asyncio.gather(*(host.close() for host in self.hosts))
 
-    async def _discover(self) -> list[tuple[str, Discovery]]:
-        found = await asyncio.gather(*(_found(host) for host in self.hosts))
-        return [(host.address.shown, one) for host, one in zip(self.hosts, found, strict=True) if one is not None]
-
     async def _fetch(self, fetcher: Fetcher) -> list[HostCopy | HostError]:
         return await asyncio.gather(*(self._fetch_one(fetcher, host) for host in self.hosts))
 
@@ -254,16 +250,6 @@ class Fleet:
             prompt, echo, answer = question
             assert self._options.ask is not None  # noqa: S101 - else nothing was asked
             answer.set_result(self._options.ask(prompt, echo))
-
-
-async def _found(host: Host) -> Discovery | None:
-    """What runs on a host; None while it is not connected. Raises HostError."""
-    if host.files is None or host.connection is None:
-        return None
-    try:
-        return await with_metrics(await discover(host.files), opener_of(host.connection))
-    except RunnerError as error:
-        raise HostError(str(error)) from None
 
 
 def _by_host(specs: Sequence[RemoteSpec]) -> dict[Address, list[str]]:

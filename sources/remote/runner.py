@@ -12,6 +12,10 @@ class RunnerError(PerfmonError):
     """The shell is gone, or did not answer: every script that waits fails, and none can be run any more."""
 
 
+class NoAnswerError(RunnerError):
+    """The shell did not answer in time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """What a script printed."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from perfmon.text import plain
 
-from .runner import Output, RunnerError
+from .runner import NoAnswerError, Output, RunnerError
 
 BOOTSTRAP = """exec sh -c 'n=;read -r n;eval "$(dd bs=1 count="$n" 2>/dev/null)"'"""
 """What the login shell is asked to run; bash, dash, zsh, fish and csh read it alike. The rest comes through stdin."""
@@ -85,7 +85,7 @@ class Shell:
                 return await future
         except TimeoutError:
             self.lost(f"no answer for {timeout_s:.0f} s")
-            raise RunnerError(f"{self._name}: {self._lost}") from None
+            raise NoAnswerError(f"{self._name}: {self._lost}") from None
 
     async def close(self) -> None:
         """Ends the shell."""

@@ -112,6 +112,37 @@ def test_dry_run_says_what_was_found_and_why(sshd: Sshd, run: Run) -> None:
     assert f"listens at {run.port}" in done.stdout
 
 
+def test_a_host_that_hangs_while_it_is_looked_at_holds_nobody_up(sshd: Sshd, run: Run, tmp_path: Path) -> None:
+    slow = tmp_path / "slow"
+    slow.mkdir()
+    (slow / "grep").write_text("#!/bin/sh\nexec sleep 25\n")
+    (slow / "grep").chmod(0o755)
+    hung = Sshd(tmp_path / "hung", forced=f'PATH={slow}:$PATH; export PATH; exec sh -c "$SSH_ORIGINAL_COMMAND"')
+    hung.start()
+    sshd.config.write_text(sshd.config.read_text() + hung.config.read_text().replace("Host box", "Host hung"))
+    command = [sys.executable, "-m", "perfmon", "ssh", "hung", "box", "--ssh-config", str(sshd.config), "--dry-run"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60
+        )
+    finally:
+        hung.stop()
+    assert done.returncode == 0, done.stderr
+    assert f"held open by prime-rl {run.process.pid}" in done.stdout
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("perfmon: hung: does not say what runs there")
+
+
+def test_dry_run_says_what_names_stand_for(sshd: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "there.log").write_text("a line\n")
+    command = [sys.executable, "-m", "perfmon", "ssh", "box", "--ssh-config", str(sshd.config), "--dry-run"]
+    command += ["--log", f"{tmp_path}/*.log", "--log", "/nowhere/x.log"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"{tmp_path}/there.log  (named with --log)" in done.stdout
+    assert "/nowhere/x.log  (named with --log: nothing there yet)" in done.stdout
+
+
 def test_without_a_word_what_runs_here_is_watched(run: Run, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     done = subprocess.run(
@@ -137,7 +168,7 @@ def test_what_runs_on_a_host_is_on_the_screen(sshd: Sshd, run: Run, tmp_path: Pa
         window.shows("it began")
         window.press("q")
         window.shows("left: 0")
-        assert "held open by" in window.text  # said before the screen
+        assert "held open by" in window.text.replace("\n", "")  # said before the screen
     finally:
         server("kill-server")
 
