@@ -41,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Reads, learns and writes."""
     from perfmon.calibration import CALIBRATED, FEWEST, as_toml, learn
+    from perfmon.reports.saving import keep_what_was_read
     from perfmon.session import Options, examine
     from perfmon.text import plain
 
@@ -56,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
     )
     if not calibration.learned:
         raise InputError(f"{name}: too few samples to learn from: no metric has {FEWEST} (name a longer run)")
+    keep_what_was_read(args.output, [source.spec for source in snapshot.run.sources])
     _warn(snapshot, calibration)
     _write(args.output, as_toml(calibration, _heading(name, snapshot.run)), len(calibration.learned))
     return ExitCode.DONE
@@ -72,10 +74,12 @@ def _dated(run: RunInfo) -> str:
 
 
 def _heading(name: str, run: RunInfo) -> list[str]:
+    from perfmon.rules.wording import counted
     from perfmon.units import format_seconds
 
+    logs = counted(len(run.sources), "log")
     return [
-        f"Limits that perfmon learned from {name}{_dated(run)}: {format_seconds(run.wall_s)}, {len(run.sources)} logs.",
+        f"Limits that perfmon learned from {name}{_dated(run)}: {format_seconds(run.wall_s)}, {logs}.",
         "Each metric's origin says how many samples they rest on, its note what these were.",
         "Use: perfmon analyze LOGS --bands THIS_FILE, or copy it to ~/.config/perfmon/bands/.",
     ]
@@ -98,4 +102,6 @@ def _write(output: Path | None, text: str, count: int) -> None:
     from perfmon.reports.saving import save
 
     file = save(text, output, datetime.now().astimezone(), ".toml")
-    print(f"perfmon: wrote limits of {count} metrics to {file}", file=sys.stderr)
+    from perfmon.rules.wording import counted
+
+    print(f"perfmon: wrote limits of {counted(count, 'metric')} to {file}", file=sys.stderr)

@@ -55,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Reads both runs, compares and reports."""
     from perfmon.comparison import compare, load_criteria
+    from perfmon.reports.saving import keep_what_was_read
 
     config = read_config(args)
     criteria = load_criteria(args.criteria or config.criteria)
@@ -62,7 +63,9 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("BEFORE and AFTER cannot both come from stdin: put one of them into a file")
     before, after = (_read(spec, args, config) for spec in (args.before, args.after))
     comparison = compare(before, after, criteria)
+    keep_what_was_read(args.output, [source.spec for run in (before, after) for source in run.snapshot.run.sources])
     _report(args, comparison)
+    _warn(args, comparison)
     return ExitCode.FOUND if _found(comparison, args.fail_on) else ExitCode.DONE
 
 
@@ -113,6 +116,16 @@ def _report(args: argparse.Namespace, comparison: Comparison) -> None:
 
     file = save(text, args.output, datetime.now().astimezone(), ".json" if args.json else ".md")
     print(f"perfmon: {comparison.verdict}; wrote {file}", file=sys.stderr)
+
+
+def _warn(args: argparse.Namespace, comparison: Comparison) -> None:
+    """Whoever asks for a gate must not take it for passed where nothing could be judged."""
+    if args.fail_on == "regression" and comparison.verdict == "cannot tell":
+        print(f"perfmon: --fail-on regression: cannot tell: {comparison.sentence}", file=sys.stderr)
+    open_ones = sum(result.ok is None for result in comparison.criteria)
+    if args.fail_on == "criteria" and open_ones:
+        told = f"{open_ones} of {len(comparison.criteria)} criteria could not be judged"
+        print(f"perfmon: --fail-on criteria: {told}", file=sys.stderr)
 
 
 def _found(comparison: Comparison, asked: str | None) -> bool:

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from perfmon.errors import InputError
+from perfmon.errors import InputError, UsageError
+
+
+def keep_what_was_read(target: Path | None, read: Iterable[str]) -> None:
+    """Raises UsageError where `target` is one of the files that were read: a log is written once, and not by us."""
+    if target is None or not target.is_file():
+        return
+    for name in read:
+        with suppress(OSError):  # stdin, a log in an archive
+            if target.samefile(name):
+                raise UsageError(f"{target}: a log that was just read would be overwritten (choose another place)")
 
 
 def save(text: str, target: Path, made: datetime, suffix: str = ".md") -> Path:

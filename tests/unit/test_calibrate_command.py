@@ -82,6 +82,18 @@ def test_bad_input_is_one_line(argv: list[str], capsys: Output) -> None:
     assert "unexpected" not in err
 
 
+def test_the_run_that_is_learned_from_is_not_overwritten(capsys: Output) -> None:
+    lines = [f"[ckpt] wait.done target_step={at} wait_ms=12.0" for at in range(12)]
+    Path("run.log").write_text("\n".join(lines))
+    assert main(["calibrate", "run.log", "-o", "run.log"]) == ExitCode.USAGE
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert Path("run.log").read_text() == "\n".join(lines)
+    main(["calibrate", "run.log", "-o", "mine.toml"])
+    assert Path("mine.toml").read_text().splitlines()[0].endswith(", 1 log.")
+    assert capsys.readouterr().err == "perfmon: wrote limits of 1 metric to mine.toml\n"
+
+
 # --- limits from the run's own start ----------------------------------------------------------------------------------
 @pytest.mark.parametrize("place", ["option", "settings"])
 def test_the_run_judges_itself_by_its_start(place: str, capsys: Output) -> None:

@@ -131,6 +131,35 @@ def test_bad_input_is_one_line_that_names_it(argv: list[str], named: str, capsys
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize("output", ["before.log", "link.log", "logs/after.log"])
+def test_no_log_that_was_read_is_overwritten(output: str, capsys: Output) -> None:
+    Path("logs").mkdir()
+    for name in ("before.log", "logs/after.log"):
+        Path(name).write_text("[ckpt] write.done step=1 write_ms=5.0\n")
+    Path("link.log").symlink_to("before.log")
+    text = Path(output).read_text()
+    assert main(["compare", "before.log", "logs", "-o", output]) == ExitCode.USAGE
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n"), output in err) == ("", 1, True)
+    assert Path(output).read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("regression", "--fail-on regression: cannot tell: "),
+        ("criteria", "--fail-on criteria: 5 of 5 criteria could not be judged"),
+    ],
+)
+def test_a_gate_that_could_judge_nothing_says_so(asked: str, said: str, capsys: Output) -> None:
+    Path("junk.log").write_text("hello\n")
+    assert main(["compare", "before", "junk.log", "--json", "--fail-on", asked]) == ExitCode.DONE
+    out, err = capsys.readouterr()
+    assert json.loads(out)["verdict"] == "cannot tell"
+    assert said in err
+    assert err.count("\n") == 1
+
+
 def test_logs_that_nothing_recognises_cannot_be_compared(capsys: Output) -> None:
     Path("junk.log").write_text("hello\n")
     assert main(["compare", "before", "junk.log"]) == ExitCode.DONE
