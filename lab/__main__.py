@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from pathlib import Path
 
-from .conductor import Lab, LabError
+from .asked import duration, in_order, moment
+from .conductor import Lab
 from .faults import FAULTS, HEALTHY
 from .plan import Plan
 
@@ -18,13 +18,12 @@ _BEGINS = 0.25
 def main(argv: list[str] | None = None) -> int:
     """Runs the lab once; the exit status."""
     asked = _parser().parse_args(argv)
-    names = tuple(name for name in asked.fault.split(",") if name and name != HEALTHY)
+    names = tuple(dict.fromkeys(name for name in asked.fault.split(",") if name and name != HEALTHY))
     unknown = [name for name in names if name not in FAULTS]
     if unknown:
         print(f"lab: {unknown[0]!r} is no fault; there are {', '.join(FAULTS)}", file=sys.stderr)
         return 2
     begins = _BEGINS * asked.seconds if asked.begins is None else asked.begins
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     plan = Plan(
         out=str(asked.out),
         seed=asked.seed,
@@ -34,16 +33,13 @@ def main(argv: list[str] | None = None) -> int:
         dedicated_admin=asked.dedicated_admin,
         emit=not asked.no_emit,
     )
-    try:
-        with Lab(plan) as lab:
-            lab.run()
-    except LabError as error:
-        print(f"lab: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print(f"lab: ended early; {asked.out} holds what there is", file=sys.stderr)
-        return 130
-    print(f"{asked.out}: logs/, checkpoints/, truth.json")
+    return in_order(lambda: _run(plan, asked.out), f"; {asked.out} holds what there is")
+
+
+def _run(plan: Plan, out: Path) -> int:
+    with Lab(plan) as lab:
+        lab.run()
+    print(f"{out}: logs/, checkpoints/, truth.json")
     return 0
 
 
@@ -55,10 +51,10 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME[,NAME]",
         help="; ".join(f"{fault.name}: {fault.says}" for fault in FAULTS.values()).replace("%", "%%"),
     )
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long it runs (default: 60)")
+    parser.add_argument("--seconds", type=duration, default=60.0, help="how long it runs (default: 60)")
     parser.add_argument("--out", type=Path, required=True, help="a folder for the logs, the checkpoints and truth.json")
     parser.add_argument("--seed", type=int, default=0, help="of what is left to chance (default: 0)")
-    parser.add_argument("--begins", type=float, help="second at which faults begin (default: a quarter of the run)")
+    parser.add_argument("--begins", type=moment, help="second at which faults begin (default: a quarter of the run)")
     parser.add_argument(
         "--dedicated-admin", action="store_true", help="weight updates have a client of their own, whatever the fault"
     )

@@ -11,26 +11,27 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .conductor import Lab, LabError, memory, run_together
+from .asked import duration, in_order
+from .conductor import Lab, memory, run_together
 from .plan import Plan
 
 FAULT = "shared-pool"
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The exit status of the comparison: 1 where a criterion is not met."""
+    """The exit status of the comparison: 1 where a criterion is not met, or the lab could not run."""
     parser = argparse.ArgumentParser(prog="python -m lab.before_after", description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=90.0, help="how long each run takes (default: 90)")
+    parser.add_argument("--seconds", type=duration, default=90.0, help="how long each run takes (default: 90)")
     parser.add_argument("--out", type=Path, help="a folder for before/ and after/ (default: one that is not kept)")
     asked = parser.parse_args(argv)
-    try:
-        if asked.out is not None:
-            return _compare(asked.out, asked.seconds)
-        with tempfile.TemporaryDirectory(prefix="lab-", dir=memory()) as folder:
-            return _compare(Path(folder), asked.seconds)
-    except LabError as error:
-        print(f"lab: {error}", file=sys.stderr)
-        return 1
+    return in_order(lambda: _run(asked.out, asked.seconds))
+
+
+def _run(out: Path | None, seconds: float) -> int:
+    if out is not None:
+        return _compare(out, seconds)
+    with tempfile.TemporaryDirectory(prefix="lab-", dir=memory()) as folder:
+        return _compare(Path(folder), seconds)
 
 
 def _compare(out: Path, seconds: float) -> int:

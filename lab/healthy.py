@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from .asked import duration, in_order
 from .conductor import Lab, memory, run_together
 from .judged import judge
 from .page import RESULTS
@@ -18,22 +19,33 @@ from .recorded import Recorded
 def main(argv: list[str] | None = None) -> int:
     """The exit status: 1 where something was found."""
     parser = argparse.ArgumentParser(prog="python -m lab.healthy", description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long each run takes (default: 10)")
-    parser.add_argument("--seeds", default="101,102,103", help="one run each, all at once (default: 101,102,103)")
+    parser.add_argument("--minutes", type=duration, default=10.0, help="how long each run takes (default: 10)")
+    parser.add_argument(
+        "--seeds", type=_seeds, default="101,102,103", help="one run each, all at once (default: 101,102,103)"
+    )
     parser.add_argument("--keep", action="store_true", help="write what came of it to lab/results/healthy.json")
     parser.add_argument(
         "--within", type=Path, default=memory(), help="where the runs' files are meanwhile (default: in memory)"
     )
     asked = parser.parse_args(argv)
-    seeds = [int(seed) for seed in asked.seeds.split(",")]
+    return in_order(lambda: _watch(asked))
+
+
+def _seeds(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
+
+
+def _watch(asked: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="lab-", dir=asked.within) as folder:
-        plans = [Plan(out=str(Path(folder) / str(seed)), seed=seed, seconds=60.0 * asked.minutes) for seed in seeds]
+        plans = [
+            Plan(out=str(Path(folder) / str(seed)), seed=seed, seconds=60.0 * asked.minutes) for seed in asked.seeds
+        ]
         run_together([Lab(plan) for plan in plans])
         runs = [_judged(plan) for plan in plans]
     for run in runs:
         print(run)
     if asked.keep:
-        command = f"python -m lab.healthy --minutes {asked.minutes:g} --seeds {asked.seeds}"
+        command = f"python -m lab.healthy --minutes {asked.minutes:g} --seeds {','.join(map(str, asked.seeds))}"
         told = {"command": command, "runs": runs}
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / "healthy.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .asked import in_order
 from .cases import CASES, Case, truly_lost
 from .conductor import Lab, memory, run_together
 from .judged import Judgement, judge
@@ -90,21 +91,26 @@ def row(case: Case, recorded: Recorded) -> Row:
     return Row(case, judge(recorded), truly_lost(recorded.truth), first, bites)
 
 
-def rows(folder: Path = RECORDED) -> Iterator[Row]:
-    """All runs that are there, judged."""
-    for case in CASES:
-        path = folder / f"{case.name}.json.gz"
+def _file(folder: Path, case: Case) -> Path:
+    return folder / f"{case.name}.json.gz"
+
+
+def rows(folder: Path = RECORDED, cases: Sequence[Case] = CASES) -> Iterator[Row]:
+    """Those of the runs that are there, judged."""
+    for case in cases:
+        path = _file(folder, case)
         if path.exists():
             yield row(case, Recorded.read(path))
 
 
-def record(cases: Sequence[Case], folder: Path, at_once: int) -> None:
-    """Runs them, some at once, and keeps what they leave; raises LabError."""
+def record(cases: Sequence[Case], folder: Path, at_once: int) -> int:
+    """Runs them, some at once, and keeps what they leave; the exit status. Raises LabError."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="lab-", dir=memory()) as scratch:
         run_together([Lab(case.plan(f"{scratch}/{case.name}")) for case in cases], at_once)
         for case in cases:
-            Recorded.of_folder(Path(scratch) / case.name).write(folder / f"{case.name}.json.gz")
+            Recorded.of_folder(Path(scratch) / case.name).write(_file(folder, case))
+    return 0
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -115,12 +121,21 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--at-once", type=int, default=2, help="runs at once while recording (default: 2)")
     parser.add_argument("--folder", type=Path, default=RECORDED, help="where the runs are kept")
     asked = parser.parse_args(argv)
+    unknown = [name for name in asked.names if name not in {case.name for case in CASES}]
+    if unknown:
+        parser.error(f"{unknown[0]!r} is no run; there are {', '.join(case.name for case in CASES)}")
     cases = [case for case in CASES if not asked.names or case.name in asked.names]
-    if asked.record:
-        record(cases, asked.folder, asked.at_once)
-    judged = [row for row in rows(asked.folder) if row.case in cases]
-    wrong = 0
-    for each in judged:
+    if asked.record and (status := in_order(lambda: record(cases, asked.folder, asked.at_once))):
+        return status
+    return _judge(cases, asked.folder)
+
+
+def _judge(cases: Sequence[Case], folder: Path) -> int:
+    missing = [case.name for case in cases if not _file(folder, case).exists()]
+    if missing:
+        print(f"lab: not recorded in {folder}: {', '.join(missing)}", file=sys.stderr)
+    wrong = len(missing)
+    for each in rows(folder, cases):
         good = each.right and each.right_first and each.in_time and not each.early
         good = good and abs(each.error or 0.0) <= TOLERANCE
         wrong += not good

@@ -100,6 +100,50 @@ def test_no_process_outlives_a_lab_that_is_killed(tmp_path: Path, running: list[
     assert _gone(out)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_runs_side_by_side_that_are_ended_leave_nothing(
+    number: int, tmp_path: Path, running: list[subprocess.Popen[bytes]]
+) -> None:
+    command = [sys.executable, "-m", "lab.before_after", "--out", str(tmp_path)]
+    both = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    running.append(both)
+    for name in ("before", "after"):
+        _wait_for(tmp_path / name / "logs" / "trainer.log", "Waiting for training batch")
+    both.send_signal(number)
+    _, err = both.communicate(timeout=PATIENCE_S)
+    assert (both.returncode, err) == (130, b"lab: ended early\n")
+    assert not _workers(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("module", "words", "named"),
+    [
+        ("lab", ["--seconds", "nan"], "'nan'"),
+        ("lab", ["--seconds", "0"], "'0'"),
+        ("lab", ["--begins", "-1"], "'-1'"),
+        ("lab", ["--fault", "nothing"], "'nothing' is no fault"),
+        ("lab.before_after", ["--seconds", "inf"], "'inf'"),
+        ("lab.matrix", ["nothing"], "'nothing' is no run"),
+        ("lab.healthy", ["--seeds", "x"], "'x'"),
+    ],
+)
+def test_what_the_lab_cannot_do_is_said_before_anything_starts(
+    module: str, words: list[str], named: str, tmp_path: Path
+) -> None:
+    out = ["--out", str(tmp_path / "run")] if module in ("lab", "lab.before_after") else []
+    command = [sys.executable, "-m", module, *out, *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert named in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_is_not_recorded_is_not_judged_rightly(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "lab.matrix", "--folder", str(tmp_path), "healthy"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert (done.returncode, done.stderr) == (1, f"lab: not recorded in {tmp_path}: healthy\n")
+
+
 def test_a_client_that_is_killed_leaves_its_update_open(tmp_path: Path, running: list[subprocess.Popen[bytes]]) -> None:
     out = tmp_path / "run"
     lab = _lab(out, "--fault", "shared-pool", "--begins", "0")
