@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+
 import pytest
 
 from lab.cases import CASES, Case
 from lab.faults import FAULTS
 from lab.matrix import RECORDED, TOLERANCE, Row, row, told
-from lab.page import PAGE, line
+from lab.page import PAGE, RESULTS, line, page
 from lab.recorded import Recorded
 
 
@@ -29,3 +32,36 @@ def test_it_is_judged_rightly(case: Case) -> None:
     assert f"{line(judged)}\n" in PAGE.read_text("utf-8"), "python -m lab.page writes the page anew"
     if not case.expected:
         assert not judged.said.found_at, told(judged)
+
+
+def _untabled(page: str) -> list[str]:
+    return [each for each in page.splitlines() if not each.startswith("|")]
+
+
+def test_the_page_is_the_generated_one_beside_its_tables() -> None:
+    assert _untabled(PAGE.read_text("utf-8")) == _untabled(page(())), "python -m lab.page writes the page anew"
+
+
+def test_the_confusion_matrix_is_that_of_the_runs() -> None:
+    """Every row of the first table is compared with its run above."""
+    tables = PAGE.read_text("utf-8").split("## Confusion")
+    runs, (head, *called) = (
+        [[cell.strip() for cell in each.strip("|").split("|")] for each in table.splitlines() if each.startswith("| ")]
+        for table in tables
+    )
+    told: Counter[tuple[str, str]] = Counter()
+    for _, expected, verdict, detected, *_ in runs[1:]:
+        several = len(detected.split(", ")) > 1
+        for name, at in zip(expected.split(", "), detected.split(", "), strict=False):
+            told[name, name if several and at != "never" else verdict] += 1
+    counts = {(row[0], name): int(cell) for row in called for name, cell in zip(head[1:], row[1:], strict=True) if cell}
+    assert counts == dict(told)
+    assert {truth for truth, _ in counts} == {name for _, name in counts}
+
+
+def test_what_must_be_reached_is_reached() -> None:
+    healthy, cost = (json.loads((RESULTS / f"{name}.json").read_text("utf-8")) for name in ("healthy", "emit"))
+    assert sum(run["observed_s"] for run in healthy["runs"]) >= 1790
+    assert len({run["seed"] for run in healthy["runs"]}) == len(healthy["runs"]) > 1
+    assert [run for run in healthy["runs"] if run["alarms"] or run["verdict"]] == []
+    assert cost["slowdown_pct"] + cost["error_pct"] <= 1.0
