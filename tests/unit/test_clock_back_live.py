@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from handfed import HandFed
 
-from perfmon.config import Config
-from perfmon.items import Block
-from perfmon.logbook import LogBook
-from perfmon.monitor.feeds import Item
-from perfmon.monitor.monitor import Look
-from perfmon.monitor.watch import Watch
 from perfmon.picture import Picture
 from perfmon.snapshot import LedgerEntry
 from perfmon.sources.files import LogFile
@@ -25,55 +18,24 @@ _ROLLOUT = "[rollout] trunc_pct=2.0 current_step={0} ckpt_step={0} staleness=0"
 _STEP = "[ckpt] write.done step={0} write_ms=80.0"
 
 
-class _Feed:
-    """Nothing comes of it: the lines are given to the watch directly."""
-
-    caught_up, behind, player = True, 0, None
-    hosts = ()
-
-    def __init__(self) -> None:
-        self.now = _BEGIN_S
-
-    def clock(self) -> float:
-        return self.now
-
-    def changed_at(self, _log: LogFile) -> None:
-        return None
-
-    async def items(self) -> AsyncIterator[Item]:
-        return
-        yield
-
-    async def close(self) -> None:
-        pass
-
-
-class Run:
+class Run(HandFed):
     """Logs that are watched, with a line every five seconds."""
 
     def __init__(self, *names: str) -> None:
-        self.feed = _Feed()
-        self.watch = Watch(self.feed, Config(), 600.0, LogBook(), deque(maxlen=20))
+        super().__init__(_BEGIN_S)
         self._logs = {name: LogFile(name, Path(name)) for name in names}
-        self._at = dict.fromkeys(names, (0, 1))
 
     def go_on(self, seconds: int, steps: dict[str, float], *, by_turns: bool = False) -> Picture:
         """As many seconds of it, by clocks that are set so far ahead, or at every second line."""
         for count in range(seconds // 5):
             self.feed.now += 5.0
-            for name in self._logs:
+            for name, log in self._logs.items():
                 step_s = 0.0 if by_turns and count % 2 else steps.get(name, 0.0)
-                self._say(name, self.feed.now - 0.4 + step_s)
-            self.watch.judge_if_due(self.feed.now)
-            picture = self.watch.picture(Look(), 1)
+                when = _BEGIN + timedelta(seconds=self.feed.now - 0.4 + step_s - _BEGIN_S)
+                said = (_STEP if "trainer" in name else _ROLLOUT).format(self.lines_of(log) + 1)
+                self.say(log, f"{when.strftime('%Y-%m-%d %H:%M:%S,%f')[:-3]} INFO {said}")
+            picture = self.look()
         return picture
-
-    def _say(self, name: str, when: float) -> None:
-        offset, number = self._at[name]
-        told = (_BEGIN + timedelta(seconds=when - _BEGIN_S)).strftime("%Y-%m-%d %H:%M:%S,%f")[:-3]
-        line = f"{told} INFO {(_STEP if 'trainer' in name else _ROLLOUT).format(number)}\n".encode()
-        self.watch.take(self._logs[name], Block(line, offset, number))
-        self._at[name] = (offset + len(line), number + 1)
 
 
 def shares(picture: Picture) -> dict[str, float]:

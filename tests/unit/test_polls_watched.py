@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import json
 import time
-from collections import deque
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from handfed import HandFed
 
 from perfmon.cli import main
 from perfmon.config import Config
-from perfmon.logbook import LogBook
 from perfmon.machines import Seen
 from perfmon.monitor import Monitor, PlayerFeed
-from perfmon.monitor.feeds import FollowFeed, Item
-from perfmon.monitor.monitor import Look
+from perfmon.monitor.feeds import FollowFeed
 from perfmon.monitor.polls import PolledFeed
-from perfmon.monitor.watch import Watch
 from perfmon.picture import Freshness, Picture
 from perfmon.session import Options, analyze
-from perfmon.sources.blocks import Block
 from perfmon.sources.files import LogFile
 from perfmon.sources.polls.asked import Asked, parse_asked
 from perfmon.sources.polls.log import poll_log
@@ -37,36 +32,11 @@ STEP = "[ckpt] write.done step={} write_ms=80.0"
 HOST = "[poll] host host=a name=all cpu_pct={} mem_used_mb=10 mem_total_mb=40"
 
 
-class _Feed:
-    """Nothing comes of it: the lines are given to the watch directly."""
-
-    caught_up, behind, player = True, 0, None
-    hosts = ()
-
-    def __init__(self) -> None:
-        self.now = UTC_S
-
-    def clock(self) -> float:
-        return self.now
-
-    def changed_at(self, _log: LogFile) -> None:
-        return None
-
-    async def items(self) -> AsyncIterator[Item]:
-        return
-        yield
-
-    async def close(self) -> None:
-        pass
-
-
-class Run:
+class Run(HandFed):
     """A log and a poller that are watched, second by second."""
 
     def __init__(self) -> None:
-        self.feed = _Feed()
-        self.watch = Watch(self.feed, Config(), 600.0, LogBook(), deque(maxlen=20))
-        self.at: dict[LogFile, tuple[int, int]] = {}
+        super().__init__(UTC_S)
         self.second = 0
 
     def go_on(
@@ -78,19 +48,13 @@ class Run:
             self.feed.now += 1.0
             now = BEGIN + timedelta(seconds=self.second)
             if log:
-                told = "%Y-%m-%d %H:%M:%S" if dated else "%H:%M:%S"
-                self._say(LogFile("trainer.log", Path("/trainer.log")), now, STEP.format(self.second), told)
+                told = now.strftime("%Y-%m-%d %H:%M:%S" if dated else "%H:%M:%S")
+                self.say(LogFile("trainer.log", Path("/trainer.log")), f"{told}.118 {STEP.format(self.second)}")
             if polls and self.second % 2 == 0:
-                self._say(poll_log("a", "host"), now + ahead, HOST.format(self.second % 100))
-            self.watch.judge_if_due(self.feed.now)
-            picture = self.watch.picture(Look(), self.second)
+                told = (now + ahead).strftime("%Y-%m-%d %H:%M:%S")
+                self.say(poll_log("a", "host"), f"{told}.118 {HOST.format(self.second % 100)}")
+            picture = self.look(self.second)
         return picture
-
-    def _say(self, log: LogFile, now: datetime, said: str, told: str = "%Y-%m-%d %H:%M:%S") -> None:
-        offset, line = self.at.get(log, (0, 1))
-        data = f"{now.strftime(told)}.118 {said}\n".encode()
-        self.at[log] = (offset + len(data), line + 1)
-        self.watch.take(log, Block(data, offset, line))
 
 
 def test_polls_are_seen_and_are_no_log() -> None:

@@ -1,0 +1,63 @@
+"""A watch whose lines are given to it by hand, second by second: nothing is waited for."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator
+
+from perfmon.config import Config
+from perfmon.logbook import LogBook
+from perfmon.monitor.feeds import Item
+from perfmon.monitor.monitor import Look
+from perfmon.monitor.watch import Watch
+from perfmon.picture import Picture
+from perfmon.sources.blocks import Block
+from perfmon.sources.files import LogFile
+
+
+class _Feed:
+    """Nothing comes of it: the lines are given to the watch directly."""
+
+    caught_up, behind, player = True, 0, None
+    hosts = ()
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    def clock(self) -> float:
+        return self.now
+
+    def changed_at(self, _log: LogFile) -> None:
+        return None
+
+    async def items(self) -> AsyncIterator[Item]:
+        return
+        yield
+
+    async def close(self) -> None:
+        pass
+
+
+class HandFed:
+    """Logs that are watched from `now` (seconds since 1970) on."""
+
+    def __init__(self, now: float) -> None:
+        self.feed = _Feed(now)
+        self.watch = Watch(self.feed, Config(), 600.0, LogBook(), deque(maxlen=20))
+        self._at: dict[LogFile, tuple[int, int]] = {}
+
+    def lines_of(self, log: LogFile) -> int:
+        """How many lines were given of a log."""
+        return self._at.get(log, (0, 1))[1] - 1
+
+    def say(self, log: LogFile, line: str) -> None:
+        """A log's next line, without its newline."""
+        offset, number = self._at.get(log, (0, 1))
+        data = f"{line}\n".encode()
+        self._at[log] = (offset + len(data), number + 1)
+        self.watch.take(log, Block(data, offset, number))
+
+    def look(self, second: int = 1) -> Picture:
+        """What is known now."""
+        self.watch.judge_if_due(self.feed.now)
+        return self.watch.picture(Look(), second)
