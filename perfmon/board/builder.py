@@ -86,7 +86,10 @@ class BoardBuilder:
         metrics = tuple(_kept(self._metrics, lane.name, lane) for lane in self._metric_lanes(now, bands))
         self._growing = any(bar.open for lane in spans for bar in lane.bars)
         self._version, self._now = version, now
-        self._board = Board(now.viewport, spans, metrics, self._ticks(now))
+        ticks = self._ticks(now)
+        if self._board is not None and ticks == self._board.ticks:
+            ticks = self._board.ticks
+        self._board = Board(now.viewport, spans, metrics, ticks)
         return self._board
 
     def _learned(self, snapshot: Snapshot | None) -> Bands:

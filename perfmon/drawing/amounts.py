@@ -65,21 +65,37 @@ def spark(
     With a `critical` limit (more is worse), heights are linear up to it, and logarithmic beyond it when `high` lies
     there. Without room between low and high every value is the lowest line.
     """
-    height = _heights(low, high, critical)
     levels = glyphs.spark
+    if critical is None or not isfinite(critical) or not critical > max(low, _LEAST):
+        return _straight(values, low, high, levels)
+    if not high > critical:
+        return _straight(values, low, critical, levels)
+    height = _bent(low, high, critical)
     return "".join([" " if isnan(value) else levels[height(value)] for value in values])
+
+
+def _straight(values: Iterable[float], low: float, high: float, levels: str) -> str:
+    """Heights that are linear from `low` to `high`."""
+    span = high - low
+    if _flat(low, high):
+        return "".join([" " if isnan(value) else levels[0] for value in values])
+    first, last, count = levels[0], levels[-1], len(levels)
+    rising = levels + last  # what is nearly `high` may be rounded up to it
+    return "".join([
+        " " if value != value  # noqa: PLR0124 - NaN alone is not itself, and a call for every value costs more
+        else first if value <= low
+        else last if value >= high
+        else rising[int(count * ((value - low) / span))]
+        for value in values
+    ])  # fmt: skip
 
 
 class _Height(Protocol):
     def __call__(self, value: float, /) -> int: ...
 
 
-def _heights(low: float, high: float, critical: float | None) -> _Height:
-    """What turns a value that is not NaN into a level, 0 to 7."""
-    if critical is None or not isfinite(critical) or not critical > max(low, _LEAST):
-        return _linear(low, high, 8)
-    if not high > critical:
-        return _linear(low, critical, 8)
+def _bent(low: float, high: float, critical: float) -> _Height:
+    """What turns a value that is not NaN into a level, 0 to 7: linear up to `critical`, logarithmic beyond."""
     below, reach, above = _linear(low, critical, _BELOW), log(min(high, 1e300) / critical), 8 - _BELOW
 
     def height(value: float) -> int:
@@ -92,9 +108,15 @@ def _heights(low: float, high: float, critical: float | None) -> _Height:
 
 def _linear(low: float, high: float, count: int) -> _Height:
     span = high - low
-    if not 0.0 < span < inf or span <= 1e-9 * max(abs(low), abs(high)):
+    if _flat(low, high):
         return lambda _: 0
     return lambda value: 0 if value <= low else count - 1 if value >= high else _level(value, low, span, count)
+
+
+def _flat(low: float, high: float) -> bool:
+    """There is no room between them."""
+    span = high - low
+    return not 0.0 < span < inf or span <= 1e-9 * max(abs(low), abs(high))
 
 
 def _level(value: float, low: float, span: float, count: int) -> int:

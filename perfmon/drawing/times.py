@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from math import ceil, floor, inf, isfinite
 from typing import Protocol
 
@@ -144,6 +145,7 @@ def _multiples(
     return [Tick(min(width - 1, max(0, int((at - start) / column_s + 1e-6))), label(at)) for at in offsets]
 
 
+@lru_cache(maxsize=512)
 def _offset(seconds: float, zero: str, plus: str) -> str:
     if abs(seconds) < 1e-9:
         return zero

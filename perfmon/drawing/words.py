@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from math import isfinite, isnan
 
 from perfmon.glyphs import UNICODE, Glyphs
@@ -64,6 +65,7 @@ def compact_bytes(count: float, cells: int = 8) -> str:
     return _first((text, number + unit, number + unit[0], f"{float(number):.0f}{unit[0]}"), cells)
 
 
+@lru_cache(maxsize=1024)
 def compact_value(value: float, unit: str, cells: int = 7) -> str:
     """A metric's value with its unit in at most `cells` cells; the unit goes first when there is no room."""
     if not isfinite(value):

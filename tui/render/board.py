@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from math import isnan
+from math import floor, isnan
 
 from perfmon.drawing import axis, compact_value, fit, ticks
 from perfmon.picture import Board, Level, MetricLane, Picture, Viewport
@@ -52,6 +52,15 @@ class Made:
 
     def __init__(self) -> None:
         self._rows: dict[int, tuple[tuple[object, ...], tuple[object, ...], Lane, Row]] = {}
+        self._axis: tuple[tuple[object, ...], Row] | None = None
+        self.board: tuple[Board, tuple[object, ...], Drawn] | None = None
+        """The board that was drawn last, how, and what came of it."""
+
+    def axis(self, how: tuple[object, ...], row_of: Callable[[], Row]) -> Row:
+        """The row of the axis, which depends on `how` alone."""
+        if self._axis is None or self._axis[0] != how:
+            self._axis = how, row_of()
+        return self._axis[1]
 
     def get(
         self, at: int, drawing: Drawing, how: tuple[object, ...], row_of: Callable[[Lane], Row]
@@ -73,11 +82,27 @@ def _same(old: tuple[object, ...], new: tuple[object, ...]) -> bool:
 def draw_board(
     picture: Picture, width: int, height: int, sight: Sight, skin: Skin, made: Made, header: bool = True
 ) -> Drawn:
-    """`height` rows of the board of a picture."""
-    board, geometry = picture.board, Geometry.of(width)
-    body = height - header
+    """`height` rows of the board of a picture; of the same board drawn the same way only the axis is looked at."""
+    board, port, how = picture.board, picture.board.viewport, (width, height, sight, skin, header)
+    column = None if sight.cursor is None else port.column(sight.cursor)
+    # Within a quarter of a column nobody sees the axis move.
+    quarters = floor(4.0 * (picture.now - port.start) / port.column_s) if port.column_s > 0 else 0
+    now = port.start + quarters * port.column_s / 4.0
+    geometry = Geometry.of(width)
+    seen = (port.start, port.end, quarters, width, column, picture.time_base, skin)
+    axis = [made.axis(seen, lambda: _axis_row(picture, now, geometry, column, skin))] if header else []
+    if made.board is None or made.board[0] is not board or made.board[1] != how:
+        made.board = board, how, _drawn_lanes(board, geometry, height - header, sight, skin, made, brief=not header)
+    drawn = made.board[2]
+    return replace(drawn, rows=[*axis, *drawn.rows], lanes=[*[None] * header, *drawn.lanes])
+
+
+def _drawn_lanes(
+    board: Board, geometry: Geometry, body: int, sight: Sight, skin: Skin, made: Made, *, brief: bool
+) -> Drawn:
+    """The lanes in sight, in at most `body` rows."""
     update_rows = next((rows for least, rows in _ROWS_OF_UPDATES if body >= least), 1)
-    lanes = lanes_of(board, geometry, skin, update_rows, sight.order, sight.wanted, brief=not header)
+    lanes = lanes_of(board, geometry, skin, update_rows, sight.order, sight.wanted, brief=brief)
     selected = min(max(0, sight.selected), max(0, len(lanes) - 1))
     top = min(max(0, sight.top), max(0, len(lanes) - body))
     if selected < top:
@@ -85,31 +110,30 @@ def draw_board(
     elif selected >= top + body:
         top = selected - body + 1
     column = None if sight.cursor is None else board.viewport.column(sight.cursor)
-    rows = [_axis_row(picture, geometry, column, skin)] if header else []
-    kept: list[Lane | None] = [None] * header
+    rows: list[Row] = []
+    kept: list[Lane | None] = []
     port = (board.viewport.start, board.viewport.end, column, skin)
     for at, drawing in enumerate(lanes[top : top + body]):
         chosen = sight.focused and top + at == selected
         row_of = partial(lane_row, geometry=geometry, column=column, chosen=chosen, skin=skin)
-        lane, row = made.get(at, drawing, (*port, width, chosen), row_of)
+        lane, row = made.get(at, drawing, (*port, geometry, chosen), row_of)
         rows.append(row)
         kept.append(lane)
     return Drawn(rows, kept, len(lanes), top, selected)
 
 
-def _axis_row(picture: Picture, geometry: Geometry, column: int | None, skin: Skin) -> Row:
-    board, faint = picture.board, skin.style("faint")
-    port = board.viewport
-    named = ticks(port.start, port.end, geometry.chart, origin=picture.now)
+def _axis_row(picture: Picture, now: float, geometry: Geometry, column: int | None, skin: Skin) -> Row:
+    port, faint = picture.board.viewport, skin.style("faint")
+    named = ticks(port.start, port.end, geometry.chart, origin=now)
     line = axis(named, geometry.chart)
     if column is not None and 0 <= column < geometry.chart:
         label = moment_text(port.start + (column + 0.5) * port.column_s, picture)
         begin = min(max(0, column - len(label) // 2), max(0, geometry.chart - len(label)))
         line = (line[:begin] + label + line[begin + len(label) :])[: geometry.chart]
     heads = {36: f" {'p50':>8} {'p95':>8} {'max':>8} {'crit':>6}", 19: f" {'p95':>8} {'crit':>6}", 12: "    p95 crit"}
-    now = "at cursor" if column is not None else "now"
+    figures = "at cursor" if column is not None else "now"
     return (
-        (f" {fit('lane', geometry.label)}{fit(now, geometry.now, right=True)}   ", faint),
+        (f" {fit('lane', geometry.label)}{fit(figures, geometry.now, right=True)}   ", faint),
         (line, faint),
         (" ", faint),
         (heads.get(geometry.stats, ""), faint),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
-from math import ceil, floor, isnan
+from math import ceil, floor
 
 from rich.style import Style
 
@@ -239,7 +239,7 @@ def _shown_unit(unit: str) -> str:
 
 def scale(lane: MetricLane) -> tuple[float, float]:
     """Lowest and highest value of a lane's chart: with a band, what is good stays low."""
-    known = [value for value in lane.values if not isnan(value)]
+    known = [value for value in lane.values if value == value]  # noqa: PLR0124 - all but NaN
     if lane.critical is not None and not lane.lower_is_worse and known:
         return min(0.0, *known), max(lane.critical, *known)
     return limits(known, lane.unit)
@@ -294,7 +294,7 @@ def lanes_of(
             told.add(lane.metric)
             drawings.append(_bound_span(lane, stats.get(lane.metric), port, geometry, skin))
     if not brief:
-        drawings.append(Drawing((board.ticks, object()), lambda: alerts_lane(board.ticks, port, geometry, skin)))
+        drawings.append(Drawing((board.ticks,), lambda: alerts_lane(board.ticks, port, geometry, skin)))
     for metric in metrics:
         if metric.name not in told or wanted:
             drawings.append(_bound_metric(metric, geometry, skin))
