@@ -21,7 +21,7 @@ from .stats import median, percentile
 from .text import plain
 from .units import metric_unit
 
-__all__ = ["CALIBRATED", "FEWEST", "LEARNED", "Calibration", "Learned", "as_toml", "learn", "tightest"]
+__all__ = ["CALIBRATED", "FEWEST", "LEARNED", "Calibration", "Learned", "as_toml", "learn", "tightest", "uncalibrated"]
 
 FEWEST = 10
 """Samples of a metric with fewer of which nothing is learned about it."""
@@ -56,6 +56,8 @@ class Calibration:
     learned: tuple[Learned, ...]
     too_few: Mapping[str, int]
     """Samples of metrics of which nothing was learned, though they have a good direction."""
+    held_already: tuple[str, ...] = ()
+    """Metrics with enough samples, of which nothing else was learned than the limits in force say."""
 
     def applied(self, bands: Bands) -> Bands:
         """`bands` with the learned limits in place."""
@@ -69,7 +71,7 @@ def learn(tracks: Mapping[str, Track], bands: Bands, origin: str, *, capped: boo
     `bands` are the limits in force, relative ones not worked out; `capped`: no limit goes beyond the critical one of
     these. Metrics whose limits are relative keep them.
     """
-    learned, too_few = [], {}
+    learned, too_few, held_already = [], dict[str, int](), []
     for metric, track in sorted(tracks.items()):
         known, better = bands.get(metric), bands.direction(metric)
         if not better or (known is not None and known.relative_to):
@@ -84,10 +86,22 @@ def learn(tracks: Mapping[str, Track], bands: Bands, origin: str, *, capped: boo
         if capped and known is not None:
             band = _capped(band, known)
         if known is not None and (band.good, band.critical) == (known.good, known.critical):
+            held_already.append(metric)
             continue
         band = replace(band, origin=f"{origin}, n={len(track)}", unless=() if known is None else known.unless)
         learned.append(Learned(band, len(track), len(groups), _quantiles(track.values), known))
-    return Calibration(tuple(learned), too_few)
+    return Calibration(tuple(learned), too_few, tuple(held_already))
+
+
+def uncalibrated(bands: Bands, built_in: Bands) -> Bands:
+    """`bands` as they were before any calibration.
+
+    A new one is not measured by the one before: else what lies in it already would be missing in the file that
+    replaces it, and shares, which are only ever widened, would never be narrowed again.
+    """
+    older = {metric for metric, band in bands.table.items() if band.origin.startswith(CALIBRATED)}
+    table = {metric: built_in.get(metric) if metric in older else band for metric, band in bands.table.items()}
+    return Bands({metric: band for metric, band in table.items() if band is not None}, bands.better, bands.files)
 
 
 def tightest(bands: Bands) -> Bands:

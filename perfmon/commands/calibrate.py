@@ -40,8 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Reads, learns and writes."""
-    from perfmon.calibration import CALIBRATED, FEWEST, as_toml, learn
+    from perfmon.calibration import CALIBRATED, FEWEST, as_toml, learn, uncalibrated
     from perfmon.reports.saving import keep_what_was_read
+    from perfmon.rules.bands import load_bands
     from perfmon.session import Options, examine
     from perfmon.text import plain
 
@@ -52,10 +53,9 @@ def run(args: argparse.Namespace) -> int:
     with ReadingBar("reading logs") as bar:
         snapshot, view, knowledge = examine(options, bar)
     name = plain(" ".join("stdin" if spec == "-" else Path(spec).name or spec for spec in args.spec), 80)
-    calibration = learn(
-        view.metrics, knowledge.bands.holding(view.told_of), f"{CALIBRATED} {name}{_dated(snapshot.run)}"
-    )
-    if not calibration.learned:
+    bands = uncalibrated(knowledge.bands, load_bands()).holding(view.told_of)
+    calibration = learn(view.metrics, bands, f"{CALIBRATED} {name}{_dated(snapshot.run)}")
+    if not (calibration.learned or calibration.held_already):
         raise InputError(f"{name}: too few samples to learn from: no metric has {FEWEST} (name a longer run)")
     keep_what_was_read(args.output, [source.spec for source in snapshot.run.sources])
     _warn(snapshot, calibration)
@@ -90,6 +90,9 @@ def _warn(snapshot: Snapshot, calibration: Calibration) -> None:
     if bad:
         told = ", ".join(sorted(bad))
         print(f"perfmon: this run has findings itself ({told}): the limits call that healthy", file=sys.stderr)
+    if not calibration.learned:
+        told = ", ".join(calibration.held_already)
+        print(f"perfmon: nothing to learn, the limits hold already: {told}", file=sys.stderr)
     if calibration.too_few:
         told = ", ".join(f"{name} ({count})" for name, count in calibration.too_few.items())
         print(f"perfmon: too few samples, limits stay as they are: {told}", file=sys.stderr)

@@ -94,6 +94,33 @@ def test_the_run_that_is_learned_from_is_not_overwritten(capsys: Output) -> None
     assert capsys.readouterr().err == "perfmon: wrote limits of 1 metric to mine.toml\n"
 
 
+def _waits(name: str, wait_ms: float, trunc_pct: float) -> None:
+    told = "[ckpt] wait.done target_step={0} wait_ms={1}\n[rollout] trunc_pct={2} current_step={0} ckpt_step={0}\n"
+    Path(name).write_text("".join(told.format(at, wait_ms, trunc_pct) for at in range(12)))
+
+
+def test_a_calibration_is_not_measured_by_the_one_before() -> None:
+    _waits("wild.log", 4000.0, 40.0)
+    _waits("calm.log", 700.0, 2.0)
+    for log, bands in (("wild.log", "wild.toml"), ("calm.log", "calm.toml")):
+        assert main(["calibrate", log, "-o", bands]) == ExitCode.DONE
+    for log in ("calm.log", "wild.log"):
+        name = Path(log).stem
+        for older in ("calm.toml", "wild.toml"):
+            assert main(["calibrate", log, "--bands", older, "-o", "new.toml"]) == ExitCode.DONE
+            assert Path("new.toml").read_text() == Path(f"{name}.toml").read_text()
+
+
+def test_limits_that_hold_already_are_no_lack_of_samples(capsys: Output) -> None:
+    lines = [f"[rollout] trunc_pct=2.0 current_step={at} ckpt_step={at}\n" for at in range(12)]
+    Path("calm.log").write_text("".join(lines))
+    assert main(["calibrate", "calm.log", "-o", "mine.toml"]) == ExitCode.DONE
+    err = capsys.readouterr().err
+    assert "nothing to learn, the limits hold already: trunc_pct" in err
+    assert "wrote limits of 0 metrics to mine.toml" in err
+    assert main(["analyze", "calm.log", "--bands", "mine.toml"]) == ExitCode.DONE
+
+
 # --- limits from the run's own start ----------------------------------------------------------------------------------
 @pytest.mark.parametrize("place", ["option", "settings"])
 def test_the_run_judges_itself_by_its_start(place: str, capsys: Output) -> None:
