@@ -52,7 +52,8 @@ class Sshd:
         )
         command = f"ForceCommand {forced}\n" if forced else ""
         (folder / "sshd.conf").write_text(
-            f"{extra}\nSetEnv HOME={self.home}\nListenAddress {address}\nPort {self.port}\nHostKey {self.host_key}\nPidFile none\nUsePAM no\n"
+            f"{extra}\nSetEnv HOME={self.home}\nListenAddress {address}\nPort {self.port}\n"
+            f"HostKey {self.host_key}\nPidFile none\nUsePAM no\n"
             f"AuthorizedKeysFile {folder}/authorized_keys\nStrictModes no\nPasswordAuthentication no\n"
             f"KbdInteractiveAuthentication no\nMaxStartups 200\nMaxSessions 20\nLogLevel ERROR\n{command}"
         )

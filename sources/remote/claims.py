@@ -38,14 +38,19 @@ class Text:
 
     def advance(self, data: bytes) -> None:
         """These bytes were read."""
-        old = self.print
-        if data:
-            head = old.head if len(old.head) == HEAD else (old.head + data[:HEAD])[:HEAD]
-            self.print = Print(head, (old.tail + data[-TAIL:])[-TAIL:], old.position + len(data))
+        self.print = grown(self.print, data)
 
 
 HEAD, TAIL = 256, 64
 """Bytes by which a text is told again."""
+
+
+def grown(old: Print, data: bytes) -> Print:
+    """The print of a text of which these bytes were read, too."""
+    if not data:
+        return old
+    head = old.head if len(old.head) == HEAD else (old.head + data[:HEAD])[:HEAD]
+    return Print(head, (old.tail + data[-TAIL:])[-TAIL:], old.position + len(data))
 
 
 class Claims:

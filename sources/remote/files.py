@@ -11,6 +11,7 @@ from pathlib import Path
 
 from perfmon.text import plain
 
+from ..kinds import compression_of
 from ..rotation import age_by_name, is_part_of
 from ..stream import Identity
 from .quoting import pattern, quoted
@@ -22,8 +23,9 @@ r(){ dd bs=65536 iflag=skip_bytes,count_bytes skip="$2" count="$3" <"$1"; }
 [ "$(printf abc | dd bs=4 iflag=skip_bytes,count_bytes skip=1 count=1)" = b ] ||
   r(){ tail -c "+$(($2+1))" <"$1" | head -c "$3"; }
 g(){ r "$@" | gzip -1c; }
-command -v gzip >/dev/null || g(){ false; }
-D(){ gzip -dc <"$1"; }
+T(){ command -v "$1" >/dev/null; }
+T gzip || g(){ false; }
+D(){ case $1 in *.[gG][zZ]) gzip -dc;; *.[bB][zZ]2) bzip2 -dc;; *.[xX][zZ]) xz -dc;; *) zstd -dc;; esac <"$1"; }
 u(){ D "$1" | tail -c "+$(($2+1))" | head -c "$3"; }
 v(){ u "$@" | gzip -1c; }
 S(){ :; }
@@ -34,9 +36,10 @@ L(){ for f do
   elif [ -e "$f" ]; then printf '%s\\0' "$f"; fi
 done; }
 s=; stat -L -c %s /proc/self/stat >/dev/null && [ -e "/proc/$$/fd/0" ] && s=1
-z=; command -v gzip >/dev/null && z=1
+z=; T gzip && z=1
 printf '%s\\n' "${HOME:-/}" "$$" "${BASH_VERSION:+1}" "$z" "$s"
 """
+_TOOLS = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}
 _FEW, _MANY = range(3, 9), range(30, 200)
 """Descriptors that a shell can hold open: plain ones know but a single digit, and bash keeps its own from 10 on."""
 _BRIEF = 9
@@ -112,7 +115,9 @@ class Files:
         """The older parts beside a log, the oldest first: those that are compressed, or the others."""
         found = _states(await self._run(f"{_STAT} {quoted(log)}[.-]*"))
         parts = [
-            part for part in found.items() if is_part_of(Path(part[0]), Path(log)) and _compressed(part[0]) == packed
+            part
+            for part in found.items()
+            if is_part_of(Path(part[0]), Path(log)) and (compression_of(part[0]) is not None) == packed
         ]
         return sorted(parts, key=lambda part: (part[1].changed_s, part[1].stamp, *age_by_name(part[0])))
 
@@ -122,15 +127,15 @@ class Files:
         word = output.text.partition(" ")[0].lstrip("\\")
         return word if _SHA256.fullmatch(word) else None
 
-    async def whole(self, path: str) -> bool:
-        """Whether a compressed file can be read to its end there."""
-        return (
-            self.gzip and path.lower().endswith(".gz") and (await self._run(f"D {quoted(path)} >/dev/null")).code == 0
-        )
+    async def damage(self, path: str) -> str:
+        """Why a compressed file cannot be read to its end there; "" where it can."""
+        tool = _TOOLS[compression_of(path) or "gz"]
+        script = f"if T {tool}; then D {quoted(path)} >/dev/null || echo damaged; else echo no {tool} there; fi"
+        return (await self._run(script)).text.strip()[:_BRIEFLY]
 
     async def unpacked(self, path: str, offset: int, size: int) -> bytes:
         """At most `size` bytes of what a compressed file holds, from `offset` on."""
-        squeezed = size > _SQUEEZED
+        squeezed = size > _SQUEEZED and self.gzip
         output = await self._run(f"{'v' if squeezed else 'u'} {quoted(path)} {offset} {size}")
         data = _inflated(output.data, size, self.runner.name) if squeezed else output.data
         if len(data) > size:
@@ -220,7 +225,3 @@ def _inflated(data: bytes, size: int, name: str) -> bytes:
         return zlib.decompressobj(31).decompress(data, size + 1)
     except zlib.error:
         raise RunnerError(f"{name}: what was sent compressed is damaged") from None
-
-
-def _compressed(name: str) -> bool:
-    return name.lower().endswith((".gz", ".bz2", ".xz", ".zst"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 
+from perfmon.units import format_bytes
+
 from ..rotation import age_by_name
 from ..stream import Print
 from .claims import HEAD
@@ -54,14 +56,16 @@ async def _read(files: Files, part: Part, offset: int, size: int) -> bytes:
 async def rest_in_packed(files: Files, log: str, known: Print, since_s: float) -> Part | None:
     """The compressed part that holds a text of which so much was read."""
     for part in reversed(await parts_since(files, log, since_s)) if known.position else ():
-        if part.packed and await holds(files, part, known) and await readable(files, part):
+        if part.packed and await holds(files, part, known) and not await trouble(files, part):
             return part
     return None
 
 
-async def readable(files: Files, part: Part) -> bool:
-    """Whether a compressed part can be read to its end."""
-    return part.state.size <= _LARGEST and await files.whole(part.path)
+async def trouble(files: Files, part: Part) -> str:
+    """Why a compressed part cannot be read to its end; "" where it can."""
+    if part.state.size > _LARGEST:
+        return f"larger than {format_bytes(_LARGEST)}"
+    return await files.damage(part.path)
 
 
 async def holds(files: Files, part: Part, known: Print) -> bool:

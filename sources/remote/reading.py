@@ -14,9 +14,9 @@ from ..files import LogFile
 from ..kinds import HEAD as JUDGED
 from ..kinds import compression_in, is_binary
 from ..stream import Print
-from .claims import Claims, Text
+from .claims import Claims, Text, grown
 from .files import Files, State, UnreadableError
-from .parts import Part, holds, parts_since, pieces, readable, rest_in_packed, seen_again, was_read
+from .parts import Part, holds, parts_since, pieces, rest_in_packed, seen_again, trouble, was_read
 from .texts import SQUEEZED, rest_in_copy, state_of
 
 CHUNK = 1 << 20
@@ -65,7 +65,7 @@ class LogReader:
             return
         if data and text.since_s is not None:
             since_s, text.since_s = text.since_s, None
-            await self._read_missed(files, since_s, items)
+            await self._read_missed(files, since_s, items, grown(known, data[again:]))
         self._take(text, data[again:], items)
         self.behind = max(0, now.size - text.print.position)
         self.more = self.behind > 0
@@ -135,16 +135,19 @@ class LogReader:
                 self._put(items, text.cutter.feed(data), late=late)
         return True
 
-    async def _read_missed(self, files: Files, since_s: float, items: list[Item]) -> int:
-        """Parts that were written since then and never seen: logs that came and went between two looks; how many."""
+    async def _read_missed(self, files: Files, since_s: float, items: list[Item], next_: Print) -> int:
+        """Parts that were written since then and never seen: logs that came and went between two looks; how many.
+
+        `next_` is of the text that is read after them: it may have become a part by now, too.
+        """
         found = 0
         late = {text.identity for text, _ in self._late}
         for part in await parts_since(files, self.path, since_s):
             if self.text is not None and part.state.identity == self.text.identity and not part.packed:
                 break  # what is being read has been rotated, too: what follows it comes later
             if part.packed:
-                if not await was_read(files, part, self._known()):
-                    found += await self._read_packed(files, part, items)
+                if not await was_read(files, part, [*self._known(), next_]):
+                    found += await self._read_packed(files, part, items, next_)
             elif part.head and part.state.identity not in late and await self._is_new(files, part):
                 await self._read_part(files, part, items)
                 found += 1
@@ -173,13 +176,13 @@ class LogReader:
         await files.release(text.handle)
         self._let_go(text)
 
-    async def _read_packed(self, files: Files, part: Part, items: list[Item]) -> bool:
+    async def _read_packed(self, files: Files, part: Part, items: list[Item], next_: Print) -> bool:
         """Whether there was one to be read, or to be missed."""
-        if not await readable(files, part):
-            size = format_bytes(part.state.size)
-            self._tell(items, "lost", f"rotated more than once: {_name(part)} ({size}) cannot be unpacked", again=True)
+        if why := await trouble(files, part):
+            what = f"{_name(part)} ({format_bytes(part.state.size)})"
+            self._tell(items, "lost", f"rotated more than once: {what} cannot be unpacked: {plain(why)}", again=True)
             return True
-        if await was_read(files, await seen_again(files, part), self._known()):
+        if await was_read(files, await seen_again(files, part), [*self._known(), next_]):
             return False  # it was still being compressed when it was looked at first
         self._tell(items, "rotated", f"rotated more than once: reading {_name(part)} first", again=True)
         text = Text(part.state.identity)

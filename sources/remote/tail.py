@@ -12,7 +12,7 @@ from ..files import LogFile
 from .claims import Claims, Text
 from .files import Files, Handle, State, UnreadableError
 from .reading import Item, LogReader, unread
-from .texts import skip_history, state_of
+from .texts import skip_history, state_of, whole_print
 
 __all__ = ["Item", "RemoteTail", "Wish"]
 LINGER_S = 5.0
@@ -157,7 +157,7 @@ class RemoteTail(LogReader):
     async def _begin(self, files: Files, text: Text, items: list[Item]) -> None:
         """Reads a text from now on; before it, what came and went since the last one."""
         if self._left_s is not None:
-            found = await self._read_missed(files, self._left_s, items)
+            found = await self._read_missed(files, self._left_s, items, await whole_print(files, text))
             if self._missing and not found:
                 self._tell(items, "lost", self._missing, again=True)
             self._missing = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..blocks import Cutter
-from ..stream import Print
+from ..stream import EMPTY, Print
 from .claims import HEAD, TAIL, Text
 from .files import Files, Handle, State
 
@@ -19,6 +19,16 @@ async def state_of(files: Files, text: Text) -> State | None:
         return None
     now = await files.state(text.handle)
     return now if now is not None and now.identity == text.identity else None
+
+
+async def whole_print(files: Files, text: Text) -> Print:
+    """The print of all that a text's own file holds now; an empty one when it cannot be read."""
+    now = await state_of(files, text)
+    if now is None or text.handle is None:
+        return EMPTY
+    head = await files.read(text.handle, 0, min(HEAD, now.size))
+    tail = await files.read(text.handle, max(0, now.size - TAIL), min(TAIL, now.size))
+    return EMPTY if head is None or tail is None else Print(head, tail, now.size)
 
 
 async def skip_history(files: Files, text: Text, wanted: int | None) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from remotely import Writer, following, until
-from sshd import AVAILABLE, Sshd
+from sshd import AVAILABLE, Sshd, ran
 
 from perfmon.sources.remote.runner import RunnerError
 from perfmon.sources.remote.states import Phase
@@ -33,7 +33,7 @@ def any_sshd(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     tools = folder / "bin"
     tools.mkdir()
     if len(words) > 1:
-        for name in ("sh", "stat", "dd", "head", "tail", "find", "gzip", "date", "sleep", "ls"):
+        for name in ("sh", "stat", "dd", "head", "tail", "find", "gzip", "bzip2", "xz", "date", "sleep", "ls"):
             (tools / name).symlink_to(program)
     else:
         (tools / "sh").symlink_to(program)
@@ -290,6 +290,42 @@ async def test_parts_are_compressed_while_disconnected(any_sshd: Sshd, tmp_path:
         assert sum("reading run.log" in notice.text for notice in seen.notices) == 2
 
 
+@pytest.mark.parametrize("tool", ["bzip2", "xz", "zstd"])
+async def test_parts_are_compressed_otherwise_while_disconnected(any_sshd: Sshd, tmp_path: Path, tool: str) -> None:
+    if shutil.which(tool) is None:
+        pytest.skip(f"needs {tool}")
+    writer = Writer(tmp_path / "run.log")
+    writer.write(100)
+    async with following(any_sshd, writer.path) as (seen, _):
+        await until(lambda: len(seen.lines) == 100)
+        await asyncio.to_thread(any_sshd.stop)
+        for part in (2, 1):
+            writer.write(20_000)
+            writer.path.rename(f"{writer.path}.{part}")
+            ran(tool, "-q", *(["--rm"] if tool == "zstd" else []), f"{writer.path}.{part}")
+            writer.write(7)
+        await asyncio.to_thread(any_sshd.start)
+        await writer.arrived(seen)
+        assert not [notice.text for notice in seen.notices if notice.kind == "lost"]
+
+
+async def test_a_part_that_this_host_cannot_unpack_is_told_with_what_is_missing(sshd: Sshd, tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run.log")
+    writer.write(100)
+    async with following(sshd, writer.path) as (seen, host):
+        await until(lambda: len(seen.lines) == 100)
+        assert host.files is not None
+        await host.files.runner.run('T(){ [ "$1" != zstd ]; }')  # as where it is not installed
+        writer.write(50)
+        writer.path.rename(f"{writer.path}.2")
+        writer.path.with_name("run.log.1.zst").write_bytes(b"(\xb5/\xfd whatever")
+        writer.write(50)
+        await until(lambda: seen.lines[-1:] == writer.lines[-1:], seen.notices)
+        assert seen.lines == writer.lines
+        (told,) = [notice.text for notice in seen.notices if notice.kind == "lost"]
+        assert told.endswith("run.log.1.zst (13 B) cannot be unpacked: no zstd there")
+
+
 async def test_a_part_that_cannot_be_unpacked_is_told_with_its_size(sshd: Sshd, tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run.log")
     writer.write(100)
@@ -312,6 +348,31 @@ async def test_a_part_that_cannot_be_unpacked_is_told_with_its_size(sshd: Sshd, 
         assert f"what its old file held after the first {format_bytes(size)}" in told
         for part, text in zip((2, 1), lost, strict=True):
             assert f"run.log.{part}.gz (100 B) cannot be unpacked" in text
+
+
+async def test_a_log_is_compressed_while_its_parts_are_looked_for(sshd: Sshd, tmp_path: Path) -> None:
+    writer, further = Writer(tmp_path / "run.log"), Writer(tmp_path / "next")
+    writer.write(30)
+    async with following(sshd, writer.path) as (seen, host):
+        await until(lambda: len(seen.lines) == 30)
+        writer.count = further.count = 50
+        further.write(5)
+        further.path.rename(tmp_path / "next.1")
+        writer.count = 30
+        assert host.files is not None
+        # The log is rotated once more at the very moment at which perfmon looks for what was rotated before.
+        await host.files.runner.run(
+            f"cd '{tmp_path}'; stat(){{ case $* in *run.log.2*) if [ -e next.1 ]; then mv run.log run.log.1; "
+            'gzip run.log.1; mv next.1 run.log; fi;; esac; command stat "$@"; }'
+        )
+        fresh = Writer(tmp_path / "fresh")
+        fresh.count = 30
+        fresh.write(20)
+        writer.path.rename(f"{writer.path}.2")
+        fresh.path.rename(writer.path)
+        writer.count = 55
+        await writer.arrived(seen)
+        assert writer.path.with_name("run.log.1.gz").exists()
 
 
 async def test_many_logs_are_compressed_right_after_they_were_rotated(any_sshd: Sshd, tmp_path: Path) -> None:
