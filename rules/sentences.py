@@ -82,7 +82,7 @@ def _group(items: Sequence[Item], metric: str, view: View) -> str | None:
     group = items[0].group
     if not group or any(item.group != group for item in items):
         return ""
-    if (metric, group) in view.store.series:
+    if view.tells_apart(metric, group):
         return group
     like = {name for own in items[0].values for name in _groups(own, view)}
     return None if _groups(metric, view) & like else ""

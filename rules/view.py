@@ -19,6 +19,7 @@ from .bands import Bands
 from .in_flight import in_flight
 from .silence import Quiet, apart, dark_run, logs_of, quiet_logs, quiet_run
 from .still_open import still_open
+from .told_twice import ToldTwice, told_twice
 
 Window = tuple[float, float]
 UPDATE = "weight-update"
@@ -304,7 +305,23 @@ class View:
 
     def track(self, metric: str) -> Track:
         """One metric's samples, an empty track when there are none."""
-        return self.metrics.get(metric, EMPTY)
+        return self._judged.get(metric, EMPTY)
+
+    @cached_property
+    def _judged(self) -> Mapping[str, Track]:
+        """The tracks without what a log and a poller both tell."""
+        twice = self._twice
+        return self.metrics if twice is None else {name: twice.once(track) for name, track in self.metrics.items()}
+
+    @cached_property
+    def _twice(self) -> ToldTwice | None:
+        return told_twice(self)
+
+    def tells_apart(self, metric: str, group: str) -> bool:
+        """Whether a metric is told of this group."""
+        if (metric, group) in self.store.series:
+            return True
+        return self._twice is not None and metric in self._judged and (metric, group) in self._twice.given
 
     @cached_property
     def marks(self) -> dict[str, Track]:
@@ -312,7 +329,9 @@ class View:
         grouped: dict[str, list[Series]] = {}
         for (name, _), series in self.store.marks.items():
             grouped.setdefault(name, []).append(series)
-        return {name: self._track(name, held) for name, held in grouped.items()}
+        tracks = {name: self._track(name, held) for name, held in grouped.items()}
+        twice = self._twice
+        return tracks if twice is None else {name: twice.once(track) for name, track in tracks.items()}
 
     @cached_property
     def steps(self) -> dict[str, Track]:

@@ -42,7 +42,7 @@ class Threshold(Condition):
             return own
         track = view.track(self.metric)
         at = bisect_right(track.times, item.end) - 1
-        if item.group and (self.metric, item.group) in view.store.series:
+        if item.group and view.tells_apart(self.metric, item.group):
             at = next((i for i in range(at, -1, -1) if track.group(i) in ("", item.group)), -1)
         if at < 0 or track.times[at] < item.start - self.within_s:
             return None

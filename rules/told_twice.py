@@ -1,0 +1,238 @@
+"""Engines that both a log and a poller tell of count once; those of several logs that have one name stay apart.
+
+Which engine of a log is which polled one no line says: they are the same where they tell the same at the same moments,
+the most alike first. What a log tells while its engine is polled is left out, unless it differs: then it is told of
+another one after all, and must not be hidden by one that is well.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .view import Track, View
+
+_MEASURES = {"running": 4.0, "kv_usage": 20.0}
+"""What tells engines apart, and the level below which a difference says little."""
+_ALIKE = 0.25
+"""The mean difference, as a share of the larger value, up to which two are one: they are not looked at at once."""
+_NEAR_S = 10.0
+_FEWEST, _MOST = 2, 20
+"""Samples that are compared; of an engine with fewer nothing is known."""
+
+Place = tuple[int, str]
+"""Number of a log, and a group in it."""
+_Row = tuple[int, str, int]
+"""Index of a sample, and the group and the log that it counts for."""
+
+
+@dataclass(slots=True)
+class _Engine:
+    place: Place
+    told: dict[str, tuple[list[float], list[float]]] = field(default_factory=dict)
+    """Moments and values of each measure."""
+
+    @property
+    def first(self) -> float:
+        return min(times[0] for times, _ in self.told.values())
+
+    @property
+    def last(self) -> float:
+        return max(times[-1] for times, _ in self.told.values())
+
+
+@dataclass(frozen=True, slots=True)
+class ToldTwice:
+    """Who is who."""
+
+    polled: Mapping[Place, tuple[Place, float, float]]
+    """Engines of logs → the polled one that is the same, and from when to when it was polled."""
+    named: Mapping[Place, str]
+    """The names of these, and of those that have one that another log uses, too."""
+    logs: Mapping[Place, int]
+    """Polled engines → number of the log that tells of the same one: what both tell is one stream."""
+    metrics: frozenset[str]
+    """Metrics and marks that are told of them."""
+    given: set[tuple[str, str]] = field(default_factory=set)
+    """Metrics and marks with the groups that they are told of under another name than in their lines."""
+
+    def once(self, track: Track) -> Track:
+        """A metric, or a mark, without what is told twice."""
+        if track.metric not in self.metrics:
+            return track
+        rows = list(self._kept(track))
+        self.given.update((track.metric, group) for _, group, _ in rows)
+        return _picked(track, rows)
+
+    def _kept(self, track: Track) -> Iterator[_Row]:
+        polled = _values_by_place(track, {twin for twin, _, _ in self.polled.values()})
+        least = _MEASURES.get(track.metric, 0.0)
+        for at in range(len(track)):
+            place, time = (track.source(at), track.group(at)), track.times[at]
+            name, twin = self.named.get(place, place[1]), self.polled.get(place)
+            if twin is None or twin[0] not in polled or not twin[1] - _NEAR_S <= time <= twin[2] + _NEAR_S:
+                yield at, name, self.logs.get(place, place[0])
+            elif not _same(time, track.values[at], *polled[twin[0]], least):
+                yield at, place[1] or name, place[0]
+
+
+def told_twice(view: View) -> ToldTwice | None:
+    """What logs and pollers tell of the same engines; None where that cannot be."""
+    if not _worth_while(view):
+        return None
+    engines = _engines(view)
+    polled = [engine for engine in engines if _polled(engine.place[1])]
+    logged = [engine for engine in engines if not _polled(engine.place[1])]
+    twins = _twins(logged, polled) if polled else {}
+    named = _named(logged, view)
+    for place, (twin, _, _) in twins.items():
+        # That of the log stays, for it was there first; without one, that of the poll, where there are others.
+        named[place] = named[twin] = named.get(place, place[1]) or (twin[1] if len(polled) > 1 else "")
+    if not named:
+        return None
+    groups = {group for _, group in named}
+    told = (name for name, group in (*view.store.series, *view.store.marks) if group in groups)
+    logs = {twin: place[0] for place, (twin, _, _) in twins.items()}
+    return ToldTwice(twins, named, logs, frozenset(told))
+
+
+# --- who there is -----------------------------------------------------------------------------------------------
+def _engines(view: View) -> list[_Engine]:
+    """Whoever tells how many requests run, by log and group."""
+    from .view import EMPTY
+
+    made: dict[Place, _Engine] = {}
+    for metric in _MEASURES:
+        track = view.metrics.get(metric, EMPTY)
+        for at in range(len(track)):
+            place = (track.source(at), track.group(at))
+            engine = made.get(place) or made.setdefault(place, _Engine(place))
+            times, values = engine.told.setdefault(metric, ([], []))
+            times.append(track.times[at])
+            values.append(track.values[at])
+    return [engine for engine in made.values() if "running" in engine.told]
+
+
+def _worth_while(view: View) -> bool:
+    """Whether anything can be told twice: most runs are either polled or not, and have engines of different names."""
+    held = {
+        group: series for (metric, group), series in view.store.series.items() if metric == "running" and len(series)
+    }
+    polled = [_polled(group) for group in held]
+    return any(polled) != all(polled) or any(one.sources.count(one.sources[0]) < len(one) for one in held.values())
+
+
+def _polled(group: str) -> bool:
+    """`host:name` is a name that pollers give: a file of their lines is as good as they are."""
+    return ":" in group
+
+
+# --- who is who -------------------------------------------------------------------------------------------------
+def _twins(logged: Sequence[_Engine], polled: Sequence[_Engine]) -> dict[Place, tuple[Place, float, float]]:
+    pairs = sorted(
+        (apart, _number(one.place[1]) != _number(other.place[1]), one.place, other.place, one, other)
+        for one in logged
+        for other in polled
+        if (apart := _apart(one, other, only=len(logged) == len(polled) == 1)) <= _ALIKE
+    )
+    found: dict[Place, tuple[Place, float, float]] = {}
+    taken: set[Place] = set()
+    for _, _, place, twin, _, other in pairs:
+        if place not in found and twin not in taken:
+            taken.add(twin)
+            found[place] = (twin, other.first, other.last)
+    return found
+
+
+def _number(group: str) -> str:
+    """`000`, `head:gpu-1:8000/0` and `TP0` are all 0."""
+    digits = group.rsplit("/", 1)[-1].lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ").lstrip("0")
+    return digits or "0"
+
+
+def _apart(one: _Engine, other: _Engine, only: bool) -> float:
+    """The mean difference of what both tell; of too little to compare: none where there are no others."""
+    found = []
+    for metric, least in _MEASURES.items():
+        if metric in one.told and metric in other.told:
+            found += list(_differences(one.told[metric], other.told[metric], least))
+    if len(found) < _FEWEST:
+        return 0.0 if only else 1.0
+    return sum(found) / len(found)
+
+
+def _differences(
+    mine: tuple[Sequence[float], Sequence[float]], polled: tuple[Sequence[float], Sequence[float]], least: float
+) -> Iterator[float]:
+    stop = bisect_right(mine[0], polled[0][-1] + _NEAR_S)
+    for time, value in zip(mine[0][max(0, stop - _MOST) : stop], mine[1][max(0, stop - _MOST) : stop], strict=True):
+        near = _near(time, *polled)
+        if near is not None:
+            yield _difference(value, near, least)
+
+
+def _near(time: float, times: Sequence[float], values: Sequence[float]) -> float | None:
+    """The value that was told nearest to a moment."""
+    at = bisect_left(times, time)
+    around = [index for index in (at - 1, at) if 0 <= index < len(times)]
+    nearest = min(around, key=lambda index: abs(times[index] - time), default=None)
+    return None if nearest is None or abs(times[nearest] - time) > _NEAR_S else values[nearest]
+
+
+def _difference(one: float, other: float, least: float) -> float:
+    return abs(one - other) / max(abs(one), abs(other), least, 1e-9)
+
+
+def _same(time: float, value: float, times: Sequence[float], values: Sequence[float], least: float) -> bool:
+    """Whether one of the polls around that moment told about the same; rates and counts of others are not compared."""
+    if not least:
+        return True
+    first, stop = bisect_left(times, time - _NEAR_S), bisect_right(times, time + _NEAR_S)
+    return any(_difference(value, near, least) <= _ALIKE for near in values[first:stop]) or first == stop
+
+
+def _named(logged: Sequence[_Engine], view: View) -> dict[Place, str]:
+    """A name with that of its log for engines of several logs at the same time that have one name."""
+    groups: dict[str, list[_Engine]] = {}
+    for engine in logged:
+        groups.setdefault(engine.place[1], []).append(engine)
+    return {
+        engine.place: _with_log(engine.place, view)
+        for engines in groups.values()
+        for engine in engines
+        if any(other is not engine and other.first < engine.last and engine.first < other.last for other in engines)
+    }
+
+
+def _with_log(place: Place, view: View) -> str:
+    spec = view.store.sources[place[0]].spec
+    return f"{PurePath(spec).name or spec}:{place[1]}".rstrip(":")
+
+
+# --- tracks -----------------------------------------------------------------------------------------------------
+def _values_by_place(track: Track, places: Set[Place]) -> dict[Place, tuple[list[float], list[float]]]:
+    found: dict[Place, tuple[list[float], list[float]]] = {}
+    for at in range(len(track)):
+        if (place := (track.source(at), track.group(at))) in places:
+            times, values = found.setdefault(place, ([], []))
+            times.append(track.times[at])
+            values.append(track.values[at])
+    return found
+
+
+def _picked(track: Track, rows: Sequence[_Row]) -> Track:
+    from .view import Track
+
+    return Track(
+        track.metric,
+        [track.times[at] for at, _, _ in rows],
+        [track.values[at] for at, _, _ in rows],
+        lambda at: track.ref(rows[at][0]),
+        lambda at: rows[at][1],
+        lambda at: rows[at][2],
+        track.earlier,
+    )
