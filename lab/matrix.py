@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from perfmon.ledger import PRODUCTIVE, UNKNOWN
+
 from .asked import in_order
 from .cases import CASES, Case, truly_lost
 from .conductor import Lab, memory, run_together
@@ -35,6 +37,8 @@ class Row:
     """When the first of the faults began to bite, in seconds since the start."""
     bites: dict[str, float]
     """The same by signature."""
+    batches: int
+    """Batches of rollouts that the run made."""
 
     @property
     def right(self) -> bool:
@@ -73,6 +77,12 @@ class Row:
         return sum(self.said.lost.get(name, 0.0) for name in self.case.expected)
 
     @property
+    def beside_s(self) -> float:
+        """Seconds that it counts for anything else."""
+        rest = {*self.case.expected, PRODUCTIVE, UNKNOWN}
+        return sum(lost for name, lost in self.said.lost.items() if name not in rest)
+
+    @property
     def error(self) -> float | None:
         """How far that is from the truth, as a share of it; None where nothing is lost."""
         return self.lost_s / self.true_lost_s - 1.0 if self.true_lost_s > 0 else None
@@ -88,7 +98,7 @@ def row(case: Case, recorded: Recorded) -> Row:
     faults = recorded.truth["faults"]
     bites = {fault["signature"]: float(fault["bites_s"]) for fault in faults if fault["signature"] is not None}
     first = min(bites.values(), default=float("inf"))
-    return Row(case, judge(recorded), truly_lost(recorded.truth), first, bites)
+    return Row(case, judge(recorded), truly_lost(recorded.truth), first, bites, int(recorded.truth["batches"]))
 
 
 def _file(folder: Path, case: Case) -> Path:

@@ -15,6 +15,7 @@ from .matrix import IN_TIME_S, ROOT, TOLERANCE, Row, rows
 PAGE = ROOT / "docs" / "accuracy.md"
 RESULTS = Path(__file__).parent / "results"
 _NONE = "–"
+_LEAST_S = 0.05
 
 _HEAD = f"""\
 # How right the diagnosis is
@@ -44,6 +45,13 @@ _NOTES = f"""\
 - *lost*: seconds of the run that perfmon counts for the named causes, against the journal's; the bound is
   {100 * TOLERANCE:.0f} %. Of two faults at once the sum is compared: no second is counted twice, and the cause that
   comes first has it. Truncation, staleness and missing updates cost no time of their own.
+- Both figures follow the same definition of lost time, the part of a stretch beyond what is good for it. What a fault
+  costs the run as a whole is another question: *batches* is what the run made (all but the stall take as long as the
+  healthy one), and where work overlaps that may be less of a loss than the stretches add up to, or more.
+- *beside*: seconds that perfmon counts for causes that were not switched on. They follow from the fault at moments at
+  which it does not show itself: the trainer waits for a batch that a slow update has delayed (`inference-bound`), an
+  update takes a large share of a step within its good limit (`weight-sync-bound`). They come after the fault in the
+  order of causes, and the time that all causes are given together is more than the truth by as much.
 - Cache pressure is counted in requests that wait, not in tokens that are not made: what the lab compares it with is
   the share of its throughput that the full cache costs.
 """
@@ -67,8 +75,8 @@ def page(judged: Sequence[Row]) -> str:
 
 
 _TABLE_HEAD = (
-    "| run | expected | verdict | detected | first verdict | lost, perfmon | lost, truth | error |",
-    "|---|---|---|---|---|---|---|---|",
+    "| run | expected | verdict | detected | first verdict | lost, perfmon | lost, truth | error | beside | batches |",
+    "|---|---|---|---|---|---|---|---|---|---|",
 )
 
 
@@ -85,6 +93,8 @@ def line(row: Row) -> str:
         f"{row.lost_s:.1f} s" if row.error is not None else _NONE,
         f"{row.true_lost_s:.1f} s" if row.error is not None else _NONE,
         f"{100 * row.error:+.0f} %" if row.error is not None else _NONE,
+        f"{row.beside_s:.1f} s" if row.beside_s >= _LEAST_S else _NONE,
+        str(row.batches),
     )
     return f"| {' | '.join(cells)} |"
 
