@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import sys
@@ -31,8 +32,11 @@ and what the hosts are. Without --log, what runs there is looked for. The archiv
 Interrupted, or without a connection, it keeps what it has beside the archive, in FILE.parts; the same command goes on
 with it. The archive holds the logs as they are, credentials included: only its owner may read it.
 
-Exit code 3: a host could not be reached, or was lost; the logs of the others are in the archive."""
+Exit code 3: a host could not be reached, or was lost; the logs of the others are in the archive, and the same command
+completes it."""
 EXAMPLE = "perfmon collect ubuntu@gpu-1 ubuntu@gpu-2 --log '~/outputs/*/logs' -o bundle.tar.gz"
+
+_MANIFEST = "manifest.json"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,11 +61,11 @@ def run(args: argparse.Namespace) -> int:
     output: Path = args.output
     if not output.name.endswith((".tar.gz", ".tgz")):
         raise UsageError(f"{output}: the archive's name has to end in .tar.gz")
-    if output.exists() and not args.force:
-        raise InputError(f"{output}: is there already (--force overwrites it)")
     specs = wanted(args.host, args.log)
     parts = output.with_name(output.name + ".parts")
-    fleet = connect(args, specs, history=None)
+    if output.exists() and not args.force and not _unfinished(parts, {spec.address.shown for spec in specs}):
+        raise InputError(f"{output}: is there already (--force overwrites it)")
+    fleet = connect(args, specs, history=None, again=False)
     try:
         parts.mkdir(mode=0o700, exist_ok=True)
         with ReadingBar("collecting logs") as bar:
@@ -71,6 +75,15 @@ def run(args: argparse.Namespace) -> int:
     finally:
         fleet.close()
     return _finish(output, parts, copies, [str(failure) for failure in failures])
+
+
+def _unfinished(parts: Path, hosts: set[str]) -> bool:
+    """Whether the archive that is there lacks hosts, and this command asks for all that it has, too."""
+    try:
+        held = json.loads((parts / _MANIFEST).read_text())["hosts"]
+        return {host["host"] for host in held} <= hosts
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _finish(output: Path, parts: Path, copies: Sequence[HostCopy], failures: Sequence[str]) -> int:
@@ -86,23 +99,28 @@ def _finish(output: Path, parts: Path, copies: Sequence[HostCopy], failures: Seq
     except OSError as error:
         raise InputError(f"{output}: cannot be written: {error.strerror} (make room; nothing copied is lost)") from None
     size = sum(log.size for log in logs)
-    print(f"perfmon: {len(logs)} logs of {len(copies)} hosts ({format_bytes(size)}): {output}", file=sys.stderr)
+    what = f"{_counted(len(logs), 'log')} of {_counted(len(copies), 'host')} ({format_bytes(size)})"
+    print(f"perfmon: {what}: {output}", file=sys.stderr)
     for failure in failures:
         print(f"perfmon: {failure}", file=sys.stderr)
     return ExitCode.CONNECT if failures else ExitCode.DONE
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _pack(output: Path, parts: Path, copies: Sequence[HostCopy]) -> None:
     """Whole or not at all."""
     from perfmon.sources.remote.fetching import manifest
 
-    listed = parts / "manifest.json"
+    listed = parts / _MANIFEST
     listed.write_text(manifest(copies, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), __version__))
     fresh = output.with_name(f".{output.name}.{os.getpid()}.new")
     try:
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=6) as archive:
-            archive.add(listed, "manifest.json")
+            archive.add(listed, _MANIFEST)
             for log in sorted((log for copy in copies for log in copy.logs), key=lambda log: log.file):
                 archive.add(parts / log.file, log.file, recursive=False)
         fresh.replace(output)

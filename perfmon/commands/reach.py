@@ -148,10 +148,12 @@ def connect(
     history: int | None,
     checks: Sequence[Url] = (),
     asked: Sequence[Asked] = (),
+    again: bool = True,
 ) -> Fleet:
     """Connects to the hosts, asking on the terminal for what is missing. Raises ConnectError when none answers.
 
-    Where no path is named on a host, what runs there is looked for.
+    Where no path is named on a host, what runs there is looked for. `again`: who cannot be reached is tried again;
+    else all are waited for until they are connected or have failed, and asked for what is missing.
     """
     from perfmon.sources.remote.discovery import find_logs
     from perfmon.sources.remote.fleet import Fleet, FleetOptions
@@ -165,16 +167,16 @@ def connect(
         checks=tuple(checks),
         asked=tuple(asked),
         finder=find_logs,
+        patient=not again,
     )
     if args.ssh_config is not None and not args.ssh_config.is_file():
         raise UsageError(f"{args.ssh_config}: no such file (--ssh-config)")
     fleet = Fleet(remote, options)
     fleet.open()
-    for failure in fleet.failures:
+    for failure in fleet.failures if again else ():
         print(f"perfmon: {failure}{'' if failure.cause.final else ' (it is tried again)'}", file=sys.stderr)
-    for state in fleet.states:
-        if state.phase == "connecting":
-            print(f"perfmon: {state.name}: no answer yet (it is waited for)", file=sys.stderr)
+    for name in fleet.waited_for:
+        print(f"perfmon: {name}: no answer yet (it is waited for)", file=sys.stderr)
     return fleet
 
 
@@ -194,7 +196,7 @@ def fetched(args: argparse.Namespace, remote: Sequence[RemoteSpec]) -> Iterator[
     if not all(spec.path for spec in remote):
         raise UsageError("name the logs on the host: ssh://user@host/path")
     with TemporaryDirectory(prefix="perfmon-") as folder:
-        fleet = connect(args, remote, history=None)
+        fleet = connect(args, remote, history=None, again=False)
         try:
             with ReadingBar("copying logs") as bar:
                 copies, failures = fleet.fetch(Path(folder), bar)

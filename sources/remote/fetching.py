@@ -70,7 +70,9 @@ class Fetcher:
 
     def __init__(self, folder: Path, progress: Progress) -> None:
         self._folder, self._progress = folder, progress
-        self._done = self._total = 0
+        self._total = 0
+        self._at: dict[Path, int] = {}
+        """How much of each log is here."""
 
     async def fetch(self, host: Host, paths: Sequence[str]) -> HostCopy:
         """Copies the logs of one host, to `<folder>/<host>/...`; a lost connection is made again a few times.
@@ -87,6 +89,10 @@ class Fetcher:
                 if found is None:
                     copy.facts = await _facts(host, host.files)
                     found = await _found(host.files, paths)
+                    copy.problems += [
+                        f"{copy.host}: '{name}': a name with a line break: left out"
+                        for name in sorted(host.files.unnameable)
+                    ]
                     self._total += sum(state.size for state in found.values())
                 for path, state in found.items():
                     if all(log.path != path for log in copy.logs):
@@ -130,7 +136,7 @@ class Fetcher:
 
     async def _pull(self, files: Files, handle: Handle, target: Path, size: int) -> None:
         at = await self._kept(files, handle, target, size)
-        self._tell(at)
+        self._tell(target, at)
         async with aiofiles.open(target, "ab") as file:
             while at < size:
                 data = await files.read(handle, at, min(_CHUNK, size - at), squeezed=True)
@@ -139,7 +145,7 @@ class Fetcher:
                 await file.write(data)
                 await file.flush()
                 at += len(data)
-                self._tell(len(data))
+                self._tell(target, at)
 
     async def _kept(self, files: Files, handle: Handle, target: Path, size: int) -> int:
         """Bytes that an earlier run copied, where they are still those of the log; else it begins anew."""
@@ -150,9 +156,9 @@ class Fetcher:
         async with aiofiles.open(target, "wb"):
             return 0
 
-    def _tell(self, more: int) -> None:
-        self._done += more
-        self._progress(self._done, self._total)
+    def _tell(self, target: Path, at: int) -> None:
+        self._at[target] = at
+        self._progress(sum(self._at.values()), self._total)
 
 
 def file_name(host: str, path: str) -> str:
@@ -170,9 +176,11 @@ def manifest(copies: Sequence[HostCopy], made: str, version: str) -> str:
 async def _found(files: Files, paths: Sequence[str]) -> dict[str, State]:
     names: list[str] = []
     for path in paths:
-        names += await list_logs(files, Wanted(await files.expanded(path)))
+        names += await list_logs(files, Wanted(await files.expanded(path), packed=True))
     if not paths:
-        names = (await discover(files)).paths
+        for path in (await discover(files)).paths:
+            parts = [*await files.parts(path, packed=True), *await files.parts(path)]
+            names += [*(name for name, _ in parts if "\n" not in name), path]
     return await files.look(list(dict.fromkeys(names)))
 
 

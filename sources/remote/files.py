@@ -48,6 +48,8 @@ _NUMBER = re.compile(r"-?[0-9]{1,18}")
 """Whatever else stands where a number should be is no answer of `stat`."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _TIMEOUT_S = 60.0
+_SLOWEST = 4e6
+"""Bytes a second that the slowest disk reads."""
 _SQUEEZED = 1 << 17
 
 
@@ -84,6 +86,8 @@ class Files:
         self.runner = runner
         self.home = home
         self.gzip = bool(gzip)
+        self.unnameable: set[str] = set()
+        """Names with line breaks that were found and left out: display text."""
         self._fds = f"/proc/{pid}/fd/"
         self._free = list(_MANY if many else _FEW)
         self._watched: tuple[str, ...] = ()
@@ -123,7 +127,8 @@ class Files:
 
     async def digest(self, handle: Handle, size: int) -> str | None:
         """SHA-256 of the first bytes of a file, as its machine works it out; None where it cannot."""
-        output = await self._run(f"head -c {size} <{quoted(self._at(handle))} | sha256sum")
+        script = f"head -c {size} <{quoted(self._at(handle))} | sha256sum"
+        output = await self.runner.run(script, timeout_s=_TIMEOUT_S + size / _SLOWEST)
         word = output.text.partition(" ")[0].lstrip("\\")
         return word if _SHA256.fullmatch(word) else None
 
@@ -190,6 +195,7 @@ class Files:
         """The files that a word of the shell names, those below folders included; names with line breaks left out."""
         output = await self._run(f"L {word} | head -c 4000000")
         names = output.text.split("\0")[:-1]
+        self.unnameable.update(plain(name, 200) for name in names if "\n" in name)
         return sorted({posixpath.normpath(name) for name in names if "\n" not in name})
 
     async def expanded(self, path: str) -> str:

@@ -56,6 +56,8 @@ class FleetOptions:
     """What is asked for, again and again."""
     asked: tuple[Asked, ...] = ()
     """What pollers ask of every host."""
+    patient: bool = False
+    """All hosts are waited for until they are connected or have failed: no screen is to be opened."""
     finder: Finder | None = None
     """Finds out what to follow on a host for which no path was named."""
 
@@ -123,6 +125,11 @@ class Fleet:
         return tuple(host.state for host in self.hosts)
 
     @property
+    def waited_for(self) -> list[str]:
+        """Those that have not answered yet, nor failed."""
+        return [host.address.shown for host, task in self._connecting.items() if not task.done()]
+
+    @property
     def caught_up(self) -> bool:
         """All that was there at the start was taken, of those hosts that answer."""
         read = all(host.logs.caught_up or host.connection is None for host in self.hosts)
@@ -155,6 +162,8 @@ class Fleet:
         """Ends all connections."""
         self._asking = False
         self._conveyor.end()
+        # On a busy machine tasks may outlive the patience there is: the terminal is no place to say so.
+        self._loop.set_exception_handler(lambda _loop, _context: None)
         if not self._thread.is_alive():
             return
         with suppress(TimeoutError):
@@ -177,7 +186,11 @@ class Fleet:
         deadline: float | None = None
         while any(not task.done() for task in tasks):
             now = time.monotonic()
-            if deadline is None and any(host.connection is not None for host in self.hosts):
+            if (
+                deadline is None
+                and not self._options.patient
+                and any(host.connection is not None for host in self.hosts)
+            ):
                 deadline = now + _GRACE_S
             if deadline is not None and now >= deadline and not self._unanswered:
                 break

@@ -42,6 +42,7 @@ class HostLogs:
         self._claims = Claims()
         self._next_scan = 0.0
         self._scanned = self._told_many = False
+        self._left_out: set[str] = set()
 
     @property
     def behind(self) -> int:
@@ -78,8 +79,15 @@ class HostLogs:
         for path in self.paths:
             for found in await list_logs(files, Wanted(await files.expanded(path))):
                 await self._admit(found, files.home, first, emit)
+        await self._tell_left_out(files, emit)
         took = time.monotonic() - began
         self._next_scan = time.monotonic() + max(_RESCAN_S, took / _RESCAN_SHARE)
+
+    async def _tell_left_out(self, files: Files, emit: Emit) -> None:
+        for name in sorted(files.unnameable - self._left_out):
+            log = LogFile(f"{self.shown}:{name}", Path(f"ssh:/{self.shown}"), name)
+            await emit([(log, Notice(f"{log.name}: a name with a line break: not followed", "lost"))])
+        self._left_out |= files.unnameable
 
     async def _admit(self, path: str, home: str, first: bool, emit: Emit) -> None:
         if path in self.tails or (not first and self._is_part(path)):

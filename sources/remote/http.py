@@ -16,6 +16,8 @@ from perfmon.text import plain, without_secrets
 _URL = re.compile(r"(http|tcp)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(?::(\d{1,5}))?(/[\x21-\x7e]*)?", re.IGNORECASE)
 LIMIT = 4 << 20
 _CHUNK_HEAD = 1000
+_PROHIBITED = 1
+"""SSH_OPEN_ADMINISTRATIVELY_PROHIBITED of RFC 4254."""
 
 
 class Reader(Protocol):
@@ -70,6 +72,10 @@ class ReplyError(Exception):
     """No reply, in a few words."""
 
 
+class ForbiddenError(ReplyError):
+    """The way there is closed: nothing can be said of the server."""
+
+
 def parse_url(text: str) -> Url:
     """Reads `http://HOST[:PORT][/PATH]` or `tcp://HOST:PORT`. Raises UsageError."""
     match = _URL.fullmatch(text)
@@ -107,6 +113,8 @@ async def get(opener: Opener, url: Url, *, timeout_s: float = 5.0, limit: int = 
         known = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise ReplyError((known or "cannot be reached").lower()) from None
     except Exception as error:  # what an SSH connection raises is known where that is imported
+        if getattr(error, "code", None) == _PROHIBITED:
+            raise ForbiddenError("sshd forwards no connections (AllowTcpForwarding, PermitOpen)") from None
         raise ReplyError(plain(str(error), 100).lower() or "cannot be reached") from None
     return _parsed(raw, time.monotonic() - began)
 

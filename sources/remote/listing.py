@@ -17,6 +17,8 @@ class Wanted:
 
     path: str
     """Absolute; may be a pattern."""
+    packed: bool = False
+    """Compressed logs below folders count, too."""
 
     @property
     def literal(self) -> bool:
@@ -33,25 +35,22 @@ async def list_logs(files: Files, wanted: Wanted) -> list[str]:
     if wanted.literal:
         found = await files.listed(quoted(path))
         is_file = found == [path] or (not found and not await _is_folder(files, path))
-        return [path] if is_file else _logs_below(path, found)
+        return [path] if is_file else [name for name in found if _is_below(name, path, wanted.packed)]
     if "**" in path.split("/"):
         whole, bare = regex(path), not posixpath.basename(path).strip("*")
         found = await files.listed(pattern(literal_base(path)))
         return [name for name in found if whole.fullmatch(name) and (not bare or is_log_name(posixpath.basename(name)))]
     found = await files.listed(pattern(path))
     whole = regex(path)
-    return [name for name in found if whole.fullmatch(name) or _is_below(name, "")]
+    return [name for name in found if whole.fullmatch(name) or _is_below(name, "", wanted.packed)]
 
 
 async def _is_folder(files: Files, path: str) -> bool:
     return (await files.runner.run(f"[ -d {quoted(path)} ]")).code == 0
 
 
-def _logs_below(root: str, found: list[str]) -> list[str]:
-    return [name for name in found if _is_below(name, root)]
-
-
-def _is_below(name: str, root: str) -> bool:
+def _is_below(name: str, root: str, packed: bool) -> bool:
     """Whether a file in a folder is a log by its name, in folders that may hold some."""
     *folders, last = name[len(root) :].strip("/").split("/")
-    return is_log_name(last) and not compression_of(last) and (not root or all(map(holds_logs, folders)))
+    fits = is_log_name(last) and (packed or not compression_of(last))
+    return fits and (not root or all(map(holds_logs, folders)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import subprocess
@@ -104,9 +105,45 @@ def test_a_host_that_is_not_there_and_one_that_is(sshd: Sshd, tmp_path: Path) ->
         perfmon("collect", "--ssh-config", sshd.config, nobody, "box", "--log", tmp_path / "logs", "-o", bundle)
     )
     assert code == 3
-    assert "connection refused" in err
+    assert [line for line in err.splitlines() if "connection refused" in line] == err.splitlines()[-1:]
+    assert "tried again" not in err
+    assert "waited for" not in err
     with tarfile.open(bundle) as archive:
         assert len(archive.getnames()) == 4
+
+
+def test_the_same_command_completes_an_archive_that_lacks_a_host(sshd: Sshd, tmp_path: Path) -> None:
+    write_demo(tmp_path / "logs")
+    bundle, late = tmp_path / "bundle.tar.gz", Sshd(tmp_path / "late")
+    sshd.config.write_text(sshd.config.read_text() + late.config.read_text().replace("Host box", "Host late"))
+    command = ("collect", "--ssh-config", sshd.config, "--log", tmp_path / "logs", "-o", bundle)
+    assert done(perfmon(*command, "box", "late"))[0] == 3
+    assert done(perfmon(*command, "far"))[0] == 2, "another command would overwrite what is there"
+    late.start()
+    try:
+        code, _, err = done(perfmon(*command, "box", "late"))
+    finally:
+        late.stop()
+    assert code == 0, err
+    with tarfile.open(bundle) as archive:
+        assert {name.partition("/")[0] for name in archive.getnames()} == {"manifest.json", "box", "late"}
+    assert done(perfmon(*command, "box", "late"))[0] == 2, "it is complete"
+
+
+def test_parts_are_taken_along_and_what_is_left_out_is_told(sshd: Sshd, tmp_path: Path) -> None:
+    logs, bundle = tmp_path / "logs", tmp_path / "bundle.tar.gz"
+    logs.mkdir()
+    hostile = ["a'b.log", "$(touch pwned).log", "-rf.log", "*.log", "back\\slash.log", "esc\x1b[31m.log"]
+    for name in (*hostile, "run.log", "run.log.1", "two\nlines.log"):
+        (logs / name).write_text(f"{name!r}\n")
+    (logs / "run.log.2.gz").write_bytes(gzip.compress(b"older\n"))
+    code, _, err = done(perfmon("collect", "--ssh-config", sshd.config, "box", "--log", logs, "-o", bundle))
+    assert code == 0
+    assert "lines.log': a name with a line break: left out" in err.splitlines()[0]
+    with tarfile.open(bundle) as archive:
+        names = {name.rpartition("/")[2] for name in archive.getnames()}
+    assert names == {"manifest.json", *hostile, "run.log", "run.log.1", "run.log.2.gz"}
+    assert done(perfmon("analyze", bundle))[0] == 0
 
 
 def test_wrong_usage_is_told_before_anything_is_done(sshd: Sshd, tmp_path: Path) -> None:

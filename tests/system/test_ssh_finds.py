@@ -12,12 +12,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from remotely import following
 from sshd import AVAILABLE, Sshd, free_port
 from terminals import PERFMON, Server, wait
 
 from perfmon.sources.remote.discovery import Discovery, discover, find_logs, told
 from perfmon.sources.remote.files import Files
+from perfmon.sources.remote.health import HealthCheck
+from perfmon.sources.remote.http import parse_url
 from perfmon.sources.remote.local import LocalRunner
+from perfmon.sources.remote.there import opener_of
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(not AVAILABLE, reason="needs sshd")]
 PROCESS = """
@@ -171,6 +175,22 @@ def test_what_runs_on_a_host_is_on_the_screen(sshd: Sshd, run: Run, tmp_path: Pa
         assert "held open by" in window.text.replace("\n", "")  # said before the screen
     finally:
         server("kill-server")
+
+
+async def test_a_host_that_forwards_nothing_makes_no_server_ill(tmp_path: Path) -> None:
+    sshd = Sshd(tmp_path / "sshd", "AllowTcpForwarding no")
+    sshd.start()
+    try:
+        async with following(sshd, tmp_path / "run.log") as (seen, host):
+            assert host.connection is not None
+            check = HealthCheck(parse_url(f"tcp://127.0.0.1:{sshd.port}"), "box", seen.emit)
+            for _ in range(2):
+                assert not await check.ask(opener_of(host.connection))
+        assert seen.lines == []
+        (told,) = [notice.text for notice in seen.notices if "cannot be asked" in notice.text]
+        assert "AllowTcpForwarding" in told
+    finally:
+        sshd.stop()
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
