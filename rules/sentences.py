@@ -69,8 +69,10 @@ def _figure(slot: str, items: Sequence[Item], view: View) -> str | None:
         return None
     key = (f"{metric}{{{group}}}", stat, first, stop)
     if key not in view.figures:  # findings of many servers tell of the same time
-        mine = (at for at in range(first, stop) if not group or track.group(at) == group)
-        view.figures[key] = _told([track.values[at] for at in mine], metric, stat)
+        meanwhile = track.values[first:stop]
+        if group:
+            meanwhile = [value for at, value in enumerate(meanwhile, first) if track.group(at) == group]
+        view.figures[key] = _told(meanwhile, metric, stat)
     return view.figures[key]
 
 

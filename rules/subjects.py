@@ -176,13 +176,7 @@ def _numbers(column: list[float | None]) -> list[float]:
 
 def _column(kind: str, metric: str, view: View) -> list[float | None]:
     """A value of all spans of a kind."""
-    column = view.columns.get((kind, metric))
-    if column is None:
-        items = view.spans(kind)
-        column = [item.end - item.start for item in items] if metric == LENGTH else None
-        column = column or [item.values.get(metric) for item in items]
-        view.columns[kind, metric] = column
-    return column
+    return [item.end - item.start for item in view.spans(kind)] if metric == LENGTH else view.column(kind, metric)
 
 
 def _sample_items(name: str, track: Track, signature: Signature, view: View) -> Judged:

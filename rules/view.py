@@ -16,6 +16,7 @@ from perfmon.recent import Recent, on_own_axes
 from perfmon.store import Series, Store
 
 from .bands import Bands
+from .begun import begun
 from .in_flight import in_flight
 from .silence import Quiet, apart, dark_run, logs_of, quiet_logs, quiet_run
 from .still_open import still_open
@@ -23,6 +24,8 @@ from .told_twice import ToldTwice, told_twice
 
 Window = tuple[float, float]
 UPDATE = "weight-update"
+_USUAL_OP = "update_weights"
+"""Its RPC is `rpc_ms`; that of another operation is a metric of its own."""
 _BY_START = attrgetter("start", "end", "key")
 _BY_END = attrgetter("end", "start")
 _END = attrgetter("end")
@@ -44,7 +47,8 @@ class Item:
 
     start: float
     end: float
-    values: Mapping[str, float]
+    told: Mapping[str, float] | None
+    """Its values by metric; None for those of its span, which few are ever asked for."""
     fields: Fields
     refs: Sequence[tuple[Ref, str]]
     group: str = ""
@@ -57,6 +61,13 @@ class Item:
     """Its place in the stream."""
     floor: float = float("-inf")
     """Time of the last item of its stream that is not judged: windows do not reach behind it."""
+
+    @property
+    def values(self) -> Mapping[str, float]:
+        """By metric."""
+        if self.told is None:
+            self.told = {} if self.span is None else values_of(self.span)
+        return self.told
 
 
 @dataclass(slots=True)
@@ -170,9 +181,9 @@ class View:
                 shift = self.shifts.get(state.index, 0.0)
                 starts.append(state.first + shift)
                 ends.append(state.last + shift)
-        for spans in self._spans.values():
+        for kind, spans in self._spans.items():
             starts += [span.start for span in spans[:1]]
-            ends += [max(span.end for span in spans)] if spans else []
+            ends += self._ends[kind][-1:]
         if not starts:
             return (0.0, 0.0)
         return (min(starts), max(ends))
@@ -213,7 +224,7 @@ class View:
 
     def _items(self, spans: Iterable[Span]) -> list[Item]:
         items = [
-            Item(span.start, span.end, values_of(span), span.fields, span.refs, "", span.key, span.source, span)
+            Item(span.start, span.end, None, span.fields, span.refs, "", span.key, span.source, span)
             for span in spans
             if span.start is not None and span.end is not None
         ]
@@ -245,6 +256,11 @@ class View:
         first = bisect_right(self._ends[kind], start, 0, stop)
         return [item for item in items[first:stop] if item.end > start]
 
+    @cached_property
+    def begun(self) -> Mapping[str, Sequence[float]]:
+        """When spans began that have not ended, by kind."""
+        return begun(self)
+
     def alone(self, kind: str, other: str) -> list[Item]:
         """Spans of a kind that share time with none of another one."""
         items = self.spans(kind)
@@ -269,9 +285,19 @@ class View:
     def _told(self) -> dict[str, dict[Ref, Item]]:
         return {}
 
+    def column(self, kind: str, metric: str) -> list[float | None]:
+        """A value of all spans of a kind, as they stand in `spans`."""
+        known = self._columns.get((kind, metric))
+        if known is None:
+            read = value_of(kind, metric)
+            known = self._columns[kind, metric] = [
+                read(item.span) if item.told is None and item.span is not None else item.values.get(metric)
+                for item in self.spans(kind)
+            ]
+        return known
+
     @cached_property
-    def columns(self) -> dict[tuple[str, str], list[float | None]]:
-        """What has been looked up of all spans of a kind: see `perfmon.rules.subjects`."""
+    def _columns(self) -> dict[tuple[str, str], list[float | None]]:
         return {}
 
     @cached_property
@@ -400,14 +426,17 @@ class View:
         )
 
     @cached_property
-    def _ended(self) -> tuple[list[Item], list[float], list[Mapping[str, float]]]:
-        """Weight updates by their ends, which is when a line told their durations; the ends, and the durations."""
-        items = sorted(self.spans(UPDATE), key=_BY_END)
-        return items, [item.end for item in items], [item.values for item in items]
+    def _ended(self) -> tuple[list[int], list[Item], list[float]]:
+        """Places of the weight updates by their ends, which is when a line told their durations; they, and the ends."""
+        spans = self.spans(UPDATE)
+        order = sorted(range(len(spans)), key=list(map(_BY_END, spans)).__getitem__)
+        items = [spans[at] for at in order]
+        return order, items, [item.end for item in items]
 
     def _update_track(self, metric: str) -> Track:
-        items, ends, durations = self._ended
-        values = [told.get(metric) for told in durations]
+        order, items, ends = self._ended
+        column = self.column(UPDATE, metric)
+        values = [column[at] for at in order]
         if None in values:
             held = [at for at, value in enumerate(values) if value is not None]
             items, ends = [items[at] for at in held], [ends[at] for at in held]
@@ -453,6 +482,22 @@ def tells_of(store: Store, names: Sequence[str]) -> bool:
     return told or any(name in names for name, _ in (*store.series, *store.marks) if names)
 
 
+def value_of(kind: str, metric: str) -> Callable[[Span], float | None]:
+    """What gives `values_of(span).get(metric)` of spans of a kind, without all their other values."""
+    if kind != UPDATE:
+        name, scale = SPAN_METRICS.get(kind, ("duration_s", 1.0))
+        if metric != name:
+            return lambda _: None
+        return lambda span: None if span.duration_s is None else span.duration_s * scale
+    if metric in ("queue_ms", "wall_ms"):
+        return attrgetter(metric)
+    name, _, op = metric.partition(".")
+    if name != "rpc_ms" or op == _USUAL_OP:
+        return lambda _: None
+    wanted = op or _USUAL_OP
+    return lambda update: update.rpc_ms if update.op == wanted else None  # type: ignore[attr-defined]  # an Update
+
+
 def values_of(span: Span) -> dict[str, float]:
     """What a span lasted, as a metric; of an update the durations that it has."""
     if span.__class__ is Update:
@@ -469,7 +514,7 @@ def update_values(update: Update) -> dict[str, float]:
     if update.queue_ms is not None:
         values["queue_ms"] = update.queue_ms
     if update.rpc_ms is not None:
-        values["rpc_ms" if update.op == "update_weights" else f"rpc_ms.{update.op}"] = update.rpc_ms
+        values["rpc_ms" if update.op == _USUAL_OP else f"rpc_ms.{update.op}"] = update.rpc_ms
     if update.wall_ms is not None:
         values["wall_ms"] = update.wall_ms
     return values
