@@ -1,4 +1,4 @@
-"""What a running monitor leaves for status lines: a small file that says how the run stands, refreshed every second.
+"""What a running monitor leaves for status lines: a small file that says how the run stands, refreshed all the time.
 
 It lies in `$XDG_RUNTIME_DIR/perfmon`, else `$XDG_STATE_HOME/perfmon` (`~/.local/state/perfmon`), for its owner alone.
 One file a monitor: its name holds a number made from the SPECs, and the process. A file whose process is gone is no
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from .snapshot import MetricStats, Snapshot
 
 SCHEMA = 1
-EVERY_S = 1.0
-"""The shortest time between two writes."""
+EVERY_S = 2.0
+"""The shortest time between two writes, unless the verdict or the number of alerts that fire is another one."""
 POINTS = 24
 """Values of the headline metric that are kept, over the window."""
 _LARGEST = 65536
@@ -109,13 +109,14 @@ class StateFile:
         self._next = float("-inf")
         self._path = os.path.join(folder(), f"{_key(self._specs)}.{os.getpid()}.json")
         self._written = False
+        self._said: tuple[object, ...] = ()
 
     def write(self, picture: Picture) -> None:
-        """Tells how the picture stands, at most once every EVERY_S seconds."""
-        now = self._clock()
-        if now < self._next:
+        """Tells how the picture stands, at most once every EVERY_S seconds while that is the same."""
+        now, gist = self._clock(), _gist(picture)
+        if now < self._next and gist == self._said:
             return
-        self._next = now + EVERY_S
+        self._next, self._said = now + EVERY_S, gist
         try:
             _own_folder(os.path.dirname(self._path))
             if not self._written:
@@ -273,15 +274,25 @@ def _document(path: str) -> dict[str, Any] | None:
 
 
 # --- what it says -----------------------------------------------------------------------------------------------------
+def _gist(picture: Picture) -> tuple[object, ...]:
+    """What nobody should learn late."""
+    verdict = picture.snapshot.verdict if picture.snapshot else None
+    told = (verdict.signature, verdict.severity) if verdict else ()
+    return picture.state, _firing(picture), *told
+
+
+def _firing(picture: Picture) -> int:
+    return sum(alert.state in ("firing", "acked") for alert in picture.alerts)
+
+
 def state_of_picture(specs: tuple[str, ...], picture: Picture) -> State:
     """How a live run stands."""
-    firing = sum(alert.state in ("firing", "acked") for alert in picture.alerts)
     stale_s = picture.stale_s
     if stale_s is None and (picture.snapshot is None or picture.snapshot.verdict is None):
         # What a silent log would have said is not known: that is not green.
         ages = [source.age_s for source in picture.sources if source.freshness == "stale" and source.age_s is not None]
         stale_s = max(ages, default=None)
-    return state_of(specs, picture.snapshot, picture.state.value, firing, stale_s)
+    return state_of(specs, picture.snapshot, picture.state.value, _firing(picture), stale_s)
 
 
 def state_of(

@@ -127,6 +127,8 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         self._woken = False
         self._said, self._said_at = "", 0.0
         self._told: tuple[str, ...] = ()
+        self._placed: Place | None = None
+        """The place that header and footer told last."""
         self._judged: Snapshot | None = None
         depth = depth_of(self.console.color_system, self.no_color)
         self.skin = Skin(opening.themes[opening.theme], depth, opening.glyphs)
@@ -242,7 +244,8 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
             self.arrange()
         self.board.span_s = self.journey.span_s
         self.board.show(self.picture)
-        if self._tells_more(newest):
+        more = self._tells_more(newest)
+        if more:
             self.answer.show(self.picture)
             if self.alerts.display:
                 self.alerts.show(self.picture)
@@ -251,7 +254,8 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         show = getattr(self.screen, "show", None)
         if show is not None:  # what is open is given pictures, too
             show(newest)
-        self._show_place()
+        if more or self._place() != self._placed:
+            self._show_place()
 
     def _tells_more(self, newest: Picture) -> bool:
         """Whether a picture has more to say than that time went on; that, too, is said once a second."""
@@ -290,7 +294,7 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
     def _show_place(self) -> None:
         if self.is_running and self._layout is not None:
             self._shown_at = time.monotonic()
-            place = self._place()
+            place = self._placed = self._place()
             self.header.show(self.monitor.picture, place)
             self.footer.show(place, self.pane_name)
             covering = self.focused if self.covered else None

@@ -61,6 +61,8 @@ class BoardBuilder:
         self._now: Now
         self._growing = False
         self._stamp: tuple[int, dict[int, float]] = (0, {})
+        self._shifts = 0
+        """Tells one alignment of the logs from another."""
         self._closed: dict[str, dict[int, Bar]] = {}
         """Bars of spans that have ended, by kind and number: they stay what they are."""
         self._spans: dict[str, SpanLane] = {}
@@ -81,6 +83,7 @@ class BoardBuilder:
         stamp = (self._store.shifted, now.alignment.shifts)
         if stamp != self._stamp:
             self._stamp, self._closed = stamp, {}
+            self._shifts += 1
         spans = self._span_lanes(now, bands)
         spans = tuple(_kept(self._spans, lane.kind, lane) for lane in spans)
         metrics = tuple(_kept(self._metrics, lane.name, lane) for lane in self._metric_lanes(now, bands))
@@ -186,7 +189,7 @@ class BoardBuilder:
     def _lane(self, metric: str, held: Sequence[Series], now: Now, bands: Bands) -> MetricLane:
         band, width = bands.get(metric), now.viewport.column_s
         first = floor(now.viewport.start / width + 0.5)
-        buckets = self._grid(metric, band, width, first, now.alignment)
+        buckets = self._grid(metric, band, width, first)
         sizes = tuple([len(series) for series in held])
         key = (buckets, sizes, first, now.viewport.columns, now.snapshot, band)
         before, lane = self._made.get(metric, ((), None))
@@ -198,10 +201,9 @@ class BoardBuilder:
         self._made[metric] = (key, lane)
         return lane
 
-    def _grid(self, metric: str, band: Band | None, width: float, first: int, alignment: Alignment) -> Buckets:
+    def _grid(self, metric: str, band: Band | None, width: float, first: int) -> Buckets:
         """The buckets of a metric; anew when the grid is another one or samples were moved or thinned out."""
-        shifts = hash(tuple(sorted(alignment.shifts.items())))
-        stamp = (self._store.dropped["samples"], self._store.shifted, shifts)
+        stamp = (self._store.dropped["samples"], self._shifts)
         held = self._buckets.get(metric)
         if held is None or held.width_s != width or first < held.first or held.stamp != stamp:
             worst = "mean" if band is None else "max" if band.higher_is_worse else "min"

@@ -100,7 +100,7 @@ def test_a_folder_of_somebody_else_is_not_used(runtime: Path) -> None:
     assert "is not a folder of yours" in file.problem
 
 
-def test_it_is_written_once_a_second_and_removed_at_the_end(runtime: Path) -> None:
+def test_it_is_written_now_and_then_and_removed_at_the_end(runtime: Path) -> None:
     clock = Hand()
     file = StateFile(["logs"], clock)
     file.write(pictures.picture())
@@ -113,6 +113,20 @@ def test_it_is_written_once_a_second_and_removed_at_the_end(runtime: Path) -> No
     assert only(runtime)
     file.remove()
     assert list(runtime.iterdir()) == []
+
+
+def test_another_verdict_or_alert_is_written_at_once(runtime: Path) -> None:
+    clock = Hand()
+    file = StateFile(["logs"], clock)
+    file.write(pictures.picture(snapshot=None))
+    for later in (pictures.picture(), pictures.picture(pictures.alert())):
+        before = only(runtime).read_text()
+        file.write(later)
+        assert only(runtime).read_text() != before
+    before = only(runtime).read_text()
+    file.write(pictures.picture(pictures.alert()))
+    assert only(runtime).read_text() == before
+    file.remove()
 
 
 def test_what_cannot_be_written_is_told_and_ends_nothing(runtime: Path) -> None:

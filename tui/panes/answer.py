@@ -61,9 +61,11 @@ class FooterPane(Pane):
         self._place, self._pane, self._remapped = place, "board", remapped
 
     def show(self, place: Place, pane: str) -> None:
-        """Another pane has the keys."""
+        """Another pane has the keys, or there is another preset: nothing else of the place is told here."""
+        same = pane == self._pane and place.preset == self._place.preset
         self._place, self._pane = place, pane
-        self.redraw()
+        if not same or not self._drawn:
+            self.redraw()
 
     def rows(self, width: int, height: int) -> Sequence[Row]:
         """One."""

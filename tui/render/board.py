@@ -87,10 +87,9 @@ def draw_board(
     column = None if sight.cursor is None else port.column(sight.cursor)
     # Within a quarter of a column nobody sees the axis move.
     quarters = floor(4.0 * (picture.now - port.start) / port.column_s) if port.column_s > 0 else 0
-    now = port.start + quarters * port.column_s / 4.0
     geometry = Geometry.of(width)
     seen = (port.start, port.end, quarters, width, column, picture.time_base, skin)
-    axis = [made.axis(seen, lambda: _axis_row(picture, now, geometry, column, skin))] if header else []
+    axis = [made.axis(seen, lambda: _axis_row(picture, geometry, column, skin))] if header else []
     if made.board is None or made.board[0] is not board or made.board[1] != how:
         made.board = board, how, _drawn_lanes(board, geometry, height - header, sight, skin, made, brief=not header)
     drawn = made.board[2]
@@ -122,9 +121,9 @@ def _drawn_lanes(
     return Drawn(rows, kept, len(lanes), top, selected)
 
 
-def _axis_row(picture: Picture, now: float, geometry: Geometry, column: int | None, skin: Skin) -> Row:
+def _axis_row(picture: Picture, geometry: Geometry, column: int | None, skin: Skin) -> Row:
     port, faint = picture.board.viewport, skin.style("faint")
-    named = ticks(port.start, port.end, geometry.chart, origin=now)
+    named = ticks(port.start, port.end, geometry.chart, origin=picture.now)
     line = axis(named, geometry.chart)
     if column is not None and 0 <= column < geometry.chart:
         label = moment_text(port.start + (column + 0.5) * port.column_s, picture)
