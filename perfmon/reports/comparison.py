@@ -110,7 +110,7 @@ def _row(change: MetricChange) -> tuple[str, ...]:
     unit = change.unit
     values = (figure(_value(side, statistic), unit) for side in (change.before, change.after))
     told = f"{change.name} {statistic}" if statistic != "mean" else change.name
-    return (told, *values, _relative(change, statistic), _interval(shift, unit), _said(change))
+    return (told, *values, _relative(change, statistic), _short_interval(shift, unit), _said(change))
 
 
 def _said(change: MetricChange) -> str:
@@ -148,6 +148,16 @@ def _interval(shift: Shift, unit: str) -> str:
         return "–"
     low, high = (f"{'−' if value < 0 else '+' if value > 0 else ''}{figure(abs(value), unit)}" for value in shift.ci95)
     return f"{low} … {high}"
+
+
+def _short_interval(shift: Shift, unit: str) -> str:
+    """With the unit told once where it does not fit twice: a figure that is cut is another figure."""
+    told = _interval(shift, unit)
+    low, _, high = told.partition(" … ")
+    figure_of, _, told_unit = low.rpartition(" ")
+    if len(told) <= _WIDTHS[4] or not figure_of or not high.endswith(f" {told_unit}"):
+        return told
+    return f"{figure_of} … {high}"
 
 
 def _metrics_markdown(comparison: Comparison) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import snapshots
@@ -51,3 +52,13 @@ def test_the_document_is_json_of_plain_texts(name: str) -> None:
     out = json.dumps(document(_compared(name)), allow_nan=False)
     assert "\\u001b" not in out
     assert len(out) < 100_000
+
+
+def test_no_figure_of_an_interval_is_cut() -> None:
+    bands = load_bands()
+    before, after = (
+        Run(snapshots.healthy(), bands, {"kv_usage": [value - 0.5, value + 0.5] * 20}, {"x": 40})
+        for value in (10.0, 90.0)
+    )
+    out = reports.text(compare(before, after, ()))
+    assert re.search(r"^  kv_usage .* \+\d\d\.\d … \+\d\d\.\d %  WORSE$", out, re.MULTILINE)
