@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -180,6 +180,8 @@ class Store:
         self.spans: dict[str, deque[Span]] = {}
         self.updates: deque[Update] = deque()
         self.dropped: Counter[str] = Counter()
+        self.opened: Callable[[], Iterable[Span]] = tuple
+        """Spans that were told to begin and not to end yet; whoever puts spans together knows them."""
         self.version = 0
         """Grows with every change: readers compare it to know whether they must look again."""
         self.shifted = 0

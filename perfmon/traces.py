@@ -23,6 +23,7 @@ class Assembler:
         self.store = store
         self._updates = Updates(store)
         self._open: dict[tuple[int, str, str], Span] = {}
+        store.opened = lambda: self.open_spans
         self._handlers: dict[int, Callable[[SourceState, float, Ref, Observation, str], None]] = {
             SPAN: self._span,
             OPEN: self._opened,

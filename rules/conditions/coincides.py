@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from perfmon.datafile import Table
 from perfmon.units import format_value, metric_unit
 
+from ..begun import LONGEST_S
 from ..wording import format_share
 from .base import Condition, Level, Limits
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 class Coincides(Condition):
     """Overlaps a span of kind `span`, one whose `metric` is beyond the limits where a metric is given.
 
-    It must share `least_share` of the item's time. With `none` the condition holds where there is no such span; of a
-    run that tells of none at all that is true.
+    It must share `least_share` of the item's time. With `none` the condition holds where there is no such span, nor,
+    without a share, one that has begun and may still go on; of a run that tells of none at all that is true.
     """
 
     type: ClassVar[str] = "coincides"
@@ -39,6 +40,11 @@ class Coincides(Condition):
         metric = table.text("metric", "")
         limits = Limits.read(table) if metric else None
         return cls(table.text("span"), metric, limits, table.number("least_share", 0.0), table.flag("none"))
+
+    def _begun(self, item: Item, view: View) -> bool:
+        """One began before, and was not told to end: what it shares with the item is not known, but that it may."""
+        starts = () if self.least_share else view.begun.get(self.span, ())
+        return any(start < item.end and item.start - start < LONGEST_S for start in starts)
 
     def _best(self, item: Item, view: View) -> tuple[Level, str]:
         if self.span not in view.span_kinds:
@@ -62,7 +68,7 @@ class Coincides(Condition):
         """Unknown when the run has no such spans at all, unless there should be none."""
         level = self._best(item, view)[0]
         if self.none:
-            return Level.NO if level.holds else Level.CRITICAL
+            return Level.NO if level.holds or self._begun(item, view) else Level.CRITICAL
         return level
 
     def describe(self, item: Item, view: View) -> str:

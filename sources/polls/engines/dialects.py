@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -35,6 +35,8 @@ class Told:
     sort: Sort
     names: tuple[str, ...]
     scale: float = 1.0
+    labels: Mapping[str, Set[str]] = field(default_factory=dict)
+    """Of a gauge only samples count whose labels have one of these values."""
 
     @property
     def on_page(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ SGLANG = Dialect(
     told=(
         Told("running", Sort.SUM, _named("num_running_reqs")),
         Told("waiting", Sort.SUM, _named("num_queue_reqs")),
+        Told("paused", Sort.SUM, _named("num_paused_reqs")),
         Told("kv_usage_pct", Sort.MAX, _named("token_usage", "full_token_usage"), 100.0),
         Told("gen_tps", Sort.SUM, _named("gen_throughput")),
         Told("prompt_tps", Sort.PER_S, _named("prompt_tokens_total")),

@@ -7,7 +7,7 @@ from math import isnan
 
 from ..pages.openmetrics import Sample
 from ..pages.rates import Counters, Histograms, Increase, quantile
-from .dialects import COUNTERS, GAUGES, Dialect, Share, Sort
+from .dialects import COUNTERS, GAUGES, Dialect, Share, Sort, Told
 
 ENGINE_LABELS = ("engine", "dp_rank", "instance", "replica", "ReplicaId", "WorkerId")
 """Labels that tell engines of one page apart, beside the model."""
@@ -52,7 +52,7 @@ class EngineValues:
     def _gauges(self, samples: ByName) -> Values:
         values: Values = {}
         for told in self._dialect.told:
-            if told.sort in GAUGES and (found := _first(told.names, samples)):
+            if told.sort in GAUGES and (found := _chosen(told, samples)):
                 fold = sum if told.sort is Sort.SUM else max
                 values[told.value] = told.scale * fold(sample.value for sample in found)
         return values
@@ -107,6 +107,14 @@ class EngineValues:
 def _first(names: Sequence[str], samples: ByName) -> Sequence[Sample]:
     """The samples of the first name that there are some of."""
     return next((samples[name] for name in names if name in samples), ())
+
+
+def _chosen(told: Told, samples: ByName) -> Sequence[Sample]:
+    """The samples of a gauge that count."""
+    found = _first(told.names, samples)
+    if not told.labels:
+        return found
+    return [one for one in found if all(one.labels.get(name, "") in wanted for name, wanted in told.labels.items())]
 
 
 def _id(key: Key, sample: Sample) -> Hashable:

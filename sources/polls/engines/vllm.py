@@ -11,6 +11,8 @@ def _named(*names: str) -> tuple[str, ...]:
 
 _ENDED = _named("request_success_total")
 
+_ASLEEP = {"sleep_state": frozenset({"weights_offloaded", "discard_all"})}
+
 VLLM = Dialect(
     kind="vllm",
     title="vLLM",
@@ -18,6 +20,7 @@ VLLM = Dialect(
         Told("running", Sort.SUM, _named("num_requests_running")),
         Told("waiting", Sort.SUM, _named("num_requests_waiting")),
         Told("swapped", Sort.SUM, _named("num_requests_swapped")),
+        Told("paused", Sort.MAX, _named("engine_sleep_state"), labels=_ASLEEP),
         Told("kv_usage_pct", Sort.MAX, _named("kv_cache_usage_perc", "gpu_cache_usage_perc"), 100.0),
         Told("gen_tps", Sort.PER_S, _named("generation_tokens_total")),
         Told("prompt_tps", Sort.PER_S, _named("prompt_tokens_total")),
