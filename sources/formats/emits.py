@@ -107,8 +107,13 @@ def _kept(emit: Emit, values: Values) -> Fields:
     for name in emit.keep:
         value = values.get(name)
         if value is not None:
-            kept[name] = float(value) if isinstance(value, int | float) else str(value)[:_KEEP_TEXT]
+            kept[name] = value[:_KEEP_TEXT] if value.__class__ is str else _kept_value(value)
     return kept
+
+
+def _kept_value(value: Any) -> float | str:
+    """What is kept of a value that is no plain text: JSON has numbers and tables."""
+    return float(value) if isinstance(value, int | float) else str(value)[:_KEEP_TEXT]
 
 
 def _metric(emit: Emit) -> Maker:

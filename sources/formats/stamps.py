@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
-from functools import cache
+from functools import cache, lru_cache
 
 from perfmon.model import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
 
@@ -29,6 +29,8 @@ _DIRECTIVES = {
     "b": "|".join(MONTHS),
     "s": r"\d{9,10}(?:\.\d+)?",
 }
+_NEIGHBOURS = 256
+"""So many stamps are known again: the lines of a second share theirs, whatever stands before and behind it."""
 _DAYS_BEFORE = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335, 366)
 
 
@@ -79,6 +81,7 @@ def stamp_parser(time: str) -> Callable[[str], Stamp | None]:
     names = [text for text, directive in pieces if directive]
     at = {name: names.index(name) for name in set(names)}
 
+    @lru_cache(_NEIGHBOURS)
     def parse(text: str) -> Stamp | None:
         match = regex.match(text)
         if match is None:

@@ -36,7 +36,20 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def read_kv(body: str) -> Values:
     """`a=1 b=2`."""
-    return dict(_KV.findall(body))
+    return _plain_kv(body) or dict(_KV.findall(body))
+
+
+def _plain_kv(body: str) -> Values:
+    """The same, in half the time, of words that are all a plain name and a value; nothing where any is not."""
+    if "," in body or ";" in body or "|" in body or not body.isascii():
+        return {}
+    values: Values = {}
+    for word in body.split():
+        key, _, value = word.partition("=")
+        if not value or not key.isidentifier():
+            return {}
+        values[key] = value
+    return values
 
 
 def read_commas(body: str) -> Values:
@@ -111,12 +124,10 @@ READERS: dict[Style, Callable[[str], Values]] = {
 
 def to_number(value: Any, unit: str) -> float:
     """The number in a field; ValueError when there is none. `unit` "duration" reads `1m 13s` as seconds."""
-    if isinstance(value, bool):
-        raise ValueError("a truth value is no number")
-    if isinstance(value, int | float):
+    if not isinstance(value, str):  # nearly all are
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError("a truth value is no number" if isinstance(value, bool) else "no number")
         return float(value)
-    if not isinstance(value, str):
-        raise ValueError("no number")
     if unit == "duration":
         return parse_duration(value)
     try:

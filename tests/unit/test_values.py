@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfmon.sources.formats.values import (
+    _KV,
     READERS,
     read_commas,
     read_dashes,
@@ -34,6 +35,11 @@ def numbers(values: object) -> dict[str, float]:
     """Each field as a number."""
     assert isinstance(values, dict)
     return {name: to_number(value, "") for name, value in values.items()}
+
+
+@given(st.one_of(HOSTILE, st.lists(st.text("ab1_= \t\x1c\x0b,;|.é\u2003\x00", max_size=8)).map(" ".join)))
+def test_the_quick_way_to_read_pairs_gives_what_the_careful_one_does(text: str) -> None:
+    assert read_kv(text) == dict(_KV.findall(text))
 
 
 @given(FIELDS)
