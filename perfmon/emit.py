@@ -177,7 +177,7 @@ def _moment(value: float) -> str:
 
 def _count(value: Any) -> str:
     try:
-        return f"{index(value):d}"
+        return str(index(value) + 0)  # of a bool too, whose index is a bool on Python 3.9
     except TypeError:
         number = float(value)
         return str(int(number)) if number.is_integer() else str(number)
@@ -240,18 +240,18 @@ def _tell(area: str, event: str, fields: Iterable[_Field], trace: str | None = N
 
 
 def _as_json(text: str, area: str, event: str, trace: str | None, told: Iterable[_Told]) -> str:
-    parts = [f'{{"ts": {time.time():.6f}, "msg": {_quoted(text)}, "area": "{area}"']
+    line = f'{{"ts": {time.time():.6f}, "msg": {_quoted(text)}, "area": "{area}"'
     if event:
-        parts.append(f'"event": "{event}"')
+        line = f'{line}, "event": "{event}"'
     if trace:
-        parts.append(f'"trace": "{trace}"')
+        line = f'{line}, "trace": "{trace}"'
     for name, form, known in told:
         if form in _WORDS:
             known = _quoted(known)  # noqa: PLW2901
         elif not known[-1].isdigit():  # nan, inf
             known = "null"  # noqa: PLW2901
-        parts.append(f'"{name}": {known}')
-    return ", ".join(parts) + "}"
+        line = f'{line}, "{name}": {known}'
+    return line + "}"
 
 
 # --- traces -----------------------------------------------------------------------------------------------------------
