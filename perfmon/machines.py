@@ -18,6 +18,10 @@ _GAPS = 3
 """Waits that tell how often a thing is polled: the shortest of them, for an outage is none."""
 _MOST = 4096
 """Things that are remembered: those that were not heard of for longest are forgotten first."""
+_TOGETHER_S = 60.0
+"""So long what one poller said of a process is shown beside what another one says: it may have left the GPU."""
+_YOUNGER_S = 5.0
+_NOTHING = Reading(Area.VALUE, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +38,69 @@ class Seen:
     """Seconds from one reading of it to the next, as it was lately; None before the second one."""
 
 
+class _Teller:
+    """One poller that tells of a thing, and what it told last."""
+
+    __slots__ = ("at", "gaps", "reading", "source")
+
+    def __init__(self, reading: Reading, at: float, source: int) -> None:
+        self.reading, self.at, self.source = reading, at, source
+        self.gaps: deque[float] = deque(maxlen=_GAPS)
+
+
 class _Thing:
-    __slots__ = ("at", "gaps", "history", "reading", "source")
+    __slots__ = ("history", "tellers")
 
     def __init__(self) -> None:
-        self.reading = Reading(Area.VALUE, "")
-        self.at = 0.0
-        self.source = 0
-        self.gaps: deque[float] = deque(maxlen=_GAPS)
+        self.tellers: dict[str, _Teller] = {}
+        """What they look at → who tells of it; the newest comes last."""
         self.history: dict[str, deque[float]] = {}
 
-    def take(self, reading: Reading, at: float) -> None:
-        if self.reading.name and at > self.at:
-            self.gaps.append(at - self.at)
-        self.reading, self.at = reading, at
+    def take(self, reading: Reading, at: float, source: int) -> None:
+        told_of = "gpu" if reading.area is Area.PROCESS and "gpu" in reading.words else ""
+        if _younger(reading, self.tellers.get(told_of)):
+            self.tellers, self.history = {}, {}
+        teller = self.tellers.pop(told_of, None) or _Teller(reading, at, source)
+        if at > teller.at:
+            teller.gaps.append(at - teller.at)
+        teller.reading, teller.at, teller.source = reading, at, source
+        self.tellers = {key: other for key, other in self.tellers.items() if at - other.at <= _TOGETHER_S}
+        self.tellers[told_of] = teller
         for key, value in reading.values.items():
             self.history.setdefault(key, deque(maxlen=HISTORY)).append(value)
+
+    @property
+    def newest(self) -> _Teller:
+        return next(reversed(self.tellers.values()))
+
+    @property
+    def reading(self) -> Reading:
+        """What all of them say; where two say the same thing, the newest."""
+        if len(self.tellers) == 1:
+            return self.newest.reading
+        values: dict[str, float] = {}
+        words: dict[str, str] = {}
+        for teller in self.tellers.values():
+            values.update(teller.reading.values)
+            words.update(teller.reading.words)
+        if not self.tellers:
+            return _NOTHING
+        commands = (teller.reading.words.get("command", "") for teller in self.tellers.values())
+        if command := max(commands, key=lambda text: (len(text), text)):
+            words["command"] = command
+        newest = self.newest.reading
+        return Reading(newest.area, newest.name, values, words)
+
+    @property
+    def every_s(self) -> float | None:
+        return min((gap for teller in self.tellers.values() for gap in teller.gaps), default=None)
+
+
+def _younger(reading: Reading, before: _Teller | None) -> bool:
+    """Whether a process is younger than it was: its number was given to another one."""
+    then = None if before is None else before.reading.values.get("uptime_s")
+    now = reading.values.get("uptime_s")
+    return then is not None and now is not None and now < then - _YOUNGER_S
 
 
 class Machines:
@@ -76,8 +127,7 @@ class Machines:
         key = (host, reading.area, reading.name)
         thing = self._things.pop(key, None) or _Thing()
         self._things[key] = thing
-        thing.source = source
-        thing.take(reading, at)
+        thing.take(reading, at, source)
         self.version += 1
         if len(self._things) > _MOST:
             del self._things[next(iter(self._things))]
@@ -90,9 +140,9 @@ class Machines:
             Seen(
                 host,
                 thing.reading,
-                thing.at + shifts.get(thing.source, 0.0),
+                thing.newest.at + shifts.get(thing.newest.source, 0.0),
                 {key: tuple(values) for key, values in thing.history.items()},
-                min(thing.gaps, default=None),
+                thing.every_s,
             )
             for (host, kind, _), thing in sorted(self._things.items(), key=_place)
             if area is None or kind is area
