@@ -9,8 +9,9 @@ from perfmon.picture import Freshness, Picture, SourceNow
 
 from ..listing import Listing
 from ..pane import Asked
+from ..render.machines.kept import KeptLines
 from ..render.machines.look import Look
-from ..render.machines.plan import VIEWS, Line, View, lines_of
+from ..render.machines.plan import VIEWS, Line, View
 from ..render.machines.sections import Key
 from ..render.machines.summary import TITLES, keys_of, summary_of
 from ..render.prose import Words, dressed
@@ -43,6 +44,7 @@ class SourcesPane(Listing):
         self._folder = self._ending = ""
         self._lines: list[Line] = []
         self._look: Look | None = None
+        self._kept = KeptLines()
 
     def show(self, picture: Picture) -> None:
         """Repaints what differs from the picture before."""
@@ -50,6 +52,7 @@ class SourcesPane(Listing):
         self._folder = common_folder([source.name for source in picture.sources])
         self._ending = common_ending([source.name for source in picture.sources])
         self._look = Look.at(picture, self.skin)
+        self._kept.look(self._look, picture)
         self.redraw()
 
     def dress(self, skin: Skin) -> None:
@@ -57,6 +60,7 @@ class SourcesPane(Listing):
         self.skin = skin
         if self._picture is not None:
             self._look = Look.at(self._picture, skin)
+            self._kept.look(self._look, self._picture)
         super().dress(skin)
 
     @property
@@ -90,7 +94,7 @@ class SourcesPane(Listing):
     def _plan(self, width: int, room: int) -> list[Line]:
         assert self._look is not None  # noqa: S101
         view = View(self.view, width, room, self._opened, self.processes, self.whole)
-        return lines_of(self._look, view, self._sources, lambda source: self._log_row(source, width))
+        return self._kept.lines(self._look, view, self._sources, lambda source: self._log_row(source, width))
 
     def _log_row(self, source: SourceNow, width: int) -> Words:
         return source_row(source, self.skin, width, self._folder, self._ending)
@@ -130,7 +134,9 @@ class SourcesPane(Listing):
         """A log, or whatever else is observed."""
         if at >= len(self._lines):
             return ((f" {self.skin.glyph('waiting')} no logs yet", self.skin.style("muted")),)
-        line = self._lines[at]
+        return self._kept.row(self._lines[at], ground, lambda line: self._row(line, width, ground))
+
+    def _row(self, line: Line, width: int, ground: str) -> Row:
         row = dressed(line.draw(), self.skin, ground)
         # Names that others gave may take other cells on a terminal: such a row is painted as a whole.
         return fitted(row, width, self.skin.style("text", ground)) if line.foreign else row
