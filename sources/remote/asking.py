@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import asyncssh
@@ -28,6 +29,9 @@ class Client(asyncssh.SSHClient):
         self._locked: list[Path] | None = None
         self._identities = identities
         self._passwords = self._challenges = 0
+        self._password: str | None = None
+        self._answered: dict[str, str] = {}
+        """What was answered, and not enough, as long as questions go on."""
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
         """No key is trusted here: it is remembered, so that its user can be asked."""
@@ -39,13 +43,21 @@ class Client(asyncssh.SSHClient):
         if self._locked is None:
             self._locked = await asyncio.to_thread(_locked, self._identities)
         while self._locked:
-            path = self._locked.pop(0)
-            passphrase = await self._answer(f"passphrase of {plain(str(path))} (Enter skips it): ", False)
-            try:
-                if passphrase:
-                    return [await asyncio.to_thread(_unlocked, path, passphrase)]
-            except (OSError, ValueError, asyncssh.Error):
-                continue
+            key = await self._unlock(self._locked.pop(0))
+            if key is not None:
+                return [key]
+        return None
+
+    async def _unlock(self, path: Path) -> asyncssh.SSHKey | None:
+        """A key that needs a passphrase, which is asked for once for all hosts; three times where it is wrong."""
+        passphrase: str | None = None
+        for _ in range(_TRIES):
+            prompt = f"passphrase of {plain(str(path))} (Enter skips it): "
+            passphrase = await self._answer(prompt, False, host="", wrong=passphrase)
+            if not passphrase:
+                return None
+            with suppress(OSError, ValueError, asyncssh.Error):
+                return await asyncio.to_thread(_unlocked, path, passphrase)
         return None
 
     async def password_auth_requested(self) -> str | None:
@@ -53,7 +65,8 @@ class Client(asyncssh.SSHClient):
         self._passwords += 1
         if self._passwords > _TRIES:
             return None
-        return await self._answer(f"password of {self._shown}: ", False, again=self._passwords > 1)
+        self._password = await self._answer(f"password of {self._shown}: ", False, wrong=self._password)
+        return self._password
 
     def kbdint_auth_requested(self) -> str | None:
         """Questions are welcome."""
@@ -67,13 +80,16 @@ class Client(asyncssh.SSHClient):
         answers = []
         for prompt, echo in prompts:
             asked = f"{self._shown}: {plain(prompt, 200)}"
-            answer = await self._answer(asked, echo, again=self._challenges > 1)
+            answer = await self._answer(asked, echo, wrong=self._answered.get(asked))
             if answer is None:
                 return None
+            self._answered[asked] = answer
             answers.append(answer)
         return answers
 
-    async def _answer(self, prompt: str, echo: bool, *, again: bool = False) -> str | None:
+    async def _answer(
+        self, prompt: str, echo: bool, *, host: str | None = None, wrong: str | None = None
+    ) -> str | None:
         """Asks, while the clock stands."""
         loop, deadline = asyncio.get_running_loop(), self.deadline
         when = deadline.when() if deadline is not None else None
@@ -81,7 +97,8 @@ class Client(asyncssh.SSHClient):
         if deadline is not None:
             deadline.reschedule(None)
         try:
-            return await self._login.answer(self._shown, prompt, echo, again=again)
+            where = self._shown if host is None else host
+            return await self._login.answer(where, prompt, echo, wrong=wrong)
         finally:
             if deadline is not None and left is not None:
                 deadline.reschedule(loop.time() + max(left, 1.0))

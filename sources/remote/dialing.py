@@ -24,6 +24,8 @@ _ALIVE_S, _ALIVE_COUNT = 5, 3
 # What the library has to say is told by the lines of HostError; on the screen nothing else may be written.
 logging.getLogger("asyncssh").addHandler(logging.NullHandler())
 logging.getLogger("asyncssh").propagate = False
+# The end of a ProxyCommand may be seen by who starts the next process, before asyncio sees it: that is no trouble.
+logging.getLogger("asyncio").addFilter(lambda record: not str(record.msg).startswith("Unknown child process"))
 
 
 async def dial(address: Address, login: Login, via: Connection | None = None, depth: int = 0) -> Connection:
@@ -52,7 +54,8 @@ async def _dial(address: Address, login: Login, config: HostConfig, tunnel: Conn
             return await _connect(config, tunnel, client)
         except (OSError, asyncssh.Error, ValueError, TypeError) as error:
             if keys.offered is None:
-                raise explained(error, address.shown, config.port, config.user) from None
+                by_command = config.proxy is not None and tunnel is None
+                raise explained(error, address.shown, config.port, config.user, by_command=by_command) from None
             await _judge(address, login, keys, await asyncio.to_thread(keys.known))
 
 
@@ -62,30 +65,31 @@ async def _connect(config: HostConfig, tunnel: Connection | None, client: Client
     def known_hosts(_host: str, _addr: str, _port: int | None) -> Trusted:
         return trusted
 
-    async with asyncio.timeout(config.connect_s) as client.deadline:
-        connection = await asyncssh.connect(
-            config.host,
-            config.port,
-            username=config.user,
-            config=list(config.files),
-            tunnel=tunnel,
-            proxy_command=None if tunnel is not None else config.proxy,
-            known_hosts=known_hosts,
-            server_host_key_algs=algorithms(trusted),
-            client_factory=lambda: client,
-            client_keys=[str(path) for path in config.identities] or (),
-            ignore_encrypted=True,
-            keepalive_interval=config.alive_s or _ALIVE_S,
-            keepalive_count_max=config.alive_count or _ALIVE_COUNT,
-            connect_timeout=None,
-            login_timeout=0,
-            agent_forwarding=False,
-            x11_forwarding=False,
-            request_pty=False,
-            command=None,
-            env=None,
-            send_env=None,
-        )
+    with config.opened() as files:
+        async with asyncio.timeout(config.connect_s) as client.deadline:
+            connection = await asyncssh.connect(
+                config.host,
+                config.port,
+                username=config.user,
+                config=files,
+                tunnel=tunnel,
+                proxy_command=None if tunnel is not None else config.proxy,
+                known_hosts=known_hosts,
+                server_host_key_algs=algorithms(trusted),
+                client_factory=lambda: client,
+                client_keys=[str(path) for path in config.identities] or (),
+                ignore_encrypted=True,
+                keepalive_interval=config.alive_s or _ALIVE_S,
+                keepalive_count_max=config.alive_count or _ALIVE_COUNT,
+                connect_timeout=None,
+                login_timeout=0,
+                agent_forwarding=False,
+                x11_forwarding=False,
+                request_pty=False,
+                command=None,
+                env=None,
+                send_env=None,
+            )
     if tunnel is not None:
         connection.set_tunnel(tunnel)  # closed with it
     return connection
@@ -98,8 +102,13 @@ async def _jump(config: HostConfig, login: Login, address: Address, depth: int) 
     if depth >= _JUMPS:
         raise HostError(f"{address.shown}: ProxyJump leads in circles (see ~/.ssh/config)", Cause.CONFIG)
     tunnel: Connection | None = None
-    for hop in config.jumps:
-        tunnel = await dial(hop, login, tunnel, depth + 1)
+    try:
+        for hop in config.jumps:
+            tunnel = await dial(hop, login, tunnel, depth + 1)
+    except BaseException:
+        if tunnel is not None:
+            tunnel.close()
+        raise
     return tunnel
 
 

@@ -46,10 +46,12 @@ _ERRNOS = {
 }
 
 
-def explained(error: BaseException, shown: str, port: int, user: str) -> HostError:
-    """The line for what was raised while a host was dialled."""
+def explained(error: BaseException, shown: str, port: int, user: str, *, by_command: bool = False) -> HostError:
+    """The line for what was raised while a host was dialled, perhaps `by_command`: a ProxyCommand."""
     if isinstance(error, HostError):
         return error
+    if by_command and isinstance(error, asyncssh.ConnectionLost | BrokenPipeError | ConnectionResetError):
+        return HostError(f"{shown}: its ProxyCommand ended without a connection: ssh to it shows what it has to say")
     cause, text = _reason(error, port, user)
     return HostError(f"{shown}: {text}", cause)
 
@@ -63,6 +65,8 @@ def _reason(error: BaseException, port: int, user: str) -> tuple[Cause, str]:
         return Cause.UNREACHABLE, _ERRNOS[errno.ECONNRESET]
     if isinstance(error, asyncssh.PermissionDenied):
         return Cause.LOGIN, f"login failed as {user}: try ssh there once, load the key with ssh-add, or name the user"
+    if isinstance(error, asyncssh.DisconnectError) and "too many authentication failures" in str(error).lower():
+        return Cause.LOGIN, "too many keys were tried before the right one: name it (IdentityFile, IdentitiesOnly yes)"
     if isinstance(error, asyncssh.KeyExchangeFailed | asyncssh.ProtocolNotSupported | asyncssh.ProtocolError):
         return Cause.UNREACHABLE, f"no SSH connection could be agreed on: {_said(error)}"
     if isinstance(error, asyncssh.ChannelOpenError):

@@ -8,12 +8,15 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from perfmon.errors import UsageError
 from perfmon.text import plain, without_secrets
 
-_URL = re.compile(r"(http|tcp)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(?::(\d{1,5}))?(/[\x21-\x7e]*)?", re.IGNORECASE)
+if TYPE_CHECKING:
+    from .tls import TlsStream
+
+_URL = re.compile(r"(https?|tcp)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(?::(\d{1,5}))?(/[\x21-\x7e]*)?", re.IGNORECASE)
 LIMIT = 4 << 20
 _CHUNK_HEAD = 1000
 _PROHIBITED = 1
@@ -46,7 +49,7 @@ class Url:
     """What is asked for."""
 
     scheme: str
-    """http, or tcp: whether somebody listens."""
+    """http or https, or tcp: whether somebody listens."""
     host: str
     port: int
     path: str
@@ -77,15 +80,15 @@ class ForbiddenError(ReplyError):
 
 
 def parse_url(text: str) -> Url:
-    """Reads `http://HOST[:PORT][/PATH]` or `tcp://HOST:PORT`. Raises UsageError."""
+    """Reads `http://HOST[:PORT][/PATH]`, the same with https, or `tcp://HOST:PORT`. Raises UsageError."""
     match = _URL.fullmatch(text)
     shown = f"'{without_secrets(plain(text, 200))}'"
     if match is None:
-        raise UsageError(f"{shown}: expected http://HOST:PORT/PATH or tcp://HOST:PORT (no https, no login)")
+        raise UsageError(f"{shown}: expected http(s)://HOST:PORT/PATH or tcp://HOST:PORT (no login)")
     scheme, host, port, path = match[1].lower(), match[2].strip("[]"), match[3], match[4] or "/"
     if (scheme == "tcp" and (not port or match[4])) or (port and not 0 < int(port) < 65536):
         raise UsageError(f"{shown}: expected a port from 1 to 65535")
-    return Url(scheme, host, int(port or 80), "" if scheme == "tcp" else path)
+    return Url(scheme, host, int(port or (443 if scheme == "https" else 80)), "" if scheme == "tcp" else path)
 
 
 async def get(opener: Opener, url: Url, *, timeout_s: float = 5.0, limit: int = LIMIT) -> Reply:
@@ -97,6 +100,8 @@ async def get(opener: Opener, url: Url, *, timeout_s: float = 5.0, limit: int = 
             try:
                 if url.scheme == "tcp":
                     return Reply(0, b"", time.monotonic() - began)
+                if url.scheme == "https":
+                    reader = writer = await _secured(reader, writer, url.host)
                 host = f"[{url.host}]" if ":" in url.host else url.host
                 request = (
                     f"GET {url.path} HTTP/1.1\r\nHost: {host}:{url.port}\r\nConnection: close\r\nAccept: */*\r\n\r\n"
@@ -122,6 +127,12 @@ async def get(opener: Opener, url: Url, *, timeout_s: float = 5.0, limit: int = 
 async def open_here(host: str, port: int) -> tuple[Reader, Writer]:
     """An opener on this machine."""
     return await asyncio.open_connection(host, port)
+
+
+async def _secured(reader: Reader, writer: Writer, host: str) -> TlsStream:
+    from .tls import secured  # `ssl` takes 10 ms, and few pages need it
+
+    return await secured(reader, writer, host)
 
 
 async def _whole(reader: Reader, limit: int) -> bytes:

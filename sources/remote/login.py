@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -26,16 +27,19 @@ class Login:
     known_hosts: tuple[str, ...] | None = None
     """Files of host keys, the first of which learns new ones; None: as the configuration says."""
     answers: dict[tuple[str, str], str] = field(default_factory=dict, repr=False)
-    """(host, prompt) → what was answered."""
+    """(host, or "" for all of them; prompt) → what was answered."""
 
-    async def answer(self, host: str, prompt: str, echo: bool = False, *, again: bool = False) -> str | None:
-        """What was answered before, else (or `again`) what is answered now."""
+    _asking: dict[tuple[str, str], asyncio.Lock] = field(default_factory=dict, repr=False)
+
+    async def answer(self, host: str, prompt: str, echo: bool = False, *, wrong: str | None = None) -> str | None:
+        """What was answered before, unless that was `wrong`; else what is answered now, once for all who wait."""
         key = (host, prompt)
-        if again:
-            self.answers.pop(key, None)
-        if key not in self.answers:
-            said = await self.ask(prompt, echo)
-            if said is None:
-                return None
-            self.answers[key] = said
-        return self.answers[key]
+        async with self._asking.setdefault(key, asyncio.Lock()):
+            if wrong is not None and self.answers.get(key) == wrong:
+                del self.answers[key]
+            if key not in self.answers:
+                said = await self.ask(prompt, echo)
+                if said is None:
+                    return None
+                self.answers[key] = said
+            return self.answers[key]

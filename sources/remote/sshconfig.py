@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from asyncssh.config import SSHClientConfig
 
 from .address import Address, parse_host
 from .hostkeys import entry_name, key_files
+from .openssh import flat_config, written
 
 _CONNECT_S = 15.0
 
@@ -21,7 +23,9 @@ class HostConfig:
     """How a host is reached."""
 
     files: tuple[str, ...]
-    """The configuration files that were read."""
+    """The configuration files that were read, unless there is `text`."""
+    text: str | None
+    """What `ssh` made of them."""
     host: str
     """As it was named: the library looks it up in the files again."""
     port: int
@@ -38,12 +42,32 @@ class HostConfig:
     alive_s: int | None
     alive_count: int | None
 
+    @contextmanager
+    def opened(self) -> Iterator[list[str]]:
+        """The files that the library is to read."""
+        if self.text is None:
+            yield list(self.files)
+            return
+        with written(self.text) as name:
+            yield [name]
+
 
 def read_config(address: Address, files: Sequence[str] | None = None) -> HostConfig:
-    """Reads the files, by default `~/.ssh/config` (blocking). Raises ValueError and OSError for wrong ones."""
+    """Reads the files, by default those that `ssh` reads (blocking). Raises ValueError and OSError for wrong ones.
+
+    Without an `ssh` to ask the library reads `~/.ssh/config` by itself, as well as it can.
+    """
+    flat = flat_config(address, files)
+    if flat is not None:
+        with written(flat) as name:
+            return replace(_read(address, [name]), files=(), text=flat)
     default = Path("~/.ssh/config").expanduser()
     if files is None:
         files = [str(default)] if os.access(default, os.R_OK) else []
+    return _read(address, files)
+
+
+def _read(address: Address, files: Sequence[str]) -> HostConfig:
     user, port = address.user or (), address.port or ()
     config = SSHClientConfig.load(
         None,
@@ -74,6 +98,7 @@ def read_config(address: Address, files: Sequence[str] | None = None) -> HostCon
     identities = [Path(name).expanduser() for name in listed("IdentityFile") or ()]
     return HostConfig(
         files=tuple(files),
+        text=None,
         host=address.host,
         port=its_port,
         user=text("User") or getpass.getuser(),
@@ -91,6 +116,8 @@ def read_config(address: Address, files: Sequence[str] | None = None) -> HostCon
 def _by_shell(command: str) -> tuple[str, ...]:
     """ProxyCommand is run by a shell, as ssh does; what it prints on stderr is neither data nor for the screen.
 
-    The library takes the end of any of the command's pipes for the end of the connection: so stderr's stays open.
+    The library takes the end of any of the command's pipes for the end of the connection, and what the command would
+    inherit, it may close (ssh does): so a shell beside it holds stderr's pipe open for as long as the command lives.
     """
-    return ("/bin/sh", "-c", f"exec 9>&2 2>/dev/null; exec {command}")
+    beside = "(exec <&- >&-; while kill -0 $$ 2>/dev/null; do sleep 2; done) &"
+    return ("/bin/sh", "-c", f"{beside} exec 2>/dev/null; exec {command}")

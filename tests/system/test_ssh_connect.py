@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -21,6 +23,7 @@ from perfmon.sources.remote.failures import Cause, HostError
 from perfmon.sources.remote.login import Login
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(not AVAILABLE, reason="needs sshd")]
+needs_ssh = pytest.mark.skipif(shutil.which("ssh") is None, reason="needs ssh")
 BOX = Address("box")
 WORDS = "open sesame"
 PROXY = """
@@ -161,6 +164,86 @@ async def test_a_proxy_command_that_talks_on_stderr(sshd: Sshd, tmp_path: Path) 
     )
     made, _ = login(sshd, config=(str(config),))
     assert await said(Address("far"), made) == "hi\n"
+
+
+@needs_ssh
+async def test_a_proxy_command_that_is_ssh_itself(sshd: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "inner").write_text(sshd.config.read_text())
+    made, _ = login(sshd)
+    made.config = (str(tmp_path / "config"),)
+    (tmp_path / "config").write_text(
+        f"{sshd.config.read_text()}  ProxyCommand ssh -F {tmp_path}/inner -o BatchMode=yes -W %h:%p box\n"
+    )
+    assert await said(BOX, made) == "hi\n"
+
+
+async def test_a_proxy_command_that_fails_is_told(sshd: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text(f"{sshd.config.read_text()}  ProxyCommand /nowhere/at/all %h\n")
+    error = await refused(BOX, login(sshd, config=(str(tmp_path / "config"),))[0])
+    assert "its ProxyCommand ended" in str(error)
+
+
+@needs_ssh
+@pytest.mark.parametrize(
+    "more",
+    [
+        'Match exec "test %h = 127.0.0.1"\n  ServerAliveInterval 1m\n',
+        "  ConnectTimeout 10s\n  CertificateFile /nowhere/cert.pub\n",
+        "  PKCS11Provider /nowhere/lib.so  # of my key\n",
+    ],
+)
+async def test_what_ssh_understands_is_understood(sshd: Sshd, tmp_path: Path, more: str) -> None:
+    (tmp_path / "config").write_text(sshd.config.read_text() + more)
+    assert await said(BOX, login(sshd, config=(str(tmp_path / "config"),))[0]) == "hi\n"
+
+
+@needs_ssh
+async def test_where_a_match_by_command_leads(sshd: Sshd, tmp_path: Path) -> None:
+    text = sshd.config.read_text().replace("Host box", 'Match originalhost box exec "test %n = box"')
+    (tmp_path / "included").write_text(text)
+    (tmp_path / "config").write_text(f"Include {tmp_path}/inc*\n")
+    assert await said(BOX, login(sshd, config=(str(tmp_path / "config"),))[0]) == "hi\n"
+
+
+async def test_a_way_that_ends_half_way_leaves_no_connection(sshd: Sshd, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(f"{sshd.config.read_text()}Host far\n  ProxyJump box,127.0.0.1:{free_port()}\n")
+    made, _ = login(sshd, config=(str(config),))
+    before = len(sshd.sessions())
+    for _ in range(3):
+        with pytest.raises(HostError):
+            await dial(Address("far"), made)
+    await asyncio.to_thread(wait, lambda: len(sshd.sessions()) <= before)
+
+
+async def test_too_many_keys_are_told(sshd: Sshd, tmp_path: Path) -> None:
+    lines = []
+    for at in range(7):
+        keygen(tmp_path / f"key{at}")
+        lines.append(f"  IdentityFile {tmp_path}/key{at}\n")
+    (tmp_path / "config").write_text(
+        sshd.config.read_text().replace("  IdentityFile", "".join(lines) + "  IdentityFile")
+    )
+    error = await refused(BOX, login(sshd, config=(str(tmp_path / "config"),))[0])
+    assert error.cause is Cause.LOGIN
+    assert "IdentitiesOnly" in str(error)
+
+
+async def test_a_passphrase_is_asked_for_once_for_all_hosts(sshd: Sshd, tmp_path: Path) -> None:
+    locked = tmp_path / "locked"
+    keygen(locked, "ed25519", WORDS)
+    allowed = sshd.folder / "authorized_keys"
+    before = allowed.read_text()
+    allowed.write_text(before + locked.with_suffix(".pub").read_text())
+    (tmp_path / "config").write_text(
+        sshd.config.read_text().replace(str(sshd.key), str(locked)).replace("Host box", "Host box*")
+    )
+    made, asked = login(sshd, "a slip of the finger", WORDS, config=(str(tmp_path / "config"),))
+    try:
+        assert await asyncio.gather(*(said(Address(f"box{at}"), made) for at in range(4))) == ["hi\n"] * 4
+    finally:
+        allowed.write_text(before)
+    assert len(asked) == 2
 
 
 async def test_a_key_with_a_passphrase(sshd: Sshd, tmp_path: Path) -> None:
