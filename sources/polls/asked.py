@@ -61,9 +61,9 @@ def parse_asked(text: str) -> Asked | None:
     try:
         url = parse_url(value.partition("#")[0] if kind == "prometheus" else value)
     except UsageError:
-        raise _wrong(text, "expected http://HOST:PORT") from None
-    if url.scheme != "http":
-        raise _wrong(text, f"expected {kind}=http://HOST:PORT")
+        raise _wrong(text, "expected http://HOST:PORT or https://HOST:PORT") from None
+    if url.scheme == "tcp":
+        raise _wrong(text, f"expected {kind}=http://HOST:PORT or {kind}=https://HOST:PORT")
     return Asked(kind, value)
 
 

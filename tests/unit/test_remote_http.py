@@ -81,7 +81,7 @@ async def test_nobody_listens() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["https://x/", "http://me:pw@x/", "http://x:0/", "http://x:99999/", "tcp://x", "ftp://x/", "http://x/ y\r\nz"],
+    ["http://me:pw@x/", "http://x:0/", "http://x:99999/", "tcp://x", "ftp://x/", "http://x/ y\r\nz"],
 )
 def test_wrong_urls(text: str) -> None:
     with pytest.raises(UsageError) as caught:

@@ -38,11 +38,11 @@ class Endpoint:
 
     @classmethod
     def parse(cls, kind: str, text: str) -> Endpoint:
-        """Of `http://HOST:PORT[/PATH]`; without a path it is /metrics. Raises UsageError."""
+        """Of `http://HOST:PORT[/PATH]`, or https; without a path it is /metrics. Raises UsageError."""
         url = parse_url(text)
-        if url.scheme != "http":
+        if url.scheme == "tcp":
             shown = without_secrets(plain(text, 200))
-            raise UsageError(f"'{kind}={shown}': expected http://HOST:PORT or http://HOST:PORT/PATH")
+            raise UsageError(f"'{kind}={shown}': expected http(s)://HOST:PORT or http(s)://HOST:PORT/PATH")
         return cls(kind, Url(url.scheme, url.host, url.port, "/metrics") if url.path == "/" else url)
 
     @property
