@@ -11,6 +11,8 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
+from certificates import Authority
+from endpoints import endpoint
 from polled import Told, gone, paced, until
 from remotely import Proxy, following
 from sshd import AVAILABLE, Sshd
@@ -18,6 +20,7 @@ from sshd import AVAILABLE, Sshd
 from perfmon.sources.blocks import Block
 from perfmon.sources.polls.asked import Asked
 from perfmon.sources.polls.log import is_poll
+from perfmon.sources.polls.poller import PollError
 from perfmon.sources.polls.reading import Area, Reading, reading_of
 from perfmon.sources.polls.registry import pollers_for
 from perfmon.sources.remote.address import Address, RemoteSpec
@@ -101,6 +104,22 @@ async def test_a_port_there_is_asked_through_the_connection(sshd: Sshd) -> None:
         reply = await get(ThereMachine(host).opener, parse_url(f"http://127.0.0.1:{port}/"))
     assert reply.body == b"hi"
     server.close()
+
+
+async def test_a_page_behind_https_there_is_read_and_its_certificate_checked_here(
+    sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path)
+    async with endpoint(authority.server("127.0.0.1")) as server, following(sshd, "nothing.log") as (_, host):
+        server.serve("jobs 7\n")
+        await until(lambda: host.connection is not None)
+        (poller,) = pollers_for(ThereMachine(host), Asked("prometheus", f"{server.url}#jobs"))
+        monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+        with pytest.raises(PollError, match="its certificate is not trusted"):
+            await poller.poll()
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+        (reading,) = await poller.poll()
+    assert reading.values == {"value": 7}
 
 
 class Stream:
