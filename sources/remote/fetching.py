@@ -89,10 +89,7 @@ class Fetcher:
                 if found is None:
                     copy.facts = await _facts(host, host.files)
                     found = await _found(host.files, paths)
-                    copy.problems += [
-                        f"{copy.host}: '{name}': a name with a line break: left out"
-                        for name in sorted(host.files.unnameable)
-                    ]
+                    copy.problems += [f"{copy.host}: left out: {why}" for why in host.files.left_out]
                     self._total += sum(state.size for state in found.values())
                 for path, state in found.items():
                     if all(log.path != path for log in copy.logs):

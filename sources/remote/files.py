@@ -29,10 +29,12 @@ D(){ case $1 in *.[gG][zZ]) gzip -dc;; *.[bB][zZ]2) bzip2 -dc;; *.[xX][zZ]) xz -
 u(){ D "$1" | tail -c "+$(($2+1))" | head -c "$3"; }
 v(){ u "$@" | gzip -1c; }
 S(){ :; }
+t="timeout 10"; $t true || t=
+F(){ $t find -L "$1/." -maxdepth "$2" -type d \\( -name '.?*' -o -name __pycache__ -o -name node_modules \
+  -o -name site-packages -o -name 'checkpoint*' -o -name 'ckpt*' -o -name 'global_step*' -o -name 'weights' \\) \
+  -prune -o -type f -print0; }
 L(){ for f do
-  if [ -d "$f" ]; then find -L "$f/." -maxdepth 24 -type d \\( -name '.?*' -o -name __pycache__ -o -name node_modules \
-    -o -name site-packages -o -name 'checkpoint*' -o -name 'ckpt*' -o -name 'global_step*' -o -name 'weights' \\) \
-    -prune -o -type f -print0
+  if [ -d "$f" ]; then F "$f" 24; case $? in 124|143) printf '\\0\\0'; F "$f" 4;; esac
   elif [ -e "$f" ]; then printf '%s\\0' "$f"; fi
 done; }
 s=; stat -L -c %s /proc/self/stat >/dev/null && [ -e "/proc/$$/fd/0" ] && s=1
@@ -88,6 +90,8 @@ class Files:
         self.gzip = bool(gzip)
         self.unnameable: set[str] = set()
         """Names with line breaks that were found and left out: display text."""
+        self.unended = False
+        """Folders hold more than can be looked through in ten seconds."""
         self._fds = f"/proc/{pid}/fd/"
         self._free = list(_MANY if many else _FEW)
         self._watched: tuple[str, ...] = ()
@@ -195,8 +199,17 @@ class Files:
         """The files that a word of the shell names, those below folders included; names with line breaks left out."""
         output = await self._run(f"L {word} | head -c 4000000")
         names = output.text.split("\0")[:-1]
+        if "" in names:
+            self.unended = True
+            names = _whole(names)
         self.unnameable.update(plain(name, 200) for name in names if "\n" in name)
         return sorted({posixpath.normpath(name) for name in names if "\n" not in name})
+
+    @property
+    def left_out(self) -> list[str]:
+        """What was not found, or not taken, and why."""
+        slow = ["folders hold more than can be looked through in 10 s: name those of the logs"] if self.unended else []
+        return [*(f"'{name}': a name with a line break" for name in sorted(self.unnameable)), *slow]
 
     async def expanded(self, path: str) -> str:
         """A path with what its leading `~` or `~user` stands for."""
@@ -223,6 +236,18 @@ def _states(output: Output) -> dict[str, State]:
             device, inode, size, changed = map(int, words)
             states[name] = State((device, inode), size, float(changed), stamp)
     return states
+
+
+def _whole(names: list[str]) -> list[str]:
+    """Where a list was broken off stand two empty names, or one that was cut and an empty one: without these."""
+    whole: list[str] = []
+    empty = 0
+    for name in [*names, "-"]:
+        if name and empty % 2:
+            whole.pop()
+        empty = 0 if name else empty + 1
+        whole += [name] if name else []
+    return whole[:-1]
 
 
 def _inflated(data: bytes, size: int, name: str) -> bytes:

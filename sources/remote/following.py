@@ -84,10 +84,11 @@ class HostLogs:
         self._next_scan = time.monotonic() + max(_RESCAN_S, took / _RESCAN_SHARE)
 
     async def _tell_left_out(self, files: Files, emit: Emit) -> None:
-        for name in sorted(files.unnameable - self._left_out):
-            log = LogFile(f"{self.shown}:{name}", Path(f"ssh:/{self.shown}"), name)
-            await emit([(log, Notice(f"{log.name}: a name with a line break: not followed", "lost"))])
-        self._left_out |= files.unnameable
+        for why in files.left_out:
+            if why not in self._left_out:
+                self._left_out.add(why)
+                log = LogFile(self.shown, Path(f"ssh:/{self.shown}"), "")
+                await emit([(log, Notice(f"{self.shown}: not followed: {why}", "lost"))])
 
     async def _admit(self, path: str, home: str, first: bool, emit: Emit) -> None:
         if path in self.tails or (not first and self._is_part(path)):

@@ -165,6 +165,24 @@ async def test_folders_patterns_and_logs_that_appear(any_sshd: Sshd, tmp_path: P
         assert sorted(seen.lines) == ["a/logs/x.log", "b/c/logs/y.log", "new"]
 
 
+async def test_folders_without_end_hold_nothing_up(any_sshd: Sshd, tmp_path: Path) -> None:
+    maze, writer = tmp_path / "maze", Writer(tmp_path / "run.log")
+    maze.mkdir()
+    writer.write(5)
+    for name in "abc":
+        (maze / name).symlink_to(maze)
+    writer.path.with_name("two\nlines.log").write_text("left out")
+    async with following(any_sshd) as (seen, host):
+        assert host.files is not None
+        await host.files.runner.run('t="timeout 1"')
+        host.logs.paths[:] = [str(tmp_path)]
+        await until(lambda: len(seen.lines) == 5)
+        assert host.state.reconnects == 0
+        told = [notice.text for notice in seen.notices if "not followed" in notice.text]
+        assert "a name with a line break" in told[0]
+        assert [why for why in told[1:] if "looked through" not in why] == []  # that of BusyBox knows no loops
+
+
 async def test_what_cannot_be_read_is_told(sshd: Sshd, tmp_path: Path) -> None:
     (tmp_path / "real.log").write_bytes(gzip.compress(b"x" * 1000))
     (tmp_path / "link.log").symlink_to(tmp_path / "real.log")
