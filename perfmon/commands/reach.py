@@ -180,6 +180,17 @@ def connect(
     return fleet
 
 
+def say_missing(fleet: Fleet) -> None:
+    """Names what was wanted of hosts that were connected, and never was there."""
+    for host in fleet.hosts:
+        tails = host.logs.tails.values()
+        names = [tail.log.name for tail in tails if tail.changed_s is None]
+        if not tails and host.logs.caught_up:
+            names = [f"{host.address.shown}:{plain(path, 200)}" for path in host.logs.paths]
+        for name in names:
+            print(f"perfmon: {name}: no such log there (perfmon ssh HOST --dry-run says what is)", file=sys.stderr)
+
+
 @contextmanager
 def fetched(args: argparse.Namespace, remote: Sequence[RemoteSpec]) -> Iterator[list[LogFile]]:
     """Copies of remote logs, under their own names, until the end of the context. Raises ConnectError."""

@@ -16,7 +16,7 @@ from perfmon.units import format_seconds
 
 from .arguments import add_data_arguments, add_formats_argument, completes_files, read_config, seconds, window
 from .progress import ReadingBar
-from .reach import add_reach_arguments, connect, feed_of, sort_specs
+from .reach import add_reach_arguments, connect, feed_of, say_missing, sort_specs
 from .screen import themes_for
 
 if TYPE_CHECKING:
@@ -96,6 +96,8 @@ def run(args: argparse.Namespace) -> int:
     feed = partial(feed_of, fleet, wanted.local, asked=wanted.asked) if fleet is not None or wanted.asked else None
     with ReadingBar("reading logs") as bar:
         seen = observe(wanted.local, config, judged, args.for_s, bar, lambda: _say_following(args.for_s), columns, feed)
+    if fleet is not None:
+        say_missing(fleet)
     _write(args, seen)
     if opened is not None:
         _draw(args, opened, seen)

@@ -68,6 +68,7 @@ class Process:
     command: str
     """Its command line or title, without credentials; display text."""
     folder: str
+    """In which it runs; "" where that cannot be seen."""
     writes: tuple[str, ...] = ()
     """Files that it holds open for writing."""
     ports: tuple[int, ...] = ()
@@ -177,6 +178,7 @@ def told(name: str, found: Discovery) -> list[str]:
     lines = [f"{name}: {_counted(len(found.processes), 'process', 'es')} of a run"]
     for process in found.processes:
         ports = f", listens at {', '.join(map(str, process.ports))}" if process.ports else ""
+        ports += "" if process.folder else ", of another user: what it writes cannot be seen"
         ports += "".join(f", metrics: http://127.0.0.1:{port}/metrics" for port in process.metrics)
         lines.append(f"  {process.pid:>7}  {process.kind:<12}  {process.command[:90]}{ports}")
     lines.append(f"{name}: {_counted(len(found.logs), 'log')}")

@@ -137,6 +137,22 @@ def test_a_host_that_hangs_while_it_is_looked_at_holds_nobody_up(sshd: Sshd, run
     assert line.startswith("perfmon: hung: does not say what runs there")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be somebody else")
+def test_a_run_of_another_user_is_told_as_such(run: Run, tmp_path: Path) -> None:
+    nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups"
+    sshd = Sshd(tmp_path / "sshd", forced=f'exec {nobody} sh -c "$SSH_ORIGINAL_COMMAND"')
+    sshd.start()
+    command = [sys.executable, "-m", "perfmon", "ssh", "box", "--ssh-config", str(sshd.config), "--dry-run"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60
+        )
+    finally:
+        sshd.stop()
+    (line,) = [line for line in done.stdout.splitlines() if f" {run.process.pid} " in line]
+    assert line.endswith("of another user: what it writes cannot be seen")
+
+
 def test_dry_run_says_what_names_stand_for(sshd: Sshd, tmp_path: Path) -> None:
     (tmp_path / "there.log").write_text("a line\n")
     command = [sys.executable, "-m", "perfmon", "ssh", "box", "--ssh-config", str(sshd.config), "--dry-run"]

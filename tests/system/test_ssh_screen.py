@@ -128,6 +128,16 @@ def test_a_page_about_a_run_on_another_machine(sshd: Sshd, tmp_path: Path, optio
     assert "box:" in done.stdout
 
 
+def test_a_page_about_logs_that_are_not_there_says_so(sshd: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "there.log").write_text("a line\n")
+    specs = [f"ssh://box{tmp_path}/{name}" for name in ("there.log", "gone.log", "*.out")]
+    command = [sys.executable, "-m", "perfmon", "snapshot", "--ssh-config", str(sshd.config), *specs]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"perfmon: box:{tmp_path}/gone.log: no such log there")
+
+
 def test_a_recording_of_another_machine(sshd: Sshd, tmp_path: Path) -> None:
     logs, file = demo(tmp_path / "logs"), tmp_path / "run.pmrec"
     done = perfmon(sshd, "record", f"ssh://box{logs}", "--for", "3s", "-o", str(file))
