@@ -114,6 +114,32 @@ async def test_deleted_and_made_anew(any_sshd: Sshd, tmp_path: Path) -> None:
         await writer.arrived(seen)
 
 
+async def test_a_link_is_pointed_elsewhere_and_back(any_sshd: Sshd, tmp_path: Path) -> None:
+    link = tmp_path / "latest.log"
+    first, second = Writer(tmp_path / "attempt_1.log"), Writer(tmp_path / "attempt_2.log")
+
+    def point(to: Writer) -> None:
+        (tmp_path / "new").symlink_to(to.path)
+        (tmp_path / "new").rename(link)
+
+    first.write(5)
+    point(first)
+    async with following(any_sshd, link) as (seen, _):
+        await until(lambda: len(seen.lines) == 5)
+        second.count = 1000
+        second.write(5)
+        first.write(2)
+        point(second)
+        await until(lambda: "line 1004 of the run" in seen.lines, seen.notices)
+        second.write(1)
+        first.write(3)
+        point(first)
+        first.write(4)
+        await until(lambda: "line 13 of the run" in seen.lines and "line 1005 of the run" in seen.lines, seen.lines)
+        assert [line for line in seen.lines if int(line.split()[1]) < 1000] == first.lines
+        assert [line for line in seen.lines if int(line.split()[1]) >= 1000] == second.lines[1000:]
+
+
 async def test_truncated_in_place_with_a_copy(any_sshd: Sshd, tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run.log")
     writer.write(5)
