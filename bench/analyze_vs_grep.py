@@ -6,6 +6,7 @@ The log is made once (bench/data/). Both read it from the page cache, alternatel
 maximum of `queue_ms`. Each runs once before, untimed: perfmon's modules are then compiled, as they are once installed.
 Memory is that of the whole process tree, sampled in one more run that is not timed. The interpreter is the one that
 runs this script; one without --enable-optimizations takes a third longer.
+Debian's has them, though its CONFIG_ARGS, those of another build, do not say so.
 """
 
 from __future__ import annotations
@@ -174,7 +175,7 @@ def main() -> int:
 def interpreter() -> str:
     """Version of the Python that runs perfmon, and whether it says that it was optimised with a profile of itself."""
     stated = "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
-    built = "built with --enable-optimizations" if stated else "--enable-optimizations not stated (Debian's has it)"
+    built = "built with --enable-optimizations" if stated else "--enable-optimizations not stated"
     return f"{platform.python_implementation()} {platform.python_version()}, {built}: {Path(sys.executable).resolve()}"
 
 
