@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from perfmon.text import evidence_text
@@ -19,18 +20,21 @@ def nvml(_: float) -> Finding:
         import pynvml  # type: ignore[import-untyped]
     except ImportError:
         return missing("the library nvidia-ml-py is not installed", _NO_GPUS, "pip install nvidia-ml-py")
+    driver = ""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
         mend = "install NVIDIA's driver, where there is such a GPU"
         return missing(evidence_text(str(error)).lower(), _NO_GPUS, mend)
     try:
-        count, driver = pynvml.nvmlDeviceGetCount(), pynvml.nvmlSystemGetDriverVersion()
+        count = pynvml.nvmlDeviceGetCount()
+        with suppress(pynvml.NVMLError):  # nobody needs to know it to be asked
+            driver = f", driver {evidence_text(str(pynvml.nvmlSystemGetDriverVersion()))}"
     except pynvml.NVMLError as error:
         return limited(evidence_text(str(error)).lower(), _NO_GPUS, "nvidia-smi says more; a restart may mend it")
     finally:
         pynvml.nvmlShutdown()
-    told = f"{count} {'GPU' if count == 1 else 'GPUs'}, driver {evidence_text(str(driver))}"
+    told = f"{count} {'GPU' if count == 1 else 'GPUs'}{driver}"
     if not count:
         return limited(told, _NO_GPUS, "give this container a GPU (docker run --gpus all)")
     return found(told)

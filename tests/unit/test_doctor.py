@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nvml
 import pytest
 from exporting import environment
 from terminals import wait
@@ -129,6 +130,15 @@ def test_a_program_that_hangs_keeps_nobody_waiting_and_is_ended(machine: Machine
     assert "--patience" in check["mend"]
     pid = int((machine.folder / "pid").read_text())
     wait(lambda: not Path(f"/proc/{pid}").exists(), "the program was ended")
+
+
+def test_gpus_whose_driver_has_no_version_can_be_asked_all_the_same(machine: Machine) -> None:
+    machine.env["LD_LIBRARY_PATH"] = str(nvml.compiled(machine.folder / "lib"))
+    machine.env["NVML_STUB"] = str(machine.folder / "state")
+    for more, detail in (("", "2 GPUs"), ("driver 570.86.15\n", "2 GPUs, driver 570.86.15")):
+        (machine.folder / "state").write_text(f"{nvml.H100}count 2\n{more}")
+        check = machine.checks()["nvml"]
+        assert (check["state"], check["detail"]) == ("found", detail)
 
 
 def test_a_driver_call_that_hangs_keeps_nobody_waiting(machine: Machine) -> None:
