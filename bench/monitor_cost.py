@@ -32,21 +32,22 @@ def main() -> None:
     found = shutil.which(PEER)
     peer = arguments.peer or ([found] if found else None)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        folder = Path(name) / "logs"  # the folder around it is watched, too: nobody else writes there
+        folder.mkdir()
         for log_name in ("orchestrator.log", "inference.log", "trainer.log"):
             (folder / log_name).touch()
         total = 2 * (arguments.seconds + arguments.settle) + 5
         feeder = Path(__file__).with_name("feeder.py")
-        writer = subprocess.Popen([sys.executable, str(feeder), name, "--seconds", str(total)])
-        busy = measured((*PERFMON, "watch", name), arguments.seconds, arguments.settle)
+        writer = subprocess.Popen([sys.executable, str(feeder), str(folder), "--seconds", str(total)])
+        busy = measured((*PERFMON, "watch", str(folder)), arguments.seconds, arguments.settle)
         writer.terminate()
         writer.wait()
         time.sleep(1)
         for log in folder.iterdir():
             log.unlink()
-        calm = (sys.executable, str(feeder), name, "--rate", "2000", "--seconds", "10", "--open-traces", "0")
+        calm = (sys.executable, str(feeder), str(folder), "--rate", "2000", "--seconds", "10", "--open-traces", "0")
         subprocess.run((*calm, "--batch", "100"), check=True)
-        idle = measured((*PERFMON, "watch", name), arguments.seconds, arguments.settle + 4)
+        idle = measured((*PERFMON, "watch", str(folder)), arguments.seconds, arguments.settle + 4)
         empty = measured(EMPTY_APP, arguments.seconds / 2, arguments.settle)
         other = measured(tuple(peer), arguments.seconds, arguments.settle) if peer else None
     told("perfmon, 3 logs at 100 lines/s", busy)
