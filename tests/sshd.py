@@ -28,13 +28,16 @@ class Sshd:
         *,
         address: str = "127.0.0.1",
         within: tuple[str, ...] = (),
+        home: Path | None = None,
     ) -> None:
-        """`extra` comes before the rest of its configuration: of options the first counts; `within` runs it."""
+        """`extra` comes before the rest of its configuration: of options the first counts; `within` runs it.
+
+        `home` is its user's: an empty one, where what is set up here for logins is not run.
+        """
         self.folder, self.address, self._within = folder, address, within
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
-        self.home = folder / "home"
-        """Of its user: nothing that is set up here for logins is run."""
+        self.home = home or folder / "home"
         self.home.mkdir(exist_ok=True)
         self.port = free_port()
         self.key, self.host_key = folder / "id", folder / "host"

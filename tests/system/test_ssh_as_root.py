@@ -196,7 +196,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def test_a_password_is_typed_on_a_terminal_and_never_seen(
     server: Server, user: str, tmp_path: Path, options: str, asks: str
 ) -> None:
-    sshd = Sshd(tmp_path / "sshd", extra=f"{options}\nPubkeyAuthentication no")
+    sshd = Sshd(tmp_path / "sshd", extra=f"{options}\nPubkeyAuthentication no", home=Path("/home", user))
     sshd.start()
     try:
         command = f"{PERFMON} ssh {user}@box --ssh-config {sshd.config} --log '~/logs/*.log' --history all"
