@@ -40,6 +40,8 @@ def options(sshd: Sshd) -> FleetOptions:
 
 def first_line(sshd: Sshd, folder: Path) -> float:
     """Seconds from the command to the first line of a remote log on the screen: the best of three."""
+    work = folder / "work"  # what runs writes a folder of its own name beside the terminals' socket
+    work.mkdir()
     log = folder / "first.log"
     log.write_text("10:00:00 INFO the very first line\n")
     server = Server(folder)
@@ -47,7 +49,7 @@ def first_line(sshd: Sshd, folder: Path) -> float:
     try:
         for _ in range(3):
             began = time.monotonic()
-            window = server.open(folder, f"{PERFMON} ssh --ssh-config {sshd.config} box --log {log}")
+            window = server.open(work, f"{PERFMON} ssh --ssh-config {sshd.config} box --log {log}")
             window.shows("the very first line")
             best = min(best, time.monotonic() - began)
             window.press("q")
