@@ -36,8 +36,11 @@ class Clock(Protocol):
         """The same for a line that stands before the last one."""
 
 
-def seen(store: Store, state: SourceState, time: float) -> float:
-    """Widens what is observed of a log; its first clock also dates what was told before in order only."""
+def seen(store: Store, state: SourceState, time: float, *, early: bool = True) -> float:
+    """Widens what is observed of a log; its first clock also dates what was told before in order only.
+
+    Not before its first line by one that tells nothing but when (`early`): most such lines are not looked at.
+    """
     if state.last is None:
         state.first = state.last = time
         state.clocked = True
@@ -46,7 +49,7 @@ def seen(store: Store, state: SourceState, time: float) -> float:
             state.first = time - state.pseudo
     elif time > state.last:
         state.last = time
-    elif state.first is not None and time < state.first:
+    elif early and state.first is not None and time < state.first:
         state.first = time
     return time
 
@@ -59,10 +62,12 @@ def heard(
     ticked: float | None,
     line: tuple[int, str],
     told: Sequence[Observation],
+    line_base: int = 0,
 ) -> None:
     """A line that only says when it was printed: first or last dated one of a block, or the end of a silence.
 
     `ticked` is its monotonic `t=`, where nothing else dates it: that says nothing in a log whose lines have dates.
+    `line_base` is added to the lines that `told` numbers.
     """
     if ticked is not None and clock.kind is not None and not clock.by_arrival:
         return
@@ -70,13 +75,25 @@ def heard(
         stamp, mono = told[0]
         # Of two `t=` the way between them counts: asked for the earlier one, the clock would see a restart.
         before = time - (ticked - mono) if stamp is None and ticked is not None else clock.at(stamp, mono)
-        if before is not None and time - before >= QUIET_FROM_S:
-            state.quiet(before, time, line, told[1][0] if len(told) > 1 else 0)
+        if before is not None:
+            _quiet(state, before, time, line, told[1][0] + line_base if len(told) > 1 else 0)
     elif kind == HEAD:
-        if state.tail is not None and time - state.tail >= QUIET_FROM_S:
-            state.quiet(state.tail, time, state.last_line, line[0])
+        if state.tail is not None:
+            _quiet(state, state.tail, time, state.last_line, line[0])
     else:
         state.tail, state.last_line = time, line
+        state.heard(time, line)
+        for stamp, number, text in told:  # a line before it that is later
+            latest = clock.at(stamp, None)
+            if latest is not None:
+                state.heard(latest, (number + line_base, text))
+
+
+def _quiet(state: SourceState, since: float, until: float, line: tuple[int, str], upto: int) -> None:
+    """No dated line between the one at `since` and line `upto`, at `until`: a silence, if that is long."""
+    since, line = state.reached(since, line)
+    if until - since >= QUIET_FROM_S:
+        state.quiet(since, until, line, upto)
 
 
 def rebase(store: Store, state: SourceState, clock: Clock) -> None:
@@ -93,6 +110,7 @@ def rebase(store: Store, state: SourceState, clock: Clock) -> None:
     store.shift(state.index, seconds)
     state.first = None if state.first is None else state.first + seconds
     state.tail = None if state.tail is None else state.tail + seconds
+    state.latest = None if state.latest is None else state.latest + seconds
     state.last = None if state.last is None else state.last + seconds
     state.gaps = [replace(gap, start=gap.start + seconds, end=gap.end + seconds) for gap in state.gaps]
 

@@ -218,7 +218,7 @@ def _move_state(state: SourceState, step: Step, after: _After, store: Store) -> 
     state.gaps = [
         gap for gap in (_moved_gap(gap, step, after) for gap in state.gaps) if gap.end - gap.start >= _QUIET_S
     ]
-    state.tail = None if tail is None else tail + by
+    state.tail = state.latest = None if tail is None else tail + by
     if state.first is not None and step.since < state.first:
         state.first += by
     state.last = last + by if step.seconds > 0 else max(last, last if tail is None else tail + by)

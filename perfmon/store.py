@@ -23,6 +23,8 @@ _UPDATE_BYTES = 2600
 _TEXT_BYTES = 250
 """Beside its characters: the string, its place, and the entry of the table."""
 _MAX_GAPS = 4096
+_LATE_LINES = 200
+"""So many lines late a line may come: see `perfmon.sources.silence`."""
 _S = TypeVar("_S", bound=Span)
 _FIRST_TEXTS = 64
 _NO_PEAK = (0, float("-inf"))
@@ -144,6 +146,9 @@ class SourceState:
     """Time of the last dated line, on the log's own axis."""
     last_line: tuple[int, str] = (0, "")
     """Its number and text."""
+    latest: float | None = None
+    """The latest time of its last lines: some come late."""
+    latest_line: tuple[int, str] = (0, "")
 
     @property
     def clockless(self) -> bool:
@@ -154,6 +159,17 @@ class SourceState:
         """Remembers something odd, the first few of its kind."""
         if len(self.notes) < _MAX_NOTES and text not in self.notes:
             self.notes.append(text)
+
+    def heard(self, time: float, line: tuple[int, str]) -> None:
+        """One of the last dated lines (number, text); of those the latest counts."""
+        if self.latest is None or time >= self.latest or line[0] - self.latest_line[0] > _LATE_LINES:
+            self.latest, self.latest_line = time, line
+
+    def reached(self, time: float, line: tuple[int, str]) -> tuple[float, tuple[int, str]]:
+        """How far the log was at that line, by those before it too; and the line that says so."""
+        if self.latest is None or time >= self.latest or line[0] - self.latest_line[0] > _LATE_LINES:
+            return time, line
+        return self.latest, self.latest_line
 
     def quiet(self, start: float, end: float, line: tuple[int, str], upto: int = 0) -> None:
         """A stretch without a dated line, after `line` (number, text) and up to line `upto`."""

@@ -47,10 +47,11 @@ class Assembler:
             if time is None:
                 time, state.undated = state.pseudo, True
             else:
-                time = seen(self.store, state, time)
+                time = seen(self.store, state, time, early=pattern >= 0)
             line += line_base  # noqa: PLW2901 - numbers of a range count from its first line
             if pattern < 0:
-                heard(state, clock, pattern, time, mono if stamp is None else None, (line, text), observations)
+                ticked = mono if stamp is None else None
+                heard(state, clock, pattern, time, ticked, (line, text), observations, line_base)
                 continue
             for observation in observations:
                 if observation[0] == SAMPLE:

@@ -26,9 +26,13 @@ from .joining import NEVER, Calm, Leg, cells
 from .native import finder
 from .numbering import LineCount
 from .shapes import Cells, Shapes
-from .silence import BOM, QUIET_S, Dated, Lines
+from .silence import BOM, LATE_LINES, QUIET_S, Dated, Lines, is_behind
 
 _MAX_TEXT = 65536
+_RESTARTED_S = 600.0
+"""A monotonic clock that falls back by more began anew."""
+_LOOKED_BACK = 16
+"""So many lines at the end of a block are looked at for one that is later than the last."""
 _SHOWN = 400
 """Of the line before a silence so much is kept."""
 _COLOURS = re.compile(rb"\x1b\[[\d;]*m")
@@ -100,6 +104,8 @@ class _Block:
         self.known_mono: float | None = None
         self.ticks: list[tuple[int, int, float, str]] = []
         """First and last line that only `t=` dates: number, offset, monotonic seconds, text."""
+        self.furthest: tuple[int, float, str] | None = None
+        """The one among the last of these that is the latest: number, monotonic seconds, text."""
         self.found = scanner.finder.find(data)
         self.dated: list[Dated] = self.found.dated
         self.count = LineCount(data, self.found.newlines)
@@ -219,13 +225,17 @@ class _Block:
         """Monotonic seconds of a line; in a log without dates those of the last line that has them count on."""
         if mono is None:
             return self.known_mono if stamp is None else None
-        before, self.known_mono = self.known_mono, mono
+        self.known_mono = mono
         if stamp is None:
-            if before is not None and mono - before >= QUIET_S:
-                line, _, _, last = self.ticks[-1]
-                told: list[tuple[object, ...]] = [(None, before), (self.line,)]
-                self.records.append((SILENCE, line, self.offset + begin, None, mono, told, last))
             self.ticks[1:] = [(self.line, begin, mono, text[:_SHOWN])]
+            if self.furthest is not None:
+                line, latest, last = self.furthest
+                if 0 < latest - mono < _RESTARTED_S and self.line - line <= LATE_LINES:
+                    return mono  # it came late
+                if mono - latest >= QUIET_S:
+                    told: list[tuple[object, ...]] = [(None, latest), (self.line,)]
+                    self.records.append((SILENCE, line, self.offset + begin, None, mono, told, last))
+            self.furthest = (self.line, mono, text[:_SHOWN])
         return mono
 
     def _finish(self) -> Scanned:
@@ -255,12 +265,22 @@ class _Block:
                 self.records.append((kind, line, self.offset + begin, None, mono, [], text))
             return
         self._tell(HEAD, first, [])
-        before = first
+        before = last = first
         for anchor in anchors:
-            for low, high in self.lines.silences(before, anchor):
+            last = until = anchor
+            if is_behind(anchor[1], before[1]):
+                if self.lines.is_late(anchor, before):
+                    # Or the clock was set back, and has caught up: who compares it with others must hear of it.
+                    self._tell(SILENCE, anchor, [(anchor[1], None)])
+                    continue
+                until = self.lines.latest(anchor, LATE_LINES)
+            elif anchor is tail:
+                until = self.lines.latest(anchor, _LOOKED_BACK)
+            for low, high in self.lines.silences(before, until):
                 self._tell(SILENCE, high, [(low[1], None), (self._line_at(high[0]),)], low[0])
-            before = anchor
-        self._tell(TAIL, before, [])
+            before = until if is_behind(anchor[1], until[1]) and anchor is tail else anchor
+        further: list[tuple[object, ...]] = [(before[1], self._line_at(before[0]), self._line_text(before[0]))]
+        self._tell(TAIL, last, further if is_behind(last[1], before[1]) else [])
 
     def _tell(self, kind: int, dated: Dated, told: list[tuple[object, ...]], line_at: int | None = None) -> None:
         """A record that says when a line was printed; with the number and text of the line at `line_at`."""

@@ -13,10 +13,14 @@ from .formats.headers import HeaderReader
 QUIET_S = 10.0
 """Silences are told from this length on."""
 
+LATE_LINES = 200
+"""So many lines late a line may come: until then what stands before it tells how far the log was."""
+
 BOM = "\ufeff"
 """Some programs begin their files with this mark: it is no part of the first line."""
 _HEAD = 400
 _MAX_TEXT = 65536
+_LATE_S = 6 * 3600.0
 _PERIODS = {DAYTIME: 86400.0, YEARLESS: 366 * 86400.0}
 
 Dated = tuple[int, Stamp]
@@ -35,11 +39,20 @@ def elapsed(before: Stamp, after: Stamp) -> float:
     return seconds + period if period is not None and seconds < -period / 2 else seconds
 
 
+def is_behind(stamp: Stamp, latest: Stamp) -> bool:
+    """Whether a line that stands behind another one was printed before it."""
+    return 0.0 < elapsed(stamp, latest) <= _LATE_S
+
+
 class Lines:
     """The dated lines of a block."""
 
     def __init__(self, data: bytes, headers: HeaderReader) -> None:
         self._data, self._headers = data, headers
+        self._looked: tuple[int, Dated, int] | None = None
+        """The line that was looked back from last, the latest one that stands before it, and how many lines before."""
+        self._caught_up: tuple[Dated, int] | None = None
+        """A line that others came late to, and where it was met again."""
 
     def before(self, low: int, high: int) -> Dated | None:
         """The last dated line that begins in low..high, searched from the end."""
@@ -65,19 +78,68 @@ class Lines:
         return None
 
     def silences(self, low: Dated, high: Dated) -> list[tuple[Dated, Dated]]:
-        """Halves the lines between two dated lines until each silence is held by neighbouring dated lines."""
-        found: list[tuple[Dated, Dated]] = []
-        pending = [(low, high)]
+        """Halves the lines between two dated lines until each silence is held by neighbouring dated lines.
+
+        A line that came late ends and begins none: what counts is how far the log was.
+        """
+        found: dict[int, tuple[Dated, Dated]] = {}
+        pending, looked_at = [(low, high)], {high[0]}
         while pending:
             before, after = pending.pop()
             if after[0] <= before[0] or elapsed(before[1], after[1]) < QUIET_S:
                 continue
             middle = self._between(before[0], after[0])
-            if middle is None:
-                found.append((before, after))
+            if middle is not None:
+                pending += [(middle, after), (before, middle)]
                 continue
-            pending += [(middle, after), (before, middle)]
-        return found
+            latest = self.latest(before, LATE_LINES)
+            if is_behind(after[1], latest[1]) and self.is_late(after, latest):
+                continue
+            if is_behind(before[1], latest[1]) and not is_behind(after[1], latest[1]):
+                if latest[0] > low[0] and latest[0] not in looked_at:  # what the late line had hidden
+                    looked_at.add(latest[0])
+                    pending.append((low, latest))
+                before = latest
+            if elapsed(before[1], after[1]) >= QUIET_S:
+                found[after[0]] = (before, after)
+        return [found[at] for at in sorted(found)]
+
+    def latest(self, line: Dated, most: int) -> Dated:
+        """The latest of a line and of the `most` lines before it."""
+        latest, away = line, 0
+        begin, count = line[0], 0
+        while begin > 0 and count < most:
+            if self._looked is not None and begin == self._looked[0]:
+                known, further = self._looked[1:]
+                if is_behind(latest[1], known[1]) and count + further <= most:
+                    latest, away = known, count + further
+                break
+            end, begin = begin, self._data.rfind(b"\n", 0, begin - 1) + 1
+            count += 1
+            stamp = self._stamp_of(begin, end)
+            if stamp is not None and is_behind(latest[1], stamp):
+                latest, away = (begin, stamp), count
+        self._looked = (line[0], latest, away)
+        return latest
+
+    def is_late(self, line: Dated, latest: Dated) -> bool:
+        """Whether the log soon goes on where it was before a line that is behind; else its clock was set back."""
+        if self._caught_up is not None and self._caught_up[0] == latest and line[0] < self._caught_up[1]:
+            return True
+        begin = line[0]
+        for _ in range(LATE_LINES):
+            begin = self._data.find(b"\n", begin) + 1
+            if not 0 < begin < len(self._data):
+                return False
+            stamp = self._stamp_of(begin, self._line_end(begin))
+            if stamp is not None and stamp[0] == latest[1][0] and not is_behind(stamp, latest[1]):
+                self._caught_up = (latest, begin)
+                return True
+        return False
+
+    def _line_end(self, begin: int) -> int:
+        end = self._data.find(b"\n", begin)
+        return len(self._data) if end < 0 else end
 
     def _stamp_of(self, begin: int, end: int) -> Stamp | None:
         head = self._data[begin : min(end, begin + _HEAD)]

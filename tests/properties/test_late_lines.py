@@ -1,0 +1,72 @@
+"""Lines that come late, alone or in a batch, make no silence and hide none, however a log is cut."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from perfmon.config import Config
+from perfmon.reports.document import document
+from perfmon.session import Session
+from perfmon.sources.blocks import Block
+
+BEGIN = datetime(2026, 5, 11, 10)
+
+
+def _line(at_s: float, said: str, clock: str) -> str:
+    at = BEGIN + timedelta(seconds=at_s)
+    heads = {"iso": f"{at:%Y-%m-%d %H:%M:%S},000 - root - INFO - ", "day": f"{at:%H:%M:%S}    INFO "}
+    return f"{heads.get(clock, '')}{said}\n"
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> tuple[list[str], list[str]]:
+    """Lines of a run with silences, without and with late lines between."""
+    clock = draw(st.sampled_from(["iso", "day"]))
+    at = 0.0
+    clean: list[str] = []
+    late: list[str] = []
+    for number in range(draw(st.integers(4, 60))):
+        at += draw(st.sampled_from([1, 1, 1, 2, 5, 5, 9, 60, 400]))
+        said = draw(st.sampled_from(["chatter", "chatter", "[rollout] trunc_pct=2.0 staleness=1"]))
+        clean.append(_line(at, said, clock))
+        late.append(clean[-1])
+        if number and draw(st.integers(0, 6)) == 0:
+            since = max(1.0, at - draw(st.sampled_from([3, 30, 350])))
+            late += [
+                _line(min(at, since + step), "chatter that comes late", clock)
+                for step in range(draw(st.integers(1, 12)))
+            ]
+    clean.append(_line(at + 1, "chatter", clock))
+    late.append(clean[-1])
+    return clean, late
+
+
+def _told(blocks: list[str]) -> Any:
+    session = Session(Config())
+    state = session.add_source("run.log")
+    offset, line = 0, 1
+    for block in blocks:
+        data = block.encode()
+        session.feed(state, Block(data, offset, line))
+        offset, line = offset + len(data), line + data.count(b"\n")
+    told = document(session.snapshot())
+    first = state.first or 0.0
+    gaps = sorted((round(gap.start - first), round(gap.end - first)) for gap in state.gaps)
+    return {"gaps": gaps, **json.loads(json.dumps({key: told[key] for key in ("findings", "ledger")}))}
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(run=runs(), cuts=st.lists(st.integers(0, 90), max_size=4))
+def test_silences_are_those_of_the_run_without_them(run: tuple[list[str], list[str]], cuts: list[int]) -> None:
+    clean, late = run
+    expected = _told(["".join(late)])
+    edges = sorted({0, len(late), *(min(cut, len(late)) for cut in cuts)})
+    assert expected["gaps"] == _told(["".join(clean)])["gaps"]
+    assert _told(late) == expected
+    assert _told(["".join(late[low:high]) for low, high in pairwise(edges)]) == expected
