@@ -17,9 +17,11 @@ from .values import Values, to_number
 Maker = Callable[[Values], Observation | None]
 
 _LEGS = frozenset(LEGS)
-_LONGEST_MS = 2 * 86_400_000.0
+_LONGEST_S = 2 * 86_400.0
 """No update, batch or checkpoint takes two days: one that says so would cost more than all of its run."""
-_LIMITS = {"ms": (0.0, _LONGEST_MS), "s": (0.0, 1e7), "%": (-1e-9, 1e4)}
+_LIMITS = {"ms": (0.0, 1e3 * _LONGEST_S), "s": (0.0, _LONGEST_S), "%": (-1e-9, 1e4)}
+_AGES, _AGE = ("uptime_s", "age_s", "elapsed_s", "full_in_s", "timer_s"), (0.0, 1e7)
+"""How metrics end that tell since when or until when, not how long one thing took."""
 _ANY = (-1e15, 1e15)
 _COUNT = (0.0, 1e9)
 _PART = (-1e-9, 100.5)
@@ -44,7 +46,7 @@ class AbsurdValueError(ValueError):
 
 def _limits(metric: str, unit: str) -> tuple[float, float]:
     """Least and greatest value that a metric can have."""
-    return _LIMITS_BY_NAME.get(metric) or _LIMITS.get(unit, _ANY)
+    return _LIMITS_BY_NAME.get(metric) or (_AGE if metric.endswith(_AGES) else _LIMITS.get(unit, _ANY))
 
 
 def checked(name: str, value: float, unit: str, metric: str = "") -> float:
@@ -73,12 +75,27 @@ def _first(values: Values, names: tuple[str, ...]) -> Any:
 
 
 def _seconds(emit: Emit, values: Values, names: tuple[str, ...]) -> float | None:
-    value = _first(values, names)
-    if value is None:
+    name = next((name for name in names if values.get(name) is not None), None)
+    if name is None:
         return None
     unit = emit.unit or "s"
-    seconds = convert(to_number(value, unit), "s" if unit == "duration" else unit, "s")
-    return checked(names[0], seconds * emit.scale, "s")
+    seconds = convert(to_number(values[name], unit), "s" if unit == "duration" else unit, "s")
+    return checked(name, seconds * emit.scale, "s")
+
+
+def _told_seconds(emit: Emit, values: Values, names: tuple[str, ...]) -> tuple[float | None, AbsurdValueError | None]:
+    """The same for what is told beside something else: that stays, whatever the duration says."""
+    try:
+        return _seconds(emit, values, names), None
+    except AbsurdValueError as error:
+        return None, error
+
+
+def _unless(absurd: AbsurdValueError | None, told: Observation) -> Observation:
+    """What is told; where a value beside it was absurd that is raised, with all the rest."""
+    if absurd is None:
+        return told
+    raise AbsurdValueError(str(absurd), told)
 
 
 def _keyed(emit: Emit) -> Callable[[Values], str]:
@@ -223,9 +240,9 @@ def _span(emit: Emit) -> Maker:
             duration = max(0.0, duration - sum(_seconds(emit, values, (name,)) or 0.0 for name in emit.minus))
         if emit.skip_zero and not duration:
             return None
-        lead = _seconds(emit, values, emit.lead) if emit.lead else None
+        lead, absurd = _told_seconds(emit, values, emit.lead)
         lead = duration if lead is None else max(lead, duration)
-        return (SPAN, emit.name, duration, lead, key(values), _kept(emit, values))
+        return _unless(absurd, (SPAN, emit.name, duration, lead, key(values), _kept(emit, values)))
 
     return make
 
@@ -240,13 +257,12 @@ def _close(emit: Emit) -> Maker:
 
     def make(values: Values) -> Observation | None:
         fields = _kept(emit, values)
-        if emit.duration:
-            duration = _seconds(emit, values, emit.duration)
-            if duration is not None:
-                fields["duration_s"] = duration
+        duration, absurd = _told_seconds(emit, values, emit.duration)
+        if duration is not None:
+            fields["duration_s"] = duration
         if emit.metric:
             fields["metric"] = emit.metric
-        return (CLOSE, emit.name, key(values), fields)
+        return _unless(absurd, (CLOSE, emit.name, key(values), fields))
 
     return make
 
@@ -256,8 +272,8 @@ def _step(emit: Emit) -> Maker:
         value = _first(values, emit.field)
         if value is None:
             return None
-        duration = _seconds(emit, values, emit.duration) if emit.duration else None
-        return (STEP, emit.name, int(checked("step", to_number(value, ""), "")), duration)
+        duration, absurd = _told_seconds(emit, values, emit.duration)
+        return _unless(absurd, (STEP, emit.name, int(checked("step", to_number(value, ""), "")), duration))
 
     return make
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import pytest
 
-from perfmon.model import SAMPLE
+from perfmon.config import Config
+from perfmon.model import CLOSE, SAMPLE, SPAN, STEP
+from perfmon.session import Session
+from perfmon.sources.blocks import Block
+from perfmon.sources.formats.emits import AbsurdValueError, maker
 from perfmon.sources.formats.loader import load_packs
+from perfmon.sources.formats.schema import Emit
 from perfmon.sources.scan import Scanned, Scanner
+from perfmon.units import TO_SECONDS
 
 SCANNER = Scanner(load_packs())
 
@@ -58,3 +67,55 @@ def test_of_several_records_on_a_line_the_first_is_read_and_the_rest_told() -> N
     assert samples(scanned) == {"inflight": 8}
     alone = SCANNER.scan(b"[rollout][a] trunc_pct=2 staleness=1 [see the notes] more=1")
     assert (alone.problems, samples(alone)) == ([], {"trunc_pct": 2, "staleness": 1})
+
+
+_DURATIONS = [
+    pytest.param(replace(emit, when=None), field, id=f"{pattern.name}-{emit.kind}-{emit.name}-{field}")
+    for pack in load_packs()
+    for pattern in pack.patterns
+    for emit in pattern.emit
+    if emit.kind in ("span", "close", "step")
+    for field in emit.duration
+]
+
+
+@pytest.mark.parametrize(("emit", "field"), _DURATIONS)
+def test_no_span_lasts_for_days(emit: Emit, field: str) -> None:
+    unit = emit.unit if emit.unit in TO_SECONDS else "s"
+    hours = 3600 / TO_SECONDS[unit] / emit.scale
+    values = {emit.field[0]: 4.0} if emit.kind == "step" else {}
+    maker(emit)({**values, field: 40 * hours})
+    with pytest.raises(AbsurdValueError, match=re.escape(f"{field}=")) as caught:
+        maker(emit)({**values, field: 100 * hours})
+    rest = caught.value.rest
+    assert rest is None if emit.kind == "span" else rest is not None and "duration_s" not in str(rest)
+
+
+@pytest.mark.parametrize(
+    ("line", "kinds"),
+    [
+        ("[ckpt] wait.done target_step=3 wait_ms=360000000", [CLOSE]),
+        ("[gen] batch.done completions=4 dur_ms=360000000", [CLOSE]),
+        ("[ckpt] write.done step=3 write_ms=360000000", []),
+        ("step=3 iter_time=360000s data_time=0.5s", [STEP, SPAN]),
+    ],
+)
+def test_what_a_line_tells_beside_a_duration_without_end_stays(line: str, kinds: list[int]) -> None:
+    told = [told for record in SCANNER.scan(line.encode()).records for told in record[5]]
+    assert [one[0] for one in told if one[0] in (SPAN, CLOSE, STEP)] == kinds
+    assert not [one for one in told if "360000" in str(one)]
+
+
+def test_one_duration_without_end_takes_no_verdict() -> None:
+    lines = [
+        f"2026-03-02 08:{s // 60:02d}:{s % 60:02d} INFO [weights][{s:x}] client.done wall_ms=21000 rpc_ms=1000 "
+        f"queue_ms=20000 t={s}.0"
+        for s in range(30, 1500, 100)
+    ]
+    lines.append("2026-03-02 08:25:30 INFO [ckpt] write.done step=40 write_ms=360000000")
+    session = Session(Config())
+    session.feed(session.add_source("orchestrator.log"), Block("\n".join([*lines, ""]).encode(), 0, 1))
+    snapshot = session.snapshot()
+    assert snapshot.verdict is not None
+    assert snapshot.verdict.signature == "frontend-queue"
+    assert snapshot.run.wall_s < 1600.0
