@@ -14,6 +14,7 @@ from .model import (
     J_LEGS,
     J_LINES,
     J_QUEUE,
+    J_RPC,
     J_SEND_STAMP,
     J_SERVER_LAST_STAMP,
     J_SERVER_STAMP,
@@ -207,6 +208,8 @@ class Updates:
                 sent = placed(self._store, state, clock, joined[J_SEND_STAMP], joined[J_TIMES])
             if fresh & _DONE:
                 done = placed(self._store, state, clock, joined[J_DONE_STAMP], joined[J_TIMES + 4])
+            if wall_s is None and (sent is None or state.clockless):
+                wall_s = _least_s(joined) if fresh & _DONE else update.duration_s if before & _DONE else None
             update.start, update.end = _between(sent, done, wall_s, state.clockless, clock.kind is not None)
         if update.start is not None and update.end is not None:
             update.duration_s = update.end - update.start
@@ -222,6 +225,12 @@ class Updates:
             or remarkable("queue_ms", update.queue_ms)
             or remarkable(f"rpc_ms{suffix}", update.rpc_ms)
         )
+
+
+def _least_s(joined: Joined) -> float | None:
+    """What an update lasted at least, by the parts that its last line tells; None where it tells of none."""
+    parts = [ms for ms in (joined[J_QUEUE], joined[J_RPC]) if ms is not None]
+    return sum(parts) / 1000.0 if parts else None
 
 
 def _between(

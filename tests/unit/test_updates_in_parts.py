@@ -1,0 +1,46 @@
+"""A weight update whose last line tells its parts, not what it lasted, costs what they add up to."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfmon.config import Config
+from perfmon.session import Session
+from perfmon.snapshot import Snapshot
+from perfmon.sources.blocks import Block
+
+_AT = "2026-03-02 08:00:40 INFO "
+_SENT = "2026-03-02 08:00:10 INFO [weights][a] client.send url=http://10.0.0.5:8000"
+
+
+def _told(*blocks: str) -> Snapshot:
+    session = Session(Config())
+    state, offset = session.add_source("orchestrator.log"), 0
+    for number, block in enumerate(blocks, 1):
+        data = f"{block}\n".encode()
+        session.feed(state, Block(data, offset, number))
+        offset += len(data)
+    return session.snapshot()
+
+
+@pytest.mark.parametrize("clock", [_AT, ""])
+@pytest.mark.parametrize(
+    ("parts", "wall_s"), [("rpc_ms=1000 queue_ms=20000", 21.0), ("queue_ms=20000", 20.0), ("queue_ms=2e4 t=9.0", 20.0)]
+)
+def test_an_update_without_its_wall_time_lasted_as_long_as_its_parts(clock: str, parts: str, wall_s: float) -> None:
+    snapshot = _told(f"{clock}[weights][a] client.done {parts}")
+    assert snapshot.run.wall_s == pytest.approx(wall_s, abs=1e-3)
+    assert [finding.lost_s for finding in snapshot.findings] == [pytest.approx(19.9, abs=1e-3)]
+    assert snapshot.verdict is not None
+    assert snapshot.verdict.signature == "frontend-queue"
+
+
+def test_the_sum_of_parts_is_no_sample_of_the_wall_time() -> None:
+    metrics = _told(f"{_AT}[weights][a] client.done rpc_ms=1000 queue_ms=20000").metrics
+    assert set(metrics) == {"queue_ms", "rpc_ms"}
+
+
+def test_what_two_lines_show_goes_before_the_parts() -> None:
+    done = f"{_AT}[weights][a] client.done rpc_ms=1000 queue_ms=20000"
+    for snapshot in (_told(f"{_SENT}\n{done}"), _told(_SENT, done), _told(done, _SENT)):
+        assert snapshot.run.wall_s == 30.0
