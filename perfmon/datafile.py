@@ -42,6 +42,13 @@ class Table:
             raise self.wrong(name, "expected a number")
         return float(value)
 
+    def amount(self, name: str, default: float) -> float:
+        """A finite number that is not negative."""
+        value = self.number(name, default)
+        if value < 0:
+            raise self.wrong(name, "expected a number of 0 or more")
+        return value
+
     def required_number(self, name: str) -> float:
         """A finite number that must be there."""
         if name not in self.data:

@@ -164,15 +164,15 @@ def load_signature(path: Path) -> Signature:
         causes=_causes(table),
         for_count=_count(table, "for_count", (2, 3)),
         critical_count=_count(table, "critical_count", (1, 1)),
-        for_s=table.number("for_s", 0.0),
-        keep_firing_for_s=table.number("keep_firing_for_s", 600.0),
-        skip_first=int(table.number("skip_first", 0)),
+        for_s=table.amount("for_s", 0.0),
+        keep_firing_for_s=table.amount("keep_firing_for_s", 600.0),
+        skip_first=int(table.amount("skip_first", 0)),
         unseen=unseen,
         examples=_examples(table),
         file=str(path),
         requires=table.texts("requires"),
         unless=table.texts("unless"),
-        every_s=table.number("every_s", 0.0),
+        every_s=table.amount("every_s", 0.0),
     )
 
 

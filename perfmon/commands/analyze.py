@@ -37,6 +37,7 @@ The formats are recognised; the summary goes to stdout.
 A SPEC is a file (also .gz .bz2 .xz .zst), a folder, a quoted glob, an archive of logs (.tar.* .zip), a recording
 (.pmrec), or - for stdin. On another machine it is ssh://user@host/path or user@host:/path: its logs are copied to a
 temporary folder first."""
+_UNREAD_TOLD = 3
 _HELD: list[Any] = []
 """What was read: given back with the process, for object by object that takes as long as reading 20 MB."""
 EXAMPLE = "perfmon analyze logs/ --since 30m --fail-on critical"
@@ -90,12 +91,20 @@ def _report(args: argparse.Namespace, snapshot: Snapshot) -> int:
 
 
 def _unread(snapshot: Snapshot, specs: Sequence[str]) -> list[str]:
-    """Why logs that were named one by one could not be read at all: "no bottleneck" is no answer about those."""
+    """Why logs that were named one by one, or all there are, could not be read at all.
+
+    "No bottleneck" is no answer about those.
+    """
+    from perfmon.rules.wording import counted
     from perfmon.sources.files import display_name
 
     named = {"stdin" if spec == "-" else display_name(Path(spec).expanduser()) for spec in specs}
-    dumb = [source for source in snapshot.run.sources if source.spec in named and source.errors and not source.bytes]
-    return [source.notes[0] for source in dumb if source.notes]
+    sources = snapshot.run.sources
+    dumb = [source for source in sources if source.errors and not source.bytes]
+    told = dumb if len(dumb) == len(sources) else [source for source in dumb if source.spec in named]
+    notes = [source.notes[0] for source in told if source.notes]
+    more = len(notes) - _UNREAD_TOLD
+    return [*notes[:_UNREAD_TOLD], f"{counted(more, 'more log')} could not be read, too"] if more > 1 else notes
 
 
 def _positive(text: str) -> int:

@@ -162,6 +162,19 @@ def test_what_is_no_log_is_no_clean_bill(capsys: Output) -> None:
     assert main(["analyze", "empty.log"]) == ExitCode.DONE
 
 
+def test_a_folder_of_which_nothing_could_be_read_is_no_clean_bill(capsys: Output) -> None:
+    folder = Path("dumb")
+    folder.mkdir()
+    for at in range(6):
+        (folder / f"{at}.log").write_bytes(bytes(range(256)) * 20)
+    assert main(["analyze", "dumb"]) == ExitCode.USAGE
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].endswith("0.log: binary, no log: not read")
+    assert told[3:] == ["perfmon: 3 more logs could not be read, too"]
+    (folder / "good.log").write_text(HEALTHY)
+    assert main(["analyze", "dumb"]) == ExitCode.DONE
+
+
 def test_a_closed_standard_input_is_named() -> None:
     program = f'exec "{sys.executable}" -m perfmon analyze - <&-'
     done = subprocess.run(["sh", "-c", program], capture_output=True, text=True, check=False)

@@ -178,6 +178,13 @@ def test_for_s_wants_it_to_last(tmp_path: Path) -> None:
     assert states == [["pending"], ["firing"]]
 
 
+@pytest.mark.parametrize("key", ["for_s", "keep_firing_for_s", "skip_first", "every_s"])
+def test_nothing_lasts_less_than_no_time(tmp_path: Path, key: str) -> None:
+    toml = ON_KV + condition(type="threshold", metric="kv_usage", above=90)
+    with pytest.raises(DataFileError, match=f"{key}: expected a number of 0 or more"):
+        found(tmp_path, toml, samples("kv_usage", [95]), head=f"{key} = -60\n")
+
+
 def test_for_count_wants_neighbours(tmp_path: Path) -> None:
     toml = ON_KV + condition(type="threshold", metric="kv_usage", above=90)
     head = "critical_count = [2, 3]\nkeep_firing_for_s = 100\n"
