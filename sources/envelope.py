@@ -1,20 +1,45 @@
-"""Opens log records that are wrapped in JSON (JSON modes of prime-rl, vLLM; docker's json-file driver, structlog)."""
+"""Opens log records that are wrapped in JSON, also behind what launchers print before them.
+
+JSON modes of prime-rl and vLLM, docker's json-file driver, structlog, python-json-logger, loguru's `serialize`, zap,
+pino, ECS, Google's logging.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+from functools import lru_cache
+from typing import Any
 
-from perfmon.model import EPOCH, Stamp
+from perfmon.model import Stamp
 from perfmon.text import ESCAPES
 
-from .formats.stamps import iso_stamp
+from .formats.headers import HeaderReader
+from .formats.prefixes import PREFIXES
+from .formats.stamps import any_stamp
 
-_ENVELOPES = (("message", "timestamp"), ("log", "time"), ("msg", "ts"), ("message", "time"), ("event", "timestamp"))
+_TIMES = ("timestamp", "time", "ts", "@timestamp", "asctime")
+_MESSAGES = ("message", "log", "msg", "textPayload")
+_ENVELOPES = (*((message, time) for message in _MESSAGES for time in _TIMES), ("event", "timestamp"))
+_NAMES = ('"message"', '"log"', '"msg"', '"textPayload"', '"event"')
+_PREFIXED_WITHIN = 400
+_BEGIN = re.compile(rf"(?:{PREFIXES})*+(?=\{{\s?\")")
 
 
+def json_begin(text: str) -> int:
+    """Where a line's JSON begins, behind what launchers print before it; -1 for other text."""
+    if text[:1] == "{":
+        return 0
+    if text.find("{", 0, _PREFIXED_WITHIN) < 0:
+        return -1
+    match = _BEGIN.match(text)
+    return -1 if match is None else match.end()
+
+
+@lru_cache(8)
 def opened_envelope(text: str) -> tuple[str, Stamp | None] | None:
-    """Message and stamp of a JSON log record; None when it is no such record."""
-    if '"message"' not in text and '"log"' not in text and '"msg"' not in text and '"event"' not in text:
+    """Message and stamp of a JSON log record, which `text` begins with; None when it is no such record."""
+    if not any(name in text for name in _NAMES):
         return None
     try:
         record = json.loads(text)
@@ -25,13 +50,26 @@ def opened_envelope(text: str) -> tuple[str, Stamp | None] | None:
     for message, time in _ENVELOPES:
         inner = record.get(message)
         if isinstance(inner, str) and time in record:
-            return ESCAPES.sub("", inner), _stamp(record[time])
-    return None
+            return ESCAPES.sub("", inner), any_stamp(record[time])
+    return _serialized(record.get("record"))
 
 
-def _stamp(when: object) -> Stamp | None:
-    if isinstance(when, str):
-        return iso_stamp(when)
-    if isinstance(when, int | float) and not isinstance(when, bool) and 1e8 < when < 1e11:
-        return (EPOCH, float(when))
-    return None
+def _serialized(record: Any) -> tuple[str, Stamp | None] | None:
+    """What loguru's `serialize` tells of a record."""
+    inner, time = (record.get("message"), record.get("time")) if isinstance(record, dict) else (None, None)
+    if not isinstance(inner, str) or not isinstance(time, dict):
+        return None
+    return ESCAPES.sub("", inner), any_stamp(time.get("timestamp"))
+
+
+def read_line(text: str, headers: HeaderReader) -> Stamp | None:
+    """The stamp of a line: its JSON record's, else that of its header."""
+    begin = json_begin(text)
+    return headers.read(text) if begin < 0 else record_stamp(text, begin, headers)
+
+
+def record_stamp(text: str, begin: int, headers: HeaderReader) -> Stamp | None:
+    """The stamp of a line whose JSON begins there: its own, else that of what stands before it."""
+    opened = opened_envelope(text[begin:])
+    stamp = None if opened is None else opened[1]
+    return headers.at_start(text) if stamp is None else stamp

@@ -8,6 +8,7 @@ from itertools import repeat
 from perfmon.model import Stamp
 from perfmon.text import ESCAPES
 
+from .envelope import json_begin
 from .formats.headers import HeaderReader
 
 _MOST = 4096
@@ -47,7 +48,7 @@ class Heads:
     def _read(self, head: bytes) -> Stamp | None:
         if head in self._known:
             return self._known[head]
-        if not head.isascii() or len(head) > _LONGEST or head[:1] == b"{" or b"\r" in head or b"\x00" in head:
+        if not head.isascii() or len(head) > _LONGEST or b"\r" in head or b"\x00" in head:
             return None
         text = head.decode("ascii")
         if "\x1b" in text:
@@ -55,7 +56,7 @@ class Heads:
             if not text.endswith(_NEXT):
                 return None  # an escape sequence that has not ended takes what follows with it
             text = text.removesuffix(_NEXT)
-        return self._headers.at_start(text)
+        return self._headers.at_start(text) if json_begin(text) < 0 else None
 
 
 _UNMET: Stamp = (-1, 0.0)

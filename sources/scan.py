@@ -16,7 +16,7 @@ from operator import itemgetter
 from perfmon.model import HEAD, LEG, SILENCE, TAIL, Record, Stamp
 from perfmon.text import ESCAPES
 
-from .envelope import opened_envelope
+from .envelope import json_begin, opened_envelope, record_stamp
 from .finding import joined
 from .formats.compiled import CompiledPattern, compile_patterns, needle_index
 from .formats.headers import HeaderReader
@@ -171,10 +171,11 @@ class _Block:
         inner = text
         pattern = compiled.pattern
         own = stamp
-        if text.startswith("{") and pattern.style != "json":
-            opened = opened_envelope(text)
-            if opened is not None:
-                inner, stamp = opened
+        if "{" in text and (opening := json_begin(text)) >= 0:
+            inner, own = text[opening:], None
+            stamp = record_stamp(text, opening, self.scanner.headers)
+            if pattern.style != "json" and (opened := opened_envelope(inner)) is not None:
+                inner = opened[0]
         values = compiled.fields(inner)
         if values is None:
             return False

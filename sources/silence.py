@@ -7,7 +7,7 @@ from math import inf
 from perfmon.model import DAYTIME, YEARLESS, Stamp
 from perfmon.text import ESCAPES
 
-from .envelope import opened_envelope
+from .envelope import json_begin, read_line
 from .formats.headers import HeaderReader
 
 QUIET_S = 10.0
@@ -145,11 +145,10 @@ class Lines:
         head = self._data[begin : min(end, begin + _HEAD)]
         if not head:
             return None
-        if head[:1] == b"{":
-            opened = opened_envelope(self._data[begin : min(end, begin + _MAX_TEXT)].decode("utf-8", "replace"))
-            return opened[1] if opened is not None else None
-        text = head.decode("utf-8", "replace").removeprefix(BOM)
-        return self._headers.read(ESCAPES.sub("", text) if "\x1b" in text else text)
+        if b"{" not in head:
+            return self._headers.read(_clean(head))
+        record = json_begin(_clean(head)) >= 0
+        return read_line(_clean(self._data[begin : min(end, begin + _MAX_TEXT)] if record else head), self._headers)
 
     def _between(self, low: int, high: int) -> Dated | None:
         """A dated line between two lines, near the middle."""
@@ -159,3 +158,9 @@ class Lines:
             return found
         first = self._data.find(b"\n", low) + 1
         return self.before(first, begin or high) if 0 < first < high else None
+
+
+def _clean(raw: bytes) -> str:
+    """Text of a line, as a scanner reads it."""
+    text = raw.decode("utf-8", "replace").removeprefix(BOM)
+    return ESCAPES.sub("", text) if "\x1b" in text else text

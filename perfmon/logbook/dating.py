@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from perfmon.model import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
-from perfmon.sources.envelope import opened_envelope
+from perfmon.sources.envelope import read_line
 from perfmon.sources.formats.headers import HeaderReader
 from perfmon.sources.formats.schema import Pack
 
@@ -34,10 +34,7 @@ class Dater:
     def time(self, chunk: Chunk, text: str) -> float | None:
         """Seconds on the log's own axis; None for a line without a clock."""
         if chunk.kind is not None:
-            stamp = self._headers.read(text)
-            if stamp is None and text.startswith("{"):
-                opened = opened_envelope(text)
-                stamp = None if opened is None else opened[1]
+            stamp = read_line(text, self._headers)
             if stamp is not None:
                 return placed(stamp, chunk.kind, chunk.near)
         if chunk.mono is None:

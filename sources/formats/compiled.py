@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from perfmon.model import EPOCH, Observation, Stamp
+from perfmon.model import Observation, Stamp
 
 from .emits import AbsurdValueError, Maker, maker
 from .schema import Emit, Pack, Pattern
-from .stamps import iso_stamp
+from .stamps import any_stamp
 from .values import READERS, Values
 
 _MORE = "more"
@@ -86,10 +86,8 @@ class CompiledPattern:
 
     def clock(self, values: Values) -> Stamp | None:
         """The line's own clock, where a field holds one."""
-        value = next((values[name] for name in self.pattern.clock if values.get(name) is not None), None)
-        if isinstance(value, str):
-            return iso_stamp(value)
-        return (EPOCH, float(value)) if isinstance(value, int | float) and 1e8 < value < 1e11 else None
+        stamps = (any_stamp(values[name]) for name in self.pattern.clock if values.get(name) is not None)
+        return next((stamp for stamp in stamps if stamp is not None), None)
 
     def mono(self, values: Values) -> float | None:
         """Monotonic seconds of the line, where a field holds them."""

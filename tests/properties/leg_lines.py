@@ -44,7 +44,8 @@ HEADS = st.sampled_from(
     ["10:00:01    INFO ", "10:00:59    INFO ", "\x1b[2m10:00:02\x1b[0m \x1b[1m INFO\x1b[0m ", "", "INFO ",
      "10:00:03 x] ",
      "\x1b][1m\x1b[22m10:00:04    INFO ", "10:00:04    INFO \x1b]", "10:00:04    INFO \x1bP\x1b[1m",
-     "10:00:04    INFO [gen] batch.start inflight=3 ", "50%|#\r10:00:05    INFO ", '{"message": "', "[weights][zz] "]
+     "10:00:04    INFO [gen] batch.start inflight=3 ", "50%|#\r10:00:05    INFO ", '{"message": "',
+     '[a0]:{"message": "', '2026-05-11T10:00:03Z {"message": "', "[weights][zz] "]
 )  # fmt: skip
 TAILS = st.sampled_from(
     [

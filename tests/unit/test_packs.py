@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from perfmon.model import CLOSE, MARK, OPEN, SAMPLE, SPAN, STEP, Record
+from perfmon.model import CLOSE, EPOCH, LOCAL, MARK, OPEN, SAMPLE, SPAN, STEP, TAIL, Record
 from perfmon.sources.formats.headers import HeaderReader
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.schema import Header, Pack, Pattern, Sample
@@ -193,6 +193,60 @@ def test_json_log_mode_is_opened(pattern: Pattern, sample: Sample) -> None:
     text = json.dumps(record, ensure_ascii=False)
     check(pattern, sample, text)
     assert recognised(scan(text))[0][3] == (0, 1787306403.5)
+
+
+LAUNCHED = [
+    "[trainer0]:",
+    "[rank0]: ",
+    "trainer-1  | ",
+    "0: ",
+    "(X pid=9) ",
+    "trainer-1  | [trainer0]:",
+    "\x1b[36m(X pid=9)\x1b[0m ",
+]
+ROW = '{"step": 3, "time": 1787306403.5, "time/step": 50.0, "time/wait_for_batch": 3.5}'
+
+
+@pytest.mark.parametrize("prefix", LAUNCHED)
+def test_json_is_opened_behind_what_launchers_print(prefix: str) -> None:
+    record = {"timestamp": "2026-08-21T10:00:03.500+00:00", "level": "INFO", "message": RL_STEP, "line": 5}
+    for text, pattern in ((json.dumps(record), "prime-rl/orchestrator-step"), (ROW, "prime-rl/trainer-row")):
+        scanned = scan(prefix + text)
+        assert names(scanned) == [pattern]
+        assert recognised(scanned)[0][3] == (0, 1787306403.5)
+    quiet = json.dumps({**record, "timestamp": "2026-08-21T10:01:00.000+00:00", "message": "quiet"})
+    assert [(r[0], r[3]) for r in scan(f"{prefix}{json.dumps(record)}\n{prefix}{quiet}").records if r[0] == TAIL] == [
+        (TAIL, (0, 1787306460.0))
+    ]
+
+
+ENVELOPES = [
+    {"asctime": "2026-08-21 10:00:03,500", "levelname": "INFO", "message": RL_STEP},
+    {"@timestamp": "2026-08-21T10:00:03.500Z", "log.level": "info", "message": RL_STEP},
+    {"level": 30, "time": 1787306403500, "pid": 1, "msg": RL_STEP},
+    {"textPayload": RL_STEP, "timestamp": "2026-08-21T10:00:03.500000000Z", "severity": "INFO"},
+    {"text": f"x | INFO | {RL_STEP}\n", "record": {"time": {"timestamp": 1787306403.5}, "message": RL_STEP}},
+    {"level": "info", "ts": 1787306403.5, "msg": RL_STEP},
+    {"log": f"{RL_STEP}\n", "stream": "stdout", "time": "2026-08-21T10:00:03.500Z"},
+]
+
+
+@pytest.mark.parametrize("record", ENVELOPES)
+def test_what_loggers_and_collectors_wrap_records_in_is_opened(record: dict[str, object]) -> None:
+    scanned = scan(json.dumps(record))
+    assert names(scanned) == ["prime-rl/orchestrator-step"]
+    assert recognised(scanned)[0][3] in {(EPOCH, 1787306403.5), (LOCAL, 1787306403.5)}
+    assert {r[3] for r in scanned.records} == {recognised(scanned)[0][3]}
+
+
+def test_a_record_whose_time_is_unreadable_is_dated_by_what_stands_before_it() -> None:
+    scanned = scan(f'2026-08-21T10:00:03.5Z {{"timestamp": "soon", "message": "{RL_STEP}"}}')
+    assert [r[3] for r in recognised(scanned)] == [(0, 1787306403.5)]
+
+
+def test_text_within_json_dates_no_line() -> None:
+    quiet = '{"completion": "[user]2031-01-01 00:00:00 x"}'
+    assert scan(quiet).records == []
 
 
 def test_a_multi_environment_step_counts_once() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perfmon.model import DAYTIME, EPOCH, LOCAL, YEARLESS
 from perfmon.sources.formats.headers import HeaderReader
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.formats.stamps import iso_stamp, stamp_parser, time_regex
+from perfmon.sources.formats.stamps import any_stamp, iso_stamp, stamp_parser, time_regex
 
 AT = datetime(2026, 8, 21, 10, 0, 3, tzinfo=UTC).timestamp()
 HEADERS = HeaderReader(load_packs())
@@ -87,7 +87,7 @@ def test_any_text_is_a_stamp_or_none(text: str) -> None:
     assert stamp is None or stamp[0] in (EPOCH, LOCAL)
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01T00:00:00", "10:00:03", "1787306403"])
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01T00:00:00", "10:00:03", "1787306403", "2026-08-21"])
 def test_what_is_no_iso_time_is_none(text: str) -> None:
     assert iso_stamp(text) is None
 
@@ -113,3 +113,36 @@ def test_what_is_no_iso_time_is_none(text: str) -> None:
 )
 def test_any_log_gets_its_times(line: str, stamp: tuple[int, float] | None) -> None:
     assert HEADERS.read(line) == stamp
+
+
+@pytest.mark.parametrize(
+    ("value", "stamp"),
+    [
+        (1787306403, (EPOCH, AT)),
+        (1787306403.5, (EPOCH, AT + 0.5)),
+        (1787306403500, (EPOCH, AT + 0.5)),
+        (1787306403500000, (EPOCH, AT + 0.5)),
+        (1787306403500000000, (EPOCH, AT + 0.5)),
+        ("1787306403.5", (EPOCH, AT + 0.5)),
+        ('"1787306403500"', (EPOCH, AT + 0.5)),
+        ("1712011530123", (EPOCH, 1712011530.123)),
+        ("2026-08-21T10:00:03Z", (EPOCH, AT)),
+        ("2026-08-21 10:00:03,500", (LOCAL, AT + 0.5)),
+        ("2026-08-21", None),
+        ("20260821", None),
+        (12.5, None),
+        (-1787306403, None),
+        (10**30, None),
+        (10**400, None),
+        (float("nan"), None),
+        (True, None),
+        (None, None),
+        ({}, None),
+    ],
+)
+def test_a_field_with_a_time_is_read_as_text_or_as_number(value: object, stamp: tuple[int, float] | None) -> None:
+    told = any_stamp(value)
+    assert (told is None) == (stamp is None)
+    if told is not None and stamp is not None:
+        assert told[0] == stamp[0]
+        assert told[1] == pytest.approx(stamp[1], abs=1e-5)
