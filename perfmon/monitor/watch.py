@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,11 +44,15 @@ _ALIGNING, _DRAWING = 0.01, 0.1
 class Watch:
     """The run as it is being watched; used by the monitor's thread alone."""
 
-    def __init__(self, feed: Feed, config: Config, window_s: float, logbook: LogBook, notices: deque[str]) -> None:
+    def __init__(
+        self, feed: Feed, config: Config, window_s: float, logbook: LogBook, notices: deque[str],
+        stopwatch: Callable[[], float] = time.perf_counter,
+    ) -> None:  # fmt: skip
+        """`stopwatch` says how long judging takes, in seconds: the longer it does, the more seldom it is done."""
         self.ended = False
         """Nothing more will come."""
         self._feed, self._config, self._window_s = feed, config, window_s
-        self._logbook, self._notices = logbook, notices
+        self._logbook, self._notices, self._stopwatch = logbook, notices, stopwatch
         self._recorder: RecordingWriter | None = None
         self._recording_since = 0.0
         self._most_behind = 0
@@ -247,7 +252,7 @@ class Watch:
         open_still = self._intake.doubtful() or self._intake.days_open()
         if not version or not self._pace.due(clock, version) or open_still:
             return False
-        began = time.perf_counter()
+        began = self._stopwatch()
         alignment = self._align()
         now = self._now()
         if now is None:  # no line has a clock: all that was said is in order, and all of it is looked at
@@ -259,7 +264,7 @@ class Watch:
         self._heed_baseline()
         self._notices += self._intake.news()
         self._alerts = self.alerts.update(self._snapshot, now, self._stale_s(), self._silent())
-        self._pace.judged(clock, time.perf_counter() - began, version)
+        self._pace.judged(clock, self._stopwatch() - began, version)
         return True
 
     def _heed_baseline(self) -> None:

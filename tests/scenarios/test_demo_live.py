@@ -50,7 +50,7 @@ def watched(scenario: str, seed: int = 0, until_s: float = UNTIL_S) -> tuple[Pic
     )
     player.seek(AHEAD_S)
     feed = PlayerFeed(player)
-    watch = Watch(feed, Config(), 600.0, LogBook(), deque())
+    watch = Watch(feed, Config(), 600.0, LogBook(), deque(), stopwatch=lambda: 0.0)
 
     async def play() -> None:
         async for log, item in feed.items():
