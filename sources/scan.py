@@ -280,8 +280,10 @@ class _Block:
             for low, high in self.lines.silences(before, until):
                 self._tell(SILENCE, high, [(low[1], None), (self._line_at(high[0]),)], low[0])
             before = until if is_behind(anchor[1], until[1]) and anchor is tail else anchor
-        further: list[tuple[object, ...]] = [(before[1], self._line_at(before[0]), self._line_text(before[0]))]
-        self._tell(TAIL, last, further if is_behind(last[1], before[1]) else [])
+        further: list[tuple[object, ...]] = []
+        if is_behind(last[1], before[1]):
+            further.append((before[1], self._line_at(before[0]), self._line_text(before[0])))
+        self._tell(TAIL, last, further)
 
     def _tell(self, kind: int, dated: Dated, told: list[tuple[object, ...]], line_at: int | None = None) -> None:
         """A record that says when a line was printed; with the number and text of the line at `line_at`."""
