@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import inf
 from typing import Protocol
 
 from .model import Gap, Span
@@ -222,9 +223,19 @@ def _move_state(state: SourceState, step: Step, after: _After, store: Store) -> 
     if state.first is not None and step.since < state.first:
         state.first += by
     state.last = last + by if step.seconds > 0 else max(last, last if tail is None else tail + by)
-    if step.seconds < 0 and state.first == step.since:
+    if step.seconds < 0 and state.first is not None and state.first >= _lowest(store, step, after) - _COARSE_S:
         told = [time for line, time in _told(store, state.index) if not after(time - by, line)]
-        state.first = min(told, default=step.since)
+        told += [gap.start for gap in state.gaps if not after(gap.start - by, gap.line + 1)]
+        state.first = min(told, default=state.first)
+
+
+def _lowest(store: Store, step: Step, after: _After) -> float:
+    """The earliest moment that was told after the step, by the clock as it was set: that is not the log's first."""
+    by, source = -step.seconds, step.source
+    told = [time - by for line, time in _told(store, source) if after(time - by, line)]
+    starts = ((span.start, span.refs) for span in store.updates if span.source == source)
+    told += [start - by for start, refs in starts if start is not None and refs and after(start - by, refs[-1][0].line)]
+    return min(told, default=inf)
 
 
 def _moved_gap(gap: Gap, step: Step, after: _After) -> Gap:

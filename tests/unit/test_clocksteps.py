@@ -101,3 +101,18 @@ def test_an_hour_in_which_all_logs_were_silent_stays() -> None:
 def test_a_log_that_ended_before_an_hour_of_silence_proves_nothing() -> None:
     logs = {"orchestrator.log": _log(_ROLLOUT, 4220, silent=range(600, 4200)), "trainer.log": _log(_STEP, 620)}
     assert not _told(logs).skew_detected
+
+
+@pytest.mark.parametrize("size", [100, 3000, 1 << 20])
+@pytest.mark.parametrize("set_s", [300, 605, 900])
+@pytest.mark.parametrize("step_s", [3600.0, -3600.0])
+def test_an_hour_within_an_update_leaves_the_start_of_the_log(step_s: float, set_s: int, size: int) -> None:
+    told = []
+    for at in range(40):
+        sent, done = (at * 30 + more + (step_s if at * 30 + more >= set_s else 0.0) for more in (0, 12))
+        told.append(f"{_clock(sent)} [weights][w{at}] client.send url=http://x t={5000 + at * 30}\n")
+        told.append(f"{_clock(done)} [weights][w{at}] client.done wall_ms=12000 rpc_ms=1000 queue_ms=11000\n")
+    snapshot = _told({"orchestrator.log": "".join(told)}, size)
+    assert snapshot.run.wall_s == pytest.approx(1182.0, abs=2.0)
+    assert snapshot.verdict is not None
+    assert snapshot.verdict.lost_share == pytest.approx(0.37, abs=0.01)
