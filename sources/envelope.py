@@ -23,7 +23,7 @@ _MESSAGES = ("message", "log", "msg", "textPayload")
 _ENVELOPES = (*((message, time) for message in _MESSAGES for time in _TIMES), ("event", "timestamp"))
 _NAMES = ('"message"', '"log"', '"msg"', '"textPayload"', '"event"')
 _PREFIXED_WITHIN = 400
-_BEGIN = re.compile(rf"(?:{PREFIXES})*+(?=\{{\s?\")")
+_BEGIN = re.compile(rf"{PREFIXES}(?=\{{\s?\")")
 
 
 def json_begin(text: str) -> int:

@@ -32,7 +32,7 @@ class HeaderReader:
                 alternatives.append(f"{body}(?P<h{index}>)")
                 self._parsers.append(stamp_parser(header.time))
         joined = "|".join(alternatives) if alternatives else "(?!)"
-        self._at_start = re.compile(f"(?:{PREFIXES})*(?:{joined})")
+        self._at_start = re.compile(f"{PREFIXES}(?:{joined})")
         self._glued = re.compile(rf"(?<=\])(?:{joined})")
         self._last_prefix = "\n"
         self._last: Stamp | None = None
@@ -46,7 +46,9 @@ class HeaderReader:
             return self._read_glued(text) if "]" in text else None
         stamp = self._parse(match)
         end = match.end()
-        if stamp is not None and end < len(text) and text[end - 1 : end + 1].isascii():
+        if text[end : end + 1] == " ":  # AM or PM may stand there in a line that begins like this one
+            end += 1
+        if stamp is not None and end < len(text) and text[end - 1 : end + 1].isascii() and text[end] not in "AP":
             self._last_prefix, self._last = text[: end + 1], stamp
         return stamp
 

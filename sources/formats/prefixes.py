@@ -1,15 +1,30 @@
-"""Prefixes that launchers put before a record; they may stack: `[trainer0]:`, `3: `, `(Actor pid=1) `, `svc  | `."""
+"""Prefixes that launchers put before a record; they may stack: `[trainer0]:`, `3: `, `(Actor pid=1) `, `svc  | `.
+
+Names of pods end in their number, or in five of the letters that Kubernetes makes names of.
+"""
 
 from __future__ import annotations
 
 PREFIX = {
-    "torchrun": r"\[[A-Za-z_]*\d+\]:\s?",
+    "kubectl": r"\[pod/[\w.-]+/[\w.-]+\]\s",
+    "stern": (
+        r"[a-z][a-z0-9.-]*+(?:(?<=-\d)|(?<=-\d\d)|(?<=-\d\d\d)|(?<=-[b-df-hj-np-tv-xz2-9]{5})) "
+        r"[a-z0-9][a-z0-9-]*+\s"
+    ),
+    "mpirun": r"\[(?:[\w.-]+@)?\d+,\d+\]<std(?:out|err|diag)>:\s?",
+    "skypilot": r"\([\w.-]+(?:, (?:rank|pid|ip)=[\w.:]+)+\)\s",
+    "torchrun": r"\[[A-Za-z_]*+\d+\]:\s?",
     "srun": r"\s?\d{1,5}: ",
     "ray": r"\([A-Za-z_][\w.:<>-]*(?:\([^()]*\))? pid=\d+(?:, ip=[\d.a-fA-F:]+)?\)\s",
-    "docker-compose": r"[A-Za-z][\w.-]*\s+\|\s",
-    "container-time": r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?Z?\s(?:\|\s)?(?=\S*[\[({A-Z0-9])",
+    "docker-compose, torchx": r"[A-Za-z][\w.-]*+(?:\s+\||/\d{1,5})\s",
+    "container-time": (
+        r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?\s"
+        r"(?:\|\s|std(?:out|err) [FP] )?(?=\S*[\[({A-Z0-9])"
+    ),
     "tagged-rank": r"\[(?:rank|RANK|Rank) ?\d+\]:?\s",
 }
 """Name to regex. A container's own stamp is peeled only when another header follows (see HeaderReader)."""
 
-PREFIXES = "|".join(f"(?:{regex})" for regex in PREFIX.values())
+_STACKED = 8
+PREFIXES = f"(?:{'|'.join(f'(?:{regex})' for regex in PREFIX.values())}){{0,{_STACKED}}}"
+"""All that may stand before a record: as many as anybody stacks, that no line of thousands takes long."""

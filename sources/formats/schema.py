@@ -69,7 +69,8 @@ class Header:
     id: str
     regex: str
     time: str
-    """strptime-like: %Y %m %d %H %M %S %b %f (fraction, optional) %z (offset or Z, optional) %s (epoch seconds)."""
+    """strptime-like: %Y %m %d %H %M %S %b %f (fraction, optional) %p (AM or PM, optional)
+    %z (offset or Z, optional) %s (since 1970: seconds, or whole milli-, micro- or nanoseconds)."""
     samples: tuple[str, ...] = ()
 
 

@@ -27,7 +27,8 @@ _DIRECTIVES = {
     "f": r"(?:[.,]\d{1,9})?",
     "z": r"(?:Z|[+-]\d\d:?\d\d)?",
     "b": "|".join(MONTHS),
-    "s": r"\d{9,10}(?:\.\d+)?",
+    "p": r"(?: ?[AP]M(?!\w))?",
+    "s": r"1\d{18}|1\d{15}|1\d{12}|\d{9,10}(?:\.\d+)?",
 }
 _NEIGHBOURS = 256
 """So many stamps are known again: the lines of a second share theirs, whatever stands before and behind it."""
@@ -91,8 +92,11 @@ def stamp_parser(time: str) -> Callable[[str], Stamp | None]:
             return None
         part = match.groups()
         if "s" in at:
-            return (EPOCH, float(part[at["s"]]))
+            return epoch_stamp(float(part[at["s"]]))
         hour, minute, second = int(part[at["H"]]), int(part[at["M"]]), int(part[at["S"]])
+        half = part[at["p"]] if "p" in at else ""
+        if half and 1 <= hour <= 12:  # beside another hour it is a word of the message
+            hour = hour % 12 + (12 if half[-2] == "P" else 0)
         if hour > 23 or minute > 59 or second > 60:
             return None
         seconds = float(hour * 3600 + minute * 60 + second)

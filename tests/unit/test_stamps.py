@@ -33,6 +33,13 @@ HEADERS = HeaderReader(load_packs())
         ("%H:%M:%S%f", "10:00:03.25", (DAYTIME, 36003.25)),
         ("%H:%M:%S", "9:05:00", (DAYTIME, 32700.0)),
         ("%s", "1787306403.5", (EPOCH, AT + 0.5)),
+        ("%s", "1787306403500", (EPOCH, AT + 0.5)),
+        ("%H:%M:%S%p", "12:00:03 AM", (DAYTIME, 3.0)),
+        ("%H:%M:%S%p", "01:00:03 AM", (DAYTIME, 3603.0)),
+        ("%H:%M:%S%p", "12:00:03 PM", (DAYTIME, 43203.0)),
+        ("%H:%M:%S%p", "01:00:03PM", (DAYTIME, 46803.0)),
+        ("%H:%M:%S%p", "13:00:03 PM", (DAYTIME, 46803.0)),
+        ("%H:%M:%S%p", "01:00:03", (DAYTIME, 3603.0)),
     ],
 )
 def test_a_stamp_tells_what_the_line_tells(time: str, text: str, stamp: tuple[int, float]) -> None:
@@ -57,7 +64,7 @@ def test_impossible_times_are_no_stamps(time: str, text: str) -> None:
     assert stamp_parser(time)(text) is None
 
 
-@pytest.mark.parametrize(("time", "wrong"), [("%H:%M", "expected at least"), ("%H:%M:%S %p", "unknown directive %p")])
+@pytest.mark.parametrize(("time", "wrong"), [("%H:%M", "expected at least"), ("%H:%M:%S %q", "unknown directive %q")])
 def test_a_format_that_cannot_work_is_refused(time: str, wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):
         time_regex(time)
@@ -105,6 +112,24 @@ def test_what_is_no_iso_time_is_none(text: str) -> None:
         ("E0821 10:00:03.000000 77 a.cc:1] x", (YEARLESS, 233 * 86400 + 36003.0)),
         ("[10:00:03] x", (DAYTIME, 36003.0)),
         ("1787306403.000 x", (EPOCH, AT)),
+        ("[pod/trainer-0/main] 2026-08-21 10:00:03 x", (LOCAL, AT)),
+        ("[1,3]<stdout>:2026-08-21 10:00:03 x", (LOCAL, AT)),
+        ("[prterun-node1-77@1,0]<stderr>: 2026-08-21 10:00:03 x", (LOCAL, AT)),
+        ("trainer-0 main 2026-08-21 10:00:03 x", (LOCAL, AT)),
+        ("vllm-6d4b75cb6d-7xk2p engine 2026-08-21 10:00:03 x", (LOCAL, AT)),
+        ("(worker1, rank=1, pid=1234, ip=10.0.0.1) 2026-08-21 10:00:03 x", (LOCAL, AT)),
+        ("(train, pid=1234) 2026-08-21 10:00:03 x", (LOCAL, AT)),
+        ("trainer/0 2026-08-21 10:00:03 x", (LOCAL, AT)),
+        ("trainer/0 [0]:2026-08-21 10:00:03 x", (LOCAL, AT)),
+        ("2026-08-21T12:00:09.5+02:00 stdout F 2026-08-21 10:00:03 x", (LOCAL, AT)),
+        ("trainer-0 main [NeMo I 2026-08-21 10:00:03 mod:12] x", (LOCAL, AT)),
+        ("08/21/2026 10:00:03 AM x", (LOCAL, AT)),
+        ("08/21/2026 10:00:03 PM x", (LOCAL, AT + 43200)),
+        ("08/21/2026 10:00:03 PMU x", (LOCAL, AT)),
+        ("the pre-run ended 2031-08-21 10:00:03", None),
+        ("pre-run ended 2031-08-21 10:00:03", None),
+        ("2026082 10:00:03 x", None),
+        ("178730640312345 x", None),
         ("took 10:00:03 to finish", None),
         ("10:00:03 remaining", None),
         ("step 2026 of 1787306403", None),
@@ -113,6 +138,20 @@ def test_what_is_no_iso_time_is_none(text: str) -> None:
 )
 def test_any_log_gets_its_times(line: str, stamp: tuple[int, float] | None) -> None:
     assert HEADERS.read(line) == stamp
+
+
+def test_what_was_read_before_does_not_tell_the_half_of_a_day() -> None:
+    lines = (
+        "08/21/2026 10:00:03 Pack 7",
+        "08/21/2026 10:00:03 PM x",
+        "08/21/2026 10:00:03 x",
+        "08/21/2026 10:00:03 AM x",
+    )
+    for first in lines:
+        for second in lines:
+            headers = HeaderReader(load_packs())
+            headers.read(first)
+            assert headers.read(second) == HeaderReader(load_packs()).read(second)
 
 
 @pytest.mark.parametrize(
