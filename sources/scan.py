@@ -67,13 +67,14 @@ class Scanner:
             at for at, compiled in enumerate(self.patterns) if any(e.kind == "leg" for e in compiled.pattern.emit)
         )
         self.leg_pattern = min(self.legs, default=-1)
-        leg = self.patterns[self.leg_pattern].pattern.needles[0].encode() if self.legs else b""
-        self.finder = finder(needles, needles.index(leg) if leg else -1, Heads(self.headers))
+        self.leg_needle = self.patterns[self.leg_pattern].pattern.needles[0].encode() if self.legs else b""
+        leg = needles.index(self.leg_needle) if self.legs else -1
+        self.finder = finder(needles, leg, Heads(self.headers))
         """Lines of known shapes are found by the first needle of the leg pattern."""
 
     def learn(self, tail: bytes, trace: str, leg: str) -> None:
         """Remembers the shape of a leg line: `tail` from the needle on, without its newline."""
-        if self.shapes.learn(tail, trace, leg):
+        if tail.startswith(self.leg_needle) and self.shapes.learn(tail, trace, leg):
             self.finder.know(self.shapes)
 
     def pattern_name(self, index: int) -> str:

@@ -19,7 +19,13 @@ Maker = Callable[[Values], Observation | None]
 _LEGS = frozenset(LEGS)
 _LONGEST_S = 2 * 86_400.0
 """No update, batch or checkpoint takes two days: one that says so would cost more than all of its run."""
-_LIMITS = {"ms": (0.0, 1e3 * _LONGEST_S), "s": (0.0, _LONGEST_S), "%": (-1e-9, 1e4)}
+_RATE = (0.0, 1e15)
+_LIMITS = {
+    "ms": (0.0, 1e3 * _LONGEST_S),
+    "s": (0.0, _LONGEST_S),
+    "%": (-1e-9, 1e4),
+    **dict.fromkeys(("tokens/s", "/s", "/min", "MB/s"), _RATE),
+}
 _AGES, _AGE = ("uptime_s", "age_s", "elapsed_s", "full_in_s", "timer_s"), (0.0, 1e7)
 """How metrics end that tell since when or until when, not how long one thing took."""
 _ANY = (-1e15, 1e15)

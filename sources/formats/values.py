@@ -18,6 +18,7 @@ from .schema import Style
 _KV = re.compile(r"(?<![\w./%-])([\w./%-]++)=([^\s,;|]+(?:,\d++(?:\.\d++)?(?![\w./%-]*=))*)")
 _NUMPY = re.compile(r"\b(?:np|numpy)\.\w+\(([^()]*)\)")
 _NAN = re.compile(r"(?<![\w'\"])(?:nan|-?inf)(?![\w'\"])")
+_BESIDE = ("jsonPayload", "fields", "extra")
 _NUMBER = re.compile(r"[-+]?(?:\.?\d|nan|inf)")
 
 Values = dict[str, Any]
@@ -95,9 +96,21 @@ def read_json(body: str) -> Values:
     """One JSON object; an unfinished or other text gives nothing."""
     try:
         value = json.loads(body)
-        return _flat(value) if isinstance(value, dict) else {}
+        return _told_beside(value) | _flat(value) if isinstance(value, dict) else {}
     except (ValueError, RecursionError):
         return {}
+
+
+def _told_beside(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What loggers and collectors put into a table of its own, under its names there."""
+    serialized = record.get("record")
+    tables = [record.get(name) for name in _BESIDE]
+    tables += [serialized.get("extra")] if isinstance(serialized, dict) else []
+    told: dict[str, Any] = {}
+    for table in tables:
+        if isinstance(table, dict):
+            told.update(_flat(table))
+    return told
 
 
 def read_pydict(body: str) -> Values:

@@ -66,7 +66,8 @@ TAILS = st.sampled_from(
 NOISE = st.sampled_from(
     ["", "plain", "10:00:09    INFO nothing", "10:02:00    INFO later", "[gen] batch.done completions=4 dur_ms=12.5",
      "10:00:10    INFO [ckpt] write.done step=1 write_ms=10", "queue_ms=12 rpc_ms=3",
-     "Epoch: [weights][aa] rpc.start t=1"]
+     "Epoch: [weights][aa] rpc.start t=1", "10:00:11    INFO \x1b[35m[weights]\x1b[0m[aa] rpc.start op=x t=1",
+     "10:00:11    INFO [\x1b[35mweights\x1b[0m][aa] rpc.start op=x t=1"]
 )  # fmt: skip
 
 

@@ -261,6 +261,23 @@ def test_an_absurd_value_costs_only_itself() -> None:
     assert metrics(scanned, "prime-rl/orchestrator-step")["off_policy"] == 2
 
 
+def test_a_rate_below_zero_is_told_as_a_problem() -> None:
+    scanned = scan("2026-03-02 08:15:00.118 [poll] queue host=h name=g running=9 waiting=0 gen_tps=-1 kind=vllm")
+    assert scanned.problems == [(1, "gen_tps=-1")]
+    assert "gen_tps" not in metrics(scanned, "queues/queue") | metrics(scanned, names(scanned)[0])
+
+
+@pytest.mark.parametrize("tag", ["\x1b[35m[weights]\x1b[0m", "[\x1b[35mweights\x1b[0m]"])
+def test_a_coloured_tag_does_not_keep_plain_lines_from_being_learned(tag: str) -> None:
+    line = "12:00:01    INFO {tag}[{trace}] client.send url=http://h:8000 path=/m t=12.5\n"
+    scanner = Scanner(PACKS)
+    scanner.scan(line.format(tag=tag, trace="a1").encode())
+    assert not scanner.shapes
+    scanner.scan(line.format(tag="[weights]", trace="a1").encode())
+    assert scanner.shapes
+    assert recognised(scanner.scan(line.format(tag=tag, trace="b2").encode()))
+
+
 def test_needles_stay_few_and_distinctive() -> None:
     needles = {needle for pack in PACKS for pattern in pack.patterns for needle in pattern.needles}
     assert len(needles) <= 160
