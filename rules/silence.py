@@ -7,7 +7,6 @@ progress table, dict lines of a trainer) tells nothing, and the end of a log tha
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,6 +18,7 @@ from perfmon.model import EPOCH, Gap, Ref
 from perfmon.stats import median, percentile
 from perfmon.store import Series, SourceState
 
+from .followers import is_filled
 from .rhythm import proven_s
 from .successors import bygone
 
@@ -203,27 +203,14 @@ def _working(telling: Sequence[SourceState], view: View) -> list[SourceState]:
 
 
 def _unheard(telling: Sequence[SourceState], view: View) -> list[Window]:
-    """Gaps in which a log printed lines that have no clock: when, is not known."""
+    """Gaps in which a log printed more lines that have no clock than usual: when, is not known."""
     gaps = [(state.index, gap) for state in telling for gap in _gaps(state, view) if gap.end - gap.start > _LONG_S]
     shifts = view.shifts
     return [
         (gap.start + shifts.get(source, 0.0), gap.end + shifts.get(source, 0.0))
         for source, gap in gaps
-        if gap.line > 0 and any(_told_within(series, source, gap) for series in view.store.all_series())
+        if gap.line > 0 and is_filled(view.store.all_series(), source, gap)
     ]
-
-
-def _told_within(series: Series, source: int, gap: Gap) -> bool:
-    """A line behind the one before the gap told something; without a clock it has the time of that line."""
-    first, stop = 0, len(series)
-    if series.steady():
-        if not stop or series.sources[0] != source:
-            return False
-        first, stop = bisect_left(series.times, gap.start), bisect_right(series.times, gap.start)
-    return any(
-        series.sources[at] == source and series.times[at] == gap.start and series.lines[at] > gap.line
-        for at in range(first, stop)
-    )
 
 
 def _clock_change(start: float, end: float, working: Sequence[SourceState], view: View) -> bool:
@@ -260,8 +247,8 @@ def _telling(view: View) -> list[SourceState]:
 
 
 def _undated_end(state: SourceState, view: View) -> bool:
-    """Lines without a clock, which tell something, follow the last dated one."""
-    dated = state.last_line[0]
+    """Lines without a clock, which tell something, follow the last dated one, and more of them than usual."""
+    dated, time = state.last_line[0], state.tail
     lines: set[int] = set()
     for series in view.store.all_series():
         at = len(series) - 1
@@ -269,7 +256,7 @@ def _undated_end(state: SourceState, view: View) -> bool:
             lines.add(series.lines[at])
             at -= 1
             if len(lines) >= _UNDATED_LINES:
-                return True
+                return time is None or is_filled(view.store.all_series(), state.index, Gap(time, inf, dated, ""))
     return False
 
 
