@@ -69,7 +69,10 @@ def read_line(text: str, headers: HeaderReader) -> Stamp | None:
 
 
 def record_stamp(text: str, begin: int, headers: HeaderReader) -> Stamp | None:
-    """The stamp of a line whose JSON begins there: its own, else that of what stands before it."""
+    """The stamp of a line whose JSON begins there: of what stands before it, as other lines of that log have it, else
+    its own."""
+    stamp = headers.at_start(text) if begin else None
+    if stamp is not None:
+        return stamp
     opened = opened_envelope(text[begin:])
-    stamp = None if opened is None else opened[1]
-    return headers.at_start(text) if stamp is None else stamp
+    return None if opened is None else opened[1]

@@ -239,8 +239,9 @@ def test_what_loggers_and_collectors_wrap_records_in_is_opened(record: dict[str,
     assert {r[3] for r in scanned.records} == {recognised(scanned)[0][3]}
 
 
-def test_a_record_whose_time_is_unreadable_is_dated_by_what_stands_before_it() -> None:
-    scanned = scan(f'2026-08-21T10:00:03.5Z {{"timestamp": "soon", "message": "{RL_STEP}"}}')
+@pytest.mark.parametrize("time", ["soon", "2026-08-21 12:00:03"])
+def test_a_record_is_dated_by_the_stamp_before_it_as_the_lines_around_it_are(time: str) -> None:
+    scanned = scan(f'2026-08-21T10:00:03.5Z {{"timestamp": "{time}", "message": "{RL_STEP}"}}')
     assert [r[3] for r in recognised(scanned)] == [(0, 1787306403.5)]
 
 
