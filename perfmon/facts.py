@@ -182,11 +182,18 @@ def _info(
 
 
 def _other_run(state: SourceState, view: View, alignment: Alignment) -> list[str]:
-    """Said of each log behind a pause that separates runs."""
-    first = None if state.first is None else state.first + alignment.shifts.get(state.index, 0.0)
-    before = [gap for gap in view.apart if first is not None and gap[1] <= first]
-    if not before:
+    """Said of each log behind a pause that separates runs, or around one."""
+    if state.first is None or state.last is None:
         return []
+    shift = alignment.shifts.get(state.index, 0.0)
+    first, last = state.first + shift, state.last + shift
+    before = [gap for gap in view.apart if gap[1] <= first]
+    if not before:
+        within = [one.between for one in view.restarts if first <= one.between[0] and one.between[1] <= last]
+        lasted = [format_seconds(high - low) for low, high in within]
+        return [
+            f"steps begin anew after {silent} of silence: another run; the pause is not judged" for silent in lasted
+        ]
     low, high = before[-1]
     return [f"begins {format_seconds(high - low)} after the logs before it: another run; the pause is not judged"]
 

@@ -136,6 +136,11 @@ def _tail(state: SourceState, view: View, gone: Mapping[int, float]) -> list[Qui
 
 def dark_run(view: View) -> list[Window]:
     """Stretches in which no log printed a line, whatever the cause; nothing where a log may have printed unseen."""
+    return without(silences(view), view.apart)
+
+
+def silences(view: View) -> list[Window]:
+    """The same with the time between runs."""
     telling = _telling(view)
     if not telling or len(telling) < len(_dated(view)):
         return []
@@ -143,7 +148,7 @@ def dark_run(view: View) -> list[Window]:
     for state in telling:
         silent = _silent(state, view)
         common = silent if common is None else intersection(common, silent)
-    return without(sorted(common or []), view.apart)
+    return sorted(common or [])
 
 
 def quiet_run(view: View) -> list[Quiet]:
@@ -168,6 +173,7 @@ def quiet_run(view: View) -> list[Quiet]:
         if begun <= start < over
         and any(low <= start and end <= high for low, high in (observed(state, view) for state in working))
         and not any(low <= start and end <= high for low, high in unheard)
+        and not any(one.between[0] <= start and end <= one.under_way for one in view.restarts)
         and not _clock_change(start, end, working, view)
     ]
     return _seen([_of_all(low, high, usual, telling, view) for low, high in stretches], view)
@@ -309,9 +315,10 @@ def _seen(quiet: list[Quiet], view: View) -> list[Quiet]:
 
 
 def apart(view: View) -> list[Window]:
-    """The time between logs that lie so far apart that they are of different runs.
+    """The time between runs: nobody observed it.
 
-    It is longer than an hour and than three times what lies on either side: nobody observed it.
+    Between logs it is longer than an hour and than three times what lies on either side; within them it is where they
+    begin anew: see `perfmon.rules.restarts`.
     """
     groups: list[Window] = []
     for low, high in sorted(_span(state, view) for state in _dated(view)):
@@ -319,7 +326,8 @@ def apart(view: View) -> list[Window]:
             groups[-1] = (groups[-1][0], max(groups[-1][1], high))
         else:
             groups.append((low, high))
-    return [(before[1], after[0]) for before, after in pairwise(groups)]
+    logs = [(before[1], after[0]) for before, after in pairwise(groups)]
+    return sorted([*logs, *without([one.between for one in view.restarts], logs)])
 
 
 def _far(before: Window, after: Window) -> bool:

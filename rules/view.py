@@ -18,7 +18,8 @@ from perfmon.store import Series, Store
 from .bands import Bands
 from .begun import begun
 from .in_flight import in_flight
-from .silence import Quiet, apart, dark_run, logs_of, quiet_logs, quiet_run
+from .restarts import Restart, restarts
+from .silence import Quiet, apart, dark_run, logs_of, quiet_logs, quiet_run, silences
 from .still_open import still_open
 from .told_twice import ToldTwice, told_twice
 
@@ -457,12 +458,17 @@ class View:
 
     @cached_property
     def apart(self) -> list[Window]:
-        """The time between logs of different runs."""
+        """The time between different runs."""
         return apart(self) if self.timed else []
 
     @cached_property
+    def restarts(self) -> list[Restart]:
+        """Where a later run begins in the same logs."""
+        return restarts(self, silences(self)) if self.timed and self.store.steps else []
+
+    @cached_property
     def observed_s(self) -> float:
-        """Seconds of the window but for those between the logs of different runs."""
+        """Seconds of the window but for those between different runs."""
         return length(without([self.window], self.apart)) if self.window[1] > self.window[0] else 0.0
 
     @cached_property

@@ -1,0 +1,75 @@
+"""Runs that follow one another in the same logs: their steps count from 0 again behind a long silence.
+
+The time between is no run's, and what comes before the first step of the later run is its start-up. A counter that
+falls without a silence counts something else (the steps of an epoch), and one that goes on means one run.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import inf
+from typing import TYPE_CHECKING
+
+from perfmon.store import Series
+
+if TYPE_CHECKING:
+    from .view import View, Window
+
+_SILENT_S = 600.0
+_FIRST, _SOME = 1, 5
+"""The greatest step with which a run begins, and the least one that tells that another was under way."""
+
+Step = tuple[float, float]
+"""Time and number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """A run began after another one."""
+
+    between: Window
+    """The silence between them."""
+    under_way: float
+    """The first step of the later one."""
+
+
+def restarts(view: View, silences: Sequence[Window]) -> list[Restart]:
+    """Where a later run begins; `silences` are those of all logs."""
+    long = [(low, high) for low, high in silences if high - low >= _SILENT_S]
+    if not long:
+        return []
+    counters = [_counter(series, view) for series in view.store.steps.values()]
+    found: dict[Window, Restart] = {}
+    for counter in counters:
+        for one in _of(counter, long):
+            if not any(_goes_on(other, one.between[0]) for other in counters):
+                known = found.get(one.between, one)
+                found[one.between] = max(known, one, key=lambda restart: restart.under_way)
+    return [found[between] for between in sorted(found)]
+
+
+def _counter(series: Series, view: View) -> list[Step]:
+    """All that a component told of its steps, whatever part of the run is looked at."""
+    told = zip(series.times, series.values, series.sources, strict=True)
+    return sorted((time + view.shifts.get(source, 0.0), step) for time, step, source in told)
+
+
+def _of(counter: Sequence[Step], silences: Sequence[Window]) -> list[Restart]:
+    """Those that one counter tells; none where it also falls without a silence."""
+    found = []
+    for (before, step), (after, first) in pairwise(counter):
+        if first <= _FIRST and step >= _SOME:
+            within = [(low, high) for low, high in silences if before <= low and high <= after]
+            if not within:
+                return []
+            found.append(Restart(max(within, key=lambda silence: silence[1] - silence[0]), after))
+    return found
+
+
+def _goes_on(counter: Sequence[Step], at: float) -> bool:
+    """Its first step after a moment is a later one than its last before."""
+    place = bisect_right(counter, (at, inf))
+    return 0 < place < len(counter) and counter[place][1] > counter[place - 1][1]

@@ -1,0 +1,76 @@
+"""Steps that begin anew behind a long silence are another run's; steps that go on are not, nor are those of epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import pytest
+
+from perfmon.config import Config
+from perfmon.session import Session
+from perfmon.snapshot import Snapshot
+from perfmon.sources.blocks import Block
+
+_BEGIN = datetime(2026, 3, 2, 8)
+_STEP = "SUCCESS Step {step} |   60.0s | Reward 0.41 | Trainable 110/128 (85.9%) | Truncation 2.0%"
+_TRAINED = "SUCCESS Step {step} |   60.0s | Loss 0.001 | Entropy 0.33 | Grad. Norm 0.11 | MFU 25.1% | Peak Mem. 71.3 G"
+_HANG_S = 10_800
+
+
+def _at(second: float) -> str:
+    return f"{_BEGIN + timedelta(seconds=second):%Y-%m-%d %H:%M:%S}"
+
+
+def _run(text: str, begin_s: float, steps: Iterable[int], load_s: float = 900.0) -> list[str]:
+    told = [f"{_at(begin_s)} INFO Starting"]
+    return [
+        *told, *(f"{_at(begin_s + load_s + 60 * at)} {text.format(step=step)}" for at, step in enumerate(steps))
+    ]  # fmt: skip
+
+
+def _told(**logs: list[str]) -> Snapshot:
+    session = Session(Config())
+    for name, lines in logs.items():
+        session.feed(session.add_source(f"{name}.log"), Block("\n".join([*lines, ""]).encode(), 0, 1))
+    return session.snapshot()
+
+
+def _stalled_s(snapshot: Snapshot) -> float:
+    return sum(finding.lost_s for finding in snapshot.findings if finding.signature == "stall")
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_time_between_two_runs_is_no_run_s(first: int) -> None:
+    again = _HANG_S + 900 + 60 * 80
+    logs = {
+        "orchestrator": _run(_STEP, 0, range(80)) + _run(_STEP, again, range(first, 60)),
+        "trainer": _run(_TRAINED, 0, range(80)) + _run(_TRAINED, again, range(first, 60)),
+    }
+    snapshot = _told(**logs)
+    assert not snapshot.findings
+    assert snapshot.run.wall_s == pytest.approx(2 * 900 + 60 * (79 + 59 - first), abs=1.0)
+    for source in snapshot.run.sources:
+        assert [note for note in source.notes if "steps begin anew after 3h 01m of silence" in note]
+
+
+@pytest.mark.parametrize(
+    "later", [range(80, 140), range(75, 140)], ids=["it goes on", "it goes on from its last checkpoint"]
+)
+def test_a_run_that_goes_on_was_silent(later: range) -> None:
+    lines = _run(_STEP, 0, range(80)) + _run(_STEP, 900 + 60 * 80 + _HANG_S, later, load_s=10)
+    assert _stalled_s(_told(orchestrator=lines)) == pytest.approx(_HANG_S, abs=61.0)
+
+
+def test_steps_of_epochs_begin_anew_within_a_run() -> None:
+    """A hang between two epochs of six."""
+    lines = _run(_STEP, 0, [*range(30)] * 3)
+    lines += _run(_STEP, 900 + 60 * 90 + _HANG_S, [*range(30)] * 3, load_s=10)
+    assert _stalled_s(_told(trainer=lines)) == pytest.approx(_HANG_S, abs=61.0)
+
+
+def test_a_run_of_which_one_part_was_started_again_was_silent() -> None:
+    again = 900 + 60 * 80 + _HANG_S
+    orchestrator = _run(_STEP, 0, range(80)) + _run(_STEP, again, range(60), load_s=10)
+    trainer = _run(_TRAINED, 0, range(80)) + _run(_TRAINED, again, range(80, 140), load_s=10)
+    assert _stalled_s(_told(orchestrator=orchestrator, trainer=trainer)) == pytest.approx(_HANG_S, abs=61.0)
