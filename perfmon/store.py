@@ -24,7 +24,8 @@ _TEXT_BYTES = 250
 """Beside its characters: the string, its place, and the entry of the table."""
 _MAX_GAPS = 4096
 _LATE_LINES = 200
-"""So many lines late a line may come: see `perfmon.sources.silence`."""
+_COARSE_S = 1.5
+"""So many lines late a line may come, and so much earlier it is no late one: see `perfmon.sources.silence`."""
 _S = TypeVar("_S", bound=Span)
 _FIRST_TEXTS = 64
 _NO_PEAK = (0, float("-inf"))
@@ -162,14 +163,16 @@ class SourceState:
 
     def heard(self, time: float, line: tuple[int, str]) -> None:
         """One of the last dated lines (number, text); of those the latest counts."""
-        if self.latest is None or time >= self.latest or line[0] - self.latest_line[0] > _LATE_LINES:
+        if not self._is_behind(time, line):
             self.latest, self.latest_line = time, line
 
     def reached(self, time: float, line: tuple[int, str]) -> tuple[float, tuple[int, str]]:
         """How far the log was at that line, by those before it too; and the line that says so."""
-        if self.latest is None or time >= self.latest or line[0] - self.latest_line[0] > _LATE_LINES:
-            return time, line
-        return self.latest, self.latest_line
+        return (self.latest, self.latest_line) if self._is_behind(time, line) and self.latest else (time, line)
+
+    def _is_behind(self, time: float, line: tuple[int, str]) -> bool:
+        near = line[0] - self.latest_line[0] <= _LATE_LINES
+        return self.latest is not None and near and time < self.latest - _COARSE_S
 
     def quiet(self, start: float, end: float, line: tuple[int, str], upto: int = 0) -> None:
         """A stretch without a dated line, after `line` (number, text) and up to line `upto`."""

@@ -20,6 +20,7 @@ BOM = "\ufeff"
 """Some programs begin their files with this mark: it is no part of the first line."""
 _HEAD = 400
 _MAX_TEXT = 65536
+COARSE_S = 1.5
 _LATE_S = 6 * 3600.0
 _PERIODS = {DAYTIME: 86400.0, YEARLESS: 366 * 86400.0}
 
@@ -40,8 +41,8 @@ def elapsed(before: Stamp, after: Stamp) -> float:
 
 
 def is_behind(stamp: Stamp, latest: Stamp) -> bool:
-    """Whether a line that stands behind another one was printed before it."""
-    return 0.0 < elapsed(stamp, latest) <= _LATE_S
+    """Whether a line that stands behind another one was printed before it: some clocks have seconds only."""
+    return COARSE_S < elapsed(stamp, latest) <= _LATE_S
 
 
 class Lines:
