@@ -237,7 +237,6 @@ async def test_trl_with_vllm_tells_engines() -> None:
     [
         ("vllm", ""),
         ("vllm", "gpu-1:8000"),
-        ("vllm", "https://gpu-1:8000"),
         ("vllm", "tcp://gpu-1:8000"),
         ("sglang", "http://me:secret@gpu-1/"),
         ("prometheus", "http://gpu-1:9100#a b"),
