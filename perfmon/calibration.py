@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from perfmon.rules.bands import CALIBRATED, HIGHER, LEARNED, Band, Bands
-from perfmon.rules.view import Track
+from perfmon.rules.tracks import Track
 
 from .stats import median, percentile
 from .text import plain

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from perfmon.rules.found import Found, Occurrence
-from perfmon.rules.view import Item, View
+from perfmon.rules.items import Item
+from perfmon.rules.view import View
 
 from .model import Ref
 from .snapshot import EvidenceLine, Moment

@@ -8,7 +8,9 @@ from heapq import nsmallest
 
 from perfmon.rules.bands import Band
 from perfmon.rules.in_flight import unanswered
-from perfmon.rules.view import UPDATE, Item, Track, View
+from perfmon.rules.items import UPDATE, Item
+from perfmon.rules.tracks import Track
+from perfmon.rules.view import View
 from perfmon.rules.wording import counted
 
 from .alignment import Alignment

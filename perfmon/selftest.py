@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from perfmon.rules.items import UPDATE, UPDATE_METRICS
 from perfmon.rules.loader import load_signatures
 from perfmon.rules.schema import Example
-from perfmon.rules.view import UPDATE, UPDATE_METRICS
 from perfmon.rules.vocabulary import Vocabulary
 from perfmon.sources.blocks import Block
 from perfmon.sources.formats.loader import load_packs

@@ -8,8 +8,10 @@ from perfmon.ledger import Window, union
 
 from .conditions.baseline import Baseline, undisturbed_median
 from .found import Found
+from .items import Item
 from .schema import Lost, Signature
-from .view import Item, Track, View
+from .tracks import Track
+from .view import View
 
 _EDGE_S = 1e-6
 

@@ -21,10 +21,11 @@ from . import chains
 from .claims import claims
 from .conditions.base import Level
 from .found import Found, Occurrence
+from .items import Item
 from .life import Life, live
 from .schema import Signature, Subject
 from .subjects import Judged, items_of
-from .view import Item, View
+from .view import View
 
 Identity = tuple[tuple[str, str], ...]
 

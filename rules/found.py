@@ -9,8 +9,9 @@ from perfmon.ledger import Window
 from perfmon.model import Severity
 
 from .conditions.base import Level
+from .items import Item
 from .schema import Signature, Subject
-from .view import Item, View
+from .view import View
 
 PENDING, FIRING, RESOLVING, RESOLVED = "pending", "firing", "resolving", "resolved"
 _UNSURE_RANK = 10.0

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from perfmon.model import ALL_LEGS, LEGS, Span, Update
 
+from .items import Item
 from .leads import TOGETHER, Lead, lead
 from .silence import is_over
 from .successors import bygone
 
 if TYPE_CHECKING:
-    from .view import Item, View
+    from .view import View
 
 _SENT = 1 << LEGS.index("client.send")
 _DONE = 1 << LEGS.index("client.done")
@@ -78,8 +79,6 @@ def unanswered(view: View) -> list[Update]:
 def _item(
     update: Update, newest: dict[Way, float], servers: dict[Way, int], leads: dict[Way, Lead], view: View
 ) -> Item | None:
-    from .view import Item
-
     if update.start is None or update.end is not None or update.legs & _DONE or view.present is None:
         return None
     if is_over(view.store.sources[update.source]):

@@ -21,8 +21,8 @@ from itertools import pairwise
 
 from .conditions.base import Level
 from .found import FIRING, PENDING, RESOLVED, RESOLVING, Occurrence
+from .items import Stream
 from .schema import Signature
-from .view import Stream
 
 Count = tuple[int, int]
 _RHYTHM = 8

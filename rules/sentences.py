@@ -15,7 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from perfmon.stats import percentile
 from perfmon.units import format_value, metric_unit
 
-from .view import Item, Track, View
+from .items import Item
+from .tracks import Track
+from .view import View
 from .wording import counted
 
 STATS = ("mean", "p50", "p95", "max", "min", "first", "last", "sum", "peak")

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from .items import Item
 from .silence import is_over
 
 if TYPE_CHECKING:
-    from .view import Item, View
+    from .view import View
 
 _KINDS = ("evaluation", "batch-wait")
 _LONGEST_S = 1800.0
@@ -25,8 +26,6 @@ def still_open(view: View, ended: Mapping[str, Sequence[Item]]) -> dict[str, lis
     """By kind; nothing where nobody watches. `ended` are those that have."""
     if view.present is None or view.recent is None:
         return {}
-    from .view import Item
-
     found: dict[str, list[Item]] = {}
     for span in view.recent.opened():
         if span.kind not in _KINDS or span.start is None or is_over(view.store.sources[span.source]):

@@ -18,9 +18,11 @@ from .conditions.base import Condition
 from .conditions.baseline import Baseline
 from .conditions.threshold import Threshold
 from .earlier import Told, earlier
+from .items import UPDATE, Item, Stream, Streams
 from .schema import Signature, Subject
 from .silence import Quiet
-from .view import UPDATE, Item, Stream, Streams, Track, View
+from .tracks import Track
+from .view import View
 
 UPDATED = "weights-updated"
 """The mark of lines that say that the server has new weights, without the durations of trace lines."""

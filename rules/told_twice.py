@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from .tracks import EMPTY, Track
+
 if TYPE_CHECKING:
-    from .view import Track, View
+    from .view import View
 
 _MEASURES = {"running": 4.0, "kv_usage": 20.0}
 """What tells engines apart, and the level below which a difference says little."""
@@ -103,8 +105,6 @@ def told_twice(view: View) -> ToldTwice | None:
 # --- who there is -----------------------------------------------------------------------------------------------
 def _engines(view: View) -> list[_Engine]:
     """Whoever tells how many requests run, by log and group."""
-    from .view import EMPTY
-
     made: dict[Place, _Engine] = {}
     for metric in _MEASURES:
         track = view.metrics.get(metric, EMPTY)
@@ -225,8 +225,6 @@ def _values_by_place(track: Track, places: Set[Place]) -> dict[Place, tuple[list
 
 
 def _picked(track: Track, rows: Sequence[_Row]) -> Track:
-    from .view import Track
-
     return Track(
         track.metric,
         [track.times[at] for at, _, _ in rows],

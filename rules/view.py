@@ -3,148 +3,31 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, compress, repeat
 from operator import attrgetter, ge
 
 from perfmon.ledger import length, without
-from perfmon.model import Fields, Ref, Span, Update
+from perfmon.model import Ref, Span
 from perfmon.recent import Recent, on_own_axes
 from perfmon.store import Series, Store
 
 from .bands import Bands
 from .begun import begun
 from .in_flight import in_flight
+from .items import UPDATE, UPDATE_METRICS, Item, Streams, value_of
 from .restarts import Restart, restarts
 from .silence import Quiet, apart, dark_run, logs_of, quiet_logs, quiet_run, silences
 from .still_open import still_open
 from .told_twice import ToldTwice, told_twice
+from .tracks import EMPTY, Track, merged
 
 Window = tuple[float, float]
-UPDATE = "weight-update"
-_USUAL_OP = "update_weights"
-"""Its RPC is `rpc_ms`; that of another operation is a metric of its own."""
 _BY_START = attrgetter("start", "end", "key")
 _BY_END = attrgetter("end", "start")
 _END = attrgetter("end")
-SPAN_METRICS = {
-    "checkpoint-write": ("write_ms", 1000.0),
-    "checkpoint-wait": ("wait_ms", 1000.0),
-    "generation-batch": ("dur_ms", 1000.0),
-    "policy-wait": ("policy_wait_s", 1.0),
-    "batch-wait": ("batch_wait_s", 1.0),
-    "weight-sync": ("weight_sync_s", 1.0),
-}
-"""The metric that the duration of a span is, and its units per second."""
-UPDATE_METRICS = ("queue_ms", "rpc_ms", "rpc_ms.reload_weights", "wall_ms")
-
-
-@dataclass(slots=True)
-class Item:
-    """Something that a signature judges."""
-
-    start: float
-    end: float
-    told: Mapping[str, float] | None
-    """Its values by metric; None for those of its span, which few are ever asked for."""
-    fields: Fields
-    refs: Sequence[tuple[Ref, str]]
-    group: str = ""
-    key: str = ""
-    source: int = 0
-    span: Span | None = None
-    stream: object = ""
-    """What it is one of: neighbours in time are items of the same stream."""
-    at: int = 0
-    """Its place in the stream."""
-    floor: float = float("-inf")
-    """Time of the last item of its stream that is not judged: windows do not reach behind it."""
-
-    @property
-    def values(self) -> Mapping[str, float]:
-        """By metric."""
-        if self.told is None:
-            self.told = {} if self.span is None else values_of(self.span)
-        return self.told
-
-
-@dataclass(slots=True)
-class Stream:
-    """Items that follow one another: updates of one server, samples of one log and group."""
-
-    count: int = 0
-    first: float = 0.0
-    last: float = 0.0
-
-    def add(self, time: float) -> int:
-        """Counts an item; returns its place."""
-        if not self.count:
-            self.first = time
-        self.last = time
-        self.count += 1
-        return self.count - 1
-
-    @property
-    def interval(self) -> float:
-        """Mean seconds between items; 0 for a single one."""
-        return (self.last - self.first) / (self.count - 1) if self.count > 1 else 0.0
-
-
-Streams = tuple[list[str], list[int], dict[object, Stream]]
-"""The stream of each item and its place in it; all streams."""
-
-
-@dataclass(slots=True)
-class Track:
-    """All samples of a metric in time order."""
-
-    metric: str
-    times: Sequence[float]
-    values: Sequence[float]
-    ref: Callable[[int], tuple[Ref, str]]
-    group: Callable[[int], str]
-    source: Callable[[int], int]
-    earlier: Mapping[object, int] = field(default_factory=dict)
-    """Samples of each (log, group) that lie before what is looked at."""
-    mine: dict[str, tuple[list[int], list[float]]] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def between(self, start: float, end: float) -> tuple[int, int]:
-        """Index range of the samples in start..end, both included."""
-        return bisect_left(self.times, start), bisect_right(self.times, end)
-
-    def recent(self, item: Item, window_n: int, window_s: float) -> list[int]:
-        """Samples of the item's group up to its end and above its floor: the last `window_n` of `window_s` seconds.
-
-        0 for either: without that limit.
-        """
-        mine = self._mine(item.group)
-        times = self.times if mine is None else mine[1]
-        stop = bisect_right(times, item.end)
-        start = bisect_right(times, item.floor, 0, stop)
-        if window_s:
-            start = bisect_right(times, item.end - window_s, start, stop)
-        if window_n:
-            start = max(start, stop - window_n)
-        return list(range(start, stop)) if mine is None else mine[0][start:stop]
-
-    def _mine(self, group: str) -> tuple[list[int], list[float]] | None:
-        """Samples of a group and of none, and their times; None for all. Worked out once: rules ask at every sample."""
-        if not group or not len(self):
-            return None
-        found = self.mine.get(group)
-        if found is None:
-            at = [i for i in range(len(self)) if self.group(i) in ("", group)]
-            found = self.mine[group] = (at, [self.times[i] for i in at])
-        return found
-
-
-EMPTY = Track("", (), (), lambda _: (Ref(0, 0, 0), ""), lambda _: "", lambda _: 0)
 
 
 @dataclass
@@ -323,7 +206,7 @@ class View:
         grouped: dict[str, list[Series]] = {}
         for (metric, _), series in self.store.series.items():
             grouped.setdefault(metric, []).append(series)
-        tracks = {metric: self._track(metric, held) for metric, held in grouped.items()}
+        tracks = {metric: merged(metric, held, self.shifts, self.clip) for metric, held in grouped.items()}
         for metric in UPDATE_METRICS:
             track = self._update_track(metric)
             if len(track):
@@ -356,75 +239,17 @@ class View:
         grouped: dict[str, list[Series]] = {}
         for (name, _), series in self.store.marks.items():
             grouped.setdefault(name, []).append(series)
-        tracks = {name: self._track(name, held) for name, held in grouped.items()}
+        tracks = {name: merged(name, held, self.shifts, self.clip) for name, held in grouped.items()}
         twice = self._twice
         return tracks if twice is None else {name: twice.once(track) for name, track in tracks.items()}
 
     @cached_property
     def steps(self) -> dict[str, Track]:
         """Progress by component; the values are step numbers."""
-        return {component: self._track("step", [series]) for component, series in self.store.steps.items()}
-
-    def _track(self, metric: str, held: list[Series]) -> Track:
-        if len(held) == 1 and not self.shifts and self.clip is None and _ascending(held[0].times):
-            only = held[0]
-            return Track(
-                metric,
-                only.times,
-                only.values,
-                lambda at: (only.ref(at), only.text(at)),
-                lambda _: only.group,
-                lambda at: only.sources[at],
-            )
-        low, high = self.clip or (float("-inf"), float("inf"))
-        if len(held) == 1 and held[0].steady():
-            return self._cut_track(metric, held[0], low, high)
-        earlier: Counter[object] = Counter()
-        rows: list[tuple[float, int, int, str, int, int]] = []
-        for place, series in enumerate(held):
-            if not series:
-                continue
-            first, stop, shift = 0, len(series), 0.0
-            if series.steady():
-                shift = self.shifts.get(series.sources[0], 0.0)
-                first, stop = bisect_left(series.times, low - shift), bisect_right(series.times, high - shift)
-                if first:
-                    earlier[series.sources[0], series.group] += first
-                if not shift:
-                    told = series.times[first:stop], series.sources[first:stop], series.offsets[first:stop]
-                    rows += zip(*told, repeat(series.group), repeat(place), range(first, stop))
-                    continue
-            for at in range(first, stop):
-                moved = series.times[at] + self.shifts.get(series.sources[at], 0.0)
-                if low <= moved <= high:
-                    rows.append((moved, series.sources[at], series.offsets[at], series.group, place, at))
-                elif moved < low:
-                    earlier[series.sources[at], series.group] += 1
-        rows.sort()
-        return Track(
-            metric,
-            [row[0] for row in rows],
-            [held[place].values[at] for _, _, _, _, place, at in rows],
-            lambda i: (held[rows[i][4]].ref(rows[i][5]), held[rows[i][4]].text(rows[i][5])),
-            lambda i: rows[i][3],
-            lambda i: rows[i][1],
-            earlier,
-        )
-
-    def _cut_track(self, metric: str, only: Series, low: float, high: float) -> Track:
-        """The samples of low..high of a metric that has one series, in order already: nothing else is looked at."""
-        shift = self.shifts.get(only.sources[0], 0.0) if only else 0.0
-        first, stop = bisect_left(only.times, low - shift), bisect_right(only.times, high - shift)
-        times: Sequence[float] = only.times[first:stop]
-        return Track(
-            metric,
-            [time + shift for time in times] if shift else times,
-            only.values[first:stop],
-            lambda at: (only.ref(first + at), only.text(first + at)),
-            lambda _: only.group,
-            lambda at: only.sources[first + at],
-            {(only.sources[0], only.group): first} if first else {},
-        )
+        return {
+            component: merged("step", [series], self.shifts, self.clip)
+            for component, series in self.store.steps.items()
+        }
 
     @cached_property
     def _ended(self) -> tuple[list[int], list[Item], list[float]]:
@@ -486,50 +311,3 @@ def tells_of(store: Store, names: Sequence[str]) -> bool:
     """Whether any span, metric or mark of these names is in a store."""
     told = any(store.spans.get(name) or (name == UPDATE and store.updates) for name in names)
     return told or any(name in names for name, _ in (*store.series, *store.marks) if names)
-
-
-def value_of(kind: str, metric: str) -> Callable[[Span], float | None]:
-    """What gives `values_of(span).get(metric)` of spans of a kind, without all their other values."""
-    if kind != UPDATE:
-        name, scale = SPAN_METRICS.get(kind, ("duration_s", 1.0))
-        if metric != name:
-            return lambda _: None
-        return lambda span: None if span.duration_s is None else span.duration_s * scale
-    if metric in ("queue_ms", "wall_ms"):
-        return attrgetter(metric)
-    name, _, op = metric.partition(".")
-    if name != "rpc_ms" or op == _USUAL_OP:
-        return lambda _: None
-    wanted = op or _USUAL_OP
-    return lambda update: update.rpc_ms if update.op == wanted else None  # type: ignore[attr-defined]  # an Update
-
-
-def values_of(span: Span) -> dict[str, float]:
-    """What a span lasted, as a metric; of an update the durations that it has."""
-    if span.__class__ is Update:
-        return update_values(span)
-    if span.duration_s is None:
-        return {}
-    name, scale = SPAN_METRICS.get(span.kind, ("duration_s", 1.0))
-    return {name: span.duration_s * scale}
-
-
-def update_values(update: Update) -> dict[str, float]:
-    """Durations of an update as metrics; a reload's RPC is a metric of its own."""
-    values: dict[str, float] = {}
-    if update.queue_ms is not None:
-        values["queue_ms"] = update.queue_ms
-    if update.rpc_ms is not None:
-        values["rpc_ms" if update.op == _USUAL_OP else f"rpc_ms.{update.op}"] = update.rpc_ms
-    if update.wall_ms is not None:
-        values["wall_ms"] = update.wall_ms
-    return values
-
-
-def _ascending(values: Sequence[float]) -> bool:
-    before = float("-inf")
-    for value in values:
-        if value < before:
-            return False
-        before = value
-    return True

@@ -17,9 +17,9 @@ from .conditions.ratio import Ratio
 from .conditions.ready import WasReady
 from .conditions.threshold import Threshold
 from .conditions.together import AllOf
+from .items import SPAN_METRICS, UPDATE, UPDATE_METRICS
 from .schema import Signature, Subject
 from .sentences import slots
-from .view import SPAN_METRICS, UPDATE, UPDATE_METRICS
 
 _QUIET_VALUES = ("usual_s", "proven_s", "ended", "duration_s")
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from perfmon.model import LEGS, Span, Update
 from perfmon.picture import Bar, Leg, Level
 from perfmon.rules.bands import Bands
-from perfmon.rules.view import SPAN_METRICS, update_values
+from perfmon.rules.items import SPAN_METRICS, update_values
 
 _DONE = 1 << LEGS.index("client.done")
 _RPC_DONE = 1 << LEGS.index("rpc.done")

@@ -13,7 +13,8 @@ from perfmon.picture import Bar, Board, Level, MetricLane, SpanLane, Transition,
 from perfmon.recent import UPDATES, Recent, on_own_axes
 from perfmon.rules.bands import Band, Bands
 from perfmon.rules.in_flight import Way, way
-from perfmon.rules.view import SPAN_METRICS, UPDATE_METRICS, tells_of, update_values
+from perfmon.rules.items import SPAN_METRICS, UPDATE_METRICS, update_values
+from perfmon.rules.view import tells_of
 from perfmon.snapshot import MetricStats, Snapshot
 from perfmon.store import Series, Store
 from perfmon.units import metric_unit

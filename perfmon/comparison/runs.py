@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from perfmon.diagnosis import Knowledge
 from perfmon.rules.bands import Bands
 from perfmon.rules.schema import Signature
-from perfmon.rules.view import Track, View
+from perfmon.rules.tracks import Track
+from perfmon.rules.view import View
 from perfmon.snapshot import Snapshot
 
 GROUPS = 16

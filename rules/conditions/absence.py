@@ -15,7 +15,8 @@ from ..wording import counted, format_share
 from .base import Condition, Level
 
 if TYPE_CHECKING:
-    from ..view import Item, View
+    from ..items import Item
+    from ..view import View
 
 ALL_LOGS = -1
 _EDGE_S = 1e-3

@@ -14,7 +14,9 @@ from perfmon.units import format_seconds
 from .base import Condition, Level
 
 if TYPE_CHECKING:
-    from ..view import Item, Track, View
+    from ..items import Item
+    from ..tracks import Track
+    from ..view import View
 
 _REMEMBERED = 64
 """Samples of steps that are looked back on."""

@@ -13,7 +13,9 @@ from perfmon.units import format_value, metric_unit
 from .base import Condition, Level, Limits
 
 if TYPE_CHECKING:
-    from ..view import Item, Track, View
+    from ..items import Item
+    from ..tracks import Track
+    from ..view import View
 
 _Stat = Callable[[Sequence[float], Sequence[float]], float]
 

@@ -10,7 +10,8 @@ from perfmon.datafile import Table
 from .base import Condition, Level
 
 if TYPE_CHECKING:
-    from ..view import Item, View
+    from ..items import Item
+    from ..view import View
 
 
 @dataclass(frozen=True)

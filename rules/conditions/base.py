@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from perfmon.datafile import Table
 
 if TYPE_CHECKING:
-    from ..view import Item, View
+    from ..items import Item
+    from ..view import View
 
 
 class Level(IntEnum):

@@ -12,7 +12,8 @@ from perfmon.units import format_seconds
 from .base import Condition, Level
 
 if TYPE_CHECKING:
-    from ..view import Item, View
+    from ..items import Item
+    from ..view import View
 
 
 def undisturbed_median(view: View, span: str, apart_from: str) -> float | None:

@@ -11,7 +11,8 @@ from perfmon.units import format_value, metric_unit
 from .base import Condition, Level
 
 if TYPE_CHECKING:
-    from ..view import Item, View
+    from ..items import Item
+    from ..view import View
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,9 @@ from perfmon.datafile import Table
 from .base import Condition, Level, Limits
 
 if TYPE_CHECKING:
-    from ..view import Item, Track, View
+    from ..items import Item
+    from ..tracks import Track
+    from ..view import View
 
 
 @dataclass(frozen=True)

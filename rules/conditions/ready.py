@@ -12,7 +12,8 @@ from ..wording import format_share
 from .base import Condition, Level
 
 if TYPE_CHECKING:
-    from ..view import Item, View
+    from ..items import Item
+    from ..view import View
 
 
 @dataclass(frozen=True)

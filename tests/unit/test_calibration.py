@@ -13,7 +13,7 @@ from perfmon.calibration import Calibration, as_toml, learn, tightest
 from perfmon.config import AUTO, Config
 from perfmon.model import Ref
 from perfmon.rules.bands import Band, load_bands
-from perfmon.rules.view import Track
+from perfmon.rules.tracks import Track
 from perfmon.selftest import diagnose_texts
 from perfmon.snapshot import Snapshot
 
