@@ -8,13 +8,13 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from feeding import feed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perfmon.config import Config
 from perfmon.reports.document import document
 from perfmon.session import Session
-from perfmon.sources.blocks import Block
 from perfmon.sources.silence import COARSE_S
 
 BEGIN = datetime(2026, 5, 11, 10)
@@ -51,12 +51,7 @@ def runs(draw: st.DrawFn) -> tuple[list[str], list[str]]:
 
 def _told(blocks: list[str]) -> Any:
     session = Session(Config())
-    state = session.add_source("run.log")
-    offset, line = 0, 1
-    for block in blocks:
-        data = block.encode()
-        session.feed(state, Block(data, offset, line))
-        offset, line = offset + len(data), line + data.count(b"\n")
+    state = feed(session, "run.log", blocks)
     told = document(session.snapshot())
     first = state.first or 0.0
     gaps = sorted((round(gap.start - first), round(gap.end - first)) for gap in state.gaps)

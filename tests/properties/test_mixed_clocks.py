@@ -9,13 +9,13 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from feeding import feed
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from perfmon.config import Config
 from perfmon.reports.document import document
 from perfmon.session import Session
-from perfmon.sources.blocks import Block
 
 BEGIN = datetime(2026, 5, 11, 10)
 HEADS: dict[str, Callable[[datetime], str]] = {
@@ -69,12 +69,7 @@ def logs(draw: st.DrawFn) -> list[str]:
 
 def _told(blocks: list[str]) -> Any:
     session = Session(Config())
-    state = session.add_source("run.log")
-    offset, line = 0, 1
-    for block in blocks:
-        data = block.encode()
-        session.feed(state, Block(data, offset, line))
-        offset, line = offset + len(data), line + data.count(b"\n")
+    feed(session, "run.log", blocks)
     told = document(session.snapshot())
     return json.loads(json.dumps({key: told[key] for key in ("verdict", "findings", "ledger", "metrics")}))
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import zstandard
+from feeding import feed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -100,10 +101,7 @@ def test_however_it_is_cut(logs: dict[str, bytes], expected: Any, data: st.DataO
 def test_line_by_line(logs: dict[str, bytes], expected: Any) -> None:
     session = Session(Config())
     for name, text in logs.items():
-        state, offset = session.add_source(name), 0
-        for number, line in enumerate(text.splitlines(keepends=True), 1):
-            session.feed(state, Block(line, offset, number))
-            offset += len(line)
+        feed(session, name, text.splitlines(keepends=True))
     assert _told(session.snapshot()) == expected
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from feeding import feed
 
 from perfmon.config import Config
 from perfmon.session import Session
 from perfmon.snapshot import Snapshot
-from perfmon.sources.blocks import Block
 
 _STEP = "[ckpt] write.done step={0} write_ms=80.0"
 _ROLLOUT = "[rollout] trunc_pct=2.0 current_step={0} ckpt_step={0} staleness=0"
@@ -34,10 +34,7 @@ def _log(text: str, until_s: int = 1200, step_s: float = 0.0, from_s: int = 600,
 def _told(logs: dict[str, str], size: int = 1 << 20) -> Snapshot:
     session = Session(Config())
     for name, text in logs.items():
-        state, offset, number = session.add_source(name), 0, 1
-        for lines in _cut(text, size):
-            session.feed(state, Block(lines, offset, number))
-            offset, number = offset + len(lines), number + lines.count(b"\n")
+        feed(session, name, _cut(text, size))
     return session.snapshot()
 
 

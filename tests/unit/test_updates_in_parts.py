@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from feeding import feed
 
 from perfmon.config import Config
 from perfmon.session import Session
 from perfmon.snapshot import Snapshot
-from perfmon.sources.blocks import Block
 
 _AT = "2026-03-02 08:00:40 INFO "
 _SENT = "2026-03-02 08:00:10 INFO [weights][a] client.send url=http://10.0.0.5:8000"
@@ -15,11 +15,7 @@ _SENT = "2026-03-02 08:00:10 INFO [weights][a] client.send url=http://10.0.0.5:8
 
 def _told(*blocks: str) -> Snapshot:
     session = Session(Config())
-    state, offset = session.add_source("orchestrator.log"), 0
-    for number, block in enumerate(blocks, 1):
-        data = f"{block}\n".encode()
-        session.feed(state, Block(data, offset, number))
-        offset += len(data)
+    feed(session, "orchestrator.log", [f"{block}\n" for block in blocks])
     return session.snapshot()
 
 
