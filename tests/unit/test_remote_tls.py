@@ -51,6 +51,15 @@ async def test_a_page_of_one_that_is_trusted_is_read(authority: Authority) -> No
     assert (reading.name, reading.values) == (f"127.0.0.1:{server.port}/jobs", {"value": 7})
 
 
+async def test_how_a_server_of_trl_is_asked_for_behind_it_too(authority: Authority) -> None:
+    async with endpoint(authority.server("127.0.0.1")) as server:
+        server.serve("", "/health/")
+        server.serve("", "/health")
+        (poller,) = queue_pollers(HereMachine(), "trl", server.url)
+        (reading,) = await poller.poll()
+    assert reading.words["state"] == "ok"
+
+
 async def test_a_large_page_comes_whole(authority: Authority) -> None:
     body = b"".join(b'jobs{n="%d"} 7\n' % n for n in range(60_000))
     async with endpoint(authority.server("127.0.0.1")) as server:

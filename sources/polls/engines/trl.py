@@ -51,7 +51,8 @@ class TrlPoller:
         """Nothing is kept open."""
 
     async def _health(self, error: PollError | None) -> Reading:
-        url = Url("http", self._endpoint.url.host, self._endpoint.url.port, HEALTH)
+        asked = self._endpoint.url
+        url = Url(asked.scheme, asked.host, asked.port, HEALTH)
         try:
             reply = await get(self._machine.opener, url, timeout_s=TIMEOUT_S)
         except ReplyError as why:
