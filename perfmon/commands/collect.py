@@ -88,7 +88,7 @@ def _unfinished(parts: Path, hosts: set[str]) -> bool:
 
 def _finish(output: Path, parts: Path, copies: Sequence[HostCopy], failures: Sequence[str]) -> int:
     logs = [log for copy in copies for log in copy.logs]
-    for problem in (problem for copy in copies for problem in copy.problems):
+    for problem in (problem for copy in copies for problem in (*copy.unfound, *copy.problems)):
         print(f"perfmon: {problem}", file=sys.stderr)
     if not logs:
         raise ConnectError(failures[0]) if failures else InputError("no logs were found (name them with --log)")

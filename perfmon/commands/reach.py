@@ -215,6 +215,10 @@ def fetched(args: argparse.Namespace, remote: Sequence[RemoteSpec]) -> Iterator[
             fleet.close()
         if failures:
             raise ConnectError(str(failures[0]))
+        unfound = [line for copy in copies for line in copy.unfound]
+        if unfound:
+            more = f", and {len(unfound) - 1} more" if len(unfound) > 1 else ""
+            raise InputError(f"{unfound[0]}{more} (perfmon ssh HOST --dry-run says what is there)")
         logs: list[LogFile] = []
         for copy in copies:
             for problem in copy.problems:
@@ -223,7 +227,7 @@ def fetched(args: argparse.Namespace, remote: Sequence[RemoteSpec]) -> Iterator[
                 here = log_file(Path(folder, log.file))
                 logs.append(LogFile(plain(f"{copy.host}:{log.path}"), here.path, None, here.compression))
         if not logs:
-            raise InputError("no such logs on the hosts (perfmon ssh HOST --dry-run says what is there)")
+            raise InputError("none of the logs could be read")
         yield logs
 
 

@@ -59,10 +59,17 @@ class HostCopy:
     logs: list[Copied] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     """One line each."""
+    missing: list[str] = field(default_factory=list)
+    """Paths and patterns that nothing fits there, as they were asked for."""
 
     def as_data(self) -> dict[str, object]:
         """For a manifest."""
         return asdict(self)
+
+    @property
+    def unfound(self) -> list[str]:
+        """A line for each of `missing`."""
+        return [f"{self.host}: {plain(path)}: no such log there" for path in self.missing]
 
 
 class Fetcher:
@@ -88,7 +95,7 @@ class Fetcher:
                 assert host.files is not None  # noqa: S101 - it is connected
                 if found is None:
                     copy.facts = await _facts(host, host.files)
-                    found = await _found(host.files, paths)
+                    found, copy.missing = await _found(host.files, paths)
                     copy.problems += [f"{copy.host}: left out: {why}" for why in host.files.left_out]
                     self._total += sum(state.size for state in found.values())
                 for path, state in found.items():
@@ -170,15 +177,16 @@ def manifest(copies: Sequence[HostCopy], made: str, version: str) -> str:
     return json.dumps(data, indent=2, ensure_ascii=True) + "\n"
 
 
-async def _found(files: Files, paths: Sequence[str]) -> dict[str, State]:
-    names: list[str] = []
-    for path in paths:
-        names += await list_logs(files, Wanted(await files.expanded(path), packed=True))
+async def _found(files: Files, paths: Sequence[str]) -> tuple[dict[str, State], list[str]]:
+    """The logs that are there, and the paths that none of them fits."""
+    fitting = {path: await list_logs(files, Wanted(await files.expanded(path), packed=True)) for path in paths}
+    names = [name for names in fitting.values() for name in names]
     if not paths:
         for path in (await discover(files)).paths:
             parts = [*await files.parts(path, packed=True), *await files.parts(path)]
             names += [*(name for name, _ in parts if "\n" not in name), path]
-    return await files.look(list(dict.fromkeys(names)))
+    there = await files.look(list(dict.fromkeys(names)))
+    return there, [path for path, names in fitting.items() if there.keys().isdisjoint(names)]
 
 
 async def _facts(host: Host, files: Files) -> dict[str, object]:

@@ -176,7 +176,22 @@ def test_no_logs(sshd: Sshd, tmp_path: Path) -> None:
         perfmon("collect", "--ssh-config", sshd.config, "box", "--log", "/nowhere/*.log", "-o", tmp_path / "b.tar.gz")
     )
     assert code == 2
+    assert "perfmon: box: /nowhere/*.log: no such log there" in err
     assert "no logs were found" in err
+
+
+def test_a_log_that_is_not_there_is_named_and_the_others_are_no_answer_for_it(sshd: Sshd, tmp_path: Path) -> None:
+    write_demo(tmp_path / "logs")
+    specs = [f"ssh://box{tmp_path}/{name}" for name in ("gone.log", "logs")]
+    code, out, err = done(perfmon("analyze", "--ssh-config", sshd.config, *specs))
+    assert (code, out) == (2, "")
+    assert (
+        err == f"perfmon: box: {tmp_path}/gone.log: no such log there (perfmon ssh HOST --dry-run says what is there)\n"
+    )
+    logs = ("--log", f"{tmp_path}/gone.log", "--log", f"{tmp_path}/logs")
+    code, _, err = done(perfmon("collect", "--ssh-config", sshd.config, "box", *logs, "-o", tmp_path / "b.tar.gz"))
+    assert (code, (tmp_path / "b.tar.gz").exists()) == (0, True)
+    assert f"perfmon: box: {tmp_path}/gone.log: no such log there\n" in err
 
 
 def test_what_was_rewritten_while_it_was_copied_is_told(sshd: Sshd, tmp_path: Path) -> None:
