@@ -139,7 +139,8 @@ class _File:
         try:
             self._open()
         except Exception as error:
-            _LOG.warning("%r cannot be written: %s (lines are lost until it can)", path, error)
+            with suppress(Exception):  # a handler may raise
+                _LOG.warning("%r cannot be written: %s (lines are lost until it can)", path, error)
 
     def __call__(self, text: str) -> None:
         data = f"{text}\n".encode("utf-8", "replace")
@@ -569,8 +570,8 @@ class QueueMonitor:
     that found nothing, and what `produced` and `consumed` counted in this process. Below `low` (a share of the
     capacity), once anything went through it, a warning follows the line, at first and at every tenth.
 
-    Use it with `with`, or call `start` and `stop`. A forked child has no thread and counts from zero; it may start its
-    own.
+    Use it with `with`, or call `start` and `stop`. A forked child, or a process that it is sent to, has no thread and
+    counts from zero; it may start its own.
     """
 
     def __init__(
@@ -590,6 +591,10 @@ class QueueMonitor:
         self._low_lines = 0
         self._anew()
         _monitors.add(self)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """What a process that is started anew gets of it: it counts from zero, and has no thread."""
+        return type(self), (self._queue, self.name, self._capacity, self._every_s, self._looks, self._low)
 
     def _anew(self) -> None:
         """Begins to count; in a forked child a lock may be held by a thread that is not there."""

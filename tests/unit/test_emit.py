@@ -372,6 +372,19 @@ def test_a_handler_that_raises_costs_its_lines_alone() -> None:
     assert emit.lost() == before + 1
 
 
+def test_a_file_that_cannot_be_opened_is_no_business_of_the_training_whatever_the_log_does(tmp_path: Path) -> None:
+    class Broken(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise OSError("gone")
+
+    log, broken = logging.getLogger("perfmon.emit"), Broken()
+    log.addHandler(broken)
+    try:
+        emit.to_file(tmp_path / "missing" / "emit.jsonl")
+    finally:
+        log.removeHandler(broken)
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_what_handlers_of_logging_cannot_write_they_say_themselves(capsys: pytest.CaptureFixture[str]) -> None:
     handler = logging.FileHandler("/dev/full")

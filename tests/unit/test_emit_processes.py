@@ -135,6 +135,38 @@ def test_forks_tell_their_own_lines_with_ids_of_their_own(tmp_path: Path) -> Non
     assert sorted(produced) == ["produced=0", "produced=1", "produced=2", "produced=3", "produced=7"]
 
 
+SPAWNS = """
+import multiprocessing, sys
+from perfmon import emit
+
+def count(monitor):
+    emit.configure(emit.to_file(sys.argv[1]))
+    monitor.produced(2)
+    monitor.start()
+    monitor.stop()
+    monitor.look()
+
+if __name__ == "__main__":
+    begun = multiprocessing.get_context("spawn")
+    monitor = emit.QueueMonitor(begun.Queue(8), "Q1", 8, every_s=3600, looks=1)
+    with monitor:
+        monitor.produced(7)
+        child = begun.Process(target=count, args=(monitor,))
+        child.start()
+        child.join()
+    print(child.exitcode, monitor._produced)
+"""
+
+
+def test_a_monitor_may_be_sent_to_a_process_that_is_started_anew(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(SPAWNS)
+    command = [sys.executable, "program.py", str(tmp_path / "run.log")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0 7\n", "")
+    told = (tmp_path / "run.log").read_text()
+    assert told.startswith("Q1 utilization: 0.0% (0 items) empty=100.0% produced=2 consumed=0\n")
+
+
 FULL = """
 import resource, sys
 from perfmon import emit
