@@ -89,6 +89,7 @@ def heard(
                 state.heard(latest, (number + line_base, text))
 
 
+                state.last = latest if state.last is None else max(state.last, latest)
 def _quiet(state: SourceState, since: float, until: float, line: tuple[int, str], upto: int) -> None:
     """No dated line between the one at `since` and line `upto`, at `until`: a silence, if that is long."""
     since, line = state.reached(since, line)

@@ -1,12 +1,12 @@
 """Opens log records that are wrapped in JSON, also behind what launchers print before them.
 
 JSON modes of prime-rl and vLLM, docker's json-file driver, structlog, python-json-logger, loguru's `serialize`, zap,
-pino, ECS, Google's logging.
+pino, ECS, Google's logging. When a line was printed depends on the line alone, never on what recognises it: else the
+silences of a log would depend on which of its lines are looked at.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from functools import lru_cache
 from typing import Any
@@ -17,6 +17,7 @@ from perfmon.text import ESCAPES
 from .formats.headers import HeaderReader
 from .formats.prefixes import PREFIXES
 from .formats.stamps import any_stamp
+from .formats.values import loaded
 
 _TIMES = ("timestamp", "time", "ts", "@timestamp", "asctime")
 _MESSAGES = ("message", "log", "msg", "textPayload")
@@ -41,10 +42,7 @@ def opened_envelope(text: str) -> tuple[str, Stamp | None] | None:
     """Message and stamp of a JSON log record, which `text` begins with; None when it is no such record."""
     if not any(name in text for name in _NAMES):
         return None
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    record = loaded(text)
     if not isinstance(record, dict):
         return None
     for message, time in _ENVELOPES:
@@ -63,9 +61,9 @@ def _serialized(record: Any) -> tuple[str, Stamp | None] | None:
 
 
 def read_line(text: str, headers: HeaderReader) -> Stamp | None:
-    """The stamp of a line: its JSON record's, else that of its header."""
+    """The stamp of a line: its JSON record's, else that of its header, else that of a field."""
     begin = json_begin(text)
-    return headers.read(text) if begin < 0 else record_stamp(text, begin, headers)
+    return headers.read(text) or headers.field(text) if begin < 0 else record_stamp(text, begin, headers)
 
 
 def record_stamp(text: str, begin: int, headers: HeaderReader) -> Stamp | None:
@@ -74,5 +72,15 @@ def record_stamp(text: str, begin: int, headers: HeaderReader) -> Stamp | None:
     stamp = headers.at_start(text) if begin else None
     if stamp is not None:
         return stamp
-    opened = opened_envelope(text[begin:])
-    return None if opened is None else opened[1]
+    inner = text[begin:]
+    opened = opened_envelope(inner)
+    return _row_stamp(inner, headers.clocks) if opened is None or opened[1] is None else opened[1]
+
+
+def _row_stamp(text: str, clocks: tuple[str, ...]) -> Stamp | None:
+    """The stamp of a JSON row of values, in the first of these fields that holds one."""
+    if not any(f'"{name}"' in text for name in clocks):
+        return None
+    row = loaded(text)
+    stamps = (any_stamp(row[name]) for name in clocks if name in row) if isinstance(row, dict) else iter(())
+    return next((stamp for stamp in stamps if stamp is not None), None)

@@ -177,6 +177,8 @@ class _Block:
             stamp = record_stamp(text, opening, self.scanner.headers)
             if pattern.style != "json" and (opened := opened_envelope(inner)) is not None:
                 inner = opened[0]
+        elif stamp is None:
+            stamp = self.scanner.headers.field(text)
         values = compiled.fields(inner)
         if values is None:
             return False
@@ -186,8 +188,8 @@ class _Block:
         observations = compiled.observe(values, problems)
         if problems:
             self.problems.extend((self.line, problem) for problem in problems)
-        if pattern.clock:
-            stamp = compiled.clock(values) or stamp
+        if stamp is None and pattern.clock:
+            stamp = compiled.clock(values)
         mono = compiled.mono(values) if pattern.mono else None
         stamp = self._dated(begin, stamp)
         mono = self._ticked(begin, stamp, mono, text)
@@ -269,6 +271,9 @@ class _Block:
         self._tell(HEAD, first, [])
         before = last = first
         for anchor in anchors:
+            if anchor is not tail and anchor[1][0] == before[1][0] and 0.0 <= anchor[1][1] - before[1][1] < QUIET_S:
+                before = last = anchor  # nearly all
+                continue
             last = until = anchor
             if is_behind(anchor[1], before[1]):
                 if self.lines.is_late(anchor, before):

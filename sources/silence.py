@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from perfmon.model import DAYTIME, YEARLESS, Stamp
+from perfmon.model import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
 from perfmon.text import ESCAPES
 
 from .envelope import json_begin, read_line
@@ -22,6 +22,8 @@ _HEAD = 400
 _MAX_TEXT = 65536
 COARSE_S = 1.5
 _LATE_S = 6 * 3600.0
+_DATED = {EPOCH, LOCAL}
+_HALF_DAY = 43200.0
 _PERIODS = {DAYTIME: 86400.0, YEARLESS: 366 * 86400.0}
 
 Dated = tuple[int, Stamp]
@@ -31,11 +33,13 @@ Dated = tuple[int, Stamp]
 def elapsed(before: Stamp, after: Stamp) -> float:
     """Seconds from one stamp to the next, over midnight or New Year where no date or year is known.
 
-    Endless across kinds: only the log's clock can tell.
+    Endless across other kinds: only the log's clock can tell. Where a log has both, it takes a time without an offset
+    for one of UTC, and a time without a date for the nearest of those with one.
     """
-    if before[0] != after[0]:
-        return inf
+    kinds = {before[0], after[0]}
     seconds = after[1] - before[1]
+    if len(kinds) == 2 and kinds != _DATED:
+        return (seconds + _HALF_DAY) % (2 * _HALF_DAY) - _HALF_DAY if kinds == {DAYTIME, LOCAL} else inf
     period = _PERIODS.get(before[0])
     return seconds + period if period is not None and seconds < -period / 2 else seconds
 
@@ -133,7 +137,7 @@ class Lines:
             if not 0 < begin < len(self._data):
                 return False
             stamp = self._stamp_of(begin, self._line_end(begin))
-            if stamp is not None and stamp[0] == latest[1][0] and not is_behind(stamp, latest[1]):
+            if stamp is not None and elapsed(stamp, latest[1]) < inf and not is_behind(stamp, latest[1]):
                 self._caught_up = (latest, begin)
                 return True
         return False
@@ -146,10 +150,10 @@ class Lines:
         head = self._data[begin : min(end, begin + _HEAD)]
         if not head:
             return None
-        if b"{" not in head:
-            return self._headers.read(_clean(head))
-        record = json_begin(_clean(head)) >= 0
-        return read_line(_clean(self._data[begin : min(end, begin + _MAX_TEXT)] if record else head), self._headers)
+        text = _clean(head)
+        if b"{" in head and json_begin(text) >= 0:
+            text = _clean(self._data[begin : min(end, begin + _MAX_TEXT)])
+        return read_line(text, self._headers)
 
     def _between(self, low: int, high: int) -> Dated | None:
         """A dated line between two lines, near the middle."""

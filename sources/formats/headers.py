@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import cached_property
 
 from perfmon.model import Stamp
 
 from .prefixes import PREFIXES
 from .schema import Pack
-from .stamps import stamp_parser, time_regex
+from .stamps import any_stamp, stamp_parser, time_regex
 
 _GLUED_WITHIN = 400
+_FIELD_WITHIN = 300
 
 
 class HeaderReader:
     """Reads stamps with the header grammars of some packs, all of them joined into one regex."""
 
     def __init__(self, packs: Iterable[Pack]) -> None:
+        packs = tuple(packs)
         alternatives: list[str] = []
         self._parsers: list[Callable[[str], Stamp | None]] = []
         seen: set[tuple[str, str]] = set()
@@ -31,11 +34,19 @@ class HeaderReader:
                 body = body.replace("{time}", f"(?P<t{index}>{time_regex(header.time)})")
                 alternatives.append(f"{body}(?P<h{index}>)")
                 self._parsers.append(stamp_parser(header.time))
-        joined = "|".join(alternatives) if alternatives else "(?!)"
-        self._at_start = re.compile(f"{PREFIXES}(?:{joined})")
-        self._glued = re.compile(rf"(?<=\])(?:{joined})")
+        self._headers = "|".join(alternatives) if alternatives else "(?!)"
+        self._at_start = re.compile(f"{PREFIXES}(?:{self._headers})")
+        self.clocks = tuple(dict.fromkeys(name for pack in packs for p in pack.patterns for name in p.clock))
+        """Fields that patterns take for the clock of their lines, the first one first."""
+        names = "|".join(map(re.escape, self.clocks)) or "(?!)"
+        self._field = re.compile(rf"""(?<![\w./%-])(?:(?:{names})=|'(?:{names})': )["']?([^\s,;"'}}]+)""")
         self._last_prefix = "\n"
         self._last: Stamp | None = None
+
+    @cached_property
+    def _glued(self) -> re.Pattern[str]:
+        """Compiled when the first line needs it: few logs have progress bars."""
+        return re.compile(rf"(?<=\])(?:{self._headers})")
 
     def read(self, text: str) -> Stamp | None:
         """The stamp of a record, None when it has none; neighbours that share their head share the stamp object."""
@@ -56,6 +67,13 @@ class HeaderReader:
         """The stamp that `text` begins with, whatever may follow."""
         match = self._at_start.match(text)
         return None if match is None else self._parse(match)
+
+    def field(self, text: str) -> Stamp | None:
+        """The stamp in a field of a line without a header: the first one that holds a time."""
+        if "=" not in text and "'" not in text:
+            return None
+        stamps = (any_stamp(match[1]) for match in self._field.finditer(text, 0, _FIELD_WITHIN))
+        return next((stamp for stamp in stamps if stamp is not None), None)
 
     def _read_glued(self, text: str) -> Stamp | None:
         """The stamp of a record that a progress bar left no newline before: the last one after a `]`."""

@@ -7,6 +7,7 @@ import re
 import warnings
 from ast import literal_eval
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from perfmon.units import parse_duration, parse_number
@@ -92,12 +93,21 @@ def read_pipes(body: str) -> Values:
     return values
 
 
+@lru_cache(8)
+def loaded(text: str) -> Any:
+    """What a text is in JSON, shared by all who ask about the same line: not to be changed; None when it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 def read_json(body: str) -> Values:
     """One JSON object; an unfinished or other text gives nothing."""
+    value = loaded(body)
     try:
-        value = json.loads(body)
         return _told_beside(value) | _flat(value) if isinstance(value, dict) else {}
-    except (ValueError, RecursionError):
+    except RecursionError:
         return {}
 
 
