@@ -36,12 +36,17 @@ def elapsed(before: Stamp, after: Stamp) -> float:
     Endless across other kinds: only the log's clock can tell. Where a log has both, it takes a time without an offset
     for one of UTC, and a time without a date for the nearest of those with one.
     """
-    kinds = {before[0], after[0]}
     seconds = after[1] - before[1]
-    if len(kinds) == 2 and kinds != _DATED:
-        return (seconds + _HALF_DAY) % (2 * _HALF_DAY) - _HALF_DAY if kinds == {DAYTIME, LOCAL} else inf
+    if before[0] != after[0]:
+        return _across(seconds, {before[0], after[0]})
     period = _PERIODS.get(before[0])
     return seconds + period if period is not None and seconds < -period / 2 else seconds
+
+
+def _across(seconds: float, kinds: set[int]) -> float:
+    if kinds == {DAYTIME, LOCAL}:
+        return (seconds + _HALF_DAY) % (2 * _HALF_DAY) - _HALF_DAY
+    return seconds if kinds == _DATED else inf
 
 
 def is_behind(stamp: Stamp, latest: Stamp) -> bool:
