@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import mul
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +41,10 @@ def summarise(values: Sequence[float]) -> Summary:
     ordered = sorted(values)
     count = len(ordered)
     mean = math.fsum(ordered) / count
-    deviations = list(map(mean.__rsub__, ordered))
-    variance = sum(map(mul, deviations, deviations)) / count
     return Summary(
         count=count,
         mean=mean,
-        stdev=math.sqrt(variance),
+        stdev=math.dist(ordered, [mean] * count) / math.sqrt(count),
         min=ordered[0],
         p50=percentile(ordered, 0.50),
         p90=percentile(ordered, 0.90),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from .axis import Clock, placed
+from .axis import Clock, all_placed, placed
 from .model import (
     J_DONE_STAMP,
     J_LEGS,
@@ -36,6 +36,7 @@ _OPERATIONS = ("update_weights", "reload_weights")
 _FORGOTTEN = 30_000
 """So many updates that the store let go of are known again when more of them comes."""
 _COARSE_S = 2.0
+_ref = Ref._make
 
 
 class Updates:
@@ -64,10 +65,13 @@ class Updates:
         store, source = self._store, state.index
         first = recv if recv is not None else _known((rpc_start, rpc_done))
         last = rpc_done if rpc_done is not None else _known((rpc_start, recv))
-        placed(store, state, clock, joined[J_SERVER_STAMP], first)
-        placed(store, state, clock, joined[J_SERVER_LAST_STAMP], last)
-        start = placed(store, state, clock, joined[J_SEND_STAMP], send)
-        end = placed(store, state, clock, joined[J_DONE_STAMP], done)
+        _, _, start, end = all_placed(
+            store, state, clock,
+            (
+                (joined[J_SERVER_STAMP], first), (joined[J_SERVER_LAST_STAMP], last),
+                (joined[J_SEND_STAMP], send), (joined[J_DONE_STAMP], done),
+            ),
+        )  # fmt: skip
         if wall is not None:
             if end < start + wall / 1000.0 - _COARSE_S:
                 start = end - wall / 1000.0
@@ -75,7 +79,7 @@ class Updates:
         fields: Fields = {} if url is None else {"url": url}
         if path is not None:
             fields["path"] = path
-        refs = [(Ref(source, line + line_base, offset), text) for line, offset, text in joined[J_LINES]]
+        refs = [(_ref((source, line + line_base, offset)), text) for line, offset, text in joined[J_LINES]]
         update = Update(
             "weight-update", trace, self._store.next_seq(), source, start, end, end - start, fields, refs,
             _operation((op, server_path, path)) or "update_weights",

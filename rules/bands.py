@@ -107,10 +107,10 @@ class Bands:
         table = self.table
 
         def keep(metric: str, value: float) -> bool:
-            if metric.startswith("span:"):
-                return value >= 0.5
             band = table.get(metric)
-            return band is not None and (bool(band.relative_to) or band.level(value) > 0)
+            if band is None:
+                return value >= 0.5 and metric.startswith("span:")
+            return bool(band.relative_to) or band.level(value) > 0
 
         return keep
 

@@ -26,7 +26,6 @@ from .tracks import EMPTY, Track, merged
 
 Window = tuple[float, float]
 _BY_START = attrgetter("start", "end", "key")
-_BY_END = attrgetter("end", "start")
 _END = attrgetter("end")
 
 
@@ -255,9 +254,9 @@ class View:
     def _ended(self) -> tuple[list[int], list[Item], list[float]]:
         """Places of the weight updates by their ends, which is when a line told their durations; they, and the ends."""
         spans = self.spans(UPDATE)
-        order = sorted(range(len(spans)), key=list(map(_BY_END, spans)).__getitem__)
-        items = [spans[at] for at in order]
-        return order, items, [item.end for item in items]
+        ends = list(map(_END, spans))
+        order = sorted(range(len(spans)), key=ends.__getitem__)  # of those that end together the first begun is first
+        return order, [spans[at] for at in order], [ends[at] for at in order]
 
     def _update_track(self, metric: str) -> Track:
         order, items, ends = self._ended

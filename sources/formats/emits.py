@@ -89,12 +89,40 @@ def _seconds(emit: Emit, values: Values, names: tuple[str, ...]) -> float | None
     return checked(name, seconds * emit.scale, "s")
 
 
-def _told_seconds(emit: Emit, values: Values, names: tuple[str, ...]) -> tuple[float | None, AbsurdValueError | None]:
+def _timed(emit: Emit, names: tuple[str, ...]) -> Callable[[Values], float | None]:
+    """The seconds that one of some fields tells."""
+    if len(names) != 1 or emit.unit == "duration":
+        return lambda values: _seconds(emit, values, names)
+    field = names[0]
+    factor = convert(1.0, emit.unit or "s", "s") * emit.scale
+
+    def read(values: Values) -> float | None:
+        value = values.get(field)
+        if value.__class__ is str:
+            try:
+                seconds = float(value) * factor
+            except ValueError:
+                return _seconds(emit, values, names)
+            return seconds if 0.0 <= seconds <= _LONGEST_S else checked(field, seconds, "s")
+        return None if value is None else _seconds(emit, values, names)
+
+    return read
+
+
+_Told = tuple[float | None, AbsurdValueError | None]
+
+
+def _told_seconds(emit: Emit, names: tuple[str, ...]) -> Callable[[Values], _Told]:
     """The same for what is told beside something else: that stays, whatever the duration says."""
-    try:
-        return _seconds(emit, values, names), None
-    except AbsurdValueError as error:
-        return None, error
+    timed = _timed(emit, names)
+
+    def read(values: Values) -> _Told:
+        try:
+            return timed(values), None
+        except AbsurdValueError as error:
+            return None, error
+
+    return read if names else lambda _: (None, None)
 
 
 def _unless(absurd: AbsurdValueError | None, told: Observation) -> Observation:
@@ -125,13 +153,19 @@ def _grouped(emit: Emit) -> Callable[[Values], str]:
     return lambda values: ":".join([str(values[n]) for n in names if values.get(n) is not None])[:_KEEP_TEXT]
 
 
-def _kept(emit: Emit, values: Values) -> Fields:
-    kept: Fields = {}
-    for name in emit.keep:
-        value = values.get(name)
-        if value is not None:
-            kept[name] = value[:_KEEP_TEXT] if value.__class__ is str else _kept_value(value)
-    return kept
+def _kept(emit: Emit) -> Callable[[Values], Fields]:
+    """The fields that are kept, where the line has them."""
+    names = emit.keep
+
+    def keep(values: Values) -> Fields:
+        kept: Fields = {}
+        for name in names:
+            value = values.get(name)
+            if value is not None:
+                kept[name] = value[:_KEEP_TEXT] if value.__class__ is str else _kept_value(value)
+        return kept
+
+    return keep if names else lambda _: {}
 
 
 def _kept_value(value: Any) -> float | str:
@@ -236,34 +270,34 @@ def _is_update(fields: Fields) -> bool:
 
 
 def _span(emit: Emit) -> Maker:
-    key = _keyed(emit)
+    key, timed, led, kept = _keyed(emit), _timed(emit, emit.duration), _told_seconds(emit, emit.lead), _kept(emit)
 
     def make(values: Values) -> Observation | None:
-        duration = _seconds(emit, values, emit.duration)
+        duration = timed(values)
         if duration is None:
             return None
         if emit.minus:
             duration = max(0.0, duration - sum(_seconds(emit, values, (name,)) or 0.0 for name in emit.minus))
         if emit.skip_zero and not duration:
             return None
-        lead, absurd = _told_seconds(emit, values, emit.lead)
+        lead, absurd = led(values)
         lead = duration if lead is None else max(lead, duration)
-        return _unless(absurd, (SPAN, emit.name, duration, lead, key(values), _kept(emit, values)))
+        return _unless(absurd, (SPAN, emit.name, duration, lead, key(values), kept(values)))
 
     return make
 
 
 def _open(emit: Emit) -> Maker:
-    key = _keyed(emit)
-    return lambda values: (OPEN, emit.name, key(values), _kept(emit, values))
+    key, kept = _keyed(emit), _kept(emit)
+    return lambda values: (OPEN, emit.name, key(values), kept(values))
 
 
 def _close(emit: Emit) -> Maker:
-    key = _keyed(emit)
+    key, timed, kept = _keyed(emit), _told_seconds(emit, emit.duration), _kept(emit)
 
     def make(values: Values) -> Observation | None:
-        fields = _kept(emit, values)
-        duration, absurd = _told_seconds(emit, values, emit.duration)
+        fields = kept(values)
+        duration, absurd = timed(values)
         if duration is not None:
             fields["duration_s"] = duration
         if emit.metric:
@@ -274,11 +308,13 @@ def _close(emit: Emit) -> Maker:
 
 
 def _step(emit: Emit) -> Maker:
+    timed = _told_seconds(emit, emit.duration)
+
     def make(values: Values) -> Observation | None:
         value = _first(values, emit.field)
         if value is None:
             return None
-        duration, absurd = _told_seconds(emit, values, emit.duration)
+        duration, absurd = timed(values)
         return _unless(absurd, (STEP, emit.name, int(checked("step", to_number(value, ""), "")), duration))
 
     return make
