@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 
+from perfmon.sources.polls.reading import is_poll
+
 from .ledger import Window
 from .model import Severity, TimeBase
 from .picture import Alert, AlertKey, AlertState, Level, Transition
@@ -35,6 +37,11 @@ def alert_key(finding: Finding) -> AlertKey:
     return (finding.signature, tuple(sorted(finding.identity.items())))
 
 
+def of_pollers(finding: Finding) -> bool:
+    """It rests on what pollers say alone: that the run's logs are silent makes it no less sure."""
+    return bool(finding.evidence) and all(is_poll(line.source) for line in finding.evidence)
+
+
 class AlertBook:
     """Remembers alerts. Times are seconds on the run's axis; `now` never comes from a clock of its own.
 
@@ -53,11 +60,17 @@ class AlertBook:
         self._silent: Mapping[str, float] = {}
 
     def update(
-        self, snapshot: Snapshot, now: float, stale_s: float | None, silent: Mapping[str, float] | None = None
+        self,
+        snapshot: Snapshot,
+        now: float,
+        stale_s: float | None,
+        silent: Mapping[str, float] | None = None,
+        actual: float | None = None,
     ) -> tuple[Alert, ...]:
         """Takes what a window that ends at `now` says; `stale_s` as in `Picture`: what is alive turns unknown.
 
-        So does what rests on lines of `silent` logs; these were heard last at those moments.
+        So does what rests on lines of `silent` logs; these were heard last at those moments. What rests on pollers does
+        not: they go on until the `actual` moment, as in `Picture`.
         """
         run = snapshot.run
         if self._now is not None and self._base is not run.time_base:
@@ -68,18 +81,19 @@ class AlertBook:
             key = alert_key(finding)
             if key not in seen:
                 seen.add(key)
-                self._see(key, finding, (run.start, run.end), now)
+                self._see(key, finding, (run.start, run.end), _moment(finding, now, actual))
         for key, record in self._records.items():
             if key not in seen and not self._unknown(record):
-                record.leave(now)
+                record.leave(_moment(record.finding, now, actual))
         self._drop_oldest()
-        return self.alerts(now)
+        return self.alerts(now, actual)
 
-    def alerts(self, now: float) -> tuple[Alert, ...]:
+    def alerts(self, now: float, actual: float | None = None) -> tuple[Alert, ...]:
         """All alerts, most pressing first, with what was acknowledged or silenced since the last update."""
         self._now = now
         alive = {key[0] for key, record in self._records.items() if record.life in _ALIVE}
-        made = [self._alert(record, alive, now) for record in self._records.values() if record.listed]
+        listed = [record for record in self._records.values() if record.listed]
+        made = [self._alert(record, alive, now, _moment(record.finding, now, actual)) for record in listed]
         return tuple(sorted(made, key=_order))
 
     def transitions(self) -> tuple[Transition, ...]:
@@ -94,11 +108,14 @@ class AlertBook:
         record.acked = True
         return True
 
-    def silence(self, key: AlertKey, until: float) -> bool:
-        """Nobody wants to hear of it before `until`, whether it ends meanwhile or not; False when it is not known."""
+    def silence(self, key: AlertKey, until: float, actual: float | None = None) -> bool:
+        """Nobody wants to hear of it before `until`, whether it ends meanwhile or not; False when it is not known.
+
+        What rests on pollers is silenced until `actual`, where that is given.
+        """
         record = self._records.get(key)
         if record is not None:
-            record.silenced_until = until
+            record.silenced_until = _moment(record.finding, until, actual)
         return record is not None
 
     def undo(self, key: AlertKey) -> bool:
@@ -127,7 +144,7 @@ class AlertBook:
 
     def _unknown(self, record: _Record) -> bool:
         """Whether nobody can know if it ended: its sources are silent, and it does not speak of that silence."""
-        if record.over or _of_silence(record.finding):
+        if record.over or _of_silence(record.finding) or of_pollers(record.finding):
             return False
         return self._stale or bool(self._heard(record))
 
@@ -136,21 +153,22 @@ class AlertBook:
         sources = {line.source for line in record.finding.evidence}
         return [heard for source, heard in self._silent.items() if source in sources]
 
-    def _until(self, record: _Record) -> float | None:
+    def _until(self, record: _Record, now: float, at: float) -> float | None:
         """The last moment of which it is known that it held, where that is not the present."""
         if not self._unknown(record):
-            return None
+            return None if at == now else at
         heard = min(self._heard(record), default=max(self._silent.values(), default=record.last))
-        return max(heard, record.last)
+        return min(now, max(heard, record.last))
 
-    def _alert(self, record: _Record, alive: set[str], now: float) -> Alert:
-        if record.silenced_until is not None and record.silenced_until <= now:
+    def _alert(self, record: _Record, alive: set[str], now: float, at: float) -> Alert:
+        """`at` is the moment of what it rests on."""
+        if record.silenced_until is not None and record.silenced_until <= at:
             record.silenced_until = None
         cause = record.finding.explained_by
         inhibited_by = cause if cause in alive and not record.over else None
         state = self._state(record, inhibited_by)
-        self._transitions.extend(record.become(state, now))
-        return record.alert(state, inhibited_by, now - self.window_s, self._until(record))
+        self._transitions.extend(record.become(state, at))
+        return record.alert(state, inhibited_by, at - self.window_s, self._until(record, now, at))
 
     def _state(self, record: _Record, inhibited_by: str | None) -> AlertState:
         if record.over:
@@ -169,6 +187,10 @@ class AlertBook:
         over = [record for record in self._records.values() if record.over]
         for record in sorted(over, key=lambda record: record.turned)[:-_RESOLVED_KEPT]:
             del self._records[record.key]
+
+
+def _moment(finding: Finding, now: float, actual: float | None) -> float:
+    return now if actual is None or not of_pollers(finding) else max(now, actual)
 
 
 class _Record:

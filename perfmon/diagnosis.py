@@ -310,8 +310,11 @@ def _often(finding: Found) -> bool:
 
 
 def _told(at: int, found: Sequence[Found], findings: Sequence[Finding], lost: float, view: View) -> Verdict:
-    finding = findings[at]
-    wall = max(view.observed_s, 1e-9)
+    return verdict_of(findings[at], lost, max(view.observed_s, 1e-9), _chain(at, found))
+
+
+def verdict_of(finding: Finding, lost: float = 0.0, wall: float = 1.0, chain: tuple[str, ...] = ()) -> Verdict:
+    """The answer that a finding is, which cost `lost` of `wall` seconds and explains a `chain` of others."""
     cost = f"; {format_share(lost / wall)} of the observed {format_seconds(wall)} lost" if lost > 0 else ""
     advice = finding.advice[0]
     advice += "" if advice.endswith((".", "?", "!")) else "."
@@ -323,7 +326,7 @@ def _told(at: int, found: Sequence[Found], findings: Sequence[Finding], lost: fl
         lost_s=lost,
         lost_share=lost / wall,
         confidence=finding.confidence,
-        chain=_chain(at, found),
+        chain=chain,
     )
 
 

@@ -102,11 +102,12 @@ class Alert:
     since: float = 0.0
     """When it began this time: later than `began` where it had been over."""
     until: float | None = None
-    """Where its logs fell silent: the last moment of which it is known to hold; None: it is the present's."""
+    """The last moment of which it is known to hold, where that is not the present: its logs fell silent before, or
+    pollers say so later, while the run is silent."""
 
     def held_until(self, now: float) -> float:
         """Up to when it is known to hold."""
-        return now if self.until is None else min(now, self.until)
+        return now if self.until is None else self.until
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +261,7 @@ class Picture:
     state: RunState
     time_base: TimeBase
     now: float
-    """The present on the axis."""
+    """The present on the axis; where the run is over, a moment soon after its end."""
     window_s: float
     """Seconds before `now` that the snapshot judges."""
     snapshot: Snapshot | None
@@ -286,3 +287,10 @@ class Picture:
     """What pollers said last of GPUs, hosts and queues; `Seen.at` is a moment on the axis."""
     links: tuple[HostState, ...] = ()
     """The machines that are watched over SSH."""
+    actual: float | None = None
+    """Which moment it is, however long ago the run fell silent, where that is later than `now`: pollers go on."""
+
+    @property
+    def asked(self) -> float:
+        """The moment that the ages of what was polled count up to."""
+        return self.now if self.actual is None else max(self.now, self.actual)

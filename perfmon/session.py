@@ -18,7 +18,7 @@ from perfmon.sources.bulk import BulkScanner, Cut, OddLineError, splittable
 from perfmon.sources.files import STDIN, LogFile, discover, distinct
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.joining import NEVER, Calm
-from perfmon.sources.polls.log import is_poll
+from perfmon.sources.polls.reading import is_poll
 from perfmon.sources.reading import TRUNCATED, damaged, read_logs
 from perfmon.sources.scan import Scanned, Scanner
 from perfmon.sources.timeline import SourceClock

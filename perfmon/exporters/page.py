@@ -55,7 +55,7 @@ def page(known: Known, places: Places, media_type: str = TEXT) -> bytes:
     if known.picture.snapshot is not None:
         add_verdict(families, known.picture.snapshot)
         add_ledger(families, known.picture.snapshot)
-    add_polled(families, known.picture.seen, known.picture.now)
+    add_polled(families, known.picture.seen, known.picture.asked)
     add_measured(families, known.parts)
     families.gauge("export_measuring_seconds", "How long measuring for this page took", known.took_s)
     families.gauge("export_current", "0 where the monitor was too busy to measure anew for this page", known.current)

@@ -70,7 +70,7 @@ class Intake:
         """The next lines of a poller, asked just now: so much is its clock behind the run's; whether that is new."""
         state, clock, known = held.state, self._feed.clock(), held.state.ahead_s
         self._session.feed(state, block)
-        now = present.awaited(clock)
+        now = present.actual(clock)
         if now is not None and state.last is not None:
             undated = any(held.state.kind in (YEARLESS, DAYTIME) for held in self.of_run)
             state.ahead_s = polled_ahead(now - state.last, known, undated=undated)

@@ -81,7 +81,11 @@ class Present:
 
     def awaited(self, clock: float) -> float | None:
         """The moment until which more is waited for, however long ago the last line was printed; None: by nobody."""
-        silent = self.silent_s(clock) if self.watched else None
+        return self.actual(clock) if self.watched else None
+
+    def actual(self, clock: float) -> float | None:
+        """Which moment it is, whether more is waited for or not; None where nobody can tell."""
+        silent = self.silent_s(clock)
         return None if silent is None else self._newest + silent
 
     def silent_s(self, clock: float) -> float | None:

@@ -21,6 +21,7 @@ from perfmon.snapshot import Snapshot
 from perfmon.sources.blocks import Block, Notice
 from perfmon.sources.files import LogFile
 
+from .beyond import with_present
 from .feeds import Anew, Feed
 from .freshness import stands_at
 from .intake import Intake, WatchedLog
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 _HEAR_S = 5.0
 """Where there are no logs, what pollers say is judged so often; else with them, or after a while of silence."""
+_AHEAD_S = 1.0
+"""The clock may be so much ahead of the present, which waits for the next line."""
 _FAR = 2
 """Times what the ring holds."""
 _ALIGNING, _DRAWING = 0.01, 0.1
@@ -205,9 +208,10 @@ class Watch:
 
     def silence(self, key: AlertKey, seconds: float) -> None:
         """Silences an alert from the present on."""
-        now = self._present.now(self._feed.clock())
+        clock = self._feed.clock()
+        now, actual = self._present.now(clock), self._present.actual(clock)
         if now is not None:
-            self.alerts.silence(key, now + seconds)
+            self.alerts.silence(key, now + seconds, None if actual is None else actual + seconds)
 
     def record(self, path: str) -> None:
         """Begins a recording."""
@@ -261,11 +265,20 @@ class Watch:
         else:
             awaited = self._present.awaited(self._feed.clock()) if self._looked_back else None
             self._snapshot = self.session.present((now - self._window_s, now), alignment, awaited)
+        actual = self._actual(now)
+        if actual is not None and any(held.state.polled for held in self._logs.values()):
+            of_now = self.session.present((actual - self._window_s, actual), alignment, actual)
+            self._snapshot = with_present(self._snapshot, of_now, self.session.knowledge.signatures)
         self._heed_baseline()
         self._notices += self._intake.news()
-        self._alerts = self.alerts.update(self._snapshot, now, self._stale_s(), self._silent())
+        self._alerts = self.alerts.update(self._snapshot, now, self._stale_s(), self._silent(), actual)
         self._pace.judged(clock, self._stopwatch() - began, version)
         return True
+
+    def _actual(self, now: float) -> float | None:
+        """Which moment it is, where the present waits for the run and that goes on."""
+        actual = self._present.actual(self._feed.clock()) if self._looked_back and not self._over else None
+        return actual if actual is not None and actual > now + _AHEAD_S else None
 
     def _heed_baseline(self) -> None:
         """Colours by the limits that were learned, and says so."""
@@ -306,7 +319,7 @@ class Watch:
         known = 0.0 if now is None else now
         if now is None and self._snapshot is not None:
             known = self._snapshot.run.end
-        board = self._drawn_board(viewport(look, known), known)
+        board, actual = self._drawn_board(viewport(look, known), known), self._actual(known)
         sources = tuple(self._source(held, clock) for held in self._intake.of_run)
         return Picture(
             number=number,
@@ -315,7 +328,7 @@ class Watch:
             now=known,
             window_s=self._window_s,
             snapshot=self._snapshot,
-            alerts=self._alerts if self._snapshot is None else self.alerts.alerts(known),
+            alerts=self._alerts if self._snapshot is None else self.alerts.alerts(known, actual),
             board=board,
             sources=sources,
             lines=sum(source.lines for source in sources),
@@ -329,6 +342,7 @@ class Watch:
             notices=tuple(self._notices),
             seen=self.session.seen(alignment),
             links=self._feed.hosts,
+            actual=actual,
         )
 
     def parts(self) -> tuple[Part, ...]:

@@ -26,7 +26,8 @@ Cells = tuple[str, ...]
 def machine_sections(snapshot: Snapshot, picture: Picture | None) -> Iterator[list[str]]:
     """A section each for hosts, GPUs, queues, sockets and jobs: those that there are."""
     links = () if picture is None else picture.links
-    around = Surroundings.of(snapshot.seen, links, snapshot.run.end)
+    end = snapshot.run.end if picture is None else max(snapshot.run.end, picture.asked)
+    around = Surroundings.of(snapshot.seen, links, end)
     hosts = [host for host in around.hosts if host.link is not None or host.of(*_ABOUT_HOSTS)]
     yield from _section("Hosts", _HOSTS, [_host(around, host) for host in hosts])
     yield from _section("GPUs", _GPUS, [_gpu(around, thing) for thing in around.of_area(Area.GPU)])

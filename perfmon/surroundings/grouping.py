@@ -88,7 +88,7 @@ class Surroundings:
     def at(cls, picture: Picture) -> Surroundings:
         """At a picture."""
         over, slack_s = picture.state is RunState.ENDED, _BEHIND_S * (picture.speed or 0.0)
-        return cls.of(picture.seen, picture.links, picture.now, over=over, slack_s=slack_s)
+        return cls.of(picture.seen, picture.links, picture.asked, over=over, slack_s=slack_s)
 
     def of_area(self, *areas: Area) -> Iterator[tuple[Host, Seen]]:
         """Everything of these kinds, with its host."""

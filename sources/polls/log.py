@@ -7,17 +7,10 @@ from pathlib import Path
 from perfmon.text import plain, without_secrets
 
 from ..files import LogFile
-
-SCHEME = "poll:/"
-"""What the names of virtual logs begin with."""
+from .reading import SCHEME
 
 
 def poll_log(host: str, name: str) -> LogFile:
     """The virtual log of a poller."""
     shown = plain(f"{SCHEME}{host}/{without_secrets(name)}", 200)
     return LogFile(shown, Path(SCHEME, host), shown)
-
-
-def is_poll(name: str) -> bool:
-    """Whether a log of this name is a poller's."""
-    return name.startswith(SCHEME)

@@ -16,6 +16,8 @@ from perfmon.text import plain
 
 NEEDLE = b"[poll] "
 """What every line of a poller holds."""
+SCHEME = "poll:/"
+"""What the names of the virtual logs of pollers begin with."""
 _LINE = re.compile(r"\[poll\] (?P<area>[a-z]+) host=(?P<host>\S+) name=(?P<name>\S+)(?P<rest>(?: [a-z]\w*=\S+)*)\s*$")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _BLANK = re.compile(r"[\s=,]+")
@@ -78,6 +80,11 @@ def line_of(reading: Reading, host: str, stamp: str) -> bytes:
     said += [f"{key}={_number(value)}" for key, value in reading.values.items() if isfinite(value)]
     said += [f"{key}={_word(word)}" for key, word in reading.words.items() if word]
     return f"{stamp} [poll] {reading.area} {' '.join(said)}\n".encode()
+
+
+def is_poll(log: str) -> bool:
+    """Whether a log of this name is a poller's."""
+    return log.startswith(SCHEME)
 
 
 def reading_of(line: str) -> tuple[str, Reading] | None:

@@ -31,7 +31,7 @@ from perfmon.session import Options, Session, analyze
 from perfmon.sources import bulk
 from perfmon.sources.blocks import Block, Cutter, Notice
 from perfmon.sources.follow import follow
-from perfmon.sources.polls.log import is_poll
+from perfmon.sources.polls.reading import is_poll
 from perfmon.sources.replay import Player, Rewound
 from perfmon.store import SourceState
 

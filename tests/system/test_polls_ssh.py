@@ -19,9 +19,8 @@ from sshd import AVAILABLE, Sshd
 
 from perfmon.sources.blocks import Block
 from perfmon.sources.polls.asked import Asked
-from perfmon.sources.polls.log import is_poll
 from perfmon.sources.polls.poller import PollError
-from perfmon.sources.polls.reading import Area, Reading, reading_of
+from perfmon.sources.polls.reading import Area, Reading, is_poll, reading_of
 from perfmon.sources.polls.registry import pollers_for
 from perfmon.sources.remote.address import Address, RemoteSpec
 from perfmon.sources.remote.fleet import Fleet, FleetOptions

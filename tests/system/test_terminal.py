@@ -20,7 +20,7 @@ from perfmon.recording.reader import open_recording
 from perfmon.reports.document import document
 from perfmon.session import Options, analyze
 from perfmon.sources.blocks import Block
-from perfmon.sources.polls.log import is_poll
+from perfmon.sources.polls.reading import is_poll
 from perfmon.units import format_seconds
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")]

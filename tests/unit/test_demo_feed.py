@@ -15,7 +15,7 @@ from perfmon.demo.simulation import Simulation
 from perfmon.errors import UsageError
 from perfmon.rules.loader import load_signatures
 from perfmon.sources.blocks import Block
-from perfmon.sources.polls.log import is_poll
+from perfmon.sources.polls.reading import is_poll
 from perfmon.text import ESCAPES
 
 BEGIN = datetime.fromisoformat("2026-11-20T09:00:00")
