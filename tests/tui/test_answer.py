@@ -10,8 +10,8 @@ from pictures import START, alert, picture, source
 from snapshots import finding, snapshot
 
 from perfmon.picture import AlertState, Freshness, Picture
-from perfmon.snapshot import ConditionState
-from perfmon.tui.render.answer import verdict_row
+from perfmon.snapshot import ConditionState, LedgerEntry
+from perfmon.tui.render.answer import ledger_row, verdict_row
 from perfmon.tui.render.rows import Row
 from perfmon.tui.render.why import why_row
 
@@ -104,3 +104,25 @@ def test_a_verdict_whose_own_log_fell_silent_says_so_while_others_go_on(width: i
     shown: Picture = picture(alert(state=AlertState.UNKNOWN, until=START + 500.0), sources=sources)
     assert words in text(verdict_row(shown, width, PLAIN))
     assert "STALE" not in text(verdict_row(picture(alert(), sources=sources), width, PLAIN))
+
+
+@pytest.mark.parametrize(
+    ("width", "told"),
+    [
+        (60, ["frontend-queue 31 %"]),
+        (80, ["frontend-queue 31 %", "generation-contention 53 %"]),
+        (120, ["frontend-queue 31 %", "generation-contention 53 %", "productive 16 %"]),
+    ],
+)
+def test_the_bar_names_the_cause_of_the_verdict_before_what_follows_from_it(width: int, told: list[str]) -> None:
+    ledger = (
+        LedgerEntry("generation-contention", 318.0, 0.53),
+        LedgerEntry("frontend-queue", 186.0, 0.31),
+        LedgerEntry("productive", 96.0, 0.16),
+    )
+    said = text(ledger_row(picture(snapshot=replace(snapshot(), ledger=ledger)), width, PLAIN))
+    assert len(said) <= width
+    places = [said.find(words) for words in told]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert said.count("%") == len(told)

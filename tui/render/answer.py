@@ -21,6 +21,9 @@ _LEVELS = {"info": Level.NONE, "warning": Level.WARNING, "critical": Level.CRITI
 _FILLS = ("full", "medium", "dark", "hatch", "light")
 _NARROW, _WIDE = 72, 150
 _LEAST_EVENTS = 3
+_LEAST_BAR = 8
+_ENDS = {"productive": -1, "unknown": 1}
+"""What is no cause stands at the ends of the bar."""
 
 
 def answer_rows(picture: Picture, width: int, height: int, skin: Skin) -> list[Row]:
@@ -170,9 +173,10 @@ def ledger_row(picture: Picture, width: int, skin: Skin) -> Row:
     entries = [entry for entry in (snapshot.ledger if snapshot else ()) if entry.share > 0]
     if snapshot is None or not entries:
         return ()
-    order = sorted(entries, key=lambda entry: (entry.cause == "unknown", entry.cause != "productive", -entry.share))
+    blamed = snapshot.verdict.signature if snapshot.verdict is not None else ""
+    order = sorted(entries, key=lambda entry: (_ENDS.get(entry.cause, 0), entry.cause != blamed, -entry.share))
     head = f" {brief_seconds(snapshot.run.wall_s)} "
-    legend = _legend(order, width // 2, skin)
+    legend = _legend(order, width - cells(head) - 1 - max(_LEAST_BAR, width // 4), skin)
     room = width - cells(head) - sum(cells(text) for text, _ in legend) - 1
     bar = _bar(order, max(4, room), skin)
     return ((head, skin.style("muted")), *bar, (" ", skin.style("text")), *legend)
@@ -196,12 +200,10 @@ def _bar(entries: Sequence[LedgerEntry], width: int, skin: Skin) -> list[Run]:
 
 
 def _legend(entries: Sequence[LedgerEntry], room: int, skin: Skin) -> list[Run]:
-    """What was lost first: where there is little room, what is well needs no word."""
+    """What was lost first, of it the verdict's cause: where there is little room, what is well needs no word."""
     looks = [(entry, *_look(at, entry, skin)) for at, entry in enumerate(entries)]
-    lost = [look for look in looks if look[0].cause not in ("productive", "unknown")]
-    looks = [*lost[:1], *(look for look in looks if look not in lost), *lost[1:]]
     runs: list[Run] = []
-    for entry, glyph, style in looks:
+    for entry, glyph, style in sorted(looks, key=lambda look: look[0].cause in _ENDS):
         said = f" {entry.cause} {format_share(entry.share)} "
         if cells(said) + 1 > room:
             break
