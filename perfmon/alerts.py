@@ -70,7 +70,7 @@ class AlertBook:
         """Takes what a window that ends at `now` says; `stale_s` as in `Picture`: what is alive turns unknown.
 
         So does what rests on lines of `silent` logs; these were heard last at those moments. What rests on pollers does
-        not: they go on until the `actual` moment, as in `Picture`.
+        not, nor does a silence that is waited to end: they go on until the `actual` moment, as in `Picture`.
         """
         run = snapshot.run
         if self._now is not None and self._base is not run.time_base:
@@ -190,7 +190,8 @@ class AlertBook:
 
 
 def _moment(finding: Finding, now: float, actual: float | None) -> float:
-    return now if actual is None or not of_pollers(finding) else max(now, actual)
+    """Up to when a finding is known to hold: what rests on lines of the run no longer than these are judged."""
+    return now if actual is None or not (of_pollers(finding) or _goes_on(finding)) else max(now, actual)
 
 
 class _Record:
@@ -295,6 +296,11 @@ class _Record:
 def _of_silence(finding: Finding) -> bool:
     """It speaks of what did not happen: where no line comes it is known all the better."""
     return bool(finding.moments) and not finding.moments[-1].id
+
+
+def _goes_on(finding: Finding) -> bool:
+    """It is a silence that somebody waits to end, however long ago the window ended."""
+    return _of_silence(finding) and finding.moments[-1].end_s > finding.last_s
 
 
 def _order(alert: Alert) -> tuple[float, ...]:

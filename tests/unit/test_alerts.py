@@ -242,6 +242,18 @@ def test_a_growing_silence_is_one_occurrence() -> None:
     assert book.update(window(BEGIN + 500, second), BEGIN + 500, None)[0].count == 2
 
 
+def test_a_silence_that_is_still_waited_to_end_is_as_old_as_what_it_costs() -> None:
+    book, end = AlertBook(WINDOW_S), BEGIN + 600.0
+    stopped = Moment((), 300.0, 1160.0)
+    silence = finding(signature="stall", identity={}, count=1, first_s=300.0, last_s=600.0, moments=(stopped,))
+    (alert,) = book.update(window(end, silence), end, 860.0, None, end + 560.0)
+    assert alert.state is AlertState.FIRING
+    assert alert.held_until(end) - alert.since == 860.0
+    over = replace(silence, moments=(Moment((), 300.0, 600.0),))
+    (ended,) = AlertBook(WINDOW_S).update(window(end, over), end, 860.0, None, end + 560.0)
+    assert ended.held_until(end) - ended.since == 300.0
+
+
 def test_a_cause_that_is_found_later_takes_over_what_was_lost_lately() -> None:
     book, events = AlertBook(), {1: (BEGIN - 5, 50.0)}
     assert seen(book, events, BEGIN).lost_s == 50.0
