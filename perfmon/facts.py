@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from heapq import nsmallest
 
 from perfmon.rules.bands import Band
-from perfmon.rules.in_flight import unanswered
+from perfmon.rules.in_flight import overtaken, unanswered
 from perfmon.rules.items import UPDATE, Item
 from perfmon.rules.tracks import Track
 from perfmon.rules.view import View
@@ -147,13 +147,18 @@ def source_infos(
     store: Store, view: View, alignment: Alignment, pattern_names: Sequence[str]
 ) -> tuple[SourceInfo, ...]:
     """One entry a log; what pollers say is none of the run's, but where there is nothing else."""
-    opened = unanswered(view)
+    opened, passed = unanswered(view), overtaken(view)
     logs = [state for state in store.sources if not state.polled] or store.sources
-    return tuple(_info(state, view, alignment, pattern_names, opened) for state in logs)
+    return tuple(_info(state, view, alignment, pattern_names, opened, passed) for state in logs)
 
 
 def _info(
-    state: SourceState, view: View, alignment: Alignment, names: Sequence[str], opened: Sequence[Update]
+    state: SourceState,
+    view: View,
+    alignment: Alignment,
+    names: Sequence[str],
+    opened: Sequence[Update],
+    passed: Sequence[Update],
 ) -> SourceInfo:
     patterns = {names[at] if at < len(names) else str(at): n for at, n in sorted(state.patterns.items())}
     packs = sorted({name.partition("/")[0] for name in patterns}, key=lambda pack: -_lines(pack, patterns))
@@ -164,6 +169,7 @@ def _info(
         notes.append(alignment.notes[state.index])
     notes += _other_run(state, view, alignment)
     notes += [_unanswered(update, view) for update in opened if update.source == state.index][-_OPEN:]
+    notes += _overtaken([update for update in passed if update.source == state.index])
     if state.stepped_back:
         notes.append(f"its clock went back {counted(state.stepped_back, 'time')} by more than a minute")
     if state.skipped > TOLD_PROBLEMS:
@@ -191,10 +197,11 @@ def _other_run(state: SourceState, view: View, alignment: Alignment) -> list[str
     first, last = state.first + shift, state.last + shift
     before = [gap for gap in view.apart if gap[1] <= first]
     if not before:
-        within = [one.between for one in view.restarts if first <= one.between[0] and one.between[1] <= last]
-        lasted = [format_seconds(high - low) for low, high in within]
+        within = [one for one in view.restarts if first <= one.between[0] and one.between[1] <= last]
         return [
-            f"steps begin anew after {silent} of silence: another run; the pause is not judged" for silent in lasted
+            f"steps begin anew after {format_seconds(one.between[1] - one.between[0])} of silence: another run; "
+            + ("the one before fell silent within a step, and said no end" if one.hung else "the pause is not judged")
+            for one in within
         ]
     low, high = before[-1]
     return [f"begins {format_seconds(high - low)} after the logs before it: another run; the pause is not judged"]
@@ -203,7 +210,7 @@ def _other_run(state: SourceState, view: View, alignment: Alignment) -> list[str
 def _unanswered(update: Update, view: View) -> str:
     """How far an update came whose client never told its end: it was killed, or the log ends too early."""
     state, shift = view.store.sources[update.source], view.shifts.get(update.source, 0.0)
-    line = next((ref.line for ref, _ in update.refs if ref.source == update.source), 0)
+    line = _sent_at(update)
     after = max(0.0, (state.last or 0.0) - (update.start or 0.0))
     server = next(((ref, text) for ref, text in reversed(update.refs) if ref.source == update.server), None)
     if server is not None and server[0].source != update.source:
@@ -219,6 +226,22 @@ def _unanswered(update: Update, view: View) -> str:
         f"line {line}: weight update {evidence_text(update.key)} was sent and never done: "
         f"the log ends {format_seconds(after)} later without its client.done; {came}"
     )
+
+
+def _overtaken(updates: Sequence[Update]) -> list[str]:
+    """Said once of all updates without an end that others followed: what they waited is in no figure."""
+    if not updates:
+        return []
+    first = min(updates, key=lambda update: update.start or 0.0)
+    whose = f"line {_sent_at(first)}, {evidence_text(first.key)}"
+    return [
+        f"{counted(len(updates), 'weight update')} without client.done though others followed ({whose}): failed, "
+        "killed, or the line was lost; what such waited is in no figure"
+    ]
+
+
+def _sent_at(update: Update) -> int:
+    return next((ref.line for ref, _ in update.refs if ref.source == update.source), 0)
 
 
 def _server(view: View) -> int | None:

@@ -58,8 +58,17 @@ def in_flight(spans: Iterable[Span], view: View) -> list[Item]:
 
 def unanswered(view: View) -> list[Update]:
     """Updates that were sent and never done, after the last one that was, in a log that nobody watches any more."""
+    return _left_open(view)[0]
+
+
+def overtaken(view: View) -> list[Update]:
+    """Likewise those that later ones followed: their client failed or was started anew, or a line was lost."""
+    return _left_open(view)[1]
+
+
+def _left_open(view: View) -> tuple[list[Update], list[Update]]:
     if view.present is not None:
-        return []
+        return [], []
     low, high = view.window
     open_ones = [
         update
@@ -73,7 +82,10 @@ def unanswered(view: View) -> list[Update]:
     for update in view.store.updates if open_ones else ():
         if update.legs & _DONE and update.start is not None:
             newest[way(update)] = max(newest.get(way(update), update.start), update.start)
-    return [update for update in open_ones if (update.start or 0.0) >= newest.get(way(update), float("-inf"))]
+    sides: tuple[list[Update], list[Update]] = ([], [])
+    for update in open_ones:
+        sides[(update.start or 0.0) < newest.get(way(update), float("-inf"))].append(update)
+    return sides
 
 
 def _item(

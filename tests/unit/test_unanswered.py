@@ -21,9 +21,9 @@ _ON = "2026-08-21 10:01:30 INFO Engine 000: idle\n"
 _DONE = "2026-08-21 10:00:50 INFO [weights][ccc] client.done wall_ms=1000 rpc_ms=990 queue_ms=10\n"
 
 
-def _notes(client: str, server: str) -> list[str]:
+def _notes(client: str, server: str, said: str = "never done") -> list[str]:
     snapshot = diagnose_texts({"client.log": client, "server.log": server})
-    return [note for source in snapshot.run.sources for note in source.notes if "never done" in note]
+    return [note for source in snapshot.run.sources for note in source.notes if said in note]
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,22 @@ def test_one_that_others_followed_lost_its_line() -> None:
     assert not _notes(_CLIENT + _DONE.replace("ccc", "bbb"), _SERVER)
     later = "2026-08-21 10:00:49 INFO [weights][ccc] client.send url=http://x t=149.0\n"
     assert not _notes(_CLIENT + later + _DONE, _SERVER)
+
+
+_AGAIN = (
+    "2026-08-21 10:00:49 INFO [weights][ccc] client.send url=http://x t=149.0\n" + _DONE,
+    "2026-08-21 10:01:00 INFO [weights][ddd] client.send url=http://x t=160.0\n",
+    "2026-08-21 10:01:30 INFO [weights][eee] client.send url=http://x t=190.0\n"
+    + _DONE.replace("ccc", "eee").replace("10:00:50", "10:01:31"),
+)
+
+
+def test_of_those_that_others_followed_it_is_said_how_many_have_no_end() -> None:
+    assert _notes(_CLIENT + _AGAIN[0], _SERVER, "without client.done") == [
+        "1 weight update without client.done though others followed (line 3, bbb): failed, killed, or the line was "
+        "lost; what such waited is in no figure"
+    ]
+    (note,) = _notes(_CLIENT + "".join(_AGAIN), _SERVER, "without client.done")
+    assert note.startswith("2 weight updates without client.done though others followed (line 3, bbb)")
+    assert not _notes(_CLIENT, _SERVER, "without client.done")
+    assert not _notes(_CLIENT + _DONE.replace("ccc", "bbb"), _SERVER, "without client.done")
