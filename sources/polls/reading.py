@@ -28,9 +28,9 @@ class Area(StrEnum):
     """What kind of thing a reading is about; the names of its values are listed with each."""
 
     GPU = "gpu"
-    """name: index. util_pct mem_util_pct mem_used_mb mem_total_mb power_w power_limit_w temp_c sm_mhz sm_max_mhz
-    mem_mhz pcie_rx_mb_s pcie_tx_mb_s nvlink_rx_mb_s nvlink_tx_mb_s ecc_errors energy_j throttled (0 or 1). Words:
-    model uuid throttle (reasons, joined by `+`) state (ok, lost, unsupported) mine (yes, no: what
+    """name: index. util_pct mem_util_pct mem_used_mb mem_total_mb power_w power_limit_w temp_c fan_pct sm_mhz
+    sm_max_mhz mem_mhz pcie_rx_mb_s pcie_tx_mb_s nvlink_rx_mb_s nvlink_tx_mb_s ecc_errors energy_j throttled (0 or 1).
+    Words: model uuid throttle (reasons, joined by `+`) state (ok, lost, unsupported) mine (yes, no: what
     CUDA_VISIBLE_DEVICES or Slurm gave to the run) mig."""
     PROCESS = "process"
     """name: pid. cpu_pct rss_mb uptime_s; of one on a GPU also gpu_mem_mb gpu_util_pct. Words: command gpu role."""

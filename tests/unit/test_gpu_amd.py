@@ -32,6 +32,7 @@ MI300: dict[str, Any] = {
     },
     "temperature": {"edge": "N/A", "hotspot": unit(83, "C"), "mem": unit(71, "C")},
     "ecc": {"total_correctable_count": 3, "total_uncorrectable_count": 0},
+    "fan": {"speed": 127, "max": 255, "rpm": 2570, "usage": unit(49.8, "%")},
     "energy": {"total_energy_consumption": unit(1234567.5, "J")},
     "mem_usage": {"total_vram": unit(196592, "MB"), "used_vram": unit(150000, "MB")},
     "throttle": {
@@ -43,7 +44,8 @@ MI300: dict[str, Any] = {
 }
 TOLD = {
     "util_pct": 98, "mem_util_pct": 37, "mem_used_mb": 150000, "mem_total_mb": 196592, "power_w": 742, "temp_c": 83,
-    "sm_mhz": 1650, "sm_max_mhz": 2100, "mem_mhz": 1300, "ecc_errors": 0, "energy_j": 1234567.5, "throttled": 1,
+    "fan_pct": 49.8, "sm_mhz": 1650, "sm_max_mhz": 2100, "mem_mhz": 1300, "ecc_errors": 0, "energy_j": 1234567.5,
+    "throttled": 1,
 }  # fmt: skip
 ROCM_5 = {
     "card0": {
@@ -51,6 +53,7 @@ ROCM_5 = {
         "Temperature (Sensor junction) (C)": "44.0", "sclk clock speed:": "(1090Mhz)", "sclk clock level:": "1",
         "mclk clock speed:": "(1600Mhz)", "Max Graphics Package Power (W)": "560.0",
         "Average Graphics Package Power (W)": "128.0", "GPU use (%)": "100", "GPU memory use (%)": "12",
+        "Fan speed (level)": "127", "Fan speed (%)": "50",
         "VRAM Total Memory (B)": "68702699520", "VRAM Total Used Memory (B)": "11534336", "Card series": "AMD INSTINCT",
     },
     "system": {"Driver version": "5.15"},
@@ -72,6 +75,13 @@ def test_a_list_or_gpu_data(shape: object) -> None:
     [told] = amd_readings(json.dumps(shape), {"0": "AMD Instinct MI300X"})
     assert (told.area, told.name, told.values) == (Area.GPU, "0", TOLD)
     assert told.words == {"model": "AMD Instinct MI300X", "throttle": "power-cap", "state": "ok"}
+
+
+def test_one_that_does_not_say_why_its_clocks_are_low_is_not_said_to_be_free() -> None:
+    """As a Radeon answers: what it does not know is not no."""
+    untold = dict.fromkeys(MI300["throttle"], "N/A")
+    [told] = amd_readings(json.dumps([{**MI300, "throttle": untold}]), {})
+    assert "throttled" not in told.values
 
 
 @pytest.mark.parametrize("lost", sorted(MI300.keys() - {"gpu"}))
@@ -118,7 +128,7 @@ def test_keys_of_rocm_smi_differ_between_versions() -> None:
     [told] = rocm_readings(json.dumps(ROCM_5))
     assert told.values == {
         "util_pct": 100, "mem_util_pct": 12, "mem_used_mb": 11, "mem_total_mb": 65520, "power_w": 128,
-        "power_limit_w": 560, "temp_c": 44, "sm_mhz": 1090, "mem_mhz": 1600,
+        "power_limit_w": 560, "temp_c": 44, "fan_pct": 50, "sm_mhz": 1090, "mem_mhz": 1600,
     }  # fmt: skip
     assert told.words == {"model": "AMD INSTINCT", "uuid": "0xf6fa8cb00a2d7c81", "state": "ok"}
     told, *others = rocm_readings("WARNING: AMD GPU device(s) is/are in a low-power state.\n" + json.dumps(ROCM_6))

@@ -27,13 +27,14 @@ def polled(library: Path, tmp_path: Path) -> Iterator[Polled]:
 
 
 def test_a_gpu_tells_all_in_the_units_of_its_names(polled: Polled) -> None:
-    polled.set()
+    polled.set("fan 43")
     [told] = polled.poll().readings
     assert (told.area, told.name) == ("gpu", "0")
     assert told.values == {
         "util_pct": 97, "mem_util_pct": 41, "mem_used_mb": 66560, "mem_total_mb": 81559, "power_w": 685.123,
-        "power_limit_w": 700, "temp_c": 71, "sm_mhz": 1755, "sm_max_mhz": 1980, "mem_mhz": 2619, "pcie_rx_mb_s": 24500,
-        "pcie_tx_mb_s": 120, "ecc_errors": 0, "energy_j": pytest.approx(123456.789), "throttled": 1,
+        "power_limit_w": 700, "temp_c": 71, "fan_pct": 43, "sm_mhz": 1755, "sm_max_mhz": 1980, "mem_mhz": 2619,
+        "pcie_rx_mb_s": 24500, "pcie_tx_mb_s": 120, "ecc_errors": 0, "energy_j": pytest.approx(123456.789),
+        "throttled": 1,
     }  # fmt: skip
     words = {name: word for name, word in told.words.items() if word}
     model = "NVIDIA H100 80GB HBM3"
@@ -41,12 +42,13 @@ def test_a_gpu_tells_all_in_the_units_of_its_names(polled: Polled) -> None:
 
 
 def test_what_is_dear_is_asked_rarely_but_always_told(polled: Polled) -> None:
-    polled.set("temp 60")
+    polled.set("temp 60", "fan 30")
     polled.poll()
-    polled.set("temp 80", "util 5")
+    polled.set("temp 80", "fan 70", "util 5")
     soon = polled.poll().gpus()["0"].values
-    assert (soon["temp_c"], soon["util_pct"]) == (60, 5)
-    assert polled.polls(4).gpus()["0"].values["temp_c"] == 80
+    assert (soon["temp_c"], soon["fan_pct"], soon["util_pct"]) == (60, 30, 5)
+    later = polled.polls(4).gpus()["0"].values
+    assert (later["temp_c"], later["fan_pct"]) == (80, 70)
 
 
 def test_eight_gpus_each_with_its_own_figures(polled: Polled) -> None:

@@ -35,6 +35,7 @@ H100 = {
     "power.draw": "685.12",
     "enforced.power.limit": "700.00",
     "temperature.gpu": "71",
+    "fan.speed": "38",
     "clocks.sm": "1755",
     "clocks.max.sm": "1980",
     "clocks.mem": "2619",
@@ -45,8 +46,8 @@ H100 = {
 }
 TOLD = {
     "util_pct": 97, "mem_util_pct": 41, "mem_used_mb": 66560, "mem_total_mb": 81559, "power_w": 685.12,
-    "power_limit_w": 700, "temp_c": 71, "sm_mhz": 1755, "sm_max_mhz": 1980, "mem_mhz": 2619, "ecc_errors": 0,
-    "throttled": 1,
+    "power_limit_w": 700, "temp_c": 71, "fan_pct": 38, "sm_mhz": 1755, "sm_max_mhz": 1980, "mem_mhz": 2619,
+    "ecc_errors": 0, "throttled": 1,
 }  # fmt: skip
 
 
@@ -251,7 +252,7 @@ def row(**changes: str) -> str:
     "nothing", ["N/A", "[N/A]", "[Not Supported]", "[Unknown Error]", "", "Requested functionality has been deprecated"]
 )
 def test_cells_without_a_value_are_left_out(nothing: str) -> None:
-    told = gpu_row(row(**{column.field: nothing for column in COLUMNS[2:13]}), COLUMNS)
+    told = gpu_row(row(**{column.field: nothing for column in COLUMNS[2:14]}), COLUMNS)
     assert told is not None
     assert told.values == {"ecc_errors": 0}
 

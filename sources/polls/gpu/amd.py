@@ -23,7 +23,9 @@ _VIOLATIONS = {
     "hbm_thermal": "hw-thermal",
 }
 """MI300 and later tell what they hold back for; `throttle_status` of others is known to cry wolf (Navi 31)."""
-_SAID = "violation_status"
+_ACTIVE = "ACTIVE"
+_ANSWERS = (_ACTIVE, "NOT ACTIVE")
+"""Cards that cannot tell say `N/A`."""
 _POWERS = ("socket_power", "current_socket_power", "average_socket_power")
 _ROCM: Mapping[str, tuple[re.Pattern[str], float]] = {
     "util_pct": (re.compile(r"GPU use \(%\)", re.IGNORECASE), 1.0),
@@ -33,6 +35,7 @@ _ROCM: Mapping[str, tuple[re.Pattern[str], float]] = {
     "power_w": (re.compile(r"(Average|Current Socket) Graphics Package Power \(W\)", re.IGNORECASE), 1.0),
     "power_limit_w": (re.compile(r"Max Graphics Package Power \(W\)", re.IGNORECASE), 1.0),
     "temp_c": (re.compile(r"Temperature \(Sensor (junction|edge)\) \(C\)", re.IGNORECASE), 1.0),
+    "fan_pct": (re.compile(r"Fan speed \(%\)", re.IGNORECASE), 1.0),
     "sm_mhz": (re.compile(r"sclk clock speed:?", re.IGNORECASE), 1.0),
     "mem_mhz": (re.compile(r"mclk clock speed:?", re.IGNORECASE), 1.0),
 }
@@ -79,6 +82,7 @@ def _amd_reading(gpu: Mapping[str, Any], models: Mapping[str, str]) -> Reading:
         "mem_total_mb": _value(_at(gpu, "mem_usage", "total_vram")),
         "power_w": _first(gpu, *(("power", name) for name in _POWERS)),
         "temp_c": _first(gpu, ("temperature", "hotspot"), ("temperature", "edge")),
+        "fan_pct": _value(_at(gpu, "fan", "usage")),
         "sm_mhz": _value(_at(clocks, "clk")),
         "sm_max_mhz": _value(_at(clocks, "max_clk")),
         "mem_mhz": _value(_at(gpu, "clock", "mem_0", "clk")),
@@ -88,7 +92,7 @@ def _amd_reading(gpu: Mapping[str, Any], models: Mapping[str, str]) -> Reading:
     values = {name: value for name, value in told.items() if value is not None}
     index, violations = str(gpu["gpu"]), gpu.get("throttle")
     why: tuple[str, ...] = ()
-    if isinstance(violations, dict) and any(str(key).endswith(_SAID) for key in violations):
+    if isinstance(violations, dict) and any(_said(violations, key) in _ANSWERS for key in _VIOLATIONS):
         why = tuple(dict.fromkeys(word for key, word in _VIOLATIONS.items() if _active(violations, key)))
         values["throttled"] = throttled(why, values.get("util_pct"))
     state = "ok" if values else "unsupported"
@@ -97,7 +101,11 @@ def _amd_reading(gpu: Mapping[str, Any], models: Mapping[str, str]) -> Reading:
 
 
 def _active(violations: Mapping[str, Any], key: str) -> bool:
-    return str(violations.get(f"{key}_{_SAID}", "")).strip().upper() == "ACTIVE"
+    return _said(violations, key) == _ACTIVE
+
+
+def _said(violations: Mapping[str, Any], key: str) -> str:
+    return str(violations.get(f"{key}_violation_status", "")).strip().upper()
 
 
 def _rocm_reading(index: str, card: Mapping[str, Any]) -> Reading:

@@ -17,7 +17,7 @@ from .processes import readings_of
 from .smi import PATHS
 
 _ROCM = (
-    "rocm-smi --showuse --showmemuse --showpower --showmaxpower --showtemp --showclocks --showmeminfo vram "
+    "rocm-smi --showuse --showmemuse --showpower --showmaxpower --showtemp --showfan --showclocks --showmeminfo vram "
     "--showproductname --showuniqueid --json"
 )
 _ASK_S = 40.0

@@ -69,6 +69,7 @@ class Device:
         told = {
             "power_limit_w": _scaled(self.ask("nvmlDeviceGetEnforcedPowerLimit"), 1e-3),
             "temp_c": self._temperature(),
+            "fan_pct": self.ask("nvmlDeviceGetFanSpeed"),
             "sm_max_mhz": self.ask("nvmlDeviceGetMaxClockInfo", _SM),
             **self._flow.told(self),
             "ecc_errors": self.ask("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE),

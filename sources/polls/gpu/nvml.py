@@ -18,7 +18,7 @@ from .worker import Worker
 
 LIBRARY = "libnvidia-ml.so.1"
 CLOSELY = 5
-"""Every so many polls what is dear is asked, too: processes, temperature, links, energy."""
+"""Every so many polls what is dear is asked, too: processes, temperature, fan, links, energy."""
 AFRESH = 30
 """Every so many polls a driver with lost GPUs is opened anew: that is how one that came back is seen."""
 _ABSENT = frozenset({9, 12})

@@ -36,6 +36,7 @@ COLUMNS = (
     Column("power.draw", "power_w"),
     Column("enforced.power.limit", "power_limit_w", "power.limit"),
     Column("temperature.gpu", "temp_c"),
+    Column("fan.speed", "fan_pct"),
     Column("clocks.sm", "sm_mhz"),
     Column("clocks.max.sm", "sm_max_mhz"),
     Column("clocks.mem", "mem_mhz"),
