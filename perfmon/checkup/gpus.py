@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 
 from perfmon.text import evidence_text
 
 from .asking import Silent, asked, first_line, program
 from .check import Finding, found, limited, missing
 
+_LOST = frozenset({15, 16})
+"""GPU is lost, reset required."""
 _NO_GPUS = "no figures of NVIDIA GPUs of this machine; those of others are asked over SSH"
 
 
@@ -30,6 +33,7 @@ def nvml(_: float) -> Finding:
         count = pynvml.nvmlDeviceGetCount()
         with suppress(pynvml.NVMLError):  # nobody needs to know it to be asked
             driver = f", driver {evidence_text(str(pynvml.nvmlSystemGetDriverVersion()))}"
+        lost = [str(index) for index in range(count) if _is_lost(pynvml, index)]
     except pynvml.NVMLError as error:
         return limited(evidence_text(str(error)).lower(), _NO_GPUS, "nvidia-smi says more; a restart may mend it")
     finally:
@@ -37,7 +41,22 @@ def nvml(_: float) -> Finding:
     told = f"{count} {'GPU' if count == 1 else 'GPUs'}{driver}"
     if not count:
         return limited(told, _NO_GPUS, "give this container a GPU (docker run --gpus all)")
+    if lost:
+        which = f"GPU {lost[0]} is lost" if len(lost) == 1 else f"GPUs {', '.join(lost[:-1])} and {lost[-1]} are lost"
+        mend = "dmesg names the Xid; nvidia-smi --gpu-reset -i INDEX, or a restart of the machine, may mend it"
+        return limited(f"{told}; {which}", "no figures of what is lost, and a run that uses it fails", mend)
     return found(told)
+
+
+def _is_lost(nvml: ModuleType, index: int) -> bool:
+    """Whether a GPU has fallen off the bus, or wants a reset; one that tells nothing else is not lost."""
+    try:
+        nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(index))
+    except nvml.NVMLError as error:
+        return error.value in _LOST
+    except UnicodeDecodeError:
+        pass
+    return False
 
 
 def nvidia_smi(patience_s: float) -> Finding:

@@ -141,6 +141,24 @@ def test_gpus_whose_driver_has_no_version_can_be_asked_all_the_same(machine: Mac
         assert (check["state"], check["detail"]) == ("found", detail)
 
 
+@pytest.mark.parametrize(
+    ("state", "detail"),
+    [
+        ("count 8\n3.all error 15\n", "8 GPUs, driver 570.86.15; GPU 3 is lost"),
+        ("count 8\n1.all error 15\n6.open error 16\n", "8 GPUs, driver 570.86.15; GPUs 1 and 6 are lost"),
+        ("count 1\nall error 15\n0.all error 15\n", "1 GPU, driver 570.86.15; GPU 0 is lost"),
+    ],
+)
+def test_gpus_that_are_lost_are_named(machine: Machine, state: str, detail: str) -> None:
+    machine.env["LD_LIBRARY_PATH"] = str(nvml.compiled(machine.folder / "lib"))
+    machine.env["NVML_STUB"] = str(machine.folder / "state")
+    (machine.folder / "state").write_text(f"{nvml.H100}driver 570.86.15\n{state}")
+    check = machine.checks()["nvml"]
+    assert (check["state"], check["detail"]) == ("limited", detail)
+    assert "no figures of" in check["costs"]
+    assert "reset" in check["mend"]
+
+
 def test_a_driver_call_that_hangs_keeps_nobody_waiting(machine: Machine) -> None:
     if shutil.which("gcc") is None:
         pytest.skip("needs gcc")
