@@ -1,7 +1,8 @@
 """Runs that follow one another in the same logs: their steps count from 0 again behind a long silence.
 
 The time between is no run's, and what comes before the first step of the later run is its start-up. A counter that
-falls without a silence counts something else (the steps of an epoch), and one that goes on means one run.
+falls without a silence counts something else (the steps of an epoch), and one that goes on means one run. Where the
+earlier run stood still within a step until somebody killed it, the silence is its own: see `perfmon.rules.died`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from perfmon.store import Series
+
+from .died import died_within
 
 if TYPE_CHECKING:
     from .view import View, Window
@@ -34,6 +37,8 @@ class Restart:
     """The silence between them."""
     under_way: float
     """The first step of the later one."""
+    hung: bool
+    """The silence is the earlier run's: it stood still."""
 
 
 def restarts(view: View, silences: Sequence[Window]) -> list[Restart]:
@@ -42,13 +47,12 @@ def restarts(view: View, silences: Sequence[Window]) -> list[Restart]:
     if not long:
         return []
     counters = [_counter(series, view) for series in view.store.steps.values()]
-    found: dict[Window, Restart] = {}
+    found: dict[Window, float] = {}
     for counter in counters:
-        for one in _of(counter, long):
-            if not any(_goes_on(other, one.between[0]) for other in counters):
-                known = found.get(one.between, one)
-                found[one.between] = max(known, one, key=lambda restart: restart.under_way)
-    return [found[between] for between in sorted(found)]
+        for between, under_way in _of(counter, long):
+            if not any(_goes_on(other, between[0]) for other in counters):
+                found[between] = max(found.get(between, under_way), under_way)
+    return [Restart(between, found[between], died_within(between, view)) for between in sorted(found)]
 
 
 def _counter(series: Series, view: View) -> list[Step]:
@@ -57,15 +61,15 @@ def _counter(series: Series, view: View) -> list[Step]:
     return sorted((time + view.shifts.get(source, 0.0), step) for time, step, source in told)
 
 
-def _of(counter: Sequence[Step], silences: Sequence[Window]) -> list[Restart]:
-    """Those that one counter tells; none where it also falls without a silence."""
+def _of(counter: Sequence[Step], silences: Sequence[Window]) -> list[tuple[Window, float]]:
+    """The silences behind which one counter begins anew, and when; none where it also falls without a silence."""
     found = []
     for (before, step), (after, first) in pairwise(counter):
         if first <= _FIRST and step >= _SOME:
             within = [(low, high) for low, high in silences if before <= low and high <= after]
             if not within:
                 return []
-            found.append(Restart(max(within, key=lambda silence: silence[1] - silence[0]), after))
+            found.append((max(within, key=lambda silence: silence[1] - silence[0]), after))
     return found
 
 

@@ -6,7 +6,6 @@ progress table, dict lines of a trainer) tells nothing, and the end of a log tha
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,6 +20,7 @@ from perfmon.store import Series, SourceState
 from .followers import is_filled
 from .rhythm import proven_s
 from .successors import bygone
+from .told_end import FAREWELL, RUN_OVER
 
 if TYPE_CHECKING:
     from .view import View, Window
@@ -38,14 +38,6 @@ _APART_S = _HOUR_S
 _APART_FACTOR = 3.0
 _TAIL_SHARE = 0.4
 """With five times the usual: an end that is silent for twice the longest gap."""
-_FAREWELL = re.compile(
-    r"(?i)(?<![.\w])(?:finished|completed?|shut(?:ting)? ?down|exit(?:ed|ing)?|stopp(?:ed|ing)|terminat(?:ed|ing)|"
-    r"goodbye|all done|train_runtime)\b"
-)
-_RUN_OVER = re.compile(
-    r"(?i)\b(?:orchestrator|train(?:er|ing)|run|job|experiment)\b(?! (?:step|epoch|batch))[^.,;:\d]{0,24}\b"
-    r"(?:finished|completed?|done|stopped|terminated|shut(?:ting)? ?down|exit(?:ed|ing)?)\b"
-)
 
 
 @dataclass(slots=True)
@@ -81,7 +73,7 @@ def usual_gap(state: SourceState) -> float:
 
 def said_farewell(state: SourceState) -> bool:
     """Its last dated line says that it ends."""
-    return bool(_FAREWELL.search(state.last_line[1]))
+    return bool(FAREWELL.search(state.last_line[1]))
 
 
 def is_over(state: SourceState) -> bool:
@@ -163,7 +155,7 @@ def quiet_run(view: View) -> list[Quiet]:
     if not working:
         return []
     # Where one says that the run is over, nobody waits for the farewells of the others.
-    observed = _span if any(_RUN_OVER.search(state.last_line[1]) for state in working) else _watched
+    observed = _span if any(RUN_OVER.search(state.last_line[1]) for state in working) else _watched
     begun, over = _under_way(view), max(observed(state, view)[1] for state in working)
     usual = max(usual_gap(state) for state in telling)
     unheard = _unheard(telling, view)
@@ -173,7 +165,7 @@ def quiet_run(view: View) -> list[Quiet]:
         if begun <= start < over
         and any(low <= start and end <= high for low, high in (observed(state, view) for state in working))
         and not any(low <= start and end <= high for low, high in unheard)
-        and not any(one.between[0] <= start and end <= one.under_way for one in view.restarts)
+        and not any(one.between[one.hung] <= start and end <= one.under_way for one in view.restarts)
         and not _clock_change(start, end, working, view)
     ]
     return _seen([_of_all(low, high, usual, telling, view) for low, high in stretches], view)
@@ -327,7 +319,7 @@ def apart(view: View) -> list[Window]:
         else:
             groups.append((low, high))
     logs = [(before[1], after[0]) for before, after in pairwise(groups)]
-    return sorted([*logs, *without([one.between for one in view.restarts], logs)])
+    return sorted([*logs, *without([one.between for one in view.restarts if not one.hung], logs)])
 
 
 def _far(before: Window, after: Window) -> bool:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from perfmon.config import Config
+from perfmon.rules.told_end import FAREWELL
 from perfmon.session import Session
 from perfmon.snapshot import Snapshot
 from perfmon.sources.blocks import Block
@@ -74,3 +75,60 @@ def test_a_run_of_which_one_part_was_started_again_was_silent() -> None:
     orchestrator = _run(_STEP, 0, range(80)) + _run(_STEP, again, range(60), load_s=10)
     trainer = _run(_TRAINED, 0, range(80)) + _run(_TRAINED, again, range(80, 140), load_s=10)
     assert _stalled_s(_told(orchestrator=orchestrator, trainer=trainer)) == pytest.approx(_HANG_S, abs=61.0)
+
+
+_BEGUN = [
+    "DEBUG Starting training step 80",
+    "INFO [gen] batch.start inflight=64 target_batch=64",
+    "INFO [weights][u80] client.send url=http://h:8000 path=/update_weights t=9000.0",
+    "INFO [ckpt] wait.start target_step=80",
+    "INFO Orchestrator paused: waiting for trainer process to complete checkpoint 79 (>1 step(s) ahead)",
+]
+_ENDED = ["INFO Training finished!", "INFO Shutting down", "ERROR RuntimeError: CUDA error: out of memory"]
+
+
+def _run_again(*last: str) -> Snapshot:
+    """A run of 80 steps, its last lines, a silence, and another run."""
+    end = 900 + 60 * 79
+    lines = _run(_STEP, 0, range(80)) + [f"{_at(end + 1 + at)} {text}" for at, text in enumerate(last)]
+    return _told(orchestrator=lines + _run(_STEP, end + len(last) + _HANG_S, range(60)))
+
+
+@pytest.mark.parametrize("begun", _BEGUN)
+def test_a_run_that_fell_silent_within_a_step_lost_the_silence(begun: str) -> None:
+    snapshot = _run_again(begun)
+    assert snapshot.verdict is not None
+    assert snapshot.verdict.signature == "stall"
+    assert _stalled_s(snapshot) == pytest.approx(_HANG_S, abs=61.0)
+    assert [note for note in snapshot.run.sources[0].notes if "fell silent within a step" in note]
+
+
+@pytest.mark.parametrize("begun", _BEGUN)
+@pytest.mark.parametrize("ended", _ENDED)
+def test_a_run_that_said_its_end_lost_nothing(begun: str, ended: str) -> None:
+    snapshot = _run_again(begun, ended)
+    assert not _stalled_s(snapshot)
+    assert [note for note in snapshot.run.sources[0].notes if "the pause is not judged" in note]
+
+
+@pytest.mark.parametrize(
+    ("line", "is_one"),
+    [
+        ("INFO Orchestrator paused: waiting for trainer process to complete checkpoint 9", False),
+        ("[titan] root - INFO - Finished saving the checkpoint in 12.25 seconds.", False),
+        ("INFO ✨ Evaluation completed in 00:03:00, global_step 10", False),
+        ("[FullyAsyncTrainer] Loop collection completed: 128/128 samples", False),
+        ("INFO Orchestrator finished.", True),
+        ("INFO Training complete", True),
+        ("[Pipeline] Completed: 48,000 samples in 1210.25s (39.7 samples/s)", True),
+        ("INFO: Finished server process [4021]", True),
+        ("INFO: Shutting down", True),
+        ("{'train_runtime': 1234.5, 'epoch': 3.0}", True),
+    ],
+)
+def test_a_farewell_is_that_of_a_run(line: str, is_one: bool) -> None:
+    assert bool(FAREWELL.search(line)) is is_one
+
+
+def test_what_ended_again_is_not_open() -> None:
+    assert not _stalled_s(_run_again("INFO [gen] batch.start inflight=64", "INFO [gen] batch.done dur_ms=900"))
