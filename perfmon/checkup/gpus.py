@@ -69,7 +69,9 @@ def nvidia_smi(patience_s: float) -> Finding:
         told = asked(patience_s, path, "--query-gpu=name", "--format=csv,noheader").strip().splitlines()
     except Silent as error:
         return limited(f"fails: {error}", costs, "nvidia-smi alone says more")
-    return found(f"{len(told)} times {evidence_text(told[0])}" if told else "no GPU")
+    if not told:
+        return found("no GPU")
+    return found(f"{len(told)} times {evidence_text(told[0])}" if len(told) > 1 else evidence_text(told[0]))
 
 
 def amd(patience_s: float) -> Finding:

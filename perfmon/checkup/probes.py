@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import cluster, gpus, installation, logs, reaching, terminal
+from . import cluster, endpoints, gpus, installation, logs, reaching, terminal
 from .check import Finding
 
 
@@ -41,6 +41,7 @@ PROBES = (
     Probe("nvml", _GPUS, "NVML", gpus.nvml, "whether NVIDIA GPUs can be asked"),
     Probe("nvidia-smi", _GPUS, "nvidia-smi", gpus.nvidia_smi, "whether nvidia-smi works"),
     Probe("amd", _GPUS, "AMD", gpus.amd, "whether AMD GPUs can be asked"),
+    Probe("endpoints", _JOBS, "endpoints", endpoints.endpoints, "which engines can be asked"),
     Probe("ray", _JOBS, "Ray", cluster.ray, "whether a Ray cluster runs here"),
     Probe("slurm", _JOBS, "Slurm", cluster.slurm, "whether Slurm answers"),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from terminals import wait
 
 from perfmon.checkup import PROBES, Check, Probe, State, examine
 from perfmon.checkup.check import Finding, found
+from perfmon.checkup.endpoints import PORTS
 from perfmon.checkup.told import lines
 from perfmon.errors import ExitCode
 
@@ -290,7 +292,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"# TYPE vllm:num_requests_running gauge\\nvllm:num_requests_running 1\\n")
     def log_message(self, *_): pass
-server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+server = http.server.HTTPServer(("127.0.0.1", int(sys.argv[2]) if len(sys.argv) > 2 else 0), Handler)
 open("port", "w").write(str(server.server_port))
 server.serve_forever()
 """
@@ -309,6 +311,43 @@ def test_a_server_that_runs_here_and_its_metrics(machine: Machine) -> None:
     finally:
         process.kill()
         process.wait(20)
+
+
+def test_metrics_at_a_usual_port_are_told_as_the_spec_that_asks_them(machine: Machine) -> None:
+    port = next((port for port in PORTS if _free(port)), None)
+    if port is None:
+        pytest.skip("all usual ports are taken")
+    spec = f"vllm=http://127.0.0.1:{port}"
+    assert spec not in machine.checks()["endpoints"]["detail"]
+    command = [sys.executable, "-c", SERVER, "engine", str(port)]
+    process = subprocess.Popen(command, cwd=machine.folder, env=machine.env)
+    try:
+        wait(lambda: (machine.folder / "port").exists() and (machine.folder / "port").read_text(), "it listens")
+        check = machine.checks(patience="60s")["endpoints"]
+        assert check["state"] == "found"
+        assert spec in check["detail"].split()
+    finally:
+        process.kill()
+        process.wait(20)
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def test_a_driver_that_takes_a_second_to_begin_is_waited_for(machine: Machine) -> None:
+    machine.program("nvidia-smi", "sleep 1.5; echo 'NVIDIA H100 80GB HBM3'")
+    machine.env["PATH"] = f"{machine.folder / 'bin'}:/usr/bin:/bin"
+    command = [sys.executable, "-m", "perfmon", "doctor", "--json"]
+    done = subprocess.run(command, env=machine.env, capture_output=True, text=True, check=False, timeout=120)
+    checks = {check["id"]: check for check in json.loads(done.stdout)["checks"]}
+    assert checks["nvidia-smi"]["detail"] == "NVIDIA H100 80GB HBM3"
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
