@@ -161,7 +161,7 @@ def _info(
     passed: Sequence[Update],
 ) -> SourceInfo:
     patterns = {names[at] if at < len(names) else str(at): n for at, n in sorted(state.patterns.items())}
-    packs = sorted({name.partition("/")[0] for name in patterns}, key=lambda pack: -_lines(pack, patterns))
+    packs = sorted({name.partition("/")[0] for name in patterns}, key=lambda pack: (-_lines(pack, patterns), pack))
     shift = alignment.shifts.get(state.index, 0.0) - view.window[0]
     timed = state.first is not None and state.last is not None
     notes = list(state.notes)

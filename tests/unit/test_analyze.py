@@ -194,3 +194,12 @@ def test_no_half_of_an_analysis_is_left_behind(capsys: Output) -> None:
         signal.signal(signal.SIGXFSZ, before)
     assert "reports: cannot be written: File too large" in capsys.readouterr().err
     assert list(Path("reports").iterdir()) == []
+
+
+def test_formats_that_recognise_as_many_lines_are_told_in_one_order() -> None:
+    told = ['{"step": 12, "perf/throughput": 7112.0}', "[gen] batch.done completions=4 dur_ms=3000", "write_ms=410.2"]
+    Path("tie.log").write_text("\n".join([*told, "{'train_runtime': 12.0, 'train_loss': 1.0, 'epoch': 1.0}", ""]))
+    for seed in "0123":
+        command = [sys.executable, "-m", "perfmon", "analyze", "tie.log", "--json"]
+        done = subprocess.run(command, capture_output=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed})
+        assert json.loads(done.stdout)["run"]["sources"][0]["format"] == "generic+prime-rl+trace+trl"
