@@ -1,4 +1,7 @@
-"""Reads the keys: sleeps until there is one, answers Escape soon, and ends when the terminal hangs up."""
+"""Reads the keys: sleeps until there is one, answers Escape soon, and ends when the terminal hangs up.
+
+What is written goes to the terminal at once, where that takes it (`perfmon.tui.output`).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from contextlib import suppress
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 
+from .output import Output
+
 _READ = 4096
 
 
@@ -18,6 +23,13 @@ class QuietDriver(LinuxDriver):
     """Textual's own looks for keys ten times a second, which also makes Escape wait for its next look."""
 
     _stop = -1
+
+    def start_application_mode(self) -> None:
+        """Takes the terminal."""
+        super().start_application_mode()  # type: ignore[no-untyped-call]
+        if self._writer_thread is not None and self._file is not None:
+            self._writer_thread.stop()
+            self._writer_thread = Output(self._file)
 
     def run_input_thread(self) -> None:
         """Hands on what is typed until the app ends, or the terminal."""
