@@ -4,7 +4,8 @@ from __future__ import annotations
 
 _SOON_S = 1.0
 _IDLE_S = 12.0
-_SHARE = 0.007
+_SHARE, _PLAYED_SHARE = 0.007, 0.03
+"""Of a core; what is played disturbs no run, and its time may go many times as fast."""
 _LONGEST_S = 20.0
 _CHEAP_S = 0.004
 """What costs less need not wait."""
@@ -13,14 +14,18 @@ _CHEAP_S = 0.004
 class Pace:
     """Spaces judgements by what the last ones cost."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, played: bool = False) -> None:
+        self._share = _PLAYED_SHARE if played else _SHARE
         self._judged_at = float("-inf")
         self._cost_s = 0.0
         self._version = -1
 
-    def due(self, clock: float, version: int) -> bool:
-        """Whether to judge now; `version` grows when something was observed."""
-        rest = max(_SOON_S, min(self._cost_s / _SHARE, _LONGEST_S))
+    def due(self, clock: float, version: int, *, still: bool = False) -> bool:
+        """Whether to judge now; `version` grows when something was observed.
+
+        Where time stands `still`, at the end or in a replay that is paused, somebody looks at this very moment.
+        """
+        rest = _SOON_S if still else max(_SOON_S, min(self._cost_s / self._share, _LONGEST_S))
         if version == self._version:
             rest = max(rest, _IDLE_S)
         return clock - self._judged_at >= rest

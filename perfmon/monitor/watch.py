@@ -69,7 +69,7 @@ class Watch:
         self._intake = Intake(self.session, self._feed)
         self._logs = self._intake.logs
         self._present = Present(self._window_s)
-        self._pace = Pace()
+        self._pace = Pace(played=self._feed.player is not None)
         self._snapshot: Snapshot | None = None
         self._alerts: tuple[Alert, ...] = ()
         self._alignment = align(self.session.store)
@@ -204,7 +204,7 @@ class Watch:
     def judge_window(self, seconds: float) -> None:
         """How many seconds before the present are judged from now on."""
         self._window_s = self._present.window_s = seconds
-        self._pace = Pace()
+        self._pace = Pace(played=self._feed.player is not None)
 
     def silence(self, key: AlertKey, seconds: float) -> None:
         """Silences an alert from the present on."""
@@ -254,7 +254,7 @@ class Watch:
         """Judges the window, when there is something new and time for it; whether it did."""
         version = self.session.store.version - self._unheard
         open_still = self._intake.doubtful() or self._intake.days_open()
-        if not version or not self._pace.due(clock, version) or open_still:
+        if not version or not self._pace.due(clock, version, still=self._still) or open_still:
             return False
         began = self._stopwatch()
         alignment = self._align()
@@ -365,6 +365,12 @@ class Watch:
         """Nothing more will come, unless somebody goes back in a replay."""
         player = self._feed.player
         return self.ended or (player is not None and player.ended)
+
+    @property
+    def _still(self) -> bool:
+        """Time does not go on."""
+        player = self._feed.player
+        return self._over or (player is not None and player.paused)
 
     def _state(self) -> RunState:
         if self._over:
