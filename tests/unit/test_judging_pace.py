@@ -1,0 +1,32 @@
+"""When the monitor judges: rarely where that costs, soon where somebody looks at a moment that stands still."""
+
+from __future__ import annotations
+
+from perfmon.monitor.pace import Pace
+
+
+def after(cost_s: float, *, played: bool = False) -> Pace:
+    """It judged at 100 s, which cost that much."""
+    pace = Pace(played=played)
+    pace.judged(100.0, cost_s, 1)
+    return pace
+
+
+def test_a_dear_judgement_of_a_run_is_not_repeated_soon() -> None:
+    assert not after(0.07).due(109.0, 2)
+    assert after(0.07).due(110.1, 2)
+
+
+def test_what_is_played_is_judged_more_often_for_its_time_may_fly() -> None:
+    assert after(0.07, played=True).due(103.0, 2)
+    assert not after(0.07, played=True).due(101.5, 2)
+
+
+def test_at_the_end_and_in_a_pause_the_last_lines_are_judged_at_once() -> None:
+    assert after(0.07).due(101.1, 2, still=True)
+    assert not after(0.07).due(100.5, 2, still=True)
+
+
+def test_where_nothing_was_said_since_nothing_is_judged_anew_for_a_while() -> None:
+    assert not after(0.001).due(105.0, 1, still=True)
+    assert after(0.001).due(112.1, 1)
