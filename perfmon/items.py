@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-NoticeKind = Literal["lost", "capped", "rotated", "truncated", "gone", "appeared", "decoded"]
+NoticeKind = Literal["lost", "capped", "rotated", "truncated", "gone", "appeared", "decoded", "unopened"]
 
 
 @dataclass(frozen=True, slots=True)

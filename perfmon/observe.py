@@ -14,6 +14,7 @@ from perfmon.logbook import LogBook
 from perfmon.monitor import Feed, FollowFeed, Monitor
 from perfmon.sources.blocks import Block, Cutter, Notice
 from perfmon.sources.files import STDIN, LogFile, discover
+from perfmon.sources.kinds import ARCHIVES
 
 from .alignment import align
 from .config import BUILTIN, Config
@@ -99,6 +100,8 @@ def glance(
     session, short = Session(replace(config, baseline=BUILTIN)), 0
     most = min(TAIL, _GLANCE // max(1, len(logs)))
     for log in logs:
+        if log.compression == ARCHIVES:
+            continue
         state = session.add_source(log.name)
         whole = log.compression is None and log.member is None and _read_end(session, state, log, most)
         short += not whole

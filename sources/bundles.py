@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from .inflate import BrokenError, Read, inflate
-from .kinds import HEAD, compression_in, is_log_name
+from .kinds import HEAD, compression_in, is_bundle, is_log_name
 from .tarball import Member, walk_tar
 from .zipped import walk_zip
 
@@ -21,6 +21,8 @@ class Listing:
     """Names of the logs in it, sorted; display text, never paths."""
     damage: str | None
     """How the archive is damaged: more may have been in it."""
+    archives: tuple[str, ...] = ()
+    """Names of the archives in it, which are not looked into."""
 
 
 def listing(path: Path) -> Listing:
@@ -32,14 +34,17 @@ def listing(path: Path) -> Listing:
 @lru_cache(maxsize=64)
 def _listing(path: Path, _mtime_ns: int, _size: int) -> Listing:
     names: set[str] = set()
+    archives: set[str] = set()
     damage = None
     try:
         for name, _ in walk(path):
             if _is_log(name):
                 names.add(name)
+            elif is_bundle(name):
+                archives.add(name)
     except BrokenError as error:
         damage = str(error)
-    return Listing(tuple(sorted(names)), damage)
+    return Listing(tuple(sorted(names)), damage, tuple(sorted(archives)))
 
 
 def walk(path: Path) -> Iterator[Member]:

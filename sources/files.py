@@ -16,9 +16,20 @@ from perfmon.text import plain
 
 from .bundles import listing
 from .globs import matches
-from .kinds import HEAD, RECORDING, bundle_in, compression_in, compression_of, is_bundle, is_recording, recording_in
+from .kinds import (
+    ARCHIVES,
+    HEAD,
+    RECORDING,
+    bundle_in,
+    compression_in,
+    compression_of,
+    is_bundle,
+    is_recording,
+    recording_in,
+)
 from .spec import Kind, Spec, parse_spec, shown
 from .tree import holds_logs, is_log, walk_tree
+from .unopened import in_bundle, in_folder
 
 STDIN = Path("-")
 """Path of the log that standard input is; those of files are absolute."""
@@ -76,6 +87,11 @@ def log_file(path: Path) -> LogFile:
     return LogFile(display_name(path), Path(os.path.abspath(path)), None, compression_of(path.name))
 
 
+def folder_of_archives(root: Path) -> LogFile:
+    """What stands for the archives below a folder: reading it names them."""
+    return LogFile(display_name(root), Path(os.path.abspath(root)), None, ARCHIVES)
+
+
 def display_name(path: Path) -> str:
     """A path as it was given, relative or absolute, fit for display."""
     return plain(str(path))
@@ -115,7 +131,9 @@ def _in_directory(spec: Spec) -> list[LogFile]:
     # A closed directory stands for the logs it may hold: reading it tells that they are lost.
     logs = [log_file(path) for path in tree.logs + tree.closed]
     if logs:
-        return logs
+        return [*logs, folder_of_archives(root)] if tree.archives else logs
+    if tree.archives:
+        raise InputError(f"{shown(spec.text)}: no logs below this directory; {in_folder(root)}")
     seen = f"; {tree.others} other files are there, name one to read it" if tree.others else ""
     raise InputError(f"{shown(spec.text)}: no logs below this directory (*.log, *.out, *.err, *.txt, *.jsonl …){seen}")
 
@@ -172,6 +190,8 @@ def _in_bundle(spec: Spec) -> list[LogFile]:
         raise InputError(_unreadable(spec, error)) from None
     if not found.logs and found.damage:
         raise InputError(f"{shown(spec.text)}: a broken archive ({found.damage}): nothing in it can be read")
+    if not found.logs and found.archives:
+        raise InputError(f"{shown(spec.text)}: no logs in this archive; {in_bundle(found)}")
     if not found.logs:
         raise InputError(f"{shown(spec.text)}: no logs in this archive (*.log, *.out, *.err, *.txt, *.jsonl …)")
     name = display_name(Path(spec.path))

@@ -13,7 +13,8 @@ from math import inf
 from pathlib import Path
 
 from .blocks import Block, Notice
-from .files import STDIN, LogFile, distinct, globbed, log_file, logs_of
+from .files import STDIN, LogFile, distinct, folder_of_archives, globbed, log_file, logs_of
+from .kinds import ARCHIVES
 from .known import Known
 from .pipes import PipeTail
 from .reading import read_blocks
@@ -221,6 +222,8 @@ class Follower:
             self._passed.add(path)
             if first or any(is_part_of(path, other) for other in self._tails):
                 return []
+            if log.compression == ARCHIVES:
+                return [(log, item) for item in read_blocks(log) if isinstance(item, Notice)]
             return [(log, Notice(f"{log.name}: appeared, but compressed files are read at the start only", "appeared"))]
         self._tails[path] = Tail(log, self._known, self._clock, history=self._history or not first, new=not first)
         return []
@@ -255,7 +258,8 @@ def _listed(specs: Sequence[Spec]) -> _Listing:
         if spec.kind is Kind.GLOB:
             paths = globbed(spec.path)
         elif path.is_dir():
-            paths = _below(path, listing.folders)
+            paths, archives = _below(path, listing.folders)
+            listing.logs += [folder_of_archives(path)] if archives else []
         else:
             paths = [path]
         for log in paths:
@@ -264,13 +268,14 @@ def _listed(specs: Sequence[Spec]) -> _Listing:
     return _Listing(distinct(listing.logs), listing.folders)
 
 
-def _below(root: Path, folders: set[str]) -> list[Path]:
+def _below(root: Path, folders: set[str]) -> tuple[list[Path], list[Path]]:
+    """The logs and the archives in a folder."""
     try:
         tree = walk_tree(root)
     except OSError:
-        return []
+        return [], []
     folders.update(os.path.realpath(folder) for folder in tree.folders)
-    return tree.logs
+    return tree.logs, tree.archives
 
 
 def _watch_name(path: Path, folders: set[str]) -> None:

@@ -15,6 +15,9 @@ SUFFIXES = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
 RECORDING = "pmrec"
 """What stands for the compression of a log in a recording."""
 
+ARCHIVES = "archives"
+"""What stands for the compression of a folder whose archives are only named."""
+
 _MAGIC = {b"\x1f\x8b\x08": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zst"}
 _BZIP2 = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")
 """What follows "BZh9" when that is no text: a block, or the end of an empty stream."""

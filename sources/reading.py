@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 from perfmon.errors import InputError
+from perfmon.text import plain
 
 from .adjoining import in_goes
 from .blocks import Block, Cutter, Notice
 from .bundles import listing, pulled, walk
 from .files import STDIN, LogFile
 from .inflate import BrokenError, inflate
-from .kinds import HEAD, RECORDING, bundle_in, compression_in, is_binary, utf16_in
+from .kinds import ARCHIVES, HEAD, RECORDING, bundle_in, compression_in, is_binary, utf16_in
+from .unopened import in_bundle, in_folder
 
 TRUNCATED = "truncated while it was read"
 _Item = Block | Notice
@@ -30,6 +32,9 @@ def read_blocks(log: LogFile, size: int = 1 << 22, *, counted: bool = True) -> I
     Never raises for what a file holds: a damaged or unreadable one ends with a "lost" notice, a binary one gives only
     that. Offsets are those of the decompressed text. Without `counted`, `Block.line` is 0 and reading is faster.
     """
+    if log.compression == ARCHIVES:
+        yield from _unopened(log)
+        return
     if log.compression == RECORDING:
         yield from (item for _, item in _recorded({str(log.member): log}, size))
         return
@@ -100,14 +105,25 @@ def _members(log: LogFile) -> Iterator[tuple[str, _Pieces]]:
 
 
 def _bundle_damage(log: LogFile) -> Iterator[Notice]:
-    """Tells once, after the last log of a damaged archive, that more may have been in it."""
+    """Tells once, after the last log of an archive, that more may have been in it, where it is damaged, and what else
+    is in it that is not read."""
     try:
         found = listing(log.path)
     except OSError:
         return
-    if found.damage and log.member == found.logs[-1]:
-        archive = log.name.removesuffix(str(log.member)).rstrip(":")
+    if log.member != found.logs[-1]:
+        return
+    archive = log.name.removesuffix(plain(str(log.member))).rstrip(":")
+    if found.damage:
         yield Notice(f"{archive}: {found.damage}: what else it held is lost", "lost")
+    if found.archives:
+        yield Notice(f"{archive}: {in_bundle(found)}", "unopened")
+
+
+def _unopened(log: LogFile) -> Iterator[Notice]:
+    said = in_folder(log.path)
+    if said:
+        yield Notice(f"{log.name}: {said}", "unopened")
 
 
 def _blocks(log: LogFile, pieces: _Pieces, size: int, counted: bool) -> Iterator[_Item]:

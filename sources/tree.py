@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .kinds import HEAD, is_json_lines, is_log_name
+from .kinds import HEAD, is_bundle, is_json_lines, is_log_name
 
 _DEPTH = 24
 _SKIPPED = re.compile(
@@ -23,6 +23,8 @@ class Tree:
     logs: list[Path] = field(default_factory=list)
     folders: list[Path] = field(default_factory=list)
     """Every directory that was read, the root first."""
+    archives: list[Path] = field(default_factory=list)
+    """Of other runs, perhaps: they are not looked into."""
     closed: list[Path] = field(default_factory=list)
     """Directories that may not be read."""
     others: int = 0
@@ -82,6 +84,8 @@ def _entries(folder: Path, tree: Tree) -> list[os.DirEntry[str]]:
 def _sort_in(entry: os.DirEntry[str], tree: Tree) -> None:
     if is_log(entry.path):
         tree.logs.append(Path(entry.path))
+    elif is_bundle(entry.name) and not entry.name.startswith("."):
+        tree.archives.append(Path(entry.path))
     else:
         tree.others += 1
 

@@ -1,0 +1,78 @@
+"""Archives that are met in a folder or in an archive are not read, and that is said in one line."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from perfmon.errors import InputError
+from perfmon.session import Options, analyze
+from perfmon.sources.blocks import Notice
+from perfmon.sources.files import discover
+from perfmon.sources.follow import follow
+
+LOG = "[ckpt] write.done step=42 write_ms=234.5\n"
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with a log and an archive, and an archive with both."""
+    monkeypatch.chdir(tmp_path)
+    Path("logs/of").mkdir(parents=True)
+    Path("logs/run.log").write_text(LOG)
+    with zipfile.ZipFile("logs/of/old.zip", "w") as archive:
+        archive.writestr("run.log", LOG)
+
+
+def _packed(name: str, *members: str) -> None:
+    with zipfile.ZipFile(name, "w") as archive:
+        for member in members:
+            archive.write(member, Path(member).name)
+
+
+def _notes(spec: str) -> list[str]:
+    return [note for source in analyze(Options((spec,))).run.sources for note in source.notes]
+
+
+def test_in_a_folder() -> None:
+    said = "logs: an archive in it (of/old.zip) is not read with the folder: name each that holds logs of this run"
+    assert _notes("logs") == [said]
+
+
+def test_in_an_archive() -> None:
+    _packed("run.zip", "logs/run.log", "logs/of/old.zip")
+    assert _notes("run.zip") == ["run.zip: an archive in it (old.zip) is not read: unpack it and name what holds logs"]
+
+
+def test_many_are_counted() -> None:
+    for number in range(5):
+        _packed(f"logs/{number}.zip", "logs/run.log")
+    assert "6 archives in it (0.zip, 1.zip, 2.zip, …) are not read" in _notes("logs")[0]
+
+
+def test_where_there_is_nothing_else() -> None:
+    _packed("run.zip", "logs/of/old.zip")
+    for spec, said in [("run.zip", "no logs in this archive; an archive in it"), ("logs/of", "no logs below this dir")]:
+        with pytest.raises(InputError, match=said):
+            discover([spec])
+    with pytest.raises(InputError, match=r"old\.zip"):
+        discover(["logs/of"])
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_in_a_folder_that_is_watched(late: bool) -> None:
+    if late:
+        shutil.move("logs/of/old.zip", "old.zip")
+    said: list[str] = []
+    async with asyncio.timeout(20):
+        async for _, item in follow(["logs"], poll_s=0.02):
+            if isinstance(item, Notice):
+                said.append(item.text)
+                break
+            if late:
+                shutil.move("old.zip", "logs/of/old.zip")
+    assert said[0].startswith("logs: an archive in it (of/old.zip) is not read")
