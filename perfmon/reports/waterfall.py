@@ -15,6 +15,7 @@ from .escape import fenced
 UPDATE = "weight-update"
 LEGEND = "○ sent   ░ queued   █ RPC   ● done   ▒ queued or on the way: no line tells   ▸ still open"
 _LAST, _SLOWEST = 8, 5
+_SAME_S = 1.0
 _KEY, _AT, _WIDTH, _FIGURE = 12, 8, 40, 7
 
 
@@ -33,9 +34,10 @@ class _Row:
 
 def waterfall_lines(snapshot: Snapshot, picture: Picture | None) -> list[str]:
     """The last and the slowest weight updates; nothing where none was observed."""
-    rows = _live(snapshot, picture) or [_told(row) for row in snapshot.timeline if row.kind == UPDATE]
+    live = _live(snapshot, picture)
+    rows = live or [_told(row) for row in snapshot.timeline if row.kind == UPDATE]
     last = sorted(rows, key=lambda row: row.at_s)[-_LAST:]
-    slowest = [_told(row) for row in snapshot.slowest[:_SLOWEST]]
+    slowest = [_seen(row, live) or _told(row) for row in snapshot.slowest[:_SLOWEST]]
     if not last and not slowest:
         return []
     lines = ["## Weight updates", "", LEGEND]
@@ -57,6 +59,11 @@ def _drawable(bar: Bar, origin: float) -> _Row:
     queue, rpc = (_seconds(bar.values.get(name)) for name in ("queue_ms", "rpc_ms"))
     wall = bar.end - bar.start
     return _Row(bar.key, bar.start - origin, _ended(legs, wall, bar.open), wall, queue, rpc, bar.open)
+
+
+def _seen(row: TimelineRow, live: Sequence[_Row]) -> _Row | None:
+    """The same update as the board draws it, which knows what each line told."""
+    return next((one for one in live if one.key == row.key and abs(one.at_s - row.start_s) < _SAME_S), None)
 
 
 def _told(row: TimelineRow) -> _Row:

@@ -63,6 +63,15 @@ def test_updates_are_drawn_from_the_board_and_from_the_timeline() -> None:
     assert "\nab14           9m 20s  ○░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░██●   14.5 s  13.3 s   1.2 s\n" in told
 
 
+def test_an_update_among_the_slowest_is_drawn_as_it_is_among_the_last() -> None:
+    at, legs = pictures.START + 560.0, (Leg("unknown", 0.0, 13.3), Leg("rpc", 13.3, 14.5))
+    moved = tuple(replace(leg, start=leg.start + at, end=leg.end + at) for leg in legs)
+    out = page(picture=pictures.picture(board=pictures.board(pictures.bar(14, 13.3, legs=moved))))
+    drawn = [line for line in out.splitlines() if line.startswith("ab14 ")]
+    assert len(drawn) == 2
+    assert all("○▒" in line and "░" not in line for line in drawn)
+
+
 def test_what_no_line_tells_is_drawn_as_unknown() -> None:
     row = TimelineRow(10.0, 20.0, "weight-update", "k", {"rpc_ms": 5000.0})
     out = page(snapshots.snapshot(timeline=(row,), slowest=()))
