@@ -298,10 +298,12 @@ def state_of_picture(specs: tuple[str, ...], picture: Picture) -> State:
 def state_of(
     specs: tuple[str, ...], snapshot: Snapshot | None, run: str, firing: int | None = None, stale_s: float | None = None
 ) -> State:
-    """How a run stands; without `firing`, the findings that fire are counted."""
+    """How a run stands; without `firing`, the findings that fire are counted, but those that another one explains."""
     verdict = snapshot.verdict if snapshot else None
     if firing is None:
-        firing = sum(finding.state == "firing" for finding in snapshot.findings) if snapshot else 0
+        found = snapshot.findings if snapshot else ()
+        told = {finding.signature for finding in found if finding.state == "firing"}
+        firing = sum(finding.state == "firing" and finding.explained_by not in told for finding in found)
     metric = _headline(snapshot) if snapshot else None
     return State(
         specs=specs,
