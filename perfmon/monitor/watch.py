@@ -20,6 +20,7 @@ from perfmon.session import Session
 from perfmon.snapshot import Snapshot
 from perfmon.sources.blocks import Block, Notice
 from perfmon.sources.files import LogFile
+from perfmon.units import format_bytes
 
 from .beyond import with_present
 from .feeds import Anew, Feed
@@ -241,7 +242,7 @@ class Watch:
         """Ends a recording."""
         if self._recorder is not None:
             self._recorder.close()
-            self._notices.append(f"recorded {self._recorder.bytes_written} bytes to {self._recorder.path}")
+            self._notices.append(f"recorded {format_bytes(self._recorder.bytes_written)} to {self._recorder.path}")
             self._recorder = None
 
     # --- what goes out --------------------------------------------------------------------------------------------

@@ -196,7 +196,9 @@ def _made(path: Path, overwrite: bool) -> int:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.fchmod(descriptor, 0o600)
     except FileExistsError:
-        raise InputError(f"{name}: exists already (name another file, or have it overwritten)") from None
+        raise InputError(
+            f"{name}: exists already (name another file, or overwrite it: perfmon record --force)"
+        ) from None
     except OSError as error:
         raise InputError(f"{name}: cannot be written: {error.strerror} (name another file)") from None
     return descriptor
