@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from perfmon.machines import Seen
 from perfmon.sources.polls.reading import Area
+from perfmon.surroundings.amounts import cores
 
 from .families import Families
 from .names import label_name, named
@@ -19,6 +20,8 @@ _LABELS: Mapping[Area, str] = {
 """The label that says which one it is; a host is said by `host` alone."""
 _CHANGING = frozenset({"state", "throttle", "verdict", "reason", "why"})
 """Words that change: each is a family of its own, so that what they stand beside stays the same series."""
+
+_OF_CORES = frozenset({"cores_busy", "cores_iowait"})
 
 
 def add_polled(families: Families, seen: Iterable[Seen], now: float) -> None:
@@ -51,6 +54,10 @@ def _add_reading(families: Families, one: Seen, which: dict[str, str]) -> None:
     for key in _CHANGING & words.keys():
         said = f"1 for the {key} of the {area}, as it was polled last"
         families.gauge(f"{area}_{key}", said, 1.0, **{**which, key: words[key]})
-    steady = {label_name(key): word for key, word in words.items() if key not in _CHANGING}
+    for key in _OF_CORES & words.keys():
+        about = f"Of the {area}'s processors, one by one or neighbours together, as they were polled last; to a tenth"
+        for at, told in enumerate(cores(one, key)):
+            families.gauge(f"{area}_{key}_ratio", about, told / 100.0, **which, core=str(at))
+    steady = {label_name(key): word for key, word in words.items() if key not in _CHANGING | _OF_CORES}
     if steady:
         families.info(area, f"What the {area} is", **{**steady, **which})

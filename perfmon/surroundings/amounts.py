@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from math import isfinite, nan
 
 from perfmon.drawing import compact, compact_seconds
 from perfmon.machines import Seen
 
 from .wording import age_words
 
+_DIGITS = frozenset("0123456789")
+_MOST_CORES = 256
+
 
 def value(seen: Seen, key: str) -> float | None:
     """A number that was told, and is one."""
     told = seen.reading.values.get(key)
     return told if told is not None and isfinite(told) else None
+
+
+def cores(seen: Seen, key: str) -> list[float]:
+    """Of every core, or of some neighbours together, a percentage; NaN for one that is off. Nothing where untold."""
+    return [
+        10.0 * int(sign) + 5.0 if sign in _DIGITS else nan for sign in seen.reading.words.get(key, "")[:_MOST_CORES]
+    ]
 
 
 def percent(told: float | None) -> str:

@@ -35,8 +35,9 @@ class Area(StrEnum):
     PROCESS = "process"
     """name: pid. cpu_pct rss_mb uptime_s; of one on a GPU also gpu_mem_mb gpu_util_pct. Words: command gpu role."""
     HOST = "host"
-    """name: `all`. cpu_pct (of all cores together, 0 to 100) cpu_max_pct (the busiest core) iowait_pct cores load1
-    mem_used_mb mem_total_mb swap_used_mb psi_cpu_pct psi_mem_pct psi_io_pct (some, 10 s)."""
+    """name: `all`. cpu_pct (of all cores together, 0 to 100) cpu_max_pct (the busiest core) iowait_pct iowait_max_pct
+    cores load1 mem_used_mb mem_total_mb swap_used_mb psi_cpu_pct psi_mem_pct psi_io_pct (some, 10 s). Words:
+    cores_busy cores_iowait (a digit a core, tenths of its time; `-` for one that is off)."""
     DISK = "disk"
     """name: mount point. used_pct free_gb total_gb read_mb_s write_mb_s busy_pct full_in_s (forecast). Words: holds
     (logs, checkpoints)."""
@@ -106,7 +107,7 @@ def reading_of(line: str) -> tuple[str, Reading] | None:
 _AREAS = frozenset(Area)
 _WORDS = frozenset({
     "model", "uuid", "throttle", "state", "mine", "mig", "command", "gpu", "role", "holds", "verdict", "kind", "reason",
-    "title", "why",
+    "title", "why", "cores_busy", "cores_iowait",
 })  # fmt: skip
 """Words, even where they look like numbers."""
 

@@ -85,6 +85,21 @@ def test_a_host_tells_how_it_is_reached_and_how_busy_it_is() -> None:
         assert words in text, words
 
 
+def test_a_host_tells_each_of_its_cores() -> None:
+    cores = {"cores_busy": "09" + "0" * 94, "cores_iowait": "90" + "0" * 94}
+    polled = [
+        reading("a100-0", Area.HOST, "all", cpu_pct=1.0, cores=96.0, iowait_pct=1.0, iowait_max_pct=99.0, **cores)
+    ]
+    lines = told(observed(seen=seen(NOW, 1, polled)), "hosts", 160, opened={("a100-0", "host", "all")})
+    text = "\n".join(lines)
+    assert "io 1% max 99%" in lines[1]  # one core that waits all the time is one of 96
+    assert " ▇▁▁" in lines[1]  # three neighbours a sign, the busiest of them
+    busy, waits = (next(line for line in lines if name in line) for name in ("cores busy", "cores wait"))
+    assert busy.rstrip().endswith("▁█" + "▁" * 94)
+    assert waits.rstrip().endswith("█" + "▁" * 95)
+    assert "cores_busy" not in text
+
+
 def test_queues_tell_what_waits_and_sockets_who_is_slow() -> None:
     ray = reading(
         "a100-0", Area.QUEUE, "Q1", kind="ray", depth=11, capacity=50, put_per_s=41, get_per_s=63, empty_pct=31

@@ -191,6 +191,15 @@ def test_gpus_hosts_and_queues() -> None:
     assert ages == {"gpu": 0.5, "host": 2.0, "queue": 2.0, "value": 2.0}
 
 
+def test_cores_are_series_and_no_label_that_changes() -> None:
+    words = {"cores_busy": "09-", "cores_iowait": "500"}
+    families = told(polled((Reading(Area.HOST, "all", {"cpu_pct": 33.0}, words), 1.0)))
+    busy = {labels["core"]: value for labels, value in families["perfmon_host_cores_busy_ratio"]}
+    assert busy == {"0": 0.05, "1": 0.95}
+    assert len(families["perfmon_host_cores_iowait_ratio"]) == 3
+    assert not {"perfmon_host", "perfmon_host_info"} & families.keys()
+
+
 def test_old_readings_are_not_taken_for_new_ones() -> None:
     found = told(polled((Reading(Area.GPU, "0", {"util_pct": 97.0}), 301.0)))
     assert "perfmon_gpu_util_ratio" not in found

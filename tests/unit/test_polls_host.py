@@ -20,13 +20,21 @@ from perfmon.sources.polls.hosts.elsewhere import read_psutil
 from perfmon.sources.polls.hosts.host import HostPoller, host_pollers
 from perfmon.sources.polls.hosts.nic import NicRates
 from perfmon.sources.polls.hosts.process import ProcessPoller, parsed
-from perfmon.sources.polls.hosts.procfs import SCRIPT, NicCounts, facts_of, printed, read_here
+from perfmon.sources.polls.hosts.procfs import (
+    SCRIPT,
+    CpuTimes,
+    HostFacts,
+    NicCounts,
+    facts_of,
+    printed,
+    read_here,
+)
 from perfmon.sources.polls.machines import HereMachine
 from perfmon.sources.polls.network.sockets import SocketPoller
 from perfmon.sources.polls.network.ss import sockets_of
 from perfmon.sources.polls.network.verdict import Flow, verdict
 from perfmon.sources.polls.poller import AbsentError
-from perfmon.sources.polls.reading import Area
+from perfmon.sources.polls.reading import Area, line_of, reading_of
 from perfmon.sources.remote.http import Opener, open_here
 from perfmon.sources.remote.local import LocalRunner
 from perfmon.sources.remote.runner import Runner
@@ -102,7 +110,9 @@ async def test_a_host_elsewhere_is_polled_through_its_shell(busybox: str, tmp_pa
     )
     values = told.readings(Area.HOST)[-1].values
     assert 0.0 <= values["cpu_pct"] <= values["cpu_max_pct"] <= 100.0
+    assert values["iowait_pct"] <= values["iowait_max_pct"] <= 100.0
     assert values["cores"] == os.cpu_count()
+    assert len(told.readings(Area.HOST)[-1].words["cores_busy"]) == min(os.cpu_count() or 0, 128)
     assert 0.0 < values["mem_used_mb"] < values["mem_total_mb"]
     disks = {reading.name: reading for reading in told.readings(Area.DISK)}
     held = [name for name, reading in disks.items() if "logs" in reading.words.get("holds", "")]
@@ -125,6 +135,57 @@ async def test_this_machine_needs_no_shell() -> None:
     assert "cpu_pct" not in first[0].values
     assert {"mem_used_mb", "load1", "cores"} <= set(second[0].values)
     await poller.close()
+
+
+def ticks(*busy_and_wait: tuple[int, int], of: int = 100) -> dict[str, CpuTimes]:
+    """Counters of cores, each busy and waiting for so many of `of` ticks."""
+    cores = {f"cpu{at}": CpuTimes(busy, wait, of) for at, (busy, wait) in enumerate(busy_and_wait)}
+    every = [sum(told) for told in zip(*busy_and_wait, strict=True)]
+    return {"cpu": CpuTimes(every[0], every[1], of * len(cores)), **cores}
+
+
+class Ticking(HostPoller):
+    """Reads counters that a test gives."""
+
+    def __init__(self, *rounds: dict[str, CpuTimes]) -> None:
+        super().__init__(HereMachine())
+        self._rounds = iter(rounds)
+
+    async def _facts(self) -> HostFacts:
+        return HostFacts(cpus=next(self._rounds))
+
+
+async def test_every_core_is_told_and_the_one_that_waits_is_not_lost_among_many() -> None:
+    waits = [(0, 100), (100, 0), (55, 5), *[(0, 0)] * 93]
+    poller = Ticking(ticks(*[(0, 0)] * 96, of=0), ticks(*waits))
+    assert (await poller.poll())[0].words == {}
+    [told] = await poller.poll()
+    assert told.words["cores_busy"] == "095" + "0" * 93
+    assert told.words["cores_iowait"] == "9" + "0" * 95
+    assert told.values["iowait_pct"] == pytest.approx(105 / 96)
+    assert told.values["iowait_max_pct"] == 100.0
+    assert told.values["cpu_max_pct"] == 100.0
+    line = line_of(told, "a", "2026-03-02 08:15:07.118").decode()
+    found = reading_of(line)
+    assert found is not None
+    assert found[1].words == told.words
+
+
+async def test_of_more_cores_than_there_are_signs_the_busiest_of_neighbours_is_told() -> None:
+    many = [(100 * (at == 200), 0) for at in range(384)]
+    poller = Ticking(ticks(*[(0, 0)] * 384, of=0), ticks(*many))
+    await poller.poll()
+    [told] = await poller.poll()
+    assert told.words["cores_busy"] == "0" * 66 + "9" + "0" * 61  # three cores a sign
+    assert told.values["cores"] == 384.0
+
+
+async def test_a_core_that_was_put_to_sleep_is_none() -> None:
+    asleep = {**ticks((50, 0), (0, 0), (100, 0)), "cpu1": CpuTimes(0, 0, 0)}
+    poller = Ticking(ticks((0, 0), (0, 0), (0, 0), of=0), asleep)
+    await poller.poll()
+    [told] = await poller.poll()
+    assert told.words["cores_busy"] == "5-9"
 
 
 @LINUX

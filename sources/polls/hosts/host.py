@@ -14,6 +14,7 @@ from .procfs import SCRIPT, CpuTimes, HostFacts, facts_of, printed, read_here
 
 EVERY_S = 5.0
 """Also while nothing happens a monitor must cost next to nothing; so the last ten minutes are remembered."""
+MOST_SIGNS = 128
 
 
 def host_pollers(machine: Machine, places: Places = nowhere) -> list[Poller]:
@@ -41,8 +42,9 @@ class HostPoller:
     async def poll(self) -> Sequence[Reading]:
         """One round. Raises AbsentError where there is no `/proc`, and what `Script` raises."""
         facts = await self._facts()
-        values = {**self._cpu_shares(facts.cpus), **facts.levels}
-        return [Reading(Area.HOST, "all", values), *self._nics.take(facts.nics, facts.speeds, time.monotonic())]
+        shares, words = self._cpu_shares(facts.cpus)
+        values = {**shares, **facts.levels}
+        return [Reading(Area.HOST, "all", values, words), *self._nics.take(facts.nics, facts.speeds, time.monotonic())]
 
     async def close(self) -> None:
         """Ends the shell that it shares."""
@@ -56,17 +58,30 @@ class HostPoller:
             raise AbsentError(f"{self._machine.name}: /proc/stat cannot be read there (is it a Linux machine?)")
         return facts
 
-    def _cpu_shares(self, cpus: Mapping[str, CpuTimes]) -> dict[str, float]:
+    def _cpu_shares(self, cpus: Mapping[str, CpuTimes]) -> tuple[dict[str, float], dict[str, str]]:
+        """What processors did since the last time: all together, the extreme ones, and each."""
         last, self._cpus = self._cpus, cpus
         cores = [name for name in cpus if name != "cpu"]
         values = {"cores": float(len(cores))} if cores else {}
         whole = _busy(last.get("cpu"), cpus.get("cpu"))
         if whole is None:
-            return values
+            return values, {}
         busy, wait = whole
-        most = max((share[0] for name in cores if (share := _busy(last.get(name), cpus[name]))), default=busy)
+        each = [_busy(last.get(name), cpus[name]) for name in cores]
         # In whole ticks all cores together may come out busier than the busiest of them.
-        return {"cpu_pct": busy, "cpu_max_pct": max(most, busy), "iowait_pct": wait, **values}
+        most = max([busy, *[share[0] for share in each if share]])
+        waits = max([wait, *[share[1] for share in each if share]])
+        told = {"cpu_pct": busy, "cpu_max_pct": most, "iowait_pct": wait, "iowait_max_pct": waits, **values}
+        words = {"cores_busy": signs([share and share[0] for share in each])}
+        return told, {**words, "cores_iowait": signs([share and share[1] for share in each])}
+
+
+def signs(shares: Sequence[float | None]) -> str:
+    """A digit a core, tenths of its time; `-` for one that was off. Of more than MOST_SIGNS the most of neighbours."""
+    together = -(-len(shares) // MOST_SIGNS) or 1
+    groups = [shares[at : at + together] for at in range(0, len(shares), together)]
+    most = [max((share for share in group if share is not None), default=None) for group in groups]
+    return "".join("-" if share is None else str(min(9, int(share // 10))) for share in most)
 
 
 def _here() -> HostFacts:

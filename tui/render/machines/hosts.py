@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import nan
 
-from perfmon.drawing import cut
+from perfmon.drawing import cut, spark
 from perfmon.machines import Seen
 from perfmon.sources.polls.reading import Area
 from perfmon.surroundings import Host, state_of
-from perfmon.surroundings.amounts import gib, labelled, percent, rate, share, size, uptime, value
+from perfmon.surroundings.amounts import cores, gib, labelled, percent, rate, share, size, uptime, value
 from perfmon.surroundings.judging import worst_of
 from perfmon.surroundings.wording import age_words, clock_words
 
 from ..prose import Words
-from .look import Look, Thing, widest
+from .look import FULL, Look, Thing, widest
 from .table import Cell, Column
 
 _CALM = ("good",)
@@ -22,19 +23,21 @@ _CALM = ("good",)
 def host_columns(look: Look, hosts: Sequence[Host]) -> list[Column[Host]]:
     """One host a row."""
     linked = any(host.link is not None for host in hosts)
-    waits = any((_of(host, "iowait_pct") or 0.0) >= 1.0 for host in hosts)
+    waits = any(max(_of(host, "iowait_pct") or 0.0, (_of(host, "iowait_max_pct") or 0.0) / 10) >= 1.0 for host in hosts)
+    most = max((len(_cores(host)) for host in hosts), default=0)
     columns: list[Column[Host]] = [
         Column(2, 0, lambda host, _: _mark(look, host)),
         Column(widest([host.short for host in hosts]), 0, lambda host, _: (host.short, "text")),
         Column(8, 0, lambda host, _: _first(look, host)),
         Column(6, 4, lambda host, n: (_lately(look, host, n), "muted"), grow=8),
+        Column(min(8, most), 7, lambda host, n: (_each(look, host, n), "muted"), grow=max(0, min(24, most - 8))),
         Column(7, 1, lambda host, n: _memory(look, host, n), grow=9),
         Column(9, 2, lambda host, n: _disk(look, host, n), grow=24),
         Column(12, 5, lambda host, _: (_network(host), "muted"), grow=8),
         Column(9, 7, lambda host, _: (labelled("load", _load(host)), "muted")),
     ]
     if waits:
-        columns.append(Column(6, 6, lambda host, _: _value(look, host, "io", "iowait_pct")))
+        columns.append(Column(6, 6, lambda host, n: _waits(look, host, n), grow=8))
     if linked:
         columns.insert(2, Column(widest([_state(host)[0] for host in hosts]), 3, lambda host, _: _state(host)))
         columns.append(Column(12, 6, lambda host, _: (_clock(host), "muted"), grow=4))
@@ -133,10 +136,26 @@ def _load(host: Host) -> str:
     return "" if load is None else f"{load:.1f}" if load < 100 else f"{load:.0f}"
 
 
-def _value(look: Look, host: Host, label: str, key: str) -> Cell:
-    told = _of(host, key)
-    style = "muted" if host.whole is None else look.style(host.whole, key, "muted")
-    return labelled(label, percent(told)), style
+def _waits(look: Look, host: Host, cells: int) -> Cell:
+    """For disks: all processors together, and the one that waits most, which is not seen among many."""
+    style = "muted" if host.whole is None else look.style(host.whole, "iowait_pct", "muted")
+    text, most = labelled("io", percent(_of(host, "iowait_pct"))), percent(_of(host, "iowait_max_pct"))
+    longer = f"{text} max {most}" if text and most else text
+    return (longer if len(longer) <= cells else text), style
+
+
+def _cores(host: Host) -> list[float]:
+    return [] if host.whole is None else cores(host.whole, "cores_busy")
+
+
+def _each(look: Look, host: Host, cells: int) -> str:
+    """A character a core, as high as it is busy; of more than there is room for, the busiest of neighbours."""
+    each = _cores(host)
+    if not each:
+        return ""
+    together = -(-len(each) // cells)
+    told = [[one for one in each[at : at + together] if one == one] for at in range(0, len(each), together)]  # noqa: PLR0124
+    return spark([max(group, default=nan) for group in told], 0.0, FULL, glyphs=look.skin.glyphs)
 
 
 def _clock(host: Host) -> str:
