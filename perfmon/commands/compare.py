@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ findings that are gone, new or still there, where the time went, whether the cri
 improved, unchanged, regressed, mixed, cannot tell).
 
 BEFORE and AFTER are what analyze reads: a folder, a file, a quoted glob, an archive of logs, a recording."""
-EXAMPLE = "perfmon compare before/ after/ --fail-on regression"
+EXAMPLE = "perfmon compare before/ after/ --fail-on regression --fail-on cannot-tell"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,8 +40,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--fail-on",
-        choices=["regression", "criteria"],
-        help="exit with 1 when something got worse, or when a criterion is not met",
+        action="append",
+        default=[],
+        choices=["regression", "criteria", "cannot-tell"],
+        help="exit with 1 when something got worse, when a criterion is not met, or when that cannot be told "
+        "(may be given several times)",
     )
     completes_files(
         parser.add_argument("--criteria", metavar="FILE", type=Path, help="what has to hold, instead of the built-in")
@@ -59,6 +63,10 @@ def run(args: argparse.Namespace) -> int:
 
     config = read_config(args)
     criteria = load_criteria(args.criteria or config.criteria)
+    if "criteria" in args.fail_on and not criteria:
+        raise UsageError(
+            f"--fail-on criteria: {args.criteria or config.criteria} asks for nothing: add a [[criterion]]"
+        )
     if args.before == args.after == "-":
         raise UsageError("BEFORE and AFTER cannot both come from stdin: put one of them into a file")
     before, after = (_read(spec, args, config) for spec in (args.before, args.after))
@@ -120,15 +128,39 @@ def _report(args: argparse.Namespace, comparison: Comparison) -> None:
 
 def _warn(args: argparse.Namespace, comparison: Comparison) -> None:
     """Whoever asks for a gate must not take it for passed where nothing could be judged."""
-    if args.fail_on == "regression" and comparison.verdict == "cannot tell":
+    if "regression" in args.fail_on and comparison.verdict == "cannot tell":
         print(f"perfmon: --fail-on regression: cannot tell: {comparison.sentence}", file=sys.stderr)
-    open_ones = sum(result.ok is None for result in comparison.criteria)
-    if args.fail_on == "criteria" and open_ones:
+    elif "regression" in args.fail_on and not _regressed(comparison) and (unsure := _may_be_worse(comparison)):
+        told = ", ".join(unsure)
+        print(f"perfmon: --fail-on regression: nothing is surely worse; may be, or be chance: {told}", file=sys.stderr)
+    open_ones = _open_criteria(comparison)
+    if "criteria" in args.fail_on and open_ones:
         told = f"{open_ones} of {len(comparison.criteria)} criteria could not be judged"
         print(f"perfmon: --fail-on criteria: {told}", file=sys.stderr)
 
 
-def _found(comparison: Comparison, asked: str | None) -> bool:
-    if asked == "criteria":
-        return any(result.ok is False for result in comparison.criteria)
-    return asked == "regression" and comparison.verdict in ("regressed", "mixed")
+def _may_be_worse(comparison: Comparison) -> list[str]:
+    """Metrics whose change would matter and is for the worse, if it is no chance."""
+    return [
+        change.name
+        for change in comparison.metrics
+        if change.unsure and change.counts and (change.shifts["mean"].change > 0) == (change.better == "lower")
+    ]
+
+
+def _open_criteria(comparison: Comparison) -> int:
+    return sum(result.ok is None for result in comparison.criteria)
+
+
+def _regressed(comparison: Comparison) -> bool:
+    return comparison.verdict in ("regressed", "mixed")
+
+
+def _found(comparison: Comparison, asked: Collection[str]) -> bool:
+    """Whether anything that was asked for holds."""
+    unjudged = "criteria" in asked and _open_criteria(comparison) > 0
+    return (
+        ("regression" in asked and _regressed(comparison))
+        or ("criteria" in asked and any(result.ok is False for result in comparison.criteria))
+        or ("cannot-tell" in asked and (unjudged or comparison.verdict == "cannot tell"))
+    )

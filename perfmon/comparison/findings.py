@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import comb
+from math import comb, sqrt
 
 from perfmon.ledger import PRODUCTIVE, UNKNOWN
 from perfmon.model import Severity
@@ -19,6 +19,9 @@ _RARE = 0.05
 """Nor may it be likelier than that to find none, had each of both runs' observations the same chance to show it."""
 LOST = 0.02
 """A share of the time counts from here on, as it does for a verdict of one run."""
+_SPREAD = 0.1
+"""A finding is no small matter, whatever it cost, that shows in so large a share more of what was observed."""
+_SIGMAS = 1.96
 _WITH_PAUSES = 1.01
 _PENDING = "pending"
 _REST = (PRODUCTIVE, UNKNOWN)
@@ -35,7 +38,8 @@ def finding_changes(before: Run, after: Run) -> tuple[FindingChange, ...]:
         proven = {"gone": _proven(signature, before, after), "new": _proven(signature, after, before)}.get(kind, True)
         looked = (_looked(signature, before), _looked(signature, after))
         rare = proven and kind != "still" and _rare(signature, early, late, before, after)
-        changes.append(FindingChange(signature, titles[signature], kind, early, late, proven, looked, rare))
+        spread = _spread(signature, (early, late), (before, after)) if proven and not rare else 0
+        changes.append(FindingChange(signature, titles[signature], kind, early, late, proven, looked, rare, spread))
     return tuple(sorted(changes, key=_order))
 
 
@@ -88,6 +92,24 @@ def _rare(signature: str, early: FindingSide | None, late: FindingSide | None, b
     side, run, other = (early, before, after) if early is not None else (late, after, before)
     held = _looked(signature, run)
     return side is not None and held > 0 and _chance(min(side.count, held), held, _looked(signature, other)) > _RARE
+
+
+def _spread(signature: str, sides: tuple[FindingSide | None, FindingSide | None], runs: tuple[Run, Run]) -> int:
+    """Whether it shows in clearly more (1) or fewer (-1) of the observations after: as if they were independent.
+
+    They are not: an update that waits has neighbours that do. So this much is not enough to call it a change.
+    """
+    if not runs[0].looked_for_in.get(signature, ()):
+        return 0
+    held = [_looked(signature, run) for run in runs]
+    if not all(held):
+        return 0
+    found = [0 if side is None else min(side.count, of) for side, of in zip(sides, held, strict=True)]
+    more = found[1] / held[1] - found[0] / held[0]
+    pooled, each = sum(found) / sum(held), 1.0 / held[0] + 1.0 / held[1]
+    if abs(more) < _SPREAD or abs(more) - each / 2.0 < _SIGMAS * sqrt(pooled * (1.0 - pooled) * each):
+        return 0
+    return 1 if more > 0 else -1
 
 
 def _looked(signature: str, run: Run) -> int:

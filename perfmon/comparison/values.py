@@ -94,6 +94,8 @@ class FindingChange:
     """How often that was observed, before and after."""
     rare: bool = False
     """Found in so few of these observations that it may be chance that the other run has none."""
+    spread: int = 0
+    """1 where it costs little but shows in clearly more of these observations after than before, -1 in fewer."""
 
     @property
     def doubt(self) -> str:
@@ -101,10 +103,14 @@ class FindingChange:
         before, after = self.looked
         if not self.proven:
             return f"what it is looked for in was observed {before} times before and {after} after, too few to tell"
-        if not self.rare:
-            return ""
+        return f"{self.told}, which may be chance" if self.rare else ""
+
+    @property
+    def told(self) -> str:
+        """In how many of what was observed it was found."""
         found = [0 if side is None else side.count for side in (self.before, self.after)]
-        return f"found in {found[0]} of {before} before and in {found[1]} of {after} after, which may be chance"
+        before, after = self.looked
+        return f"found in {found[0]} of {before} before and in {found[1]} of {after} after"
 
     @property
     def severity(self) -> Severity:

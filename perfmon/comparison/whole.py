@@ -15,6 +15,7 @@ from .runs import Run
 from .values import Comparison, CriterionResult, FindingChange, LostShare, MetricChange, Outcome, Shift
 
 _NAMED = 3
+_ONE_EVENT = "but no figure moved beyond chance: one incident that lasts does as much, and another run would tell"
 
 
 def compare(before: Run, after: Run, criteria: Sequence[Criterion]) -> Comparison:
@@ -36,7 +37,7 @@ def compare(before: Run, after: Run, criteria: Sequence[Criterion]) -> Compariso
         criteria=results,
         verdict=verdict,
         sentence=weighed.sentence(verdict),
-        notes=_notes(before, after, findings),
+        notes=_notes(before, after, findings) + weighed.doubts(verdict),
     )
 
 
@@ -70,18 +71,23 @@ class _Weighed:
         self._gone = [c for c in serious if c.kind == "gone" and (self._less or not c.rare)]
         self._new = [c for c in serious if c.kind == "new" and (self._more or not c.rare)]
         self._rare = [c for c in serious if c.rare and c not in (*self._gone, *self._new)]
+        self._good = bool(self._better or self._gone or self._less or self._milder)
+        self._bad = bool(self._worse or self._new or self._more or self._graver)
+        shown = {1: self._bad, -1: self._good}
+        self.open = [c for c in findings if problem(c) and c.spread and c not in serious and not shown[c.spread]]
+        """Cheap, but in much more or fewer of what was observed, while no figure moved that way beyond chance."""
 
     def verdict(self) -> Outcome:
         """The answer."""
-        good = bool(self._better or self._gone or self._less or self._milder)
-        bad = bool(self._worse or self._new or self._more or self._graver)
+        good, bad = self._good, self._bad
         if not self._enough():
             return "cannot tell"
         if self._mended() and not bad and self._criteria_hold():
             return "fixed"
         if good and bad:
             return "mixed"
-        return "improved" if good else "regressed" if bad else "cannot tell" if self._rare else "unchanged"
+        doubtful = self._rare or self.open
+        return "improved" if good else "regressed" if bad else "cannot tell" if doubtful else "unchanged"
 
     def _mended(self) -> bool:
         """The run before had a bottleneck, the run after has none, and that is no chance."""
@@ -98,6 +104,10 @@ class _Weighed:
 
     def _criteria_hold(self) -> bool:
         return all(result.ok is not False for result in self._criteria)
+
+    def doubts(self, verdict: Outcome) -> tuple[str, ...]:
+        """What the verdict leaves open, where it says something else."""
+        return () if verdict == "cannot tell" else tuple(f"{c.signature}: {c.told}; {_ONE_EVENT}" for c in self.open)
 
     # --- in words -------------------------------------------------------------------------------------------------
     def sentence(self, verdict: Outcome) -> str:
@@ -153,6 +163,8 @@ class _Weighed:
                 return f"{change.title}: {change.doubt}"
         for change in self._rare:
             return f"{change.title}: {change.doubt}"
+        for change in self.open:
+            return f"{change.title}: {change.told}; {_ONE_EVENT}"
         return "No metric with a good direction has enough samples in both runs"
 
 

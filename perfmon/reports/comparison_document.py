@@ -90,6 +90,7 @@ def _finding(change: FindingChange) -> dict[str, Any]:
         "after": _found(change.after),
         "proven": change.proven,
         "may_be_chance": change.rare,
+        "spread": change.spread,
     }
 
 

@@ -160,6 +160,52 @@ def test_a_gate_that_could_judge_nothing_says_so(asked: str, said: str, capsys: 
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("after", "asked", "code"),
+    [
+        ("junk.log", ["cannot-tell"], ExitCode.FOUND),
+        ("junk.log", ["regression", "cannot-tell"], ExitCode.FOUND),
+        ("junk.log", ["criteria", "cannot-tell"], ExitCode.FOUND),
+        ("after", ["regression", "criteria", "cannot-tell"], ExitCode.DONE),
+        ("before", ["criteria", "regression"], ExitCode.FOUND),
+        ("before", ["regression", "cannot-tell"], ExitCode.DONE),
+    ],
+)
+def test_a_gate_may_ask_for_several_and_that_it_can_be_told(
+    after: str, asked: list[str], code: ExitCode, capsys: Output
+) -> None:
+    Path("junk.log").write_text("hello\n")
+    gates = [word for name in asked for word in ("--fail-on", name)]
+    assert main(["compare", "before", after, *gates]) == code
+    assert ("cannot tell" in capsys.readouterr().err) == (after == "junk.log" and "regression" in asked)
+
+
+def test_criteria_that_could_not_be_judged_are_no_passed_gate_where_that_is_asked(capsys: Output) -> None:
+    Path("mine.toml").write_text('schema = 1\n[[criterion]]\nname = "a"\nmetric = "nope_ms"\nbelow = 5\n')
+    gates = ["--criteria", "mine.toml", "--fail-on", "criteria"]
+    assert main(["compare", "before", "after", *gates]) == ExitCode.DONE
+    assert main(["compare", "before", "after", *gates, "--fail-on", "cannot-tell"]) == ExitCode.FOUND
+    assert "1 of 1 criteria could not be judged" in capsys.readouterr().err
+
+
+def test_a_passed_gate_names_what_may_be_worse_or_chance(capsys: Output) -> None:
+    assert main(["compare", "before", "after", "--fail-on", "regression"]) == ExitCode.DONE
+    err = capsys.readouterr().err
+    assert err.startswith("perfmon: --fail-on regression: nothing is surely worse; may be, or be chance: ")
+    assert err.endswith("batch_wait_s, orchestrator_step_s, trainer_step_s\n")
+
+
+def test_a_gate_without_criteria_is_refused(capsys: Output) -> None:
+    Path("none.toml").write_text("schema = 1\n")
+    assert main(["compare", "before", "after", "--criteria", "none.toml"]) == ExitCode.DONE
+    capsys.readouterr()
+    command = ["compare", "before", "after", "--criteria", "none.toml", "--fail-on", "criteria"]
+    assert main(command) == ExitCode.USAGE
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "none.toml asks for nothing" in err
+
+
 def test_logs_that_nothing_recognises_cannot_be_compared(capsys: Output) -> None:
     Path("junk.log").write_text("hello\n")
     assert main(["compare", "before", "junk.log"]) == ExitCode.DONE

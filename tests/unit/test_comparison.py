@@ -170,6 +170,43 @@ def test_what_may_be_chance_hides_nothing_that_is_not() -> None:
     assert verdict(queued, run({**CALM, "gen_tps": around(1500.0)})) == "regressed"
 
 
+def _waiting(count: int, of: int, cheap: float = 0.01) -> Run:
+    """A run of `of` updates in which the first `count` waited a little."""
+    found = snapshots.finding(severity=Severity.WARNING, count=count, lost=(), lost_s=600 * cheap, lost_share=cheap)
+    bad = replace(snapshots.healthy(), findings=(found,))
+    return run({"queue_ms": [500.0] * count + around(20.0, of - count)}, bad, {"weight-update": of})
+
+
+def test_what_is_cheap_and_in_half_of_a_run_is_not_called_unchanged() -> None:
+    calm, half = run({"queue_ms": around(20.0, 60)}, seen={"weight-update": 60}), _waiting(30, 60)
+    ways = [compare(calm, half, ()), compare(half, calm, ())]
+    assert [way.verdict for way in ways] == ["cannot tell"] * 2
+    assert ways[0].sentence.startswith("Front-end queue saturation: found in 0 of 60 before and in 30 of 60 after; but")
+    assert [way.findings[0].spread for way in ways] == [1, -1]
+
+
+@pytest.mark.parametrize(("count", "told"), [(4, False), (9, True)])
+def test_what_is_cheap_and_seldom_is_a_small_matter(count: int, told: bool) -> None:
+    calm = run({"queue_ms": around(20.0, 60)}, seen={"weight-update": 60})
+    assert verdict(calm, _waiting(count, 60)) == ("cannot tell" if told else "unchanged")
+
+
+def test_what_is_in_half_of_a_run_is_told_beside_another_verdict() -> None:
+    calm = run({"queue_ms": around(20.0, 60), "gen_tps": around(1500.0)}, seen={"weight-update": 60})
+    half = _waiting(30, 60)
+    half = replace(half, samples={**half.samples, "gen_tps": around(2000.0)})
+    comparison = compare(calm, half, ())
+    assert comparison.verdict == "improved"
+    assert any(note.startswith("frontend-queue: found in 0 of 60") for note in comparison.notes)
+
+
+def test_what_a_figure_shows_beyond_chance_leaves_nothing_open() -> None:
+    calm, half = run({"queue_ms": around(20.0, 60)}, seen={"weight-update": 60}), _waiting(30, 60)
+    mixed = [500.0 if at % 2 else 20.0 for at in range(60)]
+    comparison = compare(calm, replace(half, samples={"queue_ms": mixed}), ())
+    assert (comparison.verdict, comparison.notes) == ("regressed", ())
+
+
 def test_nothing_in_common_cannot_be_compared() -> None:
     assert verdict(run({"queue_ms": [1.0]}), run({"rpc_ms": [1.0]})) == "cannot tell"
 
