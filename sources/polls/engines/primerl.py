@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from ..pages.endpoint import Endpoint
 from ..pages.openmetrics import Samples, read_samples
+from ..pages.poller import PagePoller
 from ..poller import Machine
 from ..reading import Area, Reading
 
-EVERY_S = 5.0
 _STEP, _AT = "trainer_step", "trainer_last_step_timestamp_seconds"
 GAUGES = {
     _STEP: "step",
@@ -24,23 +24,16 @@ GAUGES = {
 """Metric → value."""
 
 
-class TrainerPoller:
+class TrainerPoller(PagePoller):
     """Asks one trainer."""
 
-    every_s = EVERY_S
-
     def __init__(self, machine: Machine, endpoint: Endpoint) -> None:
-        self._machine, self._endpoint = machine, endpoint
+        super().__init__(machine, endpoint)
         self._step: float | None = None
-
-    @property
-    def name(self) -> str:
-        """`prime-rl http://127.0.0.1:8000`."""
-        return self._endpoint.shown
 
     async def poll(self) -> Sequence[Reading]:
         """One reading; `new_step` is told once for each step that is seen to end."""
-        samples = read_samples(await self._endpoint.fetch(self._machine.opener), {*GAUGES, _AT})
+        samples, _ = await self._page(_read)
         if not samples.told:
             raise self._endpoint.trouble(_nothing(samples))
         told = {sample.name: sample.value for sample in samples.told}
@@ -54,8 +47,9 @@ class TrainerPoller:
             self._step = step
         return [Reading(Area.QUEUE, self._endpoint.short, values, {"kind": "prime-rl", "role": "trainer"})]
 
-    async def close(self) -> None:
-        """Nothing is kept open."""
+
+def _read(page: bytes) -> Samples:
+    return read_samples(page, {*GAUGES, _AT})
 
 
 def _nothing(samples: Samples) -> str:

@@ -7,47 +7,35 @@ from collections.abc import Callable, Mapping, Sequence
 
 from perfmon.text import plain
 
-from ..pages.endpoint import Endpoint, off_loop
+from ..pages.endpoint import Endpoint
 from ..pages.openmetrics import Samples, read_samples
+from ..pages.poller import PagePoller
 from ..poller import Machine
 from ..reading import Area, Reading
 from .dialects import Dialect
 from .values import EngineValues, Key, by_engine
 
-EVERY_S = 5.0
 MOST_ENGINES = 64
 """Engines of one page that are told of."""
 _WORD = 60
 
 
-class EnginePoller:
+class EnginePoller(PagePoller):
     """Asks one server: one reading for each engine."""
-
-    every_s = EVERY_S
 
     def __init__(
         self, machine: Machine, endpoint: Endpoint, dialect: Dialect, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._machine, self._endpoint, self._dialect, self._clock = machine, endpoint, dialect, clock
-        self._values = EngineValues(dialect)
-
-    @property
-    def name(self) -> str:
-        """`vllm http://127.0.0.1:8000`."""
-        return self._endpoint.shown
+        super().__init__(machine, endpoint, clock)
+        self._dialect, self._values = dialect, EngineValues(dialect)
 
     async def poll(self) -> Sequence[Reading]:
         """Asks once; rates and quantiles come from the second time on."""
-        page = await self._endpoint.fetch(self._machine.opener)
-        at = self._clock()
-        samples = await off_loop(page, self._read)
+        samples, at = await self._page(self._read)
         engines = by_engine(samples.told, self._dialect.only)
         if not engines:
             raise self._endpoint.trouble(self._nothing(samples))
         return self._readings(self._values.take(engines, at))
-
-    async def close(self) -> None:
-        """Nothing is kept open."""
 
     def _read(self, page: bytes) -> Samples:
         return read_samples(page, self._dialect.names)

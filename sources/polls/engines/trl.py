@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from ...remote.http import ReplyError, Url, get
 from ..pages.endpoint import TIMEOUT_S, Endpoint
+from ..pages.poller import PagePoller
 from ..poller import Machine, PollError
 from ..reading import Area, Reading
-from .server import EVERY_S, EnginePoller
+from .server import EnginePoller
 from .vllm import VLLM
 
 TRL = replace(VLLM, kind="trl")
@@ -20,20 +21,13 @@ _AGAIN = 12
 """Polls after which a server that had no metrics is asked for them again: it may have been replaced."""
 
 
-class TrlPoller:
+class TrlPoller(PagePoller):
     """Asks for metrics; where there are none, how long the server takes to say that it is well."""
 
-    every_s = EVERY_S
-
     def __init__(self, machine: Machine, endpoint: Endpoint, clock: Callable[[], float] = time.monotonic) -> None:
-        self._machine, self._endpoint = machine, endpoint
+        super().__init__(machine, endpoint, clock)
         self._engines = EnginePoller(machine, endpoint, TRL, clock)
         self._without = 0
-
-    @property
-    def name(self) -> str:
-        """`trl http://127.0.0.1:8000`."""
-        return self._endpoint.shown
 
     async def poll(self) -> Sequence[Reading]:
         """Asks once."""
@@ -46,9 +40,6 @@ class TrlPoller:
             reading = await self._health(error)
             self._without = _AGAIN
             return [reading]
-
-    async def close(self) -> None:
-        """Nothing is kept open."""
 
     async def _health(self, error: PollError | None) -> Reading:
         asked = self._endpoint.url

@@ -13,11 +13,11 @@ from perfmon.text import plain, without_secrets
 
 from ..poller import Machine
 from ..reading import Area, Reading
-from .endpoint import Endpoint, off_loop
+from .endpoint import Endpoint
 from .openmetrics import Sample, read_samples, read_types
+from .poller import PagePoller
 from .rates import Counters, Histograms, quantile
 
-EVERY_S = 5.0
 MOST_NAMED, MOST_FOUND = 200, 40
 """Values that are told of a page: of names that were asked for, and of those that just are there."""
 _DULL = ("python_", "process_", "go_", "promhttp_", "prometheus_", "scrape_", "net_conntrack_")
@@ -48,27 +48,19 @@ class Found:
     """Names of samples that are counters."""
 
 
-class PrometheusPoller:
+class PrometheusPoller(PagePoller):
     """Asks one page."""
-
-    every_s = EVERY_S
 
     def __init__(
         self, machine: Machine, endpoint: Endpoint, names: Sequence[str], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._machine, self._endpoint, self._names, self._clock = machine, endpoint, names, clock
+        super().__init__(machine, endpoint, clock)
+        self._names = names
         self._counters, self._histograms = Counters(), Histograms()
-
-    @property
-    def name(self) -> str:
-        """`prometheus http://127.0.0.1:9100`."""
-        return self._endpoint.shown
 
     async def poll(self) -> Sequence[Reading]:
         """A reading for each value; rates and quantiles come from the second time on."""
-        page = await self._endpoint.fetch(self._machine.opener)
-        at = self._clock()
-        found = await off_loop(page, self._read)
+        found, at = await self._page(self._read)
         if not found.samples:
             named = f"none of {', '.join(self._names)}"
             raise self._endpoint.trouble(f"{named if self._names else 'no numbers'} on this page")
@@ -79,9 +71,6 @@ class PrometheusPoller:
             left_out = {"value": float(len(told) - most)}
             readings.append(Reading(Area.VALUE, f"{self._endpoint.short}/left_out", left_out))
         return readings
-
-    async def close(self) -> None:
-        """Nothing is kept open."""
 
     def _read(self, page: bytes) -> Found:
         types = {name: kind for name, kind in read_types(page) if _NAME.fullmatch(name)}
