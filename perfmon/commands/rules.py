@@ -13,6 +13,7 @@ from perfmon.config import load_config
 from perfmon.errors import ExitCode, InputError, UsageError
 
 from .arguments import add_formats_argument, completes_files, existing_folders
+from .signature_ids import SignatureIds
 
 if TYPE_CHECKING:
     from perfmon.rules.schema import Signature
@@ -61,7 +62,7 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="a signature of `perfmon rules list`")
+    parser.add_argument("id", metavar="ID", choices=SignatureIds(), help="a signature of `perfmon rules list`")
     _add_shared(parser)
 
 
@@ -75,7 +76,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_test(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", nargs="?", help="a signature (default: all)")
+    parser.add_argument("id", metavar="ID", nargs="?", choices=SignatureIds(), help="a signature (default: all)")
     _add_shared(parser, "the results")
 
 

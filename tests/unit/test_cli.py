@@ -210,6 +210,23 @@ def test_bash_completes_commands_and_options() -> None:
     assert done.stdout.split() == ["--explain-formats"]
 
 
+@pytest.mark.parametrize("action", ["explain", "test"])
+def test_bash_completes_signatures(action: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "perfmon/signatures").mkdir(parents=True)
+    (tmp_path / "perfmon/signatures/mine.toml").write_text('schema = 1\nid = "frontend-mine"\n')
+    (tmp_path / "perfmon/signatures/evil.toml").write_text('schema = 1\nid = "front$(touch evil)"\n')
+    words = f"COMP_WORDS=(perfmon rules {action} front); COMP_CWORD=3"
+    ask = f'source /dev/stdin; {words}; _shtab_perfmon; echo "${{COMPREPLY[@]}}"'
+    done = subprocess.run(["bash", "-c", ask], input=completion("bash"), capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["frontend-mine", "frontend-queue"]
+
+
+def test_a_signature_that_is_none_is_said_by_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", "explain", "frontend-quue"]) == ExitCode.USAGE
+    assert "did you mean frontend-queue?" in capsys.readouterr().err
+
+
 @pytest.mark.system
 @pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh")
 def test_zsh_accepts_its_script() -> None:
@@ -225,6 +242,24 @@ def test_fish_completes_commands_and_options() -> None:
         ["fish", "--no-config"], input=completion("fish") + ask, capture_output=True, text=True, check=True
     )
     assert done.stdout.split("\t")[0] == "--explain-formats"
+
+
+@pytest.mark.system
+@pytest.mark.skipif(not shutil.which("fish"), reason="no fish")
+def test_fish_completes_signatures() -> None:
+    ask = "\ncomplete -C 'perfmon rules explain frontend-q'\n"
+    done = subprocess.run(
+        ["fish", "--no-config"], input=completion("fish") + ask, capture_output=True, text=True, check=True
+    )
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["frontend-queue"]
+
+
+@pytest.mark.system
+@pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh")
+def test_zsh_is_offered_signatures() -> None:
+    told = completion("zsh")
+    for action in ("a signature of", "a signature (default"):
+        assert re.search(rf"{re.escape(action)}.*:\(async-barrier .*frontend-queue.*\)", told)
 
 
 def test_options_of_the_monitor_may_come_before_what_it_watches(capsys: pytest.CaptureFixture[str]) -> None:
