@@ -270,8 +270,10 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
     def _hear(self, newest: Picture) -> None:
         """Notices are said once, for a while."""
         if newest.notices != self._told:
+            known = newest.notices[: len(self._told)] == self._told
+            fresh = newest.notices[len(self._told) :] if known else newest.notices[-1:]
             self._told = newest.notices
-            self.say(newest.notices[-1])
+            self.say(" · ".join(fresh))
 
     def _point_out(self, snapshot: Snapshot | None) -> None:
         """The log shows which of its lines findings rest on."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from perfmon.text import plain
+
 from .arguments import add_data_arguments, add_formats_argument, completes_files, read_config, speed
 from .screen import add_screen_arguments, open_screen
 
@@ -26,12 +28,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Opens the screen."""
+    from perfmon.errors import InputError
     from perfmon.monitor import PlayerFeed
     from perfmon.recording.reader import open_recording
     from perfmon.sources.replay import Player, timeline_of
 
     config = read_config(args)
     recording = open_recording(args.recording)
+    if not recording.frame_count:
+        name = plain(str(args.recording))
+        raise InputError(recording.note or f"{name}: a recording in which nothing came: there is nothing to play")
     player = Player(timeline_of(recording), speed=args.speed, paused=args.paused, linger=True)
     return open_screen(
         args,
@@ -40,4 +46,5 @@ def run(args: argparse.Namespace) -> int:
         specs=(str(args.recording),),
         feed=lambda: PlayerFeed(player),
         announce=False,
+        note=lambda: recording.note,
     )

@@ -50,8 +50,12 @@ def open_screen(
     specs: Sequence[str],
     feed: Callable[[], Feed],
     announce: bool = True,
+    note: Callable[[], str | None] = lambda: None,
 ) -> int:
-    """Runs the monitor until somebody leaves it; `announce` tells status lines and notifications of it."""
+    """Runs the monitor until somebody leaves it; `announce` tells status lines and notifications of it.
+
+    `note` is asked what is wrong with that which is read, each time when something new was found.
+    """
     need_terminal()
     from perfmon.glyphs import glyphs_for
     from perfmon.tui.curtain import curtain
@@ -61,7 +65,8 @@ def open_screen(
 
     os.environ.setdefault("ESCDELAY", str(_ESCAPE_MS))
     check_keys(config)
-    themes, theme = themes_for(config, args.theme)
+    problems: list[str] = []
+    themes, theme = themes_for(config, args.theme, problems)
     glyphs = glyphs_for(os.environ)
     sys.setswitchinterval(_TURN_S)
     with curtain(title, themes[theme], glyphs, args.layout):
@@ -70,6 +75,8 @@ def open_screen(
 
         monitor = Monitor(feed, config, window_s=args.window)
         announcer = _Announcer(monitor, config, specs)
+        monitor.notices.extend(problems)
+        monitor.listeners.append(_Noted(monitor, note))
         if announce:
             monitor.listeners.append(announcer)
         app = PerfmonApp(monitor, Opening(title, themes, theme, args.layout, config.keys, glyphs))
@@ -95,8 +102,8 @@ def need_terminal() -> None:
         raise UsageError("the live monitor needs a terminal (without one: perfmon snapshot SPEC, perfmon status SPEC)")
 
 
-def themes_for(config: Config, asked: str | None) -> tuple[dict[str, ThemeData], str]:
-    """All themes, and the one to begin with; `asked` must be known (UsageError)."""
+def themes_for(config: Config, asked: str | None, told: list[str] | None = None) -> tuple[dict[str, ThemeData], str]:
+    """All themes, and the one to begin with; `asked` must be known (UsageError). What is wrong is added to `told`."""
     from perfmon.errors import DataFileError
     from perfmon.remembered import recall
     from perfmon.themes.choice import REMEMBERED, chosen
@@ -104,11 +111,30 @@ def themes_for(config: Config, asked: str | None) -> tuple[dict[str, ThemeData],
 
     problems: list[DataFileError] = []
     themes = load_themes(config.theme_dirs, problems)
-    for problem in problems:
-        print(f"perfmon: {problem}", file=sys.stderr)
+    wrong = [str(problem) for problem in problems]
+    if config.theme is not None and config.theme not in themes and not problems:
+        wrong.append(f"theme = {config.theme!r}: expected one of {', '.join(sorted(themes))}")
+    for line in wrong:
+        print(f"perfmon: {line}", file=sys.stderr)
+    if told is not None:
+        told.extend(wrong)
     picked = recall(REMEMBERED)
     picked = picked if isinstance(picked, str) else None
     return themes, chosen(themes, asked=asked, picked=picked, configured=config.theme, environment=os.environ)
+
+
+class _Noted:
+    """Shows on the screen what `note` says, once."""
+
+    def __init__(self, monitor: Monitor, note: Callable[[], str | None]) -> None:
+        self._monitor, self._note, self._told = monitor, note, ""
+
+    def __call__(self, picture: Picture) -> None:
+        """Looks whether there is something new (in the monitor's thread)."""
+        said = self._note() or ""
+        if said and said != self._told:
+            self._told = said
+            self._monitor.notices.append(said)
 
 
 class _Announcer:

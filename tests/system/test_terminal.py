@@ -337,6 +337,32 @@ def _recording(folder: Path) -> Path:
     return folder / "made.pmrec"
 
 
+def test_a_theme_that_is_wrong_is_told_where_one_looks(server: Server, tmp_path: Path) -> None:
+    themes = tmp_path / "config/perfmon/themes"
+    themes.mkdir(parents=True)
+    (themes / "mine.toml").write_text('schema = 1\ntitle = "Mine"\n[styles]\ntext = "puce"\n')
+    window = server.open(tmp_path, DEMO, (200, 24), XDG_CONFIG_HOME=str(tmp_path / "config"))
+    told = ("1 TIMELINE", "mine.toml: styles.text: expected a colour")
+    wait(lambda: (text := window.text) and all(words in text for words in told), window)
+    window.press("q")
+    window.shows("left: 0")
+
+
+def test_what_is_missing_of_a_recording_is_told_in_its_replay(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("2026-03-02 10:00:00 INFO kept\n")
+    whole = _recording(tmp_path).read_bytes()
+    (tmp_path / "cut.pmrec").write_bytes(whole[:-9])
+    window = server.open(tmp_path, f"{PERFMON} replay cut.pmrec --speed 9", (120, 24))
+    window.shows("cut.pmrec: cut off after")
+    window.shows("kept")
+    window.press("q")
+    window.shows("left: 0")
+    (tmp_path / "none.pmrec").write_bytes(whole[:60])
+    window.type(f"clear; {PERFMON} replay none.pmrec; echo left: $?")
+    window.shows("left: 2")
+    assert window.lines[0].startswith("perfmon: none.pmrec: cut off ")
+
+
 # --- logs that grow, and their recording ------------------------------------------------------------------------------
 def test_a_recording_of_growing_logs_replays_to_the_same_findings(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
