@@ -52,6 +52,10 @@ class Known:
         """There is such a metric, span or mark."""
         return self.words is None or self.metric(name) or name in self.words.every
 
+    def no_span(self, name: str) -> bool:
+        """There is such a metric or mark, and it is no span."""
+        return self.words is not None and self.word(name) and name not in self.words.spans
+
     def near(self, name: str) -> str:
         """What was perhaps meant, to be added to a mistake."""
         return "" if self.words is None else self.words.near(name)
@@ -89,6 +93,11 @@ class UnknownNames(Lint):
             if subject.kind in ("quiet",):
                 if subject.name not in ("all", "one"):
                     yield f"on[{at}].quiet", f"{subject.name}: expected all or one"
+            elif subject.kind == "absence" and known.no_span(subject.name):
+                yield (
+                    f"on[{at}].absence",
+                    f"{subject.name}: expected a span (weight-update, …)",
+                )
             elif not known.word(subject.name):
                 yield f"on[{at}].{subject.kind}", f"{subject.name}: no format tells of it{known.near(subject.name)}"
         for at, condition in enumerate(signature.conditions):

@@ -245,13 +245,16 @@ def _absences(kind: str, view: View) -> list[Item]:
     """Stretches between neighbouring spans of a kind, from the last one to the end, or the whole window.
 
     For weight updates a log that only marks them counts too. None at all says something only of a run whose trace
-    lines would show them: one that tells of staleness. What is usual is told by those before the window, too.
+    lines would show them: of weight updates, one that tells of staleness; whether others would be told nobody knows.
+    Rollouts from new policies prove updates of which no line tells; whether those policies were also written as
+    checkpoints they do not say. What is usual is told by those before the window, too.
     """
     low, high = view.window
     seen = _events(kind, view)
     events = [*_events(kind, view, before=True), *seen]
     if not seen and len(events) < 3:
-        whole = high > low and "staleness" in view.metrics and not _policy_advances(low, high, view, _SEEN_POLICIES)
+        shown = kind == UPDATE and "staleness" in view.metrics
+        whole = shown and high > low and not _policy_advances(low, high, view, _SEEN_POLICIES)
         values = {"usual_s": 0.0, "none": 1.0, "duration_s": high - low}
         return [Item(low, high, values, {}, _meanwhile(low, high, view))] if whole else []
     starts = [start for start, _ in events]
@@ -265,7 +268,7 @@ def _absences(kind: str, view: View) -> list[Item]:
         for (start, refs), end in edges
         if end - start > usual
         and end > low
-        and not _policy_advances((start + end) / 2, end, view)  # at first come those that were on their way
+        and not (kind == UPDATE and _policy_advances((start + end) / 2, end, view))  # at first come those on their way
         and not any(start <= low and high <= end for low, high in view.apart)
     ]
 

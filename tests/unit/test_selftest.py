@@ -55,6 +55,7 @@ def test_the_built_in_files_pass_the_lint() -> None:
         ('band = "critical"', 'band = "critical"\nrequired = false', "condition: none is required"),
         ('metric = "wait_ms"\nband = "critical"', 'metric = "wait_ms"\nabove = 1\n[[condition]]\ntype = "aggregate"\n'
          'metric = "wait_ms"\nstat = "max"\nwindow_n = 3\nleast = 4\nabove = 1', "least is more than window_n"),
+        ('metric = "wait_ms"\n\n', 'absence = "wait_ms"\n\n', "on[1].absence: wait_ms: expected a span"),
         ('missing = "checkpoint-write"', 'missing = "gone"', "unseen: gone: no format tells of it"),
         ('log = """\n[ckpt] wait.start target_step=43', 'logs = {"../x" = "a"}\nfires2 = """', "unknown key"),
     ],
