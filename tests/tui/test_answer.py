@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,9 +10,10 @@ from hosts import PLAIN
 from pictures import START, alert, picture, source
 from snapshots import finding, snapshot
 
-from perfmon.picture import AlertState, Freshness, Picture
+from perfmon.picture import AlertState, Freshness, Picture, RunState
 from perfmon.snapshot import ConditionState, LedgerEntry
 from perfmon.tui.render.answer import ledger_row, verdict_row
+from perfmon.tui.render.bars import Place, header_row
 from perfmon.tui.render.rows import Row
 from perfmon.tui.render.why import why_row
 
@@ -120,9 +122,24 @@ def test_the_bar_names_the_cause_of_the_verdict_before_what_follows_from_it(widt
         LedgerEntry("frontend-queue", 186.0, 0.31),
         LedgerEntry("productive", 96.0, 0.16),
     )
-    said = text(ledger_row(picture(snapshot=replace(snapshot(), ledger=ledger)), width, PLAIN))
+    seen = snapshot()
+    said = text(
+        ledger_row(picture(snapshot=replace(seen, run=replace(seen.run, wall_s=600.0), ledger=ledger)), width, PLAIN)
+    )
     assert len(said) <= width
     places = [said.find(words) for words in told]
     assert -1 not in places
     assert places == sorted(places)
     assert said.count("%") == len(told)
+
+
+@pytest.mark.parametrize(
+    ("width", "title"), [(120, "a-folder-of-a-long-name/logs"), (80, "demo frontend-queue"), (60, "run")]
+)
+def test_the_time_is_told_before_what_perfmon_costs_and_how_fast_lines_come(width: int, title: str) -> None:
+    played = picture(position_s=796.0, duration_s=3600.0, speed=20.0, state=RunState.REPLAY)
+    place = Place(title, 600.0, cpu_percent=1.6, rss_bytes=61 << 20)
+    said = text(header_row(played, place, width, PLAIN))
+    assert len(said) == width
+    assert re.search(r" \d\d:\d\d:\d\d $", said)
+    assert "cpu 1.6%" in text(header_row(played, place, 160, PLAIN))

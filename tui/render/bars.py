@@ -44,7 +44,7 @@ def moment_text(time: float, picture: Picture) -> str:
 
 def header_row(picture: Picture, place: Place, width: int, skin: Skin) -> Row:
     """What is watched, how it goes, and the time."""
-    muted, text, bar = skin.style("muted"), skin.style("text"), skin.style("frame")
+    text, bar = skin.style("text"), skin.style("frame")
     sep: Run = (f" {skin.glyph('vertical')} ", bar)
     if place.said:
         # For a few seconds it has all the room that it needs: who has just done something looks for it.
@@ -53,20 +53,39 @@ def header_row(picture: Picture, place: Place, width: int, skin: Skin) -> Row:
     left: list[Run] = [(" perfmon ", skin.style("accent"))] if width >= 100 else [(" ", text)]
     left.append((plain(place.title, max(10, width // 4)), skin.style("title")))
     before = len(left)
-    left += [sep, *_sources(picture, width, skin)]
+    after: list[Run] = []
     if picture.recording is not None and picture.recording.failed is None:
         since = format_seconds(picture.recording.since_s)
-        left += [sep, (f"{skin.glyph('recording')} REC {since}", skin.style("critical"))]
-    left += [sep, *_state(picture, place, skin, brief=width < 72)]
-    right: list[Run] = []
-    if place.cpu_percent is not None and place.rss_bytes is not None and width >= 110:
-        right.append((f" cpu {place.cpu_percent:.1f}%  {format_bytes(place.rss_bytes)} ", skin.style("faint")))
-    if picture.snapshot is not None:
-        right.append((f" {moment_text(picture.now, picture)} ", muted))
+        after += [sep, (f"{skin.glyph('recording')} REC {since}", skin.style("critical"))]
+    after += [sep, *_state(picture, place, skin, brief=width < 72)]
+    cost, clock = _cost(place, width, skin), _present(picture, skin)
+    told, brief = [sep, *_sources(picture, width, skin)], [sep, *_sources(picture, 0, skin)]
+    room = width - row_cells((*left, *after)) - 1
+    # Where there is little room what it costs goes first, then how fast lines come: the time is asked for most.
+    parts: tuple[tuple[list[Run], list[Run]], ...] = (
+        (told, [*cost, *clock]),
+        (told, clock),
+        (brief, clock),
+        (told, []),
+    )
+    logs, right = next((part for part in parts if row_cells(part[0]) + row_cells(part[1]) <= room), parts[-1])
+    left += [*logs, *after]
     hosts = host_runs(picture, width - row_cells((*left, sep, *right)) - 1, skin)
     if hosts:
         left[before:before] = [sep, *hosts]
     return between(left, right, width, (" ", text))
+
+
+def _cost(place: Place, width: int, skin: Skin) -> list[Run]:
+    """What perfmon itself takes."""
+    if place.cpu_percent is None or place.rss_bytes is None or width < 110:
+        return []
+    return [(f" cpu {place.cpu_percent:.1f}%  {format_bytes(place.rss_bytes)} ", skin.style("faint"))]
+
+
+def _present(picture: Picture, skin: Skin) -> list[Run]:
+    """The time by the logs' own clock."""
+    return [] if picture.snapshot is None else [(f" {moment_text(picture.now, picture)} ", skin.style("muted"))]
 
 
 def _sources(picture: Picture, width: int, skin: Skin) -> list[Run]:
