@@ -24,6 +24,12 @@ def main(argv: list[str] | None = None) -> int:
         print(f"lab: {unknown[0]!r} is no fault; there are {', '.join(FAULTS)}", file=sys.stderr)
         return 2
     begins = _BEGINS * asked.seconds if asked.begins is None else asked.begins
+    if names and begins >= asked.seconds:
+        print(
+            f"lab: --begins {begins:g}: the run is over after {asked.seconds:g} s, no fault would begin",
+            file=sys.stderr,
+        )
+        return 2
     plan = Plan(
         out=str(asked.out),
         seed=asked.seed,

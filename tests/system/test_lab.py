@@ -130,6 +130,7 @@ def test_runs_side_by_side_that_are_ended_leave_nothing(
         ("lab", ["--seconds", "nan"], "'nan'"),
         ("lab", ["--seconds", "0"], "'0'"),
         ("lab", ["--begins", "-1"], "'-1'"),
+        ("lab", ["--fault", "stall", "--seconds", "1", "--begins", "2"], "no fault would begin"),
         ("lab", ["--fault", "nothing"], "'nothing' is no fault"),
         ("lab.before_after", ["--seconds", "inf"], "'inf'"),
         ("lab.matrix", ["nothing"], "'nothing' is no run"),
