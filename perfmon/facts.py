@@ -123,7 +123,7 @@ def _overlaps(kind: str, item: Item, view: View) -> tuple[str, ...]:
         f"{other} {span.key}".strip()
         for other in _TIMELINE
         if other != kind
-        for span in view.overlapping(other, item.start, item.end)[:_OVERLAPS]
+        for span in view.overlapping(other, item.start, item.end, _OVERLAPS)
     ]
     return tuple(shared[:_OVERLAPS])
 

@@ -118,8 +118,8 @@ def _part(lost: Lost, item: Item, view: View) -> float:
         own = item.values.get(metric)
         if own is not None:
             return own
-        near = view.track(metric).recent(item, 1, 0.0)
-        return view.track(metric).values[near[0]] if near else 0.0
+        column, start, stop = view.track(metric).window(item, 1, 0.0)
+        return column.values[start] if stop > start else 0.0
 
     if lost.share:
         return min(1.0, value(lost.share) / 100.0)

@@ -13,13 +13,13 @@ claimed in `perfmon.rules.claims`, and which finding explains which, or waits fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from perfmon.model import Severity
 
 from . import chains
 from .claims import claims
-from .conditions.base import Level
+from .conditions.base import Condition, Level
 from .found import Found, Occurrence
 from .items import Item
 from .life import Life, live
@@ -63,8 +63,9 @@ def _judge(signature: Signature, view: View) -> list[Found]:
 
 def _findings(signature: Signature, subject: Subject, judged: Judged, view: View) -> list[Found]:
     groups: dict[Identity, list[Occurrence]] = {}
+    asked = sorted((condition for condition in signature.conditions if condition.required), key=lambda one: one.costly)
     for item in judged.items:
-        occurrence = _occurrence(signature, item, view)
+        occurrence = _occurrence(asked, item, view)
         if occurrence is not None:
             groups.setdefault(_identity(signature, item, view), []).append(occurrence)
     if len(groups) == 2 and () in groups:
@@ -83,11 +84,9 @@ def _findings(signature: Signature, subject: Subject, judged: Judged, view: View
     return found
 
 
-def _occurrence(signature: Signature, item: Item, view: View) -> Occurrence | None:
+def _occurrence(conditions: Sequence[Condition], item: Item, view: View) -> Occurrence | None:
     level, unsure = Level.CRITICAL, False
-    for condition in signature.conditions:
-        if not condition.required:
-            continue
+    for condition in conditions:
         held = condition.judge(item, view)
         if held is Level.NO or (held is Level.UNKNOWN and not condition.optional):
             return None

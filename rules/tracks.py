@@ -11,6 +11,7 @@ from itertools import repeat
 from perfmon.model import Ref
 from perfmon.store import Series
 
+from .columns import Column
 from .items import Item
 
 
@@ -26,7 +27,7 @@ class Track:
     source: Callable[[int], int]
     earlier: Mapping[object, int] = field(default_factory=dict)
     """Samples of each (log, group) that lie before what is looked at."""
-    mine: dict[str, tuple[list[int], list[float]]] = field(default_factory=dict)
+    columns: dict[str, Column] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -35,29 +36,30 @@ class Track:
         """Index range of the samples in start..end, both included."""
         return bisect_left(self.times, start), bisect_right(self.times, end)
 
-    def recent(self, item: Item, window_n: int, window_s: float) -> list[int]:
+    def window(self, item: Item, window_n: int, window_s: float) -> tuple[Column, int, int]:
         """Samples of the item's group up to its end and above its floor: the last `window_n` of `window_s` seconds.
 
-        0 for either: without that limit.
+        0 for either: without that limit. The samples start..stop of a column, `stop` not included.
         """
-        mine = self._mine(item.group)
-        times = self.times if mine is None else mine[1]
+        column = self.column(item.group)
+        times = column.times
         stop = bisect_right(times, item.end)
         start = bisect_right(times, item.floor, 0, stop)
         if window_s:
             start = bisect_right(times, item.end - window_s, start, stop)
-        if window_n:
-            start = max(start, stop - window_n)
-        return list(range(start, stop)) if mine is None else mine[0][start:stop]
+        return column, max(start, stop - window_n) if window_n else start, stop
 
-    def _mine(self, group: str) -> tuple[list[int], list[float]] | None:
-        """Samples of a group and of none, and their times; None for all. Worked out once: rules ask at every sample."""
-        if not group or not len(self):
-            return None
-        found = self.mine.get(group)
+    def column(self, group: str) -> Column:
+        """Samples of a group and of none; those of all for "". Worked out once: rules ask at every sample."""
+        found = self.columns.get(group)
         if found is None:
-            at = [i for i in range(len(self)) if self.group(i) in ("", group)]
-            found = self.mine[group] = (at, [self.times[i] for i in at])
+            if group:
+                places = [at for at in range(len(self)) if self.group(at) in ("", group)]
+                times, values = [self.times[at] for at in places], [self.values[at] for at in places]
+                found = Column(times, values, places)
+            else:
+                found = Column(self.times, self.values)
+            self.columns[group] = found
         return found
 
 

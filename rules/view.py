@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, compress, repeat
+from itertools import accumulate, compress, islice, repeat
 from operator import attrgetter, ge
 
 from perfmon.ledger import length, without
@@ -130,13 +130,15 @@ class View:
     def _starts(self) -> dict[str, list[float]]:
         return {kind: [item.start for item in items] for kind, items in self._spans.items()}
 
-    def overlapping(self, kind: str, start: float, end: float) -> list[Item]:
-        """Spans of a kind that share time with start..end."""
+    def overlapping(self, kind: str, start: float, end: float, most: int | None = None) -> list[Item]:
+        """Spans of a kind that share time with start..end; the first `most` of them."""
         items = self.spans(kind)
         if not items:
             return []
         stop = bisect_left(self._starts[kind], end)
         first = bisect_right(self._ends[kind], start, 0, stop)
+        if most is not None:
+            return list(islice((items[at] for at in range(first, stop) if items[at].end > start), most))
         return [item for item in items[first:stop] if item.end > start]
 
     @cached_property

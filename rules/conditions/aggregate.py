@@ -14,7 +14,6 @@ from .base import Condition, Level, Limits
 
 if TYPE_CHECKING:
     from ..items import Item
-    from ..tracks import Track
     from ..view import View
 
 _Stat = Callable[[Sequence[float], Sequence[float]], float]
@@ -31,9 +30,9 @@ _STATS: dict[str, _Stat] = {
     "rate": lambda times, values: sum(values) / max(times[-1] - times[0], 1e-9) * 60.0,
     "slope": lambda times, values: slope(list(zip(times, values, strict=True))) * 60.0,
     "growth": lambda _, values: values[-1] / values[0] if values[0] > 0 else 0.0,
-    "of_max": lambda _, values: 100.0 * values[-1] / max(values) if max(values) > 0 else 100.0,
 }
 _PER_MINUTE = ("rate", "slope")
+_OTHERS = ("of_max", "share_above", "share_below")
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,7 @@ class Aggregate(Condition):
     """
 
     type: ClassVar[str] = "aggregate"
+    costly: ClassVar[bool] = True
     keys: ClassVar[tuple[str, ...]] = (
         "metric", "of", "stat", "window_s", "window_n", "least", "limit", *Limits.KEYS,
     )  # fmt: skip
@@ -64,8 +64,8 @@ class Aggregate(Condition):
     def read(cls, table: Table) -> Self:
         """From its table."""
         stat = table.text("stat")
-        if stat not in (*_STATS, "share_above", "share_below"):
-            raise table.wrong("stat", f"expected one of {', '.join(_STATS)}, share_above, share_below")
+        if stat not in (*_STATS, *_OTHERS):
+            raise table.wrong("stat", f"expected one of {', '.join((*_STATS, *_OTHERS))}")
         of = table.text("of", "metric")
         if of not in ("metric", "mark"):
             raise table.wrong("of", "expected metric or mark")
@@ -83,17 +83,17 @@ class Aggregate(Condition):
             limits=Limits.read(table),
         )
 
-    def _window(self, track: Track, item: Item) -> tuple[list[float], list[float]]:
-        mine = track.recent(item, self.window_n, self.window_s)
-        return [track.times[at] for at in mine], [track.values[at] for at in mine]
-
     def _result(self, item: Item, view: View) -> float | None:
         """The statistic; None with fewer than `least` samples. A mark that never came counts as none."""
         if self.of == "mark":
             return self._count(item, view)
-        times, values = self._window(view.track(self.metric), item)
-        if len(values) < self.least:
+        column, start, stop = view.track(self.metric).window(item, self.window_n, self.window_s)
+        if stop - start < max(1, self.least):
             return None
+        if self.stat == "of_max":
+            most = column.largest(start, stop)
+            return 100.0 * column.values[stop - 1] / most if most > 0 else 100.0
+        times, values = column.times[start:stop], column.values[start:stop]
         if self.stat == "share_above":
             return 100.0 * sum(value > self.limit for value in values) / len(values)
         if self.stat == "share_below":
@@ -102,7 +102,10 @@ class Aggregate(Condition):
 
     def _count(self, item: Item, view: View) -> float:
         track = view.marks.get(self.metric)
-        total = sum(self._window(track, item)[1]) if track is not None else 0.0
+        total = 0.0
+        if track is not None:
+            column, start, stop = track.window(item, self.window_n, self.window_s)
+            total = float(sum(column.values[start:stop]))
         return total / self.window_s * 60.0 if self.stat == "rate" and self.window_s else total
 
     def judge(self, item: Item, view: View) -> Level:

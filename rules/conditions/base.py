@@ -45,6 +45,8 @@ class Condition(ABC):
     """When the data for it are missing the item still counts, with less confidence."""
     gate: bool = False
     """It must hold but proves nothing: it is not counted among the conditions that do."""
+    costly: ClassVar[bool] = False
+    """It looks at many samples: asked only where what looks at one holds."""
 
     @classmethod
     @abstractmethod

@@ -23,6 +23,7 @@ class Ratio(Condition):
     """
 
     type: ClassVar[str] = "ratio"
+    costly: ClassVar[bool] = True
     keys: ClassVar[tuple[str, ...]] = ("metric", "over", "window_n", "window_s", *Limits.KEYS)
     metric: str
     over: str
@@ -49,8 +50,8 @@ class Ratio(Condition):
         )
 
     def _mean(self, track: Track, item: Item) -> float | None:
-        values = [track.values[at] for at in track.recent(item, self.window_n, self.window_s)]
-        return sum(values) / len(values) if values else None
+        column, start, stop = track.window(item, self.window_n, self.window_s)
+        return sum(column.values[start:stop]) / (stop - start) if stop > start else None
 
     def _ratio(self, item: Item, view: View) -> float | None:
         part = self._mean(view.track(self.metric), item)

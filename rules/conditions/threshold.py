@@ -41,13 +41,10 @@ class Threshold(Condition):
         own = item.values.get(self.metric)
         if own is not None or self.within_s <= 0:
             return own
-        track = view.track(self.metric)
-        at = bisect_right(track.times, item.end) - 1
-        if item.group and view.tells_apart(self.metric, item.group):
-            at = next((i for i in range(at, -1, -1) if track.group(i) in ("", item.group)), -1)
-        if at < 0 or track.times[at] < item.start - self.within_s:
-            return None
-        return track.values[at]
+        apart = item.group and view.tells_apart(self.metric, item.group)
+        column = view.track(self.metric).column(item.group if apart else "")
+        at = bisect_right(column.times, item.end) - 1
+        return None if at < 0 or column.times[at] < item.start - self.within_s else column.values[at]
 
     def judge(self, item: Item, view: View) -> Level:
         """Unknown when there is no value."""
