@@ -167,10 +167,14 @@ class Session:
         state.bytes += scanned.size
         state.lines += scanned.lines
         state.patterns.update(scanned.recognised)
+        odd: dict[int, list[str]] = {}
         for line, problem in scanned.problems:
+            odd.setdefault(line, []).append(problem)
+        for line, problems in odd.items():
             state.skipped += 1
             if state.skipped <= TOLD_PROBLEMS:
-                state.note(f"line {line + line_base}: {problem} cannot be meant: left out")
+                told = ", ".join(dict.fromkeys(problems))
+                state.note(f"line {line + line_base}: {told} cannot be meant: left out")
         self._assembler.ingest(state, self._clocks[state.index], scanned.records, line_base)
 
     def notice(self, state: SourceState, notice: Notice) -> None:

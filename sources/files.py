@@ -134,7 +134,8 @@ def _in_directory(spec: Spec) -> list[LogFile]:
         return [*logs, folder_of_archives(root)] if tree.archives else logs
     if tree.archives:
         raise InputError(f"{shown(spec.text)}: no logs below this directory; {in_folder(root)}")
-    seen = f"; {tree.others} other files are there, name one to read it" if tree.others else ""
+    others = "another file is" if tree.others == 1 else f"{tree.others} other files are"
+    seen = f"; {others} there, name one to read it" if tree.others else ""
     raise InputError(f"{shown(spec.text)}: no logs below this directory (*.log, *.out, *.err, *.txt, *.jsonl …){seen}")
 
 
