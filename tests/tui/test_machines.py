@@ -93,7 +93,7 @@ def test_a_host_tells_each_of_its_cores() -> None:
     lines = told(observed(seen=seen(NOW, 1, polled)), "hosts", 160, opened={("a100-0", "host", "all")})
     text = "\n".join(lines)
     assert "io 1% max 99%" in lines[1]  # one core that waits all the time is one of 96
-    assert " ▇▁▁" in lines[1]  # three neighbours a sign, the busiest of them
+    assert " cores ▇▁▁" in lines[1]  # three neighbours a sign, the busiest of them
     busy, waits = (next(line for line in lines if name in line) for name in ("cores busy", "cores wait"))
     assert busy.rstrip().endswith("▁█" + "▁" * 94)
     assert waits.rstrip().endswith("█" + "▁" * 95)

@@ -30,7 +30,9 @@ def host_columns(look: Look, hosts: Sequence[Host]) -> list[Column[Host]]:
         Column(widest([host.short for host in hosts]), 0, lambda host, _: (host.short, "text")),
         Column(8, 0, lambda host, _: _first(look, host)),
         Column(6, 4, lambda host, n: (_lately(look, host, n), "muted"), grow=8),
-        Column(min(8, most), 7, lambda host, n: (_each(look, host, n), "muted"), grow=max(0, min(24, most - 8))),
+        Column(
+            6 + min(8, most), 7, lambda host, n: (_each(look, host, n - 6), "muted"), grow=max(0, min(24, most - 8))
+        ),
         Column(7, 1, lambda host, n: _memory(look, host, n), grow=9),
         Column(9, 2, lambda host, n: _disk(look, host, n), grow=24),
         Column(12, 5, lambda host, _: (_network(host), "muted"), grow=8),
@@ -151,11 +153,11 @@ def _cores(host: Host) -> list[float]:
 def _each(look: Look, host: Host, cells: int) -> str:
     """A character a core, as high as it is busy; of more than there is room for, the busiest of neighbours."""
     each = _cores(host)
-    if not each:
+    if not each or cells < 1:
         return ""
     together = -(-len(each) // cells)
     told = [[one for one in each[at : at + together] if one == one] for at in range(0, len(each), together)]  # noqa: PLR0124
-    return spark([max(group, default=nan) for group in told], 0.0, FULL, glyphs=look.skin.glyphs)
+    return labelled("cores", spark([max(group, default=nan) for group in told], 0.0, FULL, glyphs=look.skin.glyphs))
 
 
 def _clock(host: Host) -> str:
