@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -404,6 +405,10 @@ async def previous_update(hands: Hands, key: str) -> None:
     starts = [bar.start for bar in hands.app.updates()]
     await hands.press(key)
     assert hands.cursor == starts[-1]
+    when = f"{datetime.fromtimestamp(starts[-1], UTC):%H:%M:%S}"
+    await hands.until(lambda: "@cursor" in hands.text and hands.text.count(when) >= 2)  # the header, and the axis
+    (axis,) = [row for row in screen_text(hands.app) if "@cursor" in row]
+    assert f" {when} " in axis, "no other moment runs into it"
     await hands.press(key)
     assert hands.cursor == starts[-2]
 

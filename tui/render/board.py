@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import floor, isnan
 
-from perfmon.drawing import axis, compact_value, fit, ticks
+from perfmon.drawing import Tick, axis, compact_value, fit, ticks
 from perfmon.picture import Board, Level, MetricLane, Picture, Viewport
 from perfmon.units import format_seconds
 
@@ -84,12 +84,11 @@ def draw_board(
 ) -> Drawn:
     """`height` rows of the board of a picture; of the same board drawn the same way only the axis is looked at."""
     board, port, how = picture.board, picture.board.viewport, (width, height, sight, skin, header)
-    column = None if sight.cursor is None else port.column(sight.cursor)
     # Within a quarter of a column nobody sees the axis move.
     quarters = floor(4.0 * (picture.now - port.start) / port.column_s) if port.column_s > 0 else 0
     geometry = Geometry.of(width)
-    seen = (port.start, port.end, quarters, width, column, picture.time_base, skin)
-    axis = [made.axis(seen, lambda: _axis_row(picture, geometry, column, skin))] if header else []
+    seen = (port.start, port.end, quarters, width, sight.cursor, picture.time_base, skin)
+    axis = [made.axis(seen, lambda: _axis_row(picture, geometry, sight.cursor, skin))] if header else []
     if made.board is None or made.board[0] is not board or made.board[1] != how:
         made.board = board, how, _drawn_lanes(board, geometry, height - header, sight, skin, made, brief=not header)
     drawn = made.board[2]
@@ -121,16 +120,16 @@ def _drawn_lanes(
     return Drawn(rows, kept, len(lanes), top, selected)
 
 
-def _axis_row(picture: Picture, geometry: Geometry, column: int | None, skin: Skin) -> Row:
+def _axis_row(picture: Picture, geometry: Geometry, cursor: float | None, skin: Skin) -> Row:
     port, faint = picture.board.viewport, skin.style("faint")
     named = ticks(port.start, port.end, geometry.chart, origin=picture.now)
+    if cursor is not None and 0 <= port.column(cursor) < geometry.chart:
+        label = moment_text(cursor, picture)
+        begin = min(max(0, port.column(cursor) - len(label) // 2), max(0, geometry.chart - len(label)))
+        named.append(Tick(begin, label))  # the last one has its place before all others
     line = axis(named, geometry.chart)
-    if column is not None and 0 <= column < geometry.chart:
-        label = moment_text(port.start + (column + 0.5) * port.column_s, picture)
-        begin = min(max(0, column - len(label) // 2), max(0, geometry.chart - len(label)))
-        line = (line[:begin] + label + line[begin + len(label) :])[: geometry.chart]
     heads = {36: f" {'p50':>8} {'p95':>8} {'max':>8} {'crit':>6}", 19: f" {'p95':>8} {'crit':>6}", 12: "    p95 crit"}
-    figures = "at cursor" if column is not None else "now"
+    figures = "@cursor" if cursor is not None else "now"
     return (
         (f" {fit('lane', geometry.label)}{fit(figures, geometry.now, right=True)}   ", faint),
         (line, faint),
