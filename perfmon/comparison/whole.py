@@ -10,11 +10,12 @@ from perfmon.units import format_value
 
 from .criteria import Criterion
 from .findings import LOST, finding_changes, lost_change, lost_shares, problem, weighty
-from .metrics import metric_changes
+from .metrics import FEWEST, metric_changes
 from .runs import Run
 from .values import Comparison, CriterionResult, FindingChange, LostShare, MetricChange, Outcome, Shift
 
 _NAMED = 3
+_TOLD = 8
 _ONE_EVENT = "but no figure moved beyond chance: one incident that lasts does as much, and another run would tell"
 
 
@@ -37,7 +38,7 @@ def compare(before: Run, after: Run, criteria: Sequence[Criterion]) -> Compariso
         criteria=results,
         verdict=verdict,
         sentence=weighed.sentence(verdict),
-        notes=_notes(before, after, findings) + weighed.doubts(verdict),
+        notes=_notes(before, after, findings) + _one_sided(metrics) + weighed.doubts(verdict),
     )
 
 
@@ -197,3 +198,19 @@ def _notes(before: Run, after: Run, findings: Sequence[FindingChange]) -> tuple[
             notes.append(f"no line of the run {name} was recognised (perfmon analyze SPEC --explain-formats)")
     notes += [f"{change.signature}: {change.doubt}" for change in findings if not change.proven]
     return tuple(notes)
+
+
+def _one_sided(metrics: Sequence[MetricChange]) -> tuple[str, ...]:
+    """Metrics that one run never told: that nothing of them got worse is no news."""
+    notes = []
+    for run in ("before", "after"):
+        alone = [change.name for change in metrics if change.better and not change.group and _only(change, run)]
+        if alone:
+            more = f" and {len(alone) - _TOLD} more" if len(alone) > _TOLD else ""
+            notes.append(f"only in the run {run}, so nothing is said of them: {', '.join(alone[:_TOLD])}{more}")
+    return tuple(notes)
+
+
+def _only(change: MetricChange, run: str) -> bool:
+    here, there = (change.before, change.after) if run == "before" else (change.after, change.before)
+    return there is None and here is not None and here.summary.count >= FEWEST

@@ -207,6 +207,18 @@ def test_what_a_figure_shows_beyond_chance_leaves_nothing_open() -> None:
     assert (comparison.verdict, comparison.notes) == ("regressed", ())
 
 
+def test_a_metric_that_one_run_alone_tells_is_named() -> None:
+    both = {"rpc_ms": around(1000.0)}
+    comparison = compare(
+        run({**both, "gen_tps": around(9.0), "inflight": around(9.0)}), run({**both, "mfu_pct": [5.0]}), ()
+    )
+    assert comparison.notes == ("only in the run before, so nothing is said of them: gen_tps",)
+    many = {f"{name}_tps": around(9.0) for name in ("gen", "prompt", "throughput")}
+    (note,) = compare(run(both), run({**both, **many, **{f"rpc_ms.x{n}": around(9.0) for n in range(9)}}), ()).notes
+    assert note.startswith("only in the run after, so nothing is said of them: gen_tps, ")
+    assert note.endswith(" more")
+
+
 def test_nothing_in_common_cannot_be_compared() -> None:
     assert verdict(run({"queue_ms": [1.0]}), run({"rpc_ms": [1.0]})) == "cannot tell"
 
