@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,12 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Reads, learns and writes."""
     from perfmon.calibration import CALIBRATED, FEWEST, as_toml, learn, uncalibrated
+    from perfmon.config import BUILTIN
     from perfmon.reports.saving import keep_what_was_read
     from perfmon.rules.bands import load_bands
     from perfmon.session import Options, examine
     from perfmon.text import plain
 
-    config = read_config(args)
+    config = replace(read_config(args), baseline=BUILTIN)  # not measured by what it has just taught
     options = Options(
         specs=tuple(args.spec), since=args.since, until=args.until, jobs=config.jobs, config=config, rows=0
     )

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,9 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Reads both runs, compares and reports."""
     from perfmon.comparison import compare, load_criteria
+    from perfmon.config import BUILTIN
     from perfmon.reports.saving import keep_what_was_read
 
-    config = read_config(args)
+    config = replace(read_config(args), baseline=BUILTIN)  # by limits of its own start each would be as usual
     criteria = load_criteria(args.criteria or config.criteria)
     if "criteria" in args.fail_on and not criteria:
         raise UsageError(

@@ -54,7 +54,7 @@ def _change(name: str, before: Run, after: Run) -> MetricChange:
     early, late = (_side(base, d.ordered, d.effective, run) for d, run in zip(drawn, runs, strict=True))
     assert early is not None  # noqa: S101 - both have values
     assert late is not None  # noqa: S101
-    shifts, band = _shifts(early, late, *drawn), after.bands.get(base)
+    shifts, band = _shifts(early, late, *drawn), (after.given or after.bands).get(base)
     moves = {name: _moves(shift, _least(name, (early, late), band, unit)) for name, shift in shifts.items()}
     matters = abs(shifts["mean"].change) >= _least("mean", (early, late), band, unit) and shifts["mean"].change != 0
     verdict, why = _said(moves, matters, better, (early, late), drawn)
@@ -68,7 +68,7 @@ def _change(name: str, before: Run, after: Run) -> MetricChange:
         verdict=verdict,
         why=why,
         moved=bool(moves["mean"] or moves[_DECIDES_TOO[better]]),
-        good_anyway=early.band == late.band == "good",
+        good_anyway=all(_good(base, d.ordered, run) for d, run in zip(drawn, runs, strict=True)),
         group=group,
         unsure=why == _UNSURE,
     )
@@ -77,10 +77,19 @@ def _change(name: str, before: Run, after: Run) -> MetricChange:
 def _side(metric: str, ordered: Sequence[float], effective: float, run: Run) -> Side | None:
     if not ordered:
         return None
-    band, level = run.bands.get(metric), None
-    if band is not None:
-        level = _LEVELS[band.level(percentile(ordered, _P95 if band.higher_is_worse else 1.0 - _P95))]
-    return Side(summarise(ordered), effective, level, band.origin if band is not None else "")
+    band = run.bands.get(metric)
+    return Side(summarise(ordered), effective, _level(band, ordered), band.origin if band is not None else "")
+
+
+def _level(band: Band | None, ordered: Sequence[float]) -> str | None:
+    """Of the bad tail."""
+    if band is None:
+        return None
+    return _LEVELS[band.level(percentile(ordered, _P95 if band.higher_is_worse else 1.0 - _P95))]
+
+
+def _good(metric: str, ordered: Sequence[float], run: Run) -> bool:
+    return _level((run.given or run.bands).get(metric), ordered) == "good"
 
 
 def _shifts(early: Side, late: Side, before: Resampled, after: Resampled) -> dict[str, Shift]:

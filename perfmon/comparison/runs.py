@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from perfmon.calibration import uncalibrated
 from perfmon.diagnosis import Knowledge
-from perfmon.rules.bands import Bands
+from perfmon.rules.bands import Bands, load_bands
 from perfmon.rules.schema import Signature
 from perfmon.rules.tracks import Track
 from perfmon.rules.view import View
@@ -31,6 +32,8 @@ class Run:
     """How often each kind of span, metric, mark and progress was observed."""
     looked_for_in: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Spans and metrics of which one at least must be there for a signature to show; () where silence tells too."""
+    given: Bands | None = None
+    """Limits that somebody set. Learned ones say what is usual, and leave room for noise in which a change may hide."""
 
 
 def run_of(snapshot: Snapshot, view: View, knowledge: Knowledge) -> Run:
@@ -41,7 +44,8 @@ def run_of(snapshot: Snapshot, view: View, knowledge: Knowledge) -> Run:
         if view.bands.direction(name):  # of what is judged somebody wants to know which engine it was
             samples |= _grouped(name, track)
     looked_for_in = {signature.id: _looked_for_in(signature) for signature in knowledge.signatures}
-    return Run(snapshot, view.bands, samples, _seen(view), looked_for_in)
+    given = uncalibrated(view.bands, load_bands()).holding(view.told_of)
+    return Run(snapshot, view.bands, samples, _seen(view), looked_for_in, given)
 
 
 def _looked_for_in(signature: Signature) -> tuple[str, ...]:

@@ -47,6 +47,14 @@ def test_the_limits_of_a_healthy_run_call_it_healthy_and_say_whose_they_are(caps
     assert "limits calibrated from good: " in capsys.readouterr().out
 
 
+def test_what_is_learned_does_not_depend_on_what_the_run_taught_on_the_way(capsys: Output) -> None:
+    assert main(["calibrate", "good"]) == ExitCode.DONE
+    told = capsys.readouterr().out
+    Path("perfmon.toml").write_text('baseline = "auto"\n')
+    assert main(["calibrate", "good"]) == ExitCode.DONE
+    assert capsys.readouterr().out == told
+
+
 def test_other_runs_are_judged_by_them() -> None:
     main(["calibrate", "good", "-o", "mine.toml"])
     assert main(["analyze", "bad", "--bands", "mine.toml", "--fail-on", "critical"]) == ExitCode.FOUND

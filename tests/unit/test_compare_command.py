@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tarfile
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,32 @@ def test_bad_input_is_one_line_that_names_it(argv: list[str], named: str, capsys
     assert named in err
     assert "unexpected" not in err
     assert err.count("\n") == 1
+
+
+def _steps(name: str, seconds: float) -> None:
+    """A run of 200 steps of about so long."""
+    begin, clock, lines = datetime(2026, 3, 2, 8, 0), 0.0, []
+    for step in range(200):
+        took = seconds * (1.0 + 0.02 * (step * 7 % 11))
+        clock += took
+        at = (begin + timedelta(seconds=clock)).isoformat(" ", "milliseconds")
+        lines.append(f"{at} INFO Step {step} | Time: {took:.2f}s | Loss: 0.1 | Throughput: {3000 / took:.0f} tokens/s")
+    Path(name).write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("learned", ["baseline", "calibrated"])
+def test_limits_that_were_learned_hide_no_change(learned: str, capsys: Output) -> None:
+    _steps("quick.log", 3.0)
+    _steps("slow.log", 4.2)
+    if learned == "calibrated":
+        assert main(["calibrate", "quick.log", "-o", "perfmon-bands.toml"]) == ExitCode.DONE
+        assert main(["analyze", "slow.log", "--bands", "perfmon-bands.toml", "--fail-on", "warning"]) == ExitCode.DONE
+    Path("perfmon.toml").write_text(
+        'baseline = "auto"\n' if learned == "baseline" else 'band_files = ["perfmon-bands.toml"]\n'
+    )
+    capsys.readouterr()
+    assert main(["compare", "quick.log", "slow.log", "--fail-on", "regression"]) == ExitCode.FOUND
+    assert "trainer_step_s mean 3.3 s → 4.6 s" in capsys.readouterr().out.replace("\n ", "")
 
 
 @pytest.mark.parametrize("output", ["before.log", "link.log", "logs/after.log"])
