@@ -484,6 +484,12 @@ def test_lines_without_a_file_are_opened_from_a_copy() -> None:
     assert opened_at(filler.book, "nowhere", 1) is None
 
 
+def test_a_name_that_has_no_room_is_seen_to_be_cut() -> None:
+    names = {0: "orchestrator", 1: "trainer"}
+    assert set(Columns.of(80, names).names.values()) == {"orchestrator", "trainer     "}
+    assert Columns.of(70, names).names[0] == "orchestra…"
+
+
 def test_names_are_told_apart_by_what_differs() -> None:
     names = {0: "logs/orchestrator.log", 1: "logs/rank_0/train.log", 2: "logs/rank_1/train.log", 3: "stdin"}
     assert short_names(names) == {0: "orchestrator", 1: "rank_0", 2: "rank_1", 3: "stdin"}

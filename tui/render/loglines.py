@@ -9,6 +9,7 @@ from pathlib import PurePath
 
 from rich.style import Style
 
+from perfmon.drawing import fit
 from perfmon.logbook import Line, LogLevel, Query
 from perfmon.text import plain
 
@@ -66,15 +67,9 @@ class Columns:
         """For that width: what is less important than the text goes first."""
         clock = 12 if width >= 100 else 8 if width >= 60 else 0
         most = max(map(cells, names.values()), default=0)
-        room = _NAME_CELLS + 2 * (width >= 100) if width >= 60 else 5 if width >= 40 else 0
-        short = {index: _fitted(name, min(most, room)) for index, name in names.items()}
+        room = _NAME_CELLS + 2 * (width >= 80) if width >= 60 else 5 if width >= 40 else 0
+        short = {index: fit(name, min(most, room)) for index, name in names.items()}
         return cls(width, short, clock, **others)  # type: ignore[arg-type]
-
-
-def _fitted(name: str, room: int) -> str:
-    while cells(name) > room:
-        name = name[:-1]
-    return name + " " * (room - cells(name))
 
 
 def short_names(names: Mapping[int, str]) -> dict[int, str]:
