@@ -137,20 +137,28 @@ def _keyed(emit: Emit) -> Callable[[Values], str]:
     if not emit.key:
         return lambda _: ""
     if len(emit.key) == 1:
-        only = emit.key[0]
-
-        def one(values: Values) -> str:
-            value = values.get(only)
-            return "" if value is None else str(value)[:_KEEP_TEXT]
-
-        return one
+        return _told_by(emit.key[0])
     return lambda values: "/".join(str(values[n]) for n in emit.key if values.get(n) is not None)[:_KEEP_TEXT]
 
 
 def _grouped(emit: Emit) -> Callable[[Values], str]:
     """The series that a value belongs to: a field, or several (`host:name`) that the line has, joined by `:`."""
     names = emit.group.split(":") if emit.group else []
+    if not names:
+        return lambda _: ""
+    if len(names) == 1:
+        return _told_by(names[0])
     return lambda values: ":".join([str(values[n]) for n in names if values.get(n) is not None])[:_KEEP_TEXT]
+
+
+def _told_by(name: str) -> Callable[[Values], str]:
+    """What one field tells, "" where the line does not have it."""
+
+    def read(values: Values) -> str:
+        value = values.get(name)
+        return "" if value is None else str(value)[:_KEEP_TEXT]
+
+    return read
 
 
 def _kept(emit: Emit) -> Callable[[Values], Fields]:
@@ -174,14 +182,14 @@ def _kept_value(value: Any) -> float | str:
 
 
 def _metric(emit: Emit) -> Maker:
-    plain = len(emit.field) == 1 and not (emit.minus or emit.over or emit.skip_zero or emit.group)
+    plain = len(emit.field) == 1 and not (emit.minus or emit.over or emit.skip_zero)
     return _plain_metric(emit) if plain and emit.unit != "duration" else _any_metric(emit)
 
 
 def _plain_metric(emit: Emit) -> Maker:
     """A field that only changes its unit: nearly all samples are of this kind."""
     name, field, unit = emit.name, emit.field[0], metric_unit(emit.name)
-    factor = convert(emit.scale, emit.unit, unit)
+    factor, grouped = convert(emit.scale, emit.unit, unit), _grouped(emit)
     low, high = _limits(name, unit)
 
     def make(values: Values) -> Observation | None:
@@ -196,7 +204,7 @@ def _plain_metric(emit: Emit) -> Maker:
         else:
             number = to_number(value, "") * factor
         if low <= number <= high:
-            return (SAMPLE, name, number if number > 0.0 or unit != "%" else 0.0, "")
+            return (SAMPLE, name, number if number > 0.0 or unit != "%" else 0.0, grouped(values))
         raise AbsurdValueError(f"{field}={number:g}")
 
     return make
