@@ -143,3 +143,12 @@ def test_the_time_is_told_before_what_perfmon_costs_and_how_fast_lines_come(widt
     assert len(said) == width
     assert re.search(r" \d\d:\d\d:\d\d $", said)
     assert "cpu 1.6%" in text(header_row(played, place, 160, PLAIN))
+
+
+@pytest.mark.parametrize(
+    ("state", "told"), [(RunState.LIVE, "no log has a line yet"), (RunState.ENDED, "nothing came")]
+)
+def test_where_no_log_speaks_yet_nothing_is_called_good(state: RunState, told: str) -> None:
+    none = picture(sources=(), snapshot=None, state=state)
+    assert told in text(verdict_row(none, 80, PLAIN))
+    assert "✓" not in text(header_row(none, Place("run", 600.0), 80, PLAIN))

@@ -11,6 +11,7 @@ from perfmon.units import format_seconds
 from ..listing import Listing
 from ..messages import AlertAcked, AlertMessage, AlertOpened, AlertSilenceAsked, AlertUndone
 from ..render.alerts import Moment, alert_row, heading_row
+from ..render.answer import brief_seconds
 from ..render.rows import Row
 from ..skin import Skin
 
@@ -99,7 +100,7 @@ class AlertPane(Listing):
         if picture.stale_s is not None:
             words = f"no alerts, but the newest line is {format_seconds(picture.stale_s)} old"
             return ((f" {skin.glyph('stale')} ", skin.style("stale")), (words, skin.style("muted")))
-        words = f"no alerts in the last {format_seconds(picture.window_s)}"
+        words = f"no alerts in the last {brief_seconds(picture.window_s)}"
         return ((f" {skin.glyph('good')} ", skin.style("good")), (words, skin.style("muted")))
 
     # --- acting -------------------------------------------------------------------------------------------------------

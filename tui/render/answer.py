@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.style import Style
 
 from perfmon.drawing import stack
-from perfmon.picture import Alert, AlertState, Freshness, Level, Picture
+from perfmon.picture import Alert, AlertState, Freshness, Level, Picture, RunState
 from perfmon.rules.wording import format_share
 from perfmon.snapshot import LedgerEntry, Snapshot, Verdict
 from perfmon.text import plain
@@ -125,7 +125,8 @@ def _waiting(picture: Picture, skin: Skin) -> Row:
     elif picture.sources:
         said = f"waiting for the first line of {plain(picture.sources[0].name, 60)}"
     else:
-        said = "looking for logs"
+        over = picture.state is RunState.ENDED
+        said = "nothing came" if over else "no log has a line yet: what comes is read at once"
     return ((f" {skin.glyph('loading')} ", skin.style("badge-info")), (f" {said}", skin.style("text")))
 
 

@@ -93,7 +93,8 @@ def _sources(picture: Picture, width: int, skin: Skin) -> list[Run]:
     odd = [one for one in picture.sources if one.freshness in (Freshness.STALE, Freshness.WAITING)]
     errors = sum(one.errors for one in picture.sources)
     runs: list[Run] = [(f"{count} log{'s' * (count != 1)}", skin.style("text"))]
-    runs.append((f" {skin.glyph('stale' if odd else 'fresh')}", skin.style("stale" if odd else "good")))
+    if count:  # of nothing it cannot be said how it is
+        runs.append((f" {skin.glyph('stale' if odd else 'fresh')}", skin.style("stale" if odd else "good")))
     if odd:
         runs.append((f" {len(odd)} silent", skin.style("stale")))
     if errors:

@@ -13,6 +13,7 @@ from perfmon.units import format_seconds
 
 from ..skin import Skin
 from .alerts import LEVELS, WORDS, age_s, state_style, state_words
+from .answer import brief_seconds
 from .moments import moment_text
 from .prose import Words, ending, paragraph, rule
 from .rows import cells
@@ -100,7 +101,7 @@ def _cost(alert: Alert, picture: Picture) -> Iterable[str]:
     wall = picture.snapshot.run.wall_s if picture.snapshot else picture.window_s
     if finding.lost_s > 0:
         yield (
-            f"{format_seconds(finding.lost_s)} of the last {format_seconds(wall)} "
+            f"{format_seconds(finding.lost_s)} of the last {brief_seconds(wall)} "
             f"({format_share(finding.lost_share)}); at this rate {format_seconds(finding.lost_share * _HOUR_S)} an hour"
         )
     elif alert.lost_s <= 0:
