@@ -284,6 +284,8 @@ class _Block:
             elif anchor is tail:
                 until = self.lines.latest(anchor, _LOOKED_BACK)
             for low, high in self.lines.silences(before, until):
+                if low[1][0] != high[1][0]:  # the clock must know both neighbours to say how they lie to each other
+                    self._tell(SILENCE, low, [(low[1], None)])
                 self._tell(SILENCE, high, [(low[1], None), (self._line_at(high[0]),)], low[0])
             before = until if is_behind(anchor[1], until[1]) and anchor is tail else anchor
         further: list[tuple[object, ...]] = []
@@ -303,6 +305,8 @@ class _Block:
         return self.line + self.count.before(position)
 
     def _line_text(self, position: int) -> str:
-        end = self.data.find(b"\n", position)
-        raw = self.data[position : min(len(self.data) if end < 0 else end, position + _SHOWN)]
-        return ESCAPES.sub("", raw.decode("utf-8", "replace"))
+        """Of a progress bar its last frame."""
+        begin, end = self.data.rfind(b"\n", 0, position) + 1, self.data.find(b"\n", position)
+        raw = self.data[begin : len(self.data) if end < 0 else end].rstrip(b"\r")
+        begin = raw.rfind(b"\r") + 1
+        return ESCAPES.sub("", raw[begin : begin + _SHOWN].decode("utf-8", "replace"))

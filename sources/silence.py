@@ -23,7 +23,7 @@ _MAX_TEXT = 65536
 COARSE_S = 1.5
 _LATE_S = 6 * 3600.0
 _DATED = {EPOCH, LOCAL}
-_HALF_DAY = 43200.0
+_HALF_DAY, _ZONE_S = 43200.0, 1800.0
 _PERIODS = {DAYTIME: 86400.0, YEARLESS: 366 * 86400.0}
 
 Dated = tuple[int, Stamp]
@@ -33,8 +33,8 @@ Dated = tuple[int, Stamp]
 def elapsed(before: Stamp, after: Stamp) -> float:
     """Seconds from one stamp to the next, over midnight or New Year where no date or year is known.
 
-    Endless across other kinds: only the log's clock can tell. Where a log has both, it takes a time without an offset
-    for one of UTC, and a time without a date for the nearest of those with one.
+    Endless across other kinds: only the log's clock can tell. Where a log has both, it takes a time without a date for
+    the nearest of those with one, and one without an offset for that of UTC where the two are near, else of a zone.
     """
     seconds = after[1] - before[1]
     if before[0] != after[0]:
@@ -46,7 +46,7 @@ def elapsed(before: Stamp, after: Stamp) -> float:
 def _across(seconds: float, kinds: set[int]) -> float:
     if kinds == {DAYTIME, LOCAL}:
         return (seconds + _HALF_DAY) % (2 * _HALF_DAY) - _HALF_DAY
-    return seconds if kinds == _DATED else inf
+    return seconds if kinds == _DATED and abs(seconds) < _ZONE_S else inf
 
 
 def is_behind(stamp: Stamp, latest: Stamp) -> bool:

@@ -17,9 +17,14 @@ _LEAP_YEAR = 366 * _DAY
 _LEAP_DAY = 59 * _DAY
 _STEPPED_S = 60.0
 _RESTARTED_S = 600.0
+_DATED = (EPOCH, LOCAL)
 _UNSET = 946684800.0
 """2000: earlier dates are those of a clock that was not set yet."""
 _NEAR = _DAY / 2
+_ZONES_S, _LEAST_ZONE_S, _MOST_ZONE_S = 1800.0, 3600.0, 14 * 3600.0
+"""Zones lie this far apart from each other, and so far from UTC."""
+_CLOSE_S, _PAUSE_S = 60.0, 300.0
+"""Neighbouring lines whose clocks are of two zones: so much earlier, or later, the second one may be otherwise."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _YEAR = 365.2425 * _DAY
 
@@ -62,6 +67,9 @@ class SourceClock:
         self._added = 0.0
         self._slipped = 0.0
         """Seconds to add to all that lines say: their clock was set, and that was taken out."""
+        self._zone: float | None = None
+        """Seconds by which dates with an offset are ahead of those without one, or the other way round: of whichever
+        this log did not begin with; None while nothing told it."""
         self._wall: float | None = None
         self._stamp: Stamp | None = None
 
@@ -163,6 +171,8 @@ class SourceClock:
                 self.last = None
             wall: float | None = seconds
         else:
+            if kind != self.kind and self._zone is None:
+                self._learn_zone(kind, seconds)
             wall = self._placed(kind, seconds)
             if wall is None or self._is_odd(wall, stamp):
                 return
@@ -174,9 +184,24 @@ class SourceClock:
             self.set_back = (self._wall + self._slipped, wall + self._slipped)
         self._wall = wall
 
+    def _learn_zone(self, kind: int, seconds: float) -> None:
+        """From two neighbouring lines, of which one alone says its zone: they were printed soon after each other.
+
+        Rows that say epoch seconds stand among lines of the local time. Where these are those of UTC, as in most
+        containers, nothing is learned, nor from a pause between the two that is no whole number of half hours.
+        """
+        if self._wall is None or kind not in _DATED or self.kind not in _DATED:
+            return
+        apart = seconds - self._wall
+        zone = round(apart / _ZONES_S) * _ZONES_S
+        if abs(apart) < _PAUSE_S:
+            self._zone = 0.0
+        elif _LEAST_ZONE_S <= abs(zone) <= _MOST_ZONE_S and -_CLOSE_S <= apart - zone <= _PAUSE_S:
+            self._zone = zone
+
     def _is_odd(self, wall: float, stamp: Stamp) -> bool:
         """A date more than a day away from the last one, which no second line confirms."""
-        if self.kind not in (EPOCH, LOCAL) or self._wall is None or stamp == self._refused:
+        if self.kind not in _DATED or self._wall is None or stamp == self._refused:
             return stamp == self._refused
         if abs(wall - self._wall) <= _DAY:
             if self._doubted is not None and stamp != self._stamp:
@@ -219,8 +244,8 @@ class SourceClock:
             if time < near - period / 2:
                 return time + period
             return time - period if time > near + period / 2 and self._added >= period else time
-        if self.kind in (EPOCH, LOCAL) and kind in (EPOCH, LOCAL):
-            return seconds
+        if self.kind in _DATED and kind in _DATED:
+            return seconds - (self._zone or 0.0)
         if kind == EPOCH:
             return None  # of what zone the other lines are nobody knows
         if DAYTIME in (kind, self.kind):

@@ -28,8 +28,9 @@ SHORT, LONG = [0, 0, 1, 2, 7], [0, 0, 1, 2, 7, 30, 90, 700]
 """A silence that ends just before a late line is found only where the block ends: see test_late_lines.py."""
 
 
-def _line(said: str, at: datetime, number: int) -> str:
-    iso, epoch, late = f"{at:%Y-%m-%dT%H:%M:%S}Z", at.timestamp(), at - timedelta(seconds=30)
+def _line(said: str, at: datetime, number: int, zone_s: int = 0) -> str:
+    utc, late = at - timedelta(seconds=zone_s), at - timedelta(seconds=30)
+    iso, epoch, late_s = f"{utc:%Y-%m-%dT%H:%M:%S}Z", utc.timestamp(), late.timestamp() - zone_s
     plain = f"{at:%Y-%m-%d %H:%M:%S},000 - root - INFO - "
     return {
         "plain": f"{plain}[rollout] trunc_pct=40.0 staleness=1",
@@ -44,7 +45,7 @@ def _line(said: str, at: datetime, number: int) -> str:
         "logfmt": f"level=info ts={iso} msg=saved write_ms=9000 step={number}",
         "logfmt chatter": f"level=info ts={iso} msg=chatter",
         "behind a rank": f'[rank0]: {json.dumps({"ts": epoch, "wait_ms": 9000, "step": number})}',
-        "late row": json.dumps({"ts": late.timestamp(), "something": 1}),
+        "late row": json.dumps({"ts": late_s, "something": 1}),
         "late plain": f"{late:%Y-%m-%d %H:%M:%S},000 - root - INFO - late",
         "day": f"{at:%H:%M:%S}    INFO [rollout] trunc_pct=40.0 staleness=1",
         "day chatter": f"{at:%H:%M:%S}    INFO chatter",
@@ -60,11 +61,13 @@ def _line(said: str, at: datetime, number: int) -> str:
 def logs(draw: st.DrawFn) -> list[str]:
     """Lines of a run, of some of these kinds."""
     kinds = draw(st.lists(st.sampled_from(draw(st.sampled_from([SAID, SAID, DAYS]))), min_size=1, max_size=5))
-    pauses = st.sampled_from(SHORT if {"late row", "late plain"} & set(kinds) else LONG)
+    late = {"late row", "late plain"} & set(kinds)
+    zone_s = 0 if late else draw(st.sampled_from([0, 0, 7200, -18_000, 19_800]))
+    pauses = st.sampled_from(SHORT if late else LONG[:-1] if zone_s else LONG)
     at, lines = BEGIN, []
     for number in range(draw(st.integers(1, 30))):
         at += timedelta(seconds=draw(pauses))
-        lines.append(_line(draw(st.sampled_from(kinds)), at, number) + "\n")
+        lines.append(_line(draw(st.sampled_from(kinds)), at, number, zone_s) + "\n")
     return lines
 
 
@@ -84,3 +87,10 @@ def test_they_tell_the_same_however_a_log_is_cut(lines: list[str], cuts: list[in
     whole = _told(["".join(lines)])
     assert _told(lines) == whole
     assert _told(["".join(lines[low:high]) for low, high in pairwise(edges)]) == whole
+
+
+def test_rows_that_say_their_zone_lie_among_lines_of_the_local_time() -> None:
+    for zone_s in (7200, -18_000, 19_800):
+        lines = [_line(("plain", "row")[at % 2], BEGIN + timedelta(seconds=30 * at), at, zone_s) for at in range(60)]
+        run = _told(["".join(f"{line}\n" for line in lines)])["run"]
+        assert (run["wall_s"], run["sources"][0]["notes"]) == (30 * 59 + 30, [])  # the first row ends a step of 60 s
