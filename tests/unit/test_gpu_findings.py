@@ -105,3 +105,14 @@ def test_without_clocks_the_reason_is_enough() -> None:
 
 def test_others_gpus_say_nothing_about_this_run() -> None:
     assert not found(steps(20, 400), polls(0, lambda at: 30, 400, "state=ok mine=no"))
+
+
+def test_a_gpu_that_is_lost_is_told_by_its_name_until_it_comes_back() -> None:
+    there = polls(0, lambda at: 97, 60)
+    lost = [f"{stamp(at)}.118 [poll] gpu host=a100-0 name=1 uuid=GPU-7d1a state=lost" for at in range(60)]
+    told = found(steps(0, 60), there, lost)
+    assert [(name, f.signature, f.severity, f.state) for name, f in told.items()] == [
+        ("a100-0:1", "gpu-lost", Severity.CRITICAL, "firing")
+    ]
+    back = polls(1, lambda at: 97, 60)[20:]
+    assert found(steps(0, 60), there, lost[:20] + back)["a100-0:1"].state == "resolved"
