@@ -96,12 +96,14 @@ class _Height(Protocol):
 
 def _bent(low: float, high: float, critical: float) -> _Height:
     """What turns a value that is not NaN into a level, 0 to 7: linear up to `critical`, logarithmic beyond."""
-    below, reach, above = _linear(low, critical, _BELOW), log(min(high, 1e300) / critical), 8 - _BELOW
+    # Logarithms are subtracted: a quotient of numbers that are far apart is infinite.
+    below, edge, above = _linear(low, critical, _BELOW), log(critical), 8 - _BELOW
+    reach = log(min(high, 1e300)) - edge
 
     def height(value: float) -> int:
         if value <= critical:
             return below(value)
-        return min(7, _BELOW + int(above * log(min(value, high, 1e300) / critical) / reach)) if reach > 0 else 7
+        return min(7, _BELOW + int(above * (log(min(value, high, 1e300)) - edge) / reach)) if reach > 0 else 7
 
     return height
 

@@ -51,7 +51,8 @@ def gantt(
     """The legs of one span over the axis from `start` to `end`, in exactly `width` cells.
 
     Each cell shows the leg that has most of it. A span of three cells or more that begins with a wait begins with the
-    mark of sending; one of two or more ends with that of its end, or, `still_open`, of going on.
+    mark of sending; one of two or more ends with that of its end, or, `still_open`, of going on. After a wait, an RPC
+    has one cell at least.
     """
     cells = [EMPTY] * max(0, width)
     placed = _placed(legs, start, end, width)
@@ -65,9 +66,22 @@ def gantt(
         _mark(cells, first, (glyphs["send"], "send"))
     if last - first >= 1 and still_open:
         _mark(cells, last, (glyphs["open"], cells[last][1] if 0 <= last < width else ""))
-    elif last - first >= 1 and any(kind == "done" for kind, _, _ in placed):
-        _mark(cells, last, (glyphs["done"], "done"))
+    elif last - first >= 1:
+        _close(cells, placed, (first, last), glyphs)
     return cells
+
+
+def _close(
+    cells: list[Cell], placed: Sequence[tuple[str, float, float]], ends: tuple[int, int], glyphs: Glyphs
+) -> None:
+    """Marks the end; an RPC that only the last cell could tell of has that cell."""
+    first, last = ends
+    kinds = [kind for kind, _, _ in placed]
+    waited = kinds[0] in _WAITS and "rpc" in kinds
+    if waited and all(kind != "rpc" for _, kind in cells[max(0, first) : max(0, last)]):
+        _mark(cells, last, (glyphs["rpc"], "rpc"))
+    elif "done" in kinds:
+        _mark(cells, last, (glyphs["done"], "done"))
 
 
 def _mark(cells: list[Cell], column: int, cell: Cell) -> None:
@@ -88,6 +102,8 @@ def _filled(placed: Iterable[tuple[str, float, float]], width: int) -> dict[int,
     """The kind that has most of each column; what a mark will stand for counts last."""
     best: dict[int, tuple[bool, float, str]] = {}
     for kind, a, b in placed:
+        if kind == "done" and a == b:
+            continue
         for column in range(max(0, floor(a)), min(width, max(ceil(b), floor(a) + 1))):
             claim = (kind not in ("send", "done"), min(b, column + 1) - max(a, column), kind)
             if column not in best or claim[:2] > best[column][:2]:

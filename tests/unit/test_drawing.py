@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import inf, isnan, nan
 
 import pytest
@@ -38,6 +39,10 @@ def test_a_gap_is_a_space_and_zero_is_not() -> None:
 
 def test_up_to_the_critical_limit_a_sparkline_is_linear() -> None:
     assert spark([0, 2500, 4999, 5000], 0, 4000, critical=5000) == "▁▅██"
+
+
+def test_limits_and_values_may_be_as_far_apart_as_numbers_can() -> None:
+    assert spark([1e104, 1e-204], 0.0, 1e104, critical=7.5e-205) == "█▅"
 
 
 def test_beyond_the_critical_limit_a_sparkline_is_logarithmic() -> None:
@@ -130,6 +135,19 @@ def test_what_nobody_can_explain_is_not_drawn_as_a_queue() -> None:
     assert drawn([Leg("unknown", 3.0, 9.0), Leg("rpc", 9.0, 11.0)]).strip() == "○▒▒▒▒▒██"
 
 
+@pytest.mark.parametrize("begin", [0.0, 0.2, 0.5, 0.8])
+@pytest.mark.parametrize("done_s", [0.0, 0.01])
+def test_after_its_wait_an_update_shows_its_rpc_wherever_columns_begin(begin: float, done_s: float) -> None:
+    wait, rpc = begin + 2.4, begin + 2.65
+    legs = [Leg("queue", begin, wait), Leg("rpc", wait, rpc), Leg("done", rpc, rpc + done_s)]
+    assert re.fullmatch("○░+█ *", drawn(legs))
+
+
+def test_an_update_that_has_ended_shows_it() -> None:
+    legs = [Leg("queue", 0.0, 6.0), Leg("rpc", 6.0, 9.0), Leg("done", 9.0, 9.0)]
+    assert drawn(legs).strip() == "○░░░░░██●"
+
+
 def test_an_open_update_goes_on() -> None:
     assert drawn([Leg("queue", 15.0, 20.0)], still_open=True) == " " * 15 + "○░░░▸"
 
@@ -138,7 +156,7 @@ def test_a_narrow_update_shows_what_it_spent_most_on() -> None:
     legs = [Leg("queue", 3.1, 3.2), Leg("rpc", 3.2, 3.8), Leg("done", 3.8, 3.9)]
     assert drawn(legs).strip() == "█"
     assert drawn(legs, 4).strip() == "█"
-    assert drawn([Leg("queue", 3.0, 3.9), Leg("rpc", 3.9, 4.5), Leg("done", 4.5, 4.6)]).strip() == "░●"
+    assert drawn([Leg("queue", 3.0, 3.9), Leg("rpc", 3.9, 4.5), Leg("done", 4.5, 4.6)]).strip() == "░█"
 
 
 def test_what_lies_outside_is_cut_off_without_its_marks() -> None:

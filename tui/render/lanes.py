@@ -144,6 +144,8 @@ def _sparse(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> tuple[t
     legs = tuple((leg.kind, (leg.start - start) / column_s, (leg.end - start) / column_s) for leg in bar.legs)
     if bar.open:  # quarters of a column are fine enough: it is then drawn anew only when it shows
         legs = tuple((kind, floor(4 * begin) / 4, ceil(4 * end) / 4) for kind, begin, end in legs)
+    elif legs:  # every update that has ended shows it, whether its last line came with the RPC's or after it
+        legs = (*legs, ("done", legs[-1][2], legs[-1][2]))
     return _drawn(legs, geometry.chart, bar.open, skin)
 
 
