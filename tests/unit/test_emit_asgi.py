@@ -7,11 +7,12 @@ import re
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import pytest
 import uvicorn
+import websockets
 
 from perfmon import emit
 
@@ -152,10 +153,10 @@ async def test_requests_at_once_keep_their_own_trace(lines: list[str]) -> None:
 
 
 @asynccontextmanager
-async def listening(app: Callable[..., Any]) -> AsyncIterator[str]:
+async def listening(app: Callable[..., Any], ws: Literal["none", "websockets-sansio"] = "none") -> AsyncIterator[str]:
     """A server with that app on a free port; its address."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="on", ws="none", timeout_keep_alive=1))
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="on", ws=ws, timeout_keep_alive=1))
         serving = asyncio.create_task(server.serve([listener]))
         try:
             yield "http://{}:{}".format(*listener.getsockname())
@@ -170,6 +171,13 @@ async def application(scope: Message, receive: Any, send: Any) -> None:
         while (message := await receive())["type"] != "lifespan.shutdown":
             await send({"type": f"{message['type']}.complete"})
         await send({"type": "lifespan.shutdown.complete"})
+        return
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.accept"})
+        async with emit.rpc("update_weights"):
+            while (message := await receive())["type"] == "websocket.receive":
+                await send({"type": "websocket.send", "text": message["text"].upper()})
         return
     if scope["path"] == "/update_weights":
         async with emit.rpc("update_weights"):
@@ -210,3 +218,15 @@ async def test_a_stream_is_not_held_back(lines: list[str]) -> None:
         writer.close()
         await writer.wait_closed()
     assert [line.split()[:2] for line in lines] == [["[weights][s1]", "server.recv"]]
+
+
+async def test_a_websocket_of_a_real_server_talks_on_and_keeps_its_trace(lines: list[str]) -> None:
+    async with listening(emit.FirstByteMiddleware(application), "websockets-sansio") as url:
+        address = f"{url.replace('http', 'ws', 1)}/update_weights"
+        async with websockets.connect(address, additional_headers=emit.trace_headers("ws-1")) as talk:
+            for word in ("first", "second"):
+                await talk.send(word)
+                assert await talk.recv() == word.upper()
+    assert [line.split()[:2] for line in lines] == [
+        ["[weights][ws-1]", leg] for leg in ("server.recv", "rpc.start", "rpc.done")
+    ]
