@@ -67,9 +67,9 @@ class SourceClock:
         self._added = 0.0
         self._slipped = 0.0
         """Seconds to add to all that lines say: their clock was set, and that was taken out."""
-        self._zone: float | None = None
-        """Seconds by which dates with an offset are ahead of those without one, or the other way round: of whichever
-        this log did not begin with; None while nothing told it."""
+        self._zones: dict[int, float] = {}
+        """Seconds by which stamps of a kind are ahead of those that this log began with, where one alone of the two
+        says its zone; nothing while nothing told it."""
         self._wall: float | None = None
         self._stamp: Stamp | None = None
 
@@ -94,6 +94,7 @@ class SourceClock:
         kind, seconds = stamp
         wall = seconds + self._added
         if kind != self.kind or not -_NEAR < wall - self._wall < _NEAR:
+            self._learn_zone(kind, seconds)
             placed = self._placed(kind, seconds)
             if placed is None or self._is_odd(placed, stamp):
                 return self.last
@@ -171,8 +172,7 @@ class SourceClock:
                 self.last = None
             wall: float | None = seconds
         else:
-            if kind != self.kind and self._zone is None:
-                self._learn_zone(kind, seconds)
+            self._learn_zone(kind, seconds)
             wall = self._placed(kind, seconds)
             if wall is None or self._is_odd(wall, stamp):
                 return
@@ -190,14 +190,17 @@ class SourceClock:
         Rows that say epoch seconds stand among lines of the local time. Where these are those of UTC, as in most
         containers, nothing is learned, nor from a pause between the two that is no whole number of half hours.
         """
-        if self._wall is None or kind not in _DATED or self.kind not in _DATED:
+        kinds = (kind, self.kind)
+        if kind == self.kind or kind in self._zones or EPOCH not in kinds or YEARLESS in kinds or self._wall is None:
             return
         apart = seconds - self._wall
+        if DAYTIME in kinds:
+            apart = (apart + _NEAR) % _DAY - _NEAR
         zone = round(apart / _ZONES_S) * _ZONES_S
         if abs(apart) < _PAUSE_S:
-            self._zone = 0.0
+            self._zones[kind] = 0.0
         elif _LEAST_ZONE_S <= abs(zone) <= _MOST_ZONE_S and -_CLOSE_S <= apart - zone <= _PAUSE_S:
-            self._zone = zone
+            self._zones[kind] = zone
 
     def _is_odd(self, wall: float, stamp: Stamp) -> bool:
         """A date more than a day away from the last one, which no second line confirms."""
@@ -245,11 +248,11 @@ class SourceClock:
                 return time + period
             return time - period if time > near + period / 2 and self._added >= period else time
         if self.kind in _DATED and kind in _DATED:
-            return seconds - (self._zone or 0.0)
-        if kind == EPOCH:
+            return seconds - self._zones.get(kind, 0.0)
+        if kind == EPOCH and kind not in self._zones:
             return None  # of what zone the other lines are nobody knows
         if DAYTIME in (kind, self.kind):
-            midnight = near - near % _DAY + seconds % _DAY
+            midnight = near - near % _DAY + (seconds - self._zones.get(kind, 0.0)) % _DAY
             times = [midnight + shift for shift in (-_DAY, 0.0, _DAY)]
         elif kind == YEARLESS:
             year = _EPOCH.year + int(near / _YEAR)
