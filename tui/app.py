@@ -307,7 +307,7 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
     def _place(self) -> Place:
         journey = self.journey
         said = self._said if time.monotonic() - self._said_at < _SAID_S else ""
-        unseen = self.monitor.picture.lines - journey.lines_then if journey.paused else 0
+        unseen = max(0, self.monitor.picture.lines - journey.lines_then) if journey.paused else 0
         layout = "strip" if self._layout is not None and self._layout.bare else self.preset
         return Place(
             self.opening.title,

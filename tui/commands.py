@@ -202,7 +202,7 @@ def _speed(app: Doings, words: Sequence[str]) -> None:
 
 def _seek(app: Doings, words: Sequence[str]) -> None:
     player = given.player(app)
-    player.seek(given.seconds(words[0], 0.0, max(0.0, player.duration_s), "1:30"))
+    app.seek_to(player, given.seconds(words[0], 0.0, max(0.0, player.duration_s), "1:30"))
 
 
 COMMANDS: tuple[Command, ...] = (

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hosts import screen_text
 from hypothesis import given as examples
 from hypothesis import strategies
 from textual.pilot import Pilot
@@ -166,6 +167,15 @@ async def test_what_is_wrong_is_told_in_one_line() -> None:
             assert said.isprintable()
         for text in ("", "  ", ":", " : "):
             assert obey(app, text) is None
+
+
+async def test_what_was_wrong_with_one_command_is_not_said_of_the_next() -> None:
+    async with running(size=(120, 30)) as (app, pilot):
+        await pilot.press("colon", *"theme", "space", *"nope", "enter")
+        await until(pilot, lambda: "there is no theme 'nope'" in screen_text(app)[0])
+        await pilot.press("colon", *"last", "space", *"20m", "enter")
+        await until(pilot, lambda: "20m" in screen_text(app)[0])
+        assert "nope" not in screen_text(app)[0]
 
 
 async def test_where_only_a_monotonic_clock_is_told_no_time_of_day_is_known(tmp_path: Path) -> None:

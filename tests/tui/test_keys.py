@@ -767,8 +767,11 @@ async def slower(hands: Hands, key: str) -> None:
 
 @check
 async def seek_back(hands: Hands, key: str) -> None:
+    await hands.press("left")
+    await hands.shows("@cursor")
     await hands.press(key)
     await hands.shows(" 5:30/12:00")
+    assert "@cursor" not in hands.text, "the moment that was asked for is in sight"
 
 
 @check

@@ -24,6 +24,7 @@ class Doings(General, Showing, Replaying):
         if command:
             from ..commands import obey
 
+            self.say("")  # what was said of the command before is over
             problem = obey(self, command)
             if problem:
                 self.say(problem)

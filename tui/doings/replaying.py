@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .base import Base
+from .travelling import Travelling
 
 if TYPE_CHECKING:
     from perfmon.sources.replay import Player
 
 
-class Replaying(Base):
+class Replaying(Travelling):
     """Speed and place of a replay; a live run has neither."""
 
     def _player(self) -> Player | None:
@@ -35,16 +35,26 @@ class Replaying(Base):
         """Half a minute back."""
         player = self._player()
         if player is not None:
-            player.seek(player.position_s - 30)
+            self.seek_to(player, player.position_s - 30)
 
     def do_seek_on(self) -> None:
         """Half a minute on."""
         player = self._player()
         if player is not None:
-            player.seek(player.position_s + 30)
+            self.seek_to(player, player.position_s + 30)
 
     def do_step(self) -> None:
         """The next moment."""
         player = self._player()
         if player is not None:
+            self._follow()
             player.step()
+
+    def seek_to(self, player: Player, seconds: float) -> None:
+        """To a moment of the replay, which is then in sight: a view that stood still goes along."""
+        self._follow()
+        player.seek(seconds)
+
+    def _follow(self) -> None:
+        if self.journey.paused:
+            self.do_live()
