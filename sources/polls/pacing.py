@@ -26,7 +26,7 @@ ABSENT_S = 60.0
 DEADLINE_S = 60.0
 """A question is taken back when it has had no answer for so long (or for ten periods, where that is longer)."""
 _TELL_S, _WELL_S = 2.0, 60.0
-"""How often at most that something is stale is told; and that it is well, at least."""
+"""How often at most that something is stale is told; and that it is well, or still absent, at least."""
 _LONGEST_S = 10.0
 """What fails is asked again so much later, at most (or after its period)."""
 _END_S = 1.0
@@ -134,11 +134,11 @@ class Paced:
         await self._tell(readings)
 
     async def _trouble(self, state: str, why: str, *, anew: bool = True) -> None:
-        """Tells what keeps the answers from coming; what is known already is told again only `anew`."""
+        """Tells what keeps the answers from coming; what is known already is told again rarely, unless `anew`."""
         why = plain(without_secrets(why), 160)
-        if (state, why) == (self._state, self._why) and not anew:
-            return
         now = time.monotonic()
+        if (state, why) == (self._state, self._why) and not anew and now - self._told_at < _WELL_S:
+            return
         self._state, self._why, self._told_at = state, why, now
         age = {"age_s": round(now - self._answered_at, 1)}
         await self._tell([Reading(Area.POLLER, self._name, age, {"state": state, "why": why})])

@@ -138,6 +138,9 @@ def test_what_polls_is_listed_with_its_troubles() -> None:
     assert "stale 12 s" in alone
     assert "slurm" not in alone  # what is not there is nobody's trouble
     assert "no squeue" in "\n".join(told(shown, "sources"))
+    later = "\n".join(told(replace(shown, now=NOW + 600.0), "auto"))
+    assert "slurm" not in later  # however long ago that was told
+    assert "nvidia-smi: no answer" in later
 
 
 def test_old_answers_say_how_old_they_are() -> None:

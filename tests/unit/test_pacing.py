@@ -138,6 +138,19 @@ async def test_what_is_absent_is_told_once() -> None:
     assert told.readings(Area.POLLER, "gpu")[0].words["why"] == "no_nvidia-smi_here:_install_the_driver"
 
 
+async def test_that_it_still_is_absent_is_told_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pacing, "ABSENT_S", 0.02)
+    monkeypatch.setattr(pacing, "_WELL_S", 0.1)
+
+    async def absent() -> float:
+        raise AbsentError("no driver")
+
+    poller = Asks("gpu", absent)
+    told = await paced(HereMachine(), [poller], lambda told: len(states(told, "gpu")) >= 3)
+    assert set(states(told, "gpu")) == {"absent"}
+    assert poller.asked > len(states(told, "gpu"))
+
+
 async def test_a_fault_of_a_poller_is_its_own_and_mends() -> None:
     async def broken() -> float:
         if poller.asked < 3:

@@ -113,7 +113,8 @@ def poller_sections(look: Look, *, all_of_them: bool = True) -> list[Section]:
 
 
 def _troubled(look: Look, seen: Seen) -> bool:
-    return seen.reading.words.get("state") in ("failed", "stale") or look.around.stale(seen)
+    state = seen.reading.words.get("state")
+    return state in ("failed", "stale") or (state != "absent" and look.around.stale(seen))
 
 
 def troubled(sources: Sequence[SourceNow]) -> list[SourceNow]:
