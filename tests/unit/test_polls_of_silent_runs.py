@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from perfmon.reports.machines import machine_sections
 from perfmon.sources.files import LogFile
 from perfmon.sources.polls.log import poll_log
 from perfmon.surroundings import Surroundings
+from perfmon.themes.loader import load_themes
+from perfmon.tui.render.waterfall import waterfall
+from perfmon.tui.skin import Skin
 
 BEGIN = datetime(2026, 3, 2, 12)
 UTC_S = 1772452800.0
@@ -77,6 +81,10 @@ def test_it_is_told_however_long_they_are_silent_and_when_it_is_over() -> None:
     assert alert is not None
     assert 60 < alert.held_until(picture.now) - alert.since < 125
     assert alert.lost_s == 0.0
+    [newest, *_] = waterfall(alert, picture, Skin(load_themes()["midnight"]), 100)
+    said = re.search(r"([\d.]+) s ago", newest[1][0])
+    assert said is not None
+    assert 0 < float(said[1]) <= 22
     assert picture.now < UTC_S + 400  # what the run ended with stays in sight
     assert picture.snapshot is not None
     assert picture.snapshot.verdict is not None
