@@ -21,6 +21,7 @@ from .told_end import FAREWELL
 if TYPE_CHECKING:
     from .view import View, Window
 
+_CRASH = "crash"
 _SENT, _DONE = (1 << LEGS.index(leg) for leg in ("client.send", "client.done"))
 _FAILED = re.compile(
     r"\b(?:ERROR|CRITICAL|FATAL|Traceback|\w*Error|\w*Exception|SIG(?:TERM|KILL|INT|ABRT|SEGV)|[Kk]illed|[Aa]borted)\b"
@@ -36,7 +37,7 @@ def died_within(silence: Window, view: View) -> bool:
     """Whether the run that fell silent there was within a step and neither said that it ends nor that it failed."""
     before = _last_lines(silence, view)
     texts = [gap.text for gap in before.values()]
-    if any(FAREWELL.search(text) or _FAILED.search(text) for text in texts):
+    if any(FAREWELL.search(text) or _FAILED.search(text) for text in texts) or _crashed(before, view):
         return False
     within = {source: (_last_step(source, gap.line, view), gap.line) for source, gap in before.items()}
     return any(_BEGUN.search(text) for text in texts) or any(_was_open(span, within) for span in _spans(view))
@@ -53,6 +54,16 @@ def _last_lines(silence: Window, view: View) -> dict[int, Gap]:
         for gap in state.gaps
         if gap.start + shifts.get(state.index, 0.0) <= low and high <= gap.end + shifts.get(state.index, 0.0)
     }
+
+
+def _crashed(before: dict[int, Gap], view: View) -> bool:
+    """Lines without a clock, between the last dated line and the first one of the later run, tell of a crash."""
+    marks = [series for (name, _), series in view.store.marks.items() if name == _CRASH]
+    return any(
+        source in before and before[source].line < line and not 0 < before[source].upto <= line
+        for series in marks
+        for source, line in zip(series.sources, series.lines, strict=True)
+    )
 
 
 def _last_step(source: int, upto: int, view: View) -> int:

@@ -111,6 +111,21 @@ def test_a_run_that_said_its_end_lost_nothing(begun: str, ended: str) -> None:
     assert [note for note in snapshot.run.sources[0].notes if "the pause is not judged" in note]
 
 
+_TRACEBACK = "Traceback (most recent call last):\n  File 'train.py', line 3, in <module>\nRuntimeError: boom"
+
+
+@pytest.mark.parametrize(
+    "crash", [_TRACEBACK, "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-03-02T10:00:00 ***"]
+)
+def test_a_run_that_crashed_lost_nothing_afterwards(crash: str) -> None:
+    """What a process prints as it dies has no clock."""
+    end = 900 + 60 * 79
+    lines = [*_run(_STEP, 0, range(80)), f"{_at(end + 1)} {_BEGUN[1]}", *crash.split("\n")]
+    again = _run(_STEP, end + _HANG_S, range(60))
+    assert not _stalled_s(_told(orchestrator=[*lines, *again]))
+    assert _stalled_s(_told(orchestrator=[*crash.split("\n"), *lines[: -crash.count("\n") - 1], *again])) > 0
+
+
 @pytest.mark.parametrize(
     ("line", "is_one"),
     [
