@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _CRASH = "crash"
 _SENT, _DONE = (1 << LEGS.index(leg) for leg in ("client.send", "client.done"))
 _FAILED = re.compile(
-    r"\b(?:ERROR|CRITICAL|FATAL|Traceback|\w*Error|\w*Exception|SIG(?:TERM|KILL|INT|ABRT|SEGV)|[Kk]illed|[Aa]borted)\b"
+    r"\b(?:ERROR|CRITICAL|FATAL|Traceback|[A-Z]\w*(?:Error|Exception)|SIG(?:TERM|KILL|INT|ABRT|SEGV)|[Kk]illed|[Aa]borted)\b"
 )
 _BEGUN = re.compile(r"(?i)\b(?:start(?:ed|ing)? [^:;|]{0,40}?\b(?:step|iteration|batch|rollouts?)\b|waiting for\b)")
 """Lines that say what a run is at, of which no pattern tells that it begins."""

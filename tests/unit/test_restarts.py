@@ -145,5 +145,16 @@ def test_a_farewell_is_that_of_a_run(line: str, is_one: bool) -> None:
     assert bool(FAREWELL.search(line)) is is_one
 
 
+def test_a_share_of_errors_is_no_failure() -> None:
+    step = "SUCCESS Step 80 |   60.0s | Reward 0.41 | Trainable 96/128 (75.0%) | Error 1.6% | Truncation 4.7%"
+    end = 900 + 60 * 80
+    trainer = [*_run(_TRAINED, 0, range(80)), f"{_at(end)} INFO Waiting for training batch to arrive"]
+    logs = {
+        "orchestrator": [*_run(_STEP, 0, range(80)), f"{_at(end)} {step}", *_run(_STEP, end + _HANG_S, range(60))],
+        "trainer": trainer + _run(_TRAINED, end + _HANG_S, range(60)),
+    }
+    assert _stalled_s(_told(**logs)) == pytest.approx(_HANG_S, abs=61.0)
+
+
 def test_what_ended_again_is_not_open() -> None:
     assert not _stalled_s(_run_again("INFO [gen] batch.start inflight=64", "INFO [gen] batch.done dur_ms=900"))
