@@ -40,7 +40,8 @@ def died_within(silence: Window, view: View) -> bool:
     if any(FAREWELL.search(text) or _FAILED.search(text) for text in texts) or _crashed(before, view):
         return False
     within = {source: (_last_step(source, gap.line, view), gap.line) for source, gap in before.items()}
-    return any(_BEGUN.search(text) for text in texts) or any(_was_open(span, within) for span in _spans(view))
+    begun = any(_BEGUN.search(before[source].text) for source, (step, _) in within.items() if step)
+    return begun or any(_was_open(span, within) for span in _spans(view))
 
 
 def _last_lines(silence: Window, view: View) -> dict[int, Gap]:
