@@ -199,6 +199,16 @@ async def test_processes_with_memory_share_and_command(smi: Smi, poller: GpuPoll
     assert (told["4194301"].values, told["4194301"].words["command"]) == ({}, "y")
 
 
+async def test_what_goes_over_pcie_is_told_where_dmon_tells_it(smi: Smi, poller: GpuPoller) -> None:
+    smi.gpu(0)
+    smi.gpu(1)
+    smi.write("pmon", "# gpu pid type sm mem command\n# Idx # C/G % % name\n    0 1 C 90 40 python3")
+    smi.write("dmon", "# gpu  rxpci  txpci\n# Idx   MB/s   MB/s\n    0  24500    120\n    1      -      -")
+    found = gpus(await until(poller, lambda told: "pcie_rx_mb_s" in gpus(told)["0"].values))
+    assert found["0"].values == {**TOLD, "pcie_rx_mb_s": 24500, "pcie_tx_mb_s": 120}
+    assert found["1"].values == TOLD
+
+
 async def test_an_old_driver_that_answers_no_query_has_dmon(smi: Smi, poller: GpuPoller) -> None:
     smi.fields([])
     rows = "    0    96    40     -    12     3\n    1    90    41     -    99     4"

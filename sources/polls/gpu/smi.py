@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -15,13 +15,25 @@ from ..poller import AbsentError, Machine, PollError
 from ..reading import Area, Reading
 from .mine import Mine
 from .processes import Use, readings_of
-from .smi_tables import APPS, COLUMNS, REFUSED, Column, app_row, dmon_reading, gpu_row, pmon_use, table, without
+from .smi_tables import (
+    APPS,
+    COLUMNS,
+    REFUSED,
+    Column,
+    app_row,
+    dmon_reading,
+    gpu_row,
+    links_of,
+    pmon_use,
+    table,
+    without,
+)
 from .stream import Stream
 
 PATHS = 'PATH="$PATH:/usr/local/bin:/usr/bin:/bin:/usr/local/cuda/bin:/usr/lib/wsl/lib:/opt/rocm/bin"; export PATH; '
 _FORM = "--format=csv,noheader,nounits"
 _PROCESSES = 10
-"""Every so many polls it is asked what runs on them: a program starts for that."""
+"""Every so many polls it is asked what runs on them, and goes over their links: programs start for that."""
 _START_S, _ASK_S = 40.0, 20.0
 """A driver that is not held open takes seconds to begin."""
 _MARK = "# pmon"
@@ -41,6 +53,8 @@ class SmiRoad:
         self._turn = 0
         self._asking: asyncio.Task[list[Reading]] | None = None
         self._commands: dict[int, tuple[str, float | None]] = {}
+        self._links: dict[str, Mapping[str, float]] = {}
+        """By index."""
 
     async def poll(self) -> Sequence[Reading]:
         """A round of all GPUs, and every few times what runs on them. Raises PollError, AbsentError."""
@@ -102,7 +116,9 @@ class SmiRoad:
 
     # --- putting it together ------------------------------------------------------------------------------------
     def _told(self, reading: Reading) -> Reading:
-        uuid = reading.words.get("uuid", "")
+        uuid, links = reading.words.get("uuid", ""), self._links.get(reading.name)
+        if links and reading.values:
+            reading = Reading(reading.area, reading.name, {**links, **reading.values}, reading.words)
         if self._mine is not None:
             word = self._mine.word(reading.name, uuid, "", len(self._known))
             reading = Reading(reading.area, reading.name, reading.values, {**reading.words, "mine": word})
@@ -119,9 +135,11 @@ class SmiRoad:
     # --- what runs there ----------------------------------------------------------------------------------------
     async def _processes(self) -> list[Reading]:
         apps = f"nvidia-smi --query-compute-apps={','.join(APPS)} {_FORM}"
-        query = f"{apps}; echo; echo '{_MARK}'; nvidia-smi pmon -c 1 -s um"
+        query = f"{apps}; echo; echo '{_MARK}'; nvidia-smi pmon -c 1 -s um; nvidia-smi dmon -c 1 -s t"
         try:
             output = await self._runner.run(PATHS + query, timeout_s=_ASK_S)
+            rows = list(table(output.text.partition(_MARK)[2].splitlines()))
+            self._links = {row["gpu"]: told for row in rows if (told := links_of(row))}
             uses = self._uses(output.text)
             await self._look_up({use.pid for use in uses})
         except PerfmonError:

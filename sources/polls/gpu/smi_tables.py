@@ -117,6 +117,11 @@ def dmon_reading(row: Mapping[str, str]) -> Reading:
     return Reading(Area.GPU, row["gpu"], values, {"state": "ok" if values else "unsupported"})
 
 
+def links_of(row: Mapping[str, str]) -> Mapping[str, float]:
+    """What goes over PCIe, of a row of `dmon -s t`; a row of another table has none."""
+    return {name: value for name, value in dmon_reading(row).values.items() if name.startswith("pcie_")}
+
+
 def pmon_use(row: Mapping[str, str]) -> Use | None:
     """The process that a row of `pmon` is about; a GPU without any has a row of dashes."""
     if not row.get("pid", "").isdecimal() or "C" not in row.get("type", "C"):
