@@ -50,6 +50,7 @@ from .panes.board import BoardPane
 from .panes.logs import LineOpened, LogPane
 from .panes.sources import SourcesPane
 from .render.bars import Place
+from .render.board import lanes_wanted
 from .render.machines.summary import lines_wanted
 from .skin import Skin, depth_of
 from .typeahead import TypedAhead
@@ -119,6 +120,8 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         """What ended it, when a fault did."""
         self._layout: Layout | None = None
         self._listed = 0
+        self._lanes: int | None = None
+        """The most lanes that the board had; None until all that the logs held was read."""
         self._listed_at = 0.0
         self._shown: tuple[object, ...] = (None,)
         self._keys = by_key(opening.keys)
@@ -239,8 +242,9 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         self.picture = replace(self.picture, board=newest.board) if self.journey.paused else newest
         self._hear(newest)
         self._point_out(newest.snapshot)
-        if (listed := max(len(self.picture.alerts), lines_wanted(newest))) != self._listed:
-            self._listed = listed
+        listed, lanes = max(len(self.picture.alerts), lines_wanted(newest)), self._lanes_of(newest)
+        if (listed, lanes) != (self._listed, self._lanes):
+            self._listed, self._lanes = listed, lanes
             self.arrange()
         self.board.span_s = self.journey.span_s
         self.board.show(self.picture)
@@ -256,6 +260,12 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
             show(newest)
         if more or self._place() != self._placed:
             self._show_place()
+
+    def _lanes_of(self, newest: Picture) -> int | None:
+        """It never takes back what the board had: panes that grow and shrink are hard to read."""
+        if newest.snapshot is None or newest.progress is not None:
+            return self._lanes
+        return max(self._lanes or 0, lanes_wanted(newest.board))
 
     def _tells_more(self, newest: Picture) -> bool:
         """Whether a picture has more to say than that time went on; that, too, is said once a second."""
@@ -333,7 +343,9 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
             return
         width, height = size or self.size
         machines = bool(self.picture.seen or self.picture.links)
-        layout = layout_for(width, height, self.preset, self.hidden, self.zoomed, self._listed, machines=machines)
+        layout = layout_for(
+            width, height, self.preset, self.hidden, self.zoomed, self._listed, machines=machines, lanes=self._lanes
+        )
         self.sources.whole = self.zoomed == "sources"
         if layout == self._layout:
             self._show_place()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 LAYOUTS = ("auto", "overview", "timeline", "log", "strip")
 PRESETS = LAYOUTS[1:]
 WIDE = 110
-_LEAST_LISTED = 3
+_LEAST_LISTED, _LEAST_LANES = 3, 6
+_TITLE_AND_AXIS = 2
 _STRIP_WIDTH, _STRIP_HEIGHT = 72, 18
 
 
@@ -36,19 +37,22 @@ def layout_for(
     listed: int | None = None,
     *,
     machines: bool = False,
+    lanes: int | None = None,
 ) -> Layout:
     """The layout of a terminal of `width` cells and `height` rows.
 
     `preset` is one of LAYOUTS; `hidden` names panes that somebody switched off, `zoomed` the one that has all the room.
     `listed` is how many alerts, or sources, there are to list: rows that they do not need are the board's. With
-    `machines` there are GPUs, hosts or queues among them.
+    `machines` there are GPUs, hosts or queues among them. `lanes` is how many the board has: rows that these do not
+    need are the log's.
     """
     small = width < _STRIP_WIDTH or height < _STRIP_HEIGHT
     if zoomed is not None and height >= 4:
         return _zoomed(height, zoomed)
     if preset == "strip" or small:
         return _strip(width, height)
-    return _full(height, preset, hidden, listed, machines)
+    full = _full(height, preset, hidden, listed, machines)
+    return full if lanes is None or preset not in ("auto", "overview") else _lent(full, lanes)
 
 
 def share_of_alerts(width: int) -> int:
@@ -97,6 +101,12 @@ def _full(height: int, preset: str, hidden: Collection[str], listed: int | None,
     if "board" in hidden:
         rows |= _instead(rows, hidden)
     return Layout(1, 3, footer=1, bare=False, **rows)
+
+
+def _lent(full: Layout, lanes: int) -> Layout:
+    """Rows of the board that would stay empty show lines of the log."""
+    spare = full.board - max(_LEAST_LANES, lanes) - _TITLE_AND_AXIS
+    return full if spare <= 0 or not full.log else replace(full, board=full.board - spare, log=full.log + spare)
 
 
 def _instead(rows: Mapping[str, int], hidden: Collection[str]) -> dict[str, int]:

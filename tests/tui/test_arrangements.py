@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from itertools import combinations
+from pathlib import Path
 
 import pytest
+from hosts import screen_text
+from whole import running, until
 
+from perfmon.monitor import FollowFeed
 from perfmon.tui.layout import LAYOUTS, Layout, layout_for
 
 PANES = ("board", "alerts", "sources", "log")
@@ -58,3 +62,22 @@ def test_rows_that_no_alert_needs_are_the_boards() -> None:
     few, many, all_of_them = (layout_for(200, 50, listed=count) for count in (1, 5, 30))
     assert few.alerts < many.alerts < all_of_them.alerts == layout_for(200, 50).alerts
     assert few.board - all_of_them.board == all_of_them.alerts - few.alerts
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 30), (200, 50)])
+def test_rows_that_lanes_do_not_need_show_lines_of_the_log(size: tuple[int, int]) -> None:
+    usual, few = layout_for(*size, listed=1), layout_for(*size, listed=1, lanes=7)
+    assert few.board == 9
+    assert few.board + few.log == usual.board + usual.log
+    assert layout_for(*size, listed=1, lanes=60) == usual
+    assert layout_for(*size, "timeline", lanes=7) == layout_for(*size, "timeline")
+    assert layout_for(*size, hidden={"log"}, lanes=7) == layout_for(*size, hidden={"log"})
+
+
+async def test_a_run_of_few_metrics_leaves_no_row_empty(tmp_path: Path) -> None:
+    lines = [f"2026-03-02 10:00:{at:02d} INFO [gen] batch.done completions=64 dur_ms=3000" for at in range(60)]
+    (tmp_path / "a.log").write_text("".join(f"{line}\n" for line in lines))
+    async with running(lambda: FollowFeed([str(tmp_path / "a.log")]), size=(120, 40)) as (app, pilot):
+        await until(pilot, lambda: sum("batch.done" in row for row in screen_text(app)) > 12)
+        board = [row for row in screen_text(app) if "completions  " in row]
+        assert board, "lanes keep their rows"

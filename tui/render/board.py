@@ -13,10 +13,18 @@ from perfmon.units import format_seconds
 
 from ..skin import Skin
 from .bars import moment_text
-from .lanes import Drawing, Geometry, Lane, lanes_of
+from .lanes import UPDATES, Drawing, Geometry, Lane, lanes_of
 from .rows import Row, Run
 
 _ROWS_OF_UPDATES = ((22, 7), (13, 4), (9, 3))
+
+
+def lanes_wanted(board: Board) -> int:
+    """How many lanes there are to show, to share out the room."""
+    updates = sum(len(lane.bars) for lane in board.spans if lane.kind == UPDATES)
+    told = {lane.metric for lane in board.spans if lane.bars and lane.kind != UPDATES}
+    metrics = sum(lane.name not in told for lane in board.metrics)
+    return min(updates, _ROWS_OF_UPDATES[0][1]) + len(told) + 1 + metrics
 
 
 @dataclass(frozen=True, slots=True)
