@@ -126,8 +126,8 @@ def _groups(track: Track) -> list[list[float]]:
 
 def _band(metric: str, groups: Iterable[Sequence[float]], low_is_bad: bool, known: Band | None) -> Band | None:
     """The limits; None where nothing lies beyond what is usual."""
-    unit, sign = metric_unit(metric), -1.0 if low_is_bad else 1.0
-    good = sign * max(_edge([sign * value for value in values]) for values in groups)
+    unit = metric_unit(metric)
+    good = min(map(_floor, groups)) if low_is_bad else max(map(_edge, groups))
     if low_is_bad and good <= 0:
         return None
     if not low_is_bad:
@@ -148,9 +148,20 @@ def _edge(values: Sequence[float]) -> float:
     ordered = sorted(values)
     middle = median(ordered)
     deviation = _MAD_TO_SIGMA * median([abs(value - middle) for value in ordered])
-    high = percentile(ordered, _HIGH if len(ordered) >= _MANY else _LOWER)
+    high = percentile(ordered, _usual(len(ordered)))
     edge = max(high, middle + _DEVIATIONS * deviation)
     return edge + _MARGIN * abs(edge)
+
+
+def _floor(values: Sequence[float]) -> float:
+    """The same where small values are bad: half as much is as far from the usual as twice as much. 0 for no limit."""
+    inverse = [1.0 / value for value in values if value > 0]
+    return 1.0 / _edge(inverse) if len(inverse) >= _usual(len(values)) * len(values) else 0.0
+
+
+def _usual(count: int) -> float:
+    """The share of so many samples that is usual whatever they are."""
+    return _HIGH if count >= _MANY else _LOWER
 
 
 def _ratio(known: Band | None, low_is_bad: bool) -> float:

@@ -65,6 +65,29 @@ def test_of_throughput_low_values_are_bad() -> None:
     assert 500 < band.good < 900
 
 
+def test_half_of_the_usual_throughput_is_never_good() -> None:
+    chance = random.Random(4)
+    values = [1000 * chance.gauss(1.0, 0.1) for _ in range(400)]
+    band = learned("throughput_tps", values)
+    assert sum(band.level(value) > 0 for value in values) == 0
+    assert band.level(480) == 1
+    assert band.level(250) == 2
+
+
+def test_of_throughput_that_swings_a_limit_is_learned_all_the_same() -> None:
+    chance = random.Random(5)
+    band = learned("throughput_tps", [1000 * chance.gauss(1.0, 0.25) for _ in range(400)])
+    assert 200 < band.good < 450
+
+
+def test_pauses_of_a_few_samples_hide_no_throughput_and_pauses_of_many_leave_it_without_limits() -> None:
+    paused = [0.0] * 2 + around(1000)
+    assert learned("throughput_tps", paused).good == pytest.approx(
+        learned("throughput_tps", around(1000)).good, rel=0.1
+    )
+    assert not learn({"throughput_tps": track("throughput_tps", {"": [0.0] * 20 + around(1000)})}, BANDS, "x").learned
+
+
 def test_the_group_that_needs_most_room_decides() -> None:
     assert learned("rpc_ms", around(1000), around(3000, seed=1)).good > 3000
 
