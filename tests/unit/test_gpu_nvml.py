@@ -185,6 +185,13 @@ def test_whose_gpus_they_are(
         assert [told.words.get("mine") for told in polled.poll().gpus().values()] == mine
 
 
+def test_whose_a_gpu_is_that_was_lost_before_it_was_ever_seen(library: Path, tmp_path: Path) -> None:
+    with Polled(tmp_path, library, {"CUDA_VISIBLE_DEVICES": "0,1"}) as polled:
+        polled.set("1.all error 15", "3.all error 15", count=4)
+        gpus = polled.poll().gpus()
+        assert [(gpus[at].words["state"], gpus[at].words["mine"]) for at in "13"] == [("lost", "yes"), ("lost", "no")]
+
+
 def test_an_instance_is_given_by_its_own_name(library: Path, tmp_path: Path) -> None:
     with Polled(tmp_path, library, {"CUDA_VISIBLE_DEVICES": "MIG-bbbb"}) as polled:
         polled.set(

@@ -122,14 +122,16 @@ class Gpus:
             return []
 
     def _gone(self, index: str, device: Device | None) -> Reading:
-        words = {} if device is None else {**device.known(), **self._words(device)}
+        words = self._whose(index) if device is None else {**device.known(), **self._words(device)}
         return Reading(Area.GPU, index, {}, {**words, "state": "lost"})
 
     def _words(self, device: Device) -> dict[str, str]:
+        return self._whose(device.name, device.uuid, device.parent)
+
+    def _whose(self, index: str, uuid: str = "", parent: str = "") -> dict[str, str]:
         if self._mine is None:
             return {}
-        seen = len(self._devices) + len(self._lost)
-        return {"mine": self._mine.word(device.name, device.uuid, device.parent, seen)}
+        return {"mine": self._mine.word(index, uuid, parent, len(self._devices) + len(self._lost))}
 
 
 def _by_index(item: tuple[str, Device | None]) -> tuple[int, str]:
