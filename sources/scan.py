@@ -175,7 +175,8 @@ class _Block:
         if "{" in text and (opening := json_begin(text)) >= 0:
             inner, own = text[opening:], None
             stamp = record_stamp(text, opening, self.scanner.headers)
-            if pattern.style != "json" and (opened := opened_envelope(inner)) is not None:
+            opened = opened_envelope(inner)
+            if opened is not None and (pattern.style != "json" or opened[0].startswith("{")):
                 inner = opened[0]
         elif stamp is None:
             stamp = self.scanner.headers.field(text)
