@@ -6,11 +6,12 @@ import re
 from dataclasses import replace
 
 import pytest
+from builders import lane, with_metrics
 from hosts import PLAIN
 from pictures import START, alert, picture, source
-from snapshots import finding, snapshot
+from snapshots import finding, healthy, snapshot
 
-from perfmon.picture import AlertState, Freshness, Picture, RunState
+from perfmon.picture import AlertState, Freshness, Level, Picture, RunState
 from perfmon.snapshot import ConditionState, LedgerEntry
 from perfmon.tui.render.answer import ledger_row, verdict_row
 from perfmon.tui.render.bars import Place, header_row
@@ -152,3 +153,12 @@ def test_where_no_log_speaks_yet_nothing_is_called_good(state: RunState, told: s
     none = picture(sources=(), snapshot=None, state=state)
     assert told in text(verdict_row(none, 80, PLAIN))
     assert "✓" not in text(header_row(none, Place("run", 600.0), 80, PLAIN))
+
+
+def test_where_nothing_was_found_a_value_beyond_its_limits_is_told_first() -> None:
+    fine = lane("rpc_ms", (1200.0,), now=1200.0, now_level=Level.GOOD)
+    slow = lane("dur_ms", (54_000.0,), now=54_000.0, now_level=Level.CRITICAL)
+    base = picture(snapshot=replace(healthy(), unseen=("no staleness",)))
+    assert "not observed: no staleness" in text(why_row(with_metrics(base, fine), 120, PLAIN))
+    said = text(why_row(with_metrics(base, fine, slow), 120, PLAIN))
+    assert said.index("✗ dur_ms 54.0 s") < said.index("✓ rpc_ms")

@@ -188,15 +188,15 @@ def _why_not(picture: Picture, snapshot: Snapshot, width: int, skin: Skin) -> Ro
     if picture.state is RunState.LOADING and picture.progress is not None:
         return ((f"  reading what the logs hold already: {format_share(picture.progress)}", muted),)
     unseen = "; ".join(plain(text.partition(":")[0]) for text in snapshot.unseen[:3])
-    return ((f"  not observed: {unseen}", muted),) if unseen else _within_limits(picture, width, skin)
+    beyond = any(lane.now_level is Level.CRITICAL for lane in picture.board.metrics)
+    return ((f"  not observed: {unseen}", muted),) if unseen and not beyond else _within_limits(picture, width, skin)
 
 
 def _within_limits(picture: Picture, width: int, skin: Skin) -> Row:
-    """The last values of what has limits: that all is well is a claim, too."""
+    """The last values of what has limits, the worst first: that all is well is a claim, too."""
     runs: Part = [("  ", skin.style("muted"))]
-    for lane in picture.board.metrics:
-        if lane.good is None or lane.now is None:
-            continue
+    known = [lane for lane in picture.board.metrics if lane.good is not None and lane.now is not None]
+    for lane in sorted(known, key=lambda lane: lane.now_level is not Level.CRITICAL):
         value = (f"{lane.name} {compact_value(lane.now, lane.unit, 9)}  ", skin.style("text"))
         part = [(f"{skin.mark(lane.now_level)} ", skin.level(lane.now_level)), value]
         if row_cells(runs) + row_cells(part) > width:
