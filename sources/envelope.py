@@ -74,13 +74,14 @@ def record_stamp(text: str, begin: int, headers: HeaderReader) -> Stamp | None:
         return stamp
     inner = text[begin:]
     opened = opened_envelope(inner)
-    return _row_stamp(inner, headers.clocks) if opened is None or opened[1] is None else opened[1]
+    return _row_stamp(inner, headers) if opened is None or opened[1] is None else opened[1]
 
 
-def _row_stamp(text: str, clocks: tuple[str, ...]) -> Stamp | None:
-    """The stamp of a JSON row of values, in the first of these fields that holds one."""
-    if not any(f'"{name}"' in text for name in clocks):
+def _row_stamp(text: str, headers: HeaderReader) -> Stamp | None:
+    """The stamp of a JSON row of values, in the first field that holds one."""
+    if not any(name in text for name in headers.quoted_clocks):
         return None
+    clocks = headers.clocks
     row = loaded(text)
     stamps = (any_stamp(row[name]) for name in clocks if name in row) if isinstance(row, dict) else iter(())
     return next((stamp for stamp in stamps if stamp is not None), None)

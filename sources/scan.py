@@ -264,7 +264,7 @@ class _Block:
         tail = self.lines.before(anchors[-1][0] if anchors else 0, len(self.data))
         if tail is not None:
             anchors.append(tail)
-        first = self.lines.after(0, anchors[0][0] if anchors else len(self.data)) or (anchors[0] if anchors else None)
+        first = (self.lines.after(0, anchors[0][0]) or anchors[0]) if anchors else None
         if first is None:
             for kind, (line, begin, mono, text) in zip((HEAD, TAIL), (self.ticks[:1] + self.ticks[-1:]), strict=False):
                 self.records.append((kind, line, self.offset + begin, None, mono, [], text))

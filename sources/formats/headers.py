@@ -38,6 +38,9 @@ class HeaderReader:
         self._at_start = re.compile(f"{PREFIXES}(?:{self._headers})")
         self.clocks = tuple(dict.fromkeys(name for pack in packs for p in pack.patterns for name in p.clock))
         """Fields that patterns take for the clock of their lines, the first one first."""
+        self.quoted_clocks = tuple(f'"{name}"' for name in self.clocks)
+        hints = [form.format(name) for name in self.clocks for form in ("{}=", "'{}': ")]
+        self._hints = [hint for hint in hints if not any(hint.endswith(other) for other in hints if other != hint)]
         names = "|".join(map(re.escape, self.clocks)) or "(?!)"
         self._field = re.compile(rf"""(?<![\w./%-])(?:(?:{names})=|'(?:{names})': )["']?([^\s,;"'}}]+)""")
         self._last_prefix = "\n"
@@ -70,7 +73,7 @@ class HeaderReader:
 
     def field(self, text: str) -> Stamp | None:
         """The stamp in a field of a line without a header: the first one that holds a time."""
-        if "=" not in text and "'" not in text:
+        if not any(hint in text for hint in self._hints):
             return None
         stamps = (any_stamp(match[1]) for match in self._field.finditer(text, 0, _FIELD_WITHIN))
         return next((stamp for stamp in stamps if stamp is not None), None)
