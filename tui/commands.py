@@ -13,11 +13,11 @@ from perfmon.model import TimeBase
 from perfmon.moments import moment
 from perfmon.picture import Alert
 from perfmon.text import plain
-from perfmon.units import format_seconds
 
 from . import given
 from .actions import ACTIONS, Action
 from .layout import LAYOUTS
+from .render.answer import brief_seconds
 from .words import split_words
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _window(app: Doings, words: Sequence[str]) -> None:
     seconds = given.seconds(words[0], 10.0, 7 * _DAY_S, "10m")
     app.monitor.judge_window(seconds)
     app.journey.usual_s = seconds
-    app.say(f"the last {format_seconds(seconds)} are judged")
+    app.say(f"the last {brief_seconds(seconds)} are judged")
 
 
 # --- alerts -----------------------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def _silence(app: Doings, words: Sequence[str]) -> None:
     seconds = given.seconds(words[1], 1.0, 30 * _DAY_S, "15m")
     for alert in alerts:
         app.monitor.silence(alert.key, seconds)
-    app.say(f"{_title(alerts)}: silent for {format_seconds(seconds)}")
+    app.say(f"{_title(alerts)}: silent for {brief_seconds(seconds)}")
 
 
 def _ack(app: Doings, words: Sequence[str]) -> None:

@@ -130,6 +130,17 @@ async def test_the_cursor_follows_its_alert_but_stays_on_top_when_it_is_there() 
         assert pane.selected.number == 3
 
 
+async def test_the_cursor_stays_on_the_alert_that_was_acted_on_wherever_that_moves() -> None:
+    first, second = several(2)
+    app = Host(lambda: Shown(picture(first, second)))
+    async with app.run_test(size=(80, 8)) as pilot:
+        await pilot.press("a")
+        pane = app.query_one(Shown)
+        pane.show(picture(second, first))
+        await pilot.press("S", "u")
+        assert list(said(app)) == [(AlertAcked, 1), (AlertSilenceAsked, 1), (AlertUndone, 1)]
+
+
 async def test_more_alerts_than_rows_scroll_with_keys_and_wheel() -> None:
     app = Host(lambda: Shown(picture(*several(40))))
     async with app.run_test(size=(80, 8)) as pilot:

@@ -572,7 +572,9 @@ async def silence(hands: Hands, key: str) -> None:
     assert isinstance(hands.app.screen, Prompt)
     await hands.press("enter")
     await hands.until(lambda: _state(hands) is AlertState.SILENCED)
-    await hands.shows("silent for 15 minutes")
+    await hands.shows("silent for 15m")
+    await hands.press(key, *"5m", "enter")
+    await hands.shows("silent for 5m")  # what stood there was replaced by what was typed
     await hands.shows("1 silenced")
 
 

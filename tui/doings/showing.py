@@ -9,6 +9,7 @@ from textual.app import SuspendNotSupported
 from perfmon.picture import Alert, AlertState, Bar, MetricLane
 from perfmon.text import evidence_text, plain
 
+from ..render.answer import brief_seconds
 from .travelling import Travelling
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class Showing(Travelling):
                 self.say(f"{plain(text, 20)}: expected minutes, such as 15")
                 return
             self.monitor.silence(alert.key, 60.0 * minutes)
-            self.say(f"{name}: silent for {minutes:g} minutes (u takes it back)")
+            self.say(f"{name}: silent for {brief_seconds(60.0 * minutes)} (u takes it back)")
 
         from ..screens.prompt import Prompt
 

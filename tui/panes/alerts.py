@@ -115,15 +115,21 @@ class AlertPane(Listing):
 
     def do_ack(self) -> None:
         """Says that somebody looks after it."""
-        self._post(AlertAcked)
+        self._act(AlertAcked)
 
     def do_silence(self) -> None:
         """Asks for how long nobody wants to hear of it."""
-        self._post(AlertSilenceAsked)
+        self._act(AlertSilenceAsked)
 
     def do_undo(self) -> None:
         """Takes that back."""
-        self._post(AlertUndone)
+        self._act(AlertUndone)
+
+    def _act(self, message: type[AlertMessage]) -> None:
+        """It may move in the list by that: the cursor stays on it, for the next key is meant for it, too."""
+        alert = self.selected
+        self._chosen = None if alert is None else alert.key
+        self._post(message)
 
     def _post(self, message: type[AlertMessage]) -> None:
         alert = self.selected

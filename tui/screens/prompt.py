@@ -30,6 +30,10 @@ class Prompt(ModalScreen[str | None]):
             yield Label(self._question, markup=False)
             yield Input(self._value, select_on_focus=False)
 
+    def on_mount(self) -> None:
+        """What stands there is replaced by what is typed, unless somebody moves in it."""
+        self.query_one(Input).action_select_all()
+
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Enter."""
         event.stop()
