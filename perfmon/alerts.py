@@ -144,9 +144,9 @@ class AlertBook:
 
     def _unknown(self, record: _Record) -> bool:
         """Whether nobody can know if it ended: its sources are silent, and it does not speak of that silence."""
-        if record.over or _of_silence(record.finding) or of_pollers(record.finding):
+        if record.over or _of_silence(record.finding):
             return False
-        return self._stale or bool(self._heard(record))
+        return bool(self._heard(record)) or (self._stale and not of_pollers(record.finding))
 
     def _heard(self, record: _Record) -> list[float]:
         """When the silent ones of the logs that it rests on were heard last."""
@@ -157,8 +157,9 @@ class AlertBook:
         """The last moment of which it is known that it held, where that is not the present."""
         if not self._unknown(record):
             return None if at == now else at
-        heard = min(self._heard(record), default=max(self._silent.values(), default=record.last))
-        return min(now, max(heard, record.last))
+        logs = [heard for source, heard in self._silent.items() if not is_poll(source)]
+        heard = min(self._heard(record), default=max(logs, default=record.last))
+        return min(at, max(heard, record.last))
 
     def _alert(self, record: _Record, alive: set[str], now: float, at: float) -> Alert:
         """`at` is the moment of what it rests on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from perfmon.model import DAYTIME, YEARLESS
 from perfmon.session import Session
 from perfmon.sources.blocks import Block
 from perfmon.sources.files import LogFile
+from perfmon.sources.polls.reading import Area, reading_of
 from perfmon.store import SourceState
 
 from .arrivals import Arrivals, follows
@@ -25,6 +27,8 @@ from .unparsed import Unparsed
 
 _PATIENCE_S = 20.0
 """How long nothing is judged while it may be of several days."""
+_OF_POLLER = b"[poll] poller "
+_UNANSWERED = ("stale", "failed")
 
 
 @dataclass(slots=True)
@@ -41,6 +45,8 @@ class WatchedLog:
     """What was told of its clock."""
     filed: bool = False
     """Its file was asked when it was last written."""
+    answered_at: float | None = None
+    """Of a poller that does not answer: when it did last, by the clock of arrival."""
 
 
 class Intake:
@@ -70,11 +76,20 @@ class Intake:
         """The next lines of a poller, asked just now: so much is its clock behind the run's; whether that is new."""
         state, clock, known = held.state, self._feed.clock(), held.state.ahead_s
         self._session.feed(state, block)
+        if _OF_POLLER in block.data:
+            held.answered_at = unanswered_since(block.data, clock)
         now = present.actual(clock)
         if now is not None and state.last is not None:
             undated = any(held.state.kind in (YEARLESS, DAYTIME) for held in self.of_run)
             state.ahead_s = polled_ahead(now - state.last, known, undated=undated)
         return state.ahead_s != known
+
+    def unanswered(self) -> Iterator[tuple[WatchedLog, float]]:
+        """The logs of pollers that do not answer, and for how many seconds."""
+        clock = self._feed.clock()
+        for held in self.logs.values():
+            if held.answered_at is not None:
+                yield held, max(0.0, clock - held.answered_at)
 
     def take(self, held: WatchedLog, block: Block, present: Present) -> None:
         """The next lines of a log; of the moment where they tell none and somebody watches."""
@@ -158,3 +173,12 @@ class Intake:
         if self._feed.caught_up or time.monotonic() - self._begun > _PATIENCE_S:
             return False
         return sum(state.kind == DAYTIME for state in self._session.store.sources) > 1
+
+
+def unanswered_since(data: bytes, clock: float) -> float | None:
+    """When a poller answered last, by what it says last of itself at `clock`; None where it answers."""
+    told = [found[1] for line in data.decode("utf-8", "replace").split("\n") if (found := reading_of(line)) is not None]
+    last = next((reading for reading in reversed(told) if reading.area is Area.POLLER), None)
+    if last is None or last.words.get("state") not in _UNANSWERED:
+        return None
+    return clock - last.values.get("age_s", 0.0)

@@ -303,12 +303,15 @@ class Watch:
         return self._present.silent_s(clock)
 
     def _silent(self) -> dict[str, float]:
-        """The logs that do not speak of the present any more, and when they were heard last."""
+        """The logs and pollers that do not speak of the present any more, and when they were heard last."""
         if not self._looked_back or self._over:
             return {}
         clock = self._feed.clock()
         silent = [held for held in self._intake.of_run if held.lively.freshness(clock, held.state) is Freshness.STALE]
-        return {held.shown: float("-inf") if (last := self._last(held)) is None else last for held in silent}
+        heard = {held.shown: float("-inf") if (last := self._last(held)) is None else last for held in silent}
+        actual = self._present.actual(clock)
+        now = self._present.now(clock) if actual is None else actual
+        return heard | {held.shown: (now or 0.0) - age_s for held, age_s in self._intake.unanswered()}
 
     def picture(self, look: Look, number: int) -> Picture:
         """The picture of this moment."""

@@ -142,3 +142,22 @@ def test_so_it_does_beside_a_run_that_ended_hours_ago() -> None:
     told = page(Known(picture), Places()).decode()
     assert 'perfmon_reading_age_seconds{area="disk",host="a",name="/data"} 4' in told
     assert "perfmon_disk_used_ratio" not in told  # an old value must not be taken for a new one
+
+
+def test_what_a_poller_that_does_not_answer_proved_is_unknown_and_not_over() -> None:
+    run = Run()
+    assert fires(run.go_on(60, log=True, used_pct=99.0))
+    for after in range(30, 300, 30):
+        told = f"{BEGIN + timedelta(seconds=run.second):%Y-%m-%d %H:%M:%S}.118"
+        trouble = f"[poll] poller host=a name=disks age_s={after} state=stale why=no_answer_for_{after}_s"
+        run.say(poll_log("a", "disks"), f"{told} {trouble}")
+        picture = run.go_on(30, log=True)
+    alert = full(picture)
+    assert alert is not None
+    assert alert.state is AlertState.UNKNOWN
+    assert abs(alert.held_until(picture.now) - (UTC_S + 60)) < 31  # its last answer
+    told = f"{BEGIN + timedelta(seconds=run.second):%Y-%m-%d %H:%M:%S}.118"
+    run.say(poll_log("a", "disks"), f"{told} [poll] poller host=a name=disks took_ms=3 age_s=0 state=ok")
+    again = full(run.go_on(60, log=True, used_pct=50.0))
+    assert again is not None
+    assert again.state is AlertState.RESOLVED
