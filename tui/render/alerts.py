@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, isfinite
 
+from perfmon.alerts import of_pollers
 from perfmon.drawing import compact, compact_seconds, cut, fit, spark
 from perfmon.model import Severity, TimeBase
 from perfmon.picture import Alert, AlertState
@@ -89,7 +90,7 @@ def state_words(alert: Alert, base: TimeBase) -> str:
             until = alert.silenced_until
             words = "silenced" if until is None or not isfinite(until) else f"silenced until {moment_text(until, base)}"
         case AlertState.UNKNOWN:
-            words = "unknown: its logs are silent"
+            words = "unknown: no answer" if of_pollers(alert.finding) else "unknown: its logs are silent"
         case other:
             words = other.value
     return f"flapping{', ' if words else ''}{words}" if alert.flapping else words
