@@ -28,6 +28,14 @@ _NAMES = {
     "batch-wait": "batch wait",
     "policy-wait": "policy wait",
 }
+_BRIEF = {
+    "checkpoint-write": "ckpt save",
+    "generation-batch": "gen batch",
+    "weight-sync": "sync",
+    "batch-wait": "data wait",
+    "policy-wait": "pol. wait",
+}
+"""Where lanes have few cells for their name."""
 _STYLES = {
     "checkpoint-write": "checkpoint-write",
     "checkpoint-wait": "checkpoint-wait",
@@ -198,6 +206,7 @@ def span_lane(lane: SpanLane, stats: MetricLane | None, port: Viewport, geometry
     now = "" if value is None else compact_value(value, unit, geometry.now)
     now_level = last.level if last is not None else Level.NONE
     label = _NAMES.get(lane.kind, lane.kind)
+    label = label if len(label) <= geometry.label else _BRIEF.get(lane.kind, label)
     return Lane(
         lane.kind, lane.metric, label, "text", now, now_level, runs, _stats(stats, geometry) if stats else "", lane
     )
