@@ -185,6 +185,9 @@ def _start(gap: Gap) -> float:
     return gap.start
 
 
+_MOST_ABANDONED = 100
+
+
 class Store:
     """Everything that was observed."""
 
@@ -201,6 +204,8 @@ class Store:
         self.dropped: Counter[str] = Counter()
         self.opened: Callable[[], Iterable[Span]] = tuple
         """Spans that were told to begin and not to end yet; whoever puts spans together knows them."""
+        self.abandoned: deque[Span] = deque(maxlen=_MOST_ABANDONED)
+        """Those that an earlier run in the same log left open: nobody waits any more."""
         self.version = 0
         """Grows with every change: readers compare it to know whether they must look again."""
         self.shifted = 0

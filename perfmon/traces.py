@@ -14,6 +14,10 @@ from .store import SourceState, Store
 from .updates import Updates
 
 _OPEN_LIMIT = 10_000
+_SILENT_S = 600.0
+_FIRST, _SOME = 1, 5
+"""The greatest step with which a run begins, and the least one that tells that another was under way: as in
+`perfmon.rules.restarts`."""
 
 
 class Assembler:
@@ -23,6 +27,8 @@ class Assembler:
         self.store = store
         self._updates = Updates(store)
         self._open: dict[tuple[int, str, str], Span] = {}
+        self._steps: dict[tuple[int, str], float] = {}
+        """The last step of each component, by log."""
         store.opened = lambda: self.open_spans
         self._handlers: dict[int, Callable[[SourceState, float, Ref, Observation, str], None]] = {
             SPAN: self._span,
@@ -132,8 +138,21 @@ class Assembler:
 
     def _step(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
         self.store.step(told[1], time, told[2], ref.source, ref.line, ref.offset, text)
+        slot = (state.index, told[1])
+        if told[2] <= _FIRST and self._steps.get(slot, 0) >= _SOME:
+            self._abandon(state)
+        self._steps[slot] = told[2]
         if told[1]:
             state.components.add(told[1])
+
+    def _abandon(self, state: SourceState) -> None:
+        """Another run began in a log, behind a long silence: what the one before had begun it never ends."""
+        silence = next((gap for gap in reversed(state.gaps) if gap.end - gap.start >= _SILENT_S), None)
+        if silence is None:
+            return
+        for slot, span in list(self._open.items()):
+            if slot[0] == state.index and span.refs and span.refs[0][0].line <= silence.line:
+                self.store.abandoned.append(self._open.pop(slot))
 
     def _mark(self, _state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
         self.store.mark(told[1], told[3], time, told[2], ref.source, ref.line, ref.offset, text)

@@ -80,6 +80,7 @@ def _last_step(source: int, upto: int, view: View) -> int:
 
 def _spans(view: View) -> Iterable[Span]:
     yield from view.store.opened()
+    yield from view.store.abandoned
     yield from view.store.updates
     for spans in view.store.spans.values():
         yield from spans

@@ -20,6 +20,7 @@ from perfmon.session import Session
 from perfmon.snapshot import Snapshot
 from perfmon.sources.blocks import Block, Notice
 from perfmon.sources.files import LogFile
+from perfmon.sources.kinds import ARCHIVES
 from perfmon.units import format_bytes
 
 from .beyond import with_present
@@ -98,6 +99,9 @@ class Watch:
         if isinstance(item, Anew):
             self._logbook.clear()
             self._begin()
+            return True
+        if log.compression == ARCHIVES and isinstance(item, Notice):
+            self._notices.append(item.text)  # a folder, and no log of the run
             return True
         if self._recorder is not None:
             self._recorder.write(self._feed.clock() - self._recording_since, log.name, item)

@@ -145,6 +145,15 @@ def test_a_farewell_is_that_of_a_run(line: str, is_one: bool) -> None:
     assert bool(FAREWELL.search(line)) is is_one
 
 
+def test_what_a_run_left_open_is_not_open_in_the_next_one() -> None:
+    end = 900 + 60 * 80
+    lines = [*_run(_STEP, 0, range(80)), f"{_at(end)} {_BEGUN[3]}", *_run(_STEP, end + _HANG_S, range(60))]
+    session = Session(Config())
+    session.feed(session.add_source("run.log"), Block("\n".join([*lines, ""]).encode(), 0, 1))
+    assert not list(session.open_spans)
+    assert _stalled_s(session.snapshot()) == pytest.approx(_HANG_S, abs=61.0)
+
+
 def test_a_share_of_errors_is_no_failure() -> None:
     step = "SUCCESS Step 80 |   60.0s | Reward 0.41 | Trainable 96/128 (75.0%) | Error 1.6% | Truncation 4.7%"
     end = 900 + 60 * 80
