@@ -15,7 +15,16 @@ from pathlib import Path
 import pytest
 from polled import Told, paced
 
-from perfmon.sources.polls.hosts.disk import DiskPoller, counts_of, devices_of, forecast, spaces_of, wanted_places
+from perfmon.sources.polls.hosts.disk import (
+    DiskPoller,
+    IoCounts,
+    counts_of,
+    devices_of,
+    forecast,
+    mounted_counts,
+    spaces_of,
+    wanted_places,
+)
 from perfmon.sources.polls.hosts.elsewhere import read_psutil
 from perfmon.sources.polls.hosts.host import HostPoller, host_pollers
 from perfmon.sources.polls.hosts.nic import NicRates
@@ -249,6 +258,42 @@ def test_df_and_mounts_are_read() -> None:
     stats = counts_of(" 259 1 nvme0n1p1 10 0 2048 3 20 0 4096 5 0 700 8\n 8 0 sda 1 2\nx y z\n")
     assert list(stats) == ["259:1"]
     assert stats["259:1"].busy_ms == 700
+
+
+MOUNTSTATS = """device proc mounted on /proc with fstype proc
+device nas:/export mounted on {mount} with fstype nfs4 statvers=1.1
+\tbytes:\t{read} {written} 0 0 {read} {written} 10 20
+device nas:/other mounted on /mnt/with\\040blank with fstype nfs statvers=1.1
+\tbytes:\t1 2 3 4 5 6 7 8
+device nas:/odd mounted on /odd with fstype nfs4 statvers=1.1
+\tbytes:\t1 2
+"""
+
+
+def test_what_goes_over_network_file_systems_is_read() -> None:
+    counts = mounted_counts(MOUNTSTATS.format(mount="/nas", read=1024, written=2048))
+    assert counts == {"/nas": IoCounts(2, 4, None), "/mnt/with blank": IoCounts(5 / 512, 6 / 512, None)}
+
+
+@LINUX
+async def test_a_network_file_system_tells_its_throughput(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs, stats = tmp_path / "bin", tmp_path / "stats"
+    programs.mkdir()
+    df = f"nas:/export 1000000 500000 500000 50% {tmp_path}"
+    for name, script in (("df", f"echo '{df}'"), ("grep", f"cat {stats}")):
+        (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    poller = DiskPoller(HereMachine(), lambda: {str(tmp_path): "checkpoints"})
+    stats.write_text(MOUNTSTATS.format(mount=tmp_path, read=0, written=0))
+    await poller.poll()
+    stats.write_text(MOUNTSTATS.format(mount=tmp_path, read=0, written=10**9))
+    [told] = await poller.poll()
+    assert told.name == str(tmp_path)
+    assert told.values["read_mb_s"] == 0.0
+    assert told.values["write_mb_s"] > 0.0
+    assert "busy_pct" not in told.values  # nobody counts that
+    await poller.close()
 
 
 def test_a_forecast_needs_time_and_a_slope() -> None:

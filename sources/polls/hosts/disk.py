@@ -21,6 +21,8 @@ _CHECKPOINTS = ("checkpoints", "checkpoint", "ckpt", "ckpts", "weights")
 _MOST_PATHS, _MOST_DISKS = 60, 12
 _DF = re.compile(r"^\S.*?\s+(\d+)\s+(\d+)\s+(\d+)\s+(?:\d+%|-)\s+(/.*)$")
 _MOUNT = re.compile(r"^\d+ \d+ (\d+:\d+) \S+ (\S+) ")
+_MOUNTED = re.compile(r"device .* mounted on (\S+) with fstype ")
+_OF_MOUNTS = "grep -sE '^device|^[[:space:]]*bytes:' /proc/self/mountstats"
 _OCTAL = re.compile(r"\\([0-7]{3})")
 _SECTOR, _MB, _KB_A_GB = 512.0, 1e6, 1e6 / 1.024
 _LONGEST_S = 7 * 86400.0
@@ -40,15 +42,19 @@ class Space:
 
 @dataclass(frozen=True, slots=True)
 class IoCounts:
-    """Of a block device, since the machine started."""
+    """Of a block device since the machine started, of a network file system since it was mounted."""
 
     read_sectors: float
     written_sectors: float
-    busy_ms: float
+    busy_ms: float | None
+    """None where nobody counts it."""
 
 
 class DiskPoller:
-    """Asks `df` and `/proc/diskstats`. It has a shell of its own: a disk that is gone lets `df` hang."""
+    """Asks `df`, `/proc/diskstats` and, of NFS, `/proc/self/mountstats`.
+
+    It has a shell of its own: a disk that is gone lets `df` hang.
+    """
 
     name = "disks"
     every_s = EVERY_S
@@ -69,12 +75,12 @@ class DiskPoller:
             await self._look()
             self._looked_at = now
         mounts = " ".join(map(quoted, self._holds))
-        output = await self._shell.run(f"df -P -k {mounts}; echo; cat /proc/diskstats")
-        space, _, stats = output.text.partition("\n\n")
+        output = await self._shell.run(f"df -P -k {mounts}; echo; cat /proc/diskstats; echo; {_OF_MOUNTS}")
+        space, stats, mounted = [*output.text.split("\n\n", 2), "", ""][:3]
         spaces, at = spaces_of(space), time.monotonic()
         if not spaces:
             raise AbsentError(f"{self._machine.name}: df does not say how full disks are")
-        flows = self._flows(counts_of(stats), at)
+        flows = self._flows(counts_of(stats) | mounted_counts(mounted), at)
         return [self._reading(mount, spaces[mount], flows, at) for mount in self._holds if mount in spaces]
 
     async def close(self) -> None:
@@ -106,7 +112,7 @@ class DiskPoller:
             "used_pct": 100.0 * space.used / room if room else 0.0,
             "free_gb": space.left / _KB_A_GB,
             "total_gb": space.total / _KB_A_GB,
-            **flows.get(self._devices.get(mount, ""), {}),
+            **flows.get(mount, flows.get(self._devices.get(mount, ""), {})),
         }
         left = self._left.setdefault(mount, deque())
         left.append((at, space.left))
@@ -138,7 +144,11 @@ def spaces_of(text: str) -> dict[str, Space]:
 def devices_of(mountinfo: str) -> dict[str, str]:
     """Mount point → `major:minor` of its device."""
     found = (_MOUNT.match(line) for line in mountinfo.split("\n"))
-    return {_OCTAL.sub(lambda octal: chr(int(octal[1], 8)), one[2]): one[1] for one in found if one}
+    return {_unescaped(one[2]): one[1] for one in found if one}
+
+
+def _unescaped(mount: str) -> str:
+    return _OCTAL.sub(lambda octal: chr(int(octal[1], 8)), mount)
 
 
 def counts_of(diskstats: str) -> dict[str, IoCounts]:
@@ -148,6 +158,20 @@ def counts_of(diskstats: str) -> dict[str, IoCounts]:
         words = line.split()
         if len(words) >= 14 and all(word.isdigit() for word in (*words[:2], words[5], words[9], words[12])):
             counts[f"{words[0]}:{words[1]}"] = IoCounts(float(words[5]), float(words[9]), float(words[12]))
+    return counts
+
+
+def mounted_counts(mountstats: str) -> dict[str, IoCounts]:
+    """Mount point of each NFS → what went to its server and came from there."""
+    counts, mount = dict[str, IoCounts](), ""
+    for line in mountstats.split("\n"):
+        device = _MOUNTED.match(line)
+        if device is not None:
+            mount = _unescaped(device[1])
+            continue
+        words = line.split()
+        if mount and words[:1] == ["bytes:"] and len(words) > 6 and words[5].isdigit() and words[6].isdigit():
+            counts[mount] = IoCounts(float(words[5]) / _SECTOR, float(words[6]) / _SECTOR, None)
     return counts
 
 
@@ -166,8 +190,10 @@ def forecast(left: Sequence[tuple[float, float]]) -> float | None:
 
 def _flow(before: IoCounts, now: IoCounts, seconds: float) -> dict[str, float]:
     read, written = now.read_sectors - before.read_sectors, now.written_sectors - before.written_sectors
-    return {
+    flow = {
         "read_mb_s": max(0.0, read) * _SECTOR / _MB / seconds,
         "write_mb_s": max(0.0, written) * _SECTOR / _MB / seconds,
-        "busy_pct": min(100.0, max(0.0, 0.1 * (now.busy_ms - before.busy_ms) / seconds)),
     }
+    if now.busy_ms is not None and before.busy_ms is not None:
+        flow["busy_pct"] = min(100.0, max(0.0, 0.1 * (now.busy_ms - before.busy_ms) / seconds))
+    return flow
