@@ -8,12 +8,14 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from handfed import HandFed
 
 from perfmon.errors import InputError
 from perfmon.session import Options, analyze
 from perfmon.sources.blocks import Notice
-from perfmon.sources.files import discover
+from perfmon.sources.files import discover, folder_of_archives, log_file
 from perfmon.sources.follow import follow
+from perfmon.sources.reading import read_blocks
 
 LOG = "[ckpt] write.done step=42 write_ms=234.5\n"
 
@@ -76,3 +78,13 @@ async def test_in_a_folder_that_is_watched(late: bool) -> None:
             if late:
                 shutil.move("old.zip", "logs/of/old.zip")
     assert said[0].startswith("logs: an archive in it (of/old.zip) is not read")
+
+
+def test_the_folder_is_no_log_of_the_run_that_is_watched() -> None:
+    fed, folder = HandFed(1e9), folder_of_archives(Path("logs"))
+    fed.say(log_file(Path("logs/run.log")), LOG)
+    for item in read_blocks(folder):
+        fed.watch.take(folder, item)
+    picture = fed.look()
+    assert [source.name for source in picture.sources] == ["logs/run.log"]
+    assert "logs: an archive in it (of/old.zip)" in picture.notices[-1]
