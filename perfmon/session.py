@@ -18,6 +18,7 @@ from perfmon.sources.bulk import BulkScanner, Cut, OddLineError, splittable
 from perfmon.sources.files import STDIN, LogFile, discover, distinct
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.joining import NEVER, Calm
+from perfmon.sources.kinds import ARCHIVES
 from perfmon.sources.polls.reading import is_poll
 from perfmon.sources.reading import TRUNCATED, damaged, read_logs
 from perfmon.sources.scan import Scanned, Scanner
@@ -338,16 +339,19 @@ class _Reader:
     def read(self) -> None:
         """Big plain files with several processes, the others one after the other."""
         self._written = {log: written for log in self._logs if (written := _written(log)) is not None}
-        for log in self._logs:
+        for log in (log for log in self._logs if log.compression != ARCHIVES):
             self._states[log] = self._session.add_source(log.name)
             self._states[log].ended = True
+        first = next(iter(self._states.values()), None)
         big = [log for log in self._logs if self._jobs > 1 and self._is_big(log)]
         if big:
             with BulkScanner(self._session.scanner, self._jobs) as bulk:
                 for log in big:
                     self._read_bulk(bulk, log, self._states[log])
         for log, item in read_logs([log for log in self._logs if log not in big]):
-            self._take(self._states[log], item)
+            state = self._states.get(log, first)  # archives beside logs are no log
+            if state is not None:
+                self._take(state, item)
         for log, state in self._states.items():
             if log in self._written:
                 heed_file_time(state, self._written[log])

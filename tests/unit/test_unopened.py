@@ -43,6 +43,7 @@ def _notes(spec: str) -> list[str]:
 def test_in_a_folder() -> None:
     said = "logs: an archive in it (of/old.zip) is not read with the folder: name each that holds logs of this run"
     assert _notes("logs") == [said]
+    assert len(analyze(Options(("logs",))).run.sources) == 1
 
 
 def test_in_an_archive() -> None:
