@@ -185,7 +185,7 @@ def _shares(bar: Bar, geometry: Geometry) -> str:
         return " " + part("queue", queue, 7)
     if geometry.stats >= 12:
         return f" q {100 * queue / wall:3.0f}%" if queue is not None and wall > 0 else " q ?"
-    return f"{100 * queue / wall:4.0f}%" if queue is not None and wall > 0 else ""
+    return f" q{100 * queue / wall:3.0f}%" if queue is not None and wall > 0 and geometry.stats else ""
 
 
 def span_lane(lane: SpanLane, stats: MetricLane | None, port: Viewport, geometry: Geometry, skin: Skin) -> Lane:
@@ -208,7 +208,15 @@ def span_lane(lane: SpanLane, stats: MetricLane | None, port: Viewport, geometry
     label = _NAMES.get(lane.kind, lane.kind)
     label = label if len(label) <= geometry.label else _BRIEF.get(lane.kind, label)
     return Lane(
-        lane.kind, lane.metric, label, "text", now, now_level, runs, _stats(stats, geometry) if stats else "", lane
+        lane.kind,
+        lane.metric,
+        label,
+        "text",
+        now,
+        now_level,
+        runs,
+        _stats(stats, geometry, skin) if stats else "",
+        lane,
     )
 
 
@@ -239,7 +247,7 @@ def metric_lane(lane: MetricLane, geometry: Geometry, skin: Skin) -> Lane:
         begin = end
     now = "" if lane.now is None else compact_value(lane.now, _shown_unit(lane.unit), geometry.now)
     return Lane(
-        "metric", lane.name, plain(lane.name, 40), "text", now, lane.now_level, runs, _stats(lane, geometry), lane
+        "metric", lane.name, plain(lane.name, 40), "text", now, lane.now_level, runs, _stats(lane, geometry, skin), lane
     )
 
 
@@ -256,7 +264,7 @@ def scale(lane: MetricLane) -> tuple[float, float]:
     return limits(known, lane.unit)
 
 
-def _stats(lane: MetricLane, geometry: Geometry) -> str:
+def _stats(lane: MetricLane, geometry: Geometry, skin: Skin) -> str:
     def told(value: float | None, cells: int) -> str:
         return " " * cells if value is None else compact_value(value, _shown_unit(lane.unit), cells).rjust(cells)
 
@@ -267,7 +275,8 @@ def _stats(lane: MetricLane, geometry: Geometry) -> str:
         return f" {told(lane.p95, 8)} {share:>6}"
     if geometry.stats >= 12:
         return f" {told(lane.p95, 6)} {share:>4}"
-    return f"{share:>5}"[: geometry.stats]
+    # No heading says there what it is: the sign does, and what never was critical needs no figure.
+    return f" {skin.mark(Level.CRITICAL)}{share:>4}" if share not in ("", "0%") and geometry.stats else ""
 
 
 def alerts_lane(ticks: Sequence[Transition], port: Viewport, geometry: Geometry, skin: Skin) -> Lane:
