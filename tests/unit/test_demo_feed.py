@@ -80,7 +80,7 @@ def test_it_can_be_played_again() -> None:
 def test_every_signature_of_a_run_has_a_scenario() -> None:
     # No run tells of the first two, and the lab's real run shows the others better.
     unplayed = {"source-silent", "endpoint-down", "blocking-eval", "engine-stuck", "long-tail-generation"}
-    unplayed |= {"disk-full", "gpu-idle", "gpu-throttled", "under-admission"}  # its machines are well
+    unplayed |= {"disk-full", "gpu-idle", "gpu-lost", "gpu-throttled", "under-admission"}  # its machines are well
     assert {signature.id for signature in load_signatures()} - set(SCENARIOS) == unplayed
     assert set(SCENARIOS) - {signature.id for signature in load_signatures()} == {"healthy"}
 
