@@ -16,6 +16,7 @@ from perfmon.rules.wording import counted, format_share
 from perfmon.units import format_seconds, format_value
 
 from ..pane import Pane
+from ..render.answer import brief_seconds
 from ..render.chart import LABEL, chart_rows, resampled
 from ..render.keys import key_row
 from ..render.moments import moment_text
@@ -107,7 +108,7 @@ class ChartPage(Pane, can_focus=True):
         )
         figures: Words = ((" " + "  ".join(told), "text"),)
         limits = self._limits(lane, stats.bands_from)
-        window = (f"   in the last {format_seconds(self._picture.window_s)}", "muted")
+        window = (f"   in the last {brief_seconds(self._picture.window_s)}", "muted")
         if width >= 130:
             return [(*figures, window, ("   ", "text"), *limits)]
         return [(*figures, window) if width >= 80 else figures, ((" ", "text"), *limits)]
