@@ -147,7 +147,8 @@ def test_the_time_is_told_before_what_perfmon_costs_and_how_fast_lines_come(widt
 
 
 @pytest.mark.parametrize(
-    ("state", "told"), [(RunState.LIVE, "no log has a line yet"), (RunState.ENDED, "nothing came")]
+    ("state", "told"),
+    [(RunState.LIVE, "no log has a line yet"), (RunState.ENDED, "nothing came"), (RunState.PAUSED, "space goes on")],
 )
 def test_where_no_log_speaks_yet_nothing_is_called_good(state: RunState, told: str) -> None:
     none = picture(sources=(), snapshot=None, state=state)

@@ -20,6 +20,7 @@ from .why import why_row
 _LEVELS = {"info": Level.NONE, "warning": Level.WARNING, "critical": Level.CRITICAL}
 _FILLS = ("full", "medium", "dark", "hatch", "light")
 _NARROW, _WIDE = 72, 150
+_NOTHING = {RunState.ENDED: "nothing came", RunState.PAUSED: "nothing was played yet: space goes on"}
 _LEAST_EVENTS = 3
 _LEAST_BAR = 8
 _ENDS = {"productive": -1, "unknown": 1}
@@ -125,8 +126,7 @@ def _waiting(picture: Picture, skin: Skin) -> Row:
     elif picture.sources:
         said = f"waiting for the first line of {plain(picture.sources[0].name, 60)}"
     else:
-        over = picture.state is RunState.ENDED
-        said = "nothing came" if over else "no log has a line yet: what comes is read at once"
+        said = _NOTHING.get(picture.state, "no log has a line yet: what comes is read at once")
     return ((f" {skin.glyph('loading')} ", skin.style("badge-info")), (f" {said}", skin.style("text")))
 
 
