@@ -169,6 +169,7 @@ class Watch:
             return
         self._present = Present(self._window_s)
         self.alerts = AlertBook(self._window_s)
+        self._pace = Pace(played=self._feed.player is not None)  # what is known is judged anew, at once: it has alerts
         for held in self._logs.values():
             held.state.ahead_s = None
 

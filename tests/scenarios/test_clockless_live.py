@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
+from terminals import wait
 from test_clocks_live import BEGIN, CHANGED_S, OPENED_S, Line, alert, at, lines_of, verdicts, watched
 
+from perfmon.config import Config
 from perfmon.model import TimeBase
+from perfmon.monitor import FollowFeed, Monitor
 from perfmon.picture import AlertState
 
 _QUEUED = "[weights][w{0}] client.done wall_ms={1} rpc_ms=1000 queue_ms={2}\n"
@@ -55,3 +61,18 @@ def test_a_clock_that_comes_later_is_believed() -> None:
     assert verdicts(pictures) == {"frontend-queue"}
     assert pictures[-1].now == pytest.approx(BEGIN.timestamp() + 7200.0 + 1490.0, abs=30.0)
     assert OPENED_S < CHANGED_S
+
+
+def test_what_fires_is_an_alert_from_the_first_picture_on(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("".join(text for _, _, text in _updates(0, 12_000, 20_000)))
+    os.utime(log, (BEGIN.timestamp(), BEGIN.timestamp()))
+    monitor = Monitor(lambda: FollowFeed([str(log)]), Config())
+    monitor.start()
+    try:
+        wait(lambda: monitor.picture.snapshot is not None and monitor.picture.snapshot.findings)
+        first = monitor.picture.number
+        wait(lambda: monitor.picture.number >= first + 4)
+        assert [one.finding.signature for one in monitor.picture.alerts] == ["frontend-queue"]
+    finally:
+        monitor.stop()
