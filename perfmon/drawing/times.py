@@ -52,7 +52,7 @@ def gantt(
 
     Each cell shows the leg that has most of it. A span of three cells or more that begins with a wait begins with the
     mark of sending; one of two or more ends with that of its end, or, `still_open`, of going on. After a wait, an RPC
-    has one cell at least.
+    has one of three cells at least; of two cells it would be half, however short it was.
     """
     cells = [EMPTY] * max(0, width)
     placed = _placed(legs, start, end, width)
@@ -78,7 +78,8 @@ def _close(
     first, last = ends
     kinds = [kind for kind, _, _ in placed]
     waited = kinds[0] in _WAITS and "rpc" in kinds
-    if waited and all(kind != "rpc" for _, kind in cells[max(0, first) : max(0, last)]):
+    room = last - first >= 2 or (0 <= last < len(cells) and cells[last][1] == "rpc")
+    if waited and room and all(kind != "rpc" for _, kind in cells[max(0, first) : max(0, last)]):
         _mark(cells, last, (glyphs["rpc"], "rpc"))
     elif "done" in kinds:
         _mark(cells, last, (glyphs["done"], "done"))

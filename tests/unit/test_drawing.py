@@ -143,6 +143,10 @@ def test_after_its_wait_an_update_shows_its_rpc_wherever_columns_begin(begin: fl
     assert re.fullmatch("○░+█ *", drawn(legs))
 
 
+def test_of_two_cells_a_short_rpc_is_not_half() -> None:
+    assert drawn([Leg("queue", 3.2, 4.5), Leg("rpc", 4.5, 4.6), Leg("done", 4.6, 4.6)]).strip() == "░●"
+
+
 def test_an_update_that_has_ended_shows_it() -> None:
     legs = [Leg("queue", 0.0, 6.0), Leg("rpc", 6.0, 9.0), Leg("done", 9.0, 9.0)]
     assert drawn(legs).strip() == "○░░░░░██●"
