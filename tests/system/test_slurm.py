@@ -12,7 +12,7 @@ from perfmon.sources.polls.machines import HereMachine
 from perfmon.sources.polls.poller import PollError
 from perfmon.sources.polls.queues import queue_pollers
 from perfmon.sources.polls.reading import Area, Reading
-from perfmon.sources.polls.slurm.jobs import jobs_of_json
+from perfmon.sources.polls.slurm.jobs import jobs_of_json, nodes_of_json
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(bool(slurm_node.WHY_NOT), reason=slurm_node.WHY_NOT)]
 TITLE = "train: a|b; $(touch owned) [red]"
@@ -63,6 +63,13 @@ async def test_its_json_is_read_as_well(cluster: slurm_node.Cluster) -> None:
     assert mine[job].title == TITLE
     assert list(jobs_of_json(cluster.run("squeue", "--json"), "nobody", 2e9)) == []
     cluster.run("scancel", job)
+    nodes = ("sinfo", "-N", "--json", "-n", cluster.host)  # as `scontrol show node` from 23.02 on
+    (well,) = nodes_of_json(cluster.run(*nodes))
+    assert (well.name, well.values) == (cluster.host, {"unwell": 0.0})
+    cluster.run("scontrol", "update", f"nodename={cluster.host}", "state=drain", "reason=Xid 79 | ticket 7")
+    (ill,) = nodes_of_json(cluster.run(*nodes))
+    assert (ill.values, ill.words["reason"]) == ({"unwell": 1.0}, "Xid 79 | ticket 7")
+    cluster.run("scontrol", "update", f"nodename={cluster.host}", "state=resume")
 
 
 async def test_a_controller_that_is_not_there_gets_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,18 +67,59 @@ def ended_of_lines(text: str) -> Iterator[Job]:
 
 def jobs_of_json(text: str, user: str, now_s: float) -> Iterator[Job]:
     """Those of `squeue --json` that are a user's: it tells all, whatever it was asked for. Raises ValueError."""
-    document = json.loads(text)
-    jobs = document.get("jobs") if isinstance(document, dict) else None
-    if not isinstance(jobs, list):
-        raise ValueError("no jobs")
-    for job in jobs:
-        if isinstance(job, dict) and job.get("user_name") == user and job.get("job_id"):
+    for job in _listed(text, "jobs"):
+        if job.get("user_name") == user and job.get("job_id"):
             yield _job(job, now_s)
 
 
+def ended_of_json(text: str) -> Iterator[Job]:
+    """Those of `sacct --json`. Raises ValueError."""
+    for job in _listed(text, "jobs"):
+        state, code, time = (_table(job.get(name)) for name in ("state", "exit_code", "time"))
+        signal = _table(code.get("signal"))
+        ended = [_told(code.get("return_code")), _told(signal.get("id", signal.get("signal_id")))]
+        if job.get("job_id"):
+            yield Job(
+                id=str(job["job_id"]),
+                state="+".join(_words(state.get("current")) or ["UNKNOWN"]),
+                reason="exit_" + ":".join(f"{part or 0:.0f}" for part in ended) if any(ended) else "",
+                title=str(job.get("name") or ""),
+                used_s=_told(time.get("elapsed")),
+                nodes=_told(job.get("allocation_nodes")),
+            )
+
+
+def nodes_of_json(text: str) -> list[Reading]:
+    """Readings of the nodes of `scontrol show node --json`. Raises ValueError."""
+    found = []
+    for node in _listed(text, "nodes"):
+        states = [word.lower() for name in ("state", "state_flags") for word in _words(node.get(name))]
+        if node.get("name") and states:
+            well = {"unwell": float(any(map(is_unwell, states)))}
+            words = {"state": "+".join(states), "reason": _reason(str(node.get("reason") or ""))}
+            found.append(Reading(Area.NODE, str(node["name"]), well, words))
+    return found
+
+
+def _listed(text: str, name: str) -> list[Mapping[str, Any]]:
+    document = json.loads(text)
+    rows = document.get(name) if isinstance(document, dict) else None
+    if not isinstance(rows, list):
+        raise ValueError(f"no {name}")
+    return [row for row in rows if isinstance(row, dict)]
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _words(value: Any) -> list[str]:
+    """A word, or, since 23.11, a list of them, for a job or a node can be in several states."""
+    return [str(one) for one in (value if isinstance(value, list) else [value]) if one]
+
+
 def _job(job: Mapping[str, Any], now_s: float) -> Job:
-    state = job.get("job_state")  # a list since 23.11, for a job can be in several
-    states = [str(one) for one in state] if isinstance(state, list) else [str(state or "UNKNOWN")]
+    states = _words(job.get("job_state")) or ["UNKNOWN"]
     start, nodes = _told(job.get("start_time")), _told(job.get("node_count"))
     begun = states[0] in ("RUNNING", "COMPLETING", "SUSPENDED") and start
     return Job(
@@ -119,7 +160,7 @@ def nodes_of_lines(text: str) -> list[Reading]:
 
 def is_unwell(state: str) -> bool:
     """Whether a node does not answer (`*`), is down, failing, or taken out of use."""
-    return state.endswith("*") or state.startswith(("down", "drain", "fail", "error", "unknown", "inval"))
+    return state.endswith("*") or state.startswith(("down", "drain", "fail", "error", "unknown", "inval", "not_resp"))
 
 
 def seconds(text: str) -> float | None:

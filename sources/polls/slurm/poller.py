@@ -20,9 +20,11 @@ from .jobs import (
     JOB_FORMAT,
     NODE_FORMAT,
     Job,
+    ended_of_json,
     ended_of_lines,
     jobs_of_json,
     jobs_of_lines,
+    nodes_of_json,
     nodes_of_lines,
 )
 
@@ -73,7 +75,7 @@ class SlurmPoller:
         if self._version == (0, 0):
             await self._look()
         if self._json:
-            output = await self._run(f'squeue --json -u "$(id -un)" 2>/dev/null | head -c {_MOST_BYTES}; id -un')
+            output = await self._run(f'squeue --json -u "$(id -un)" 2>/dev/null | head -c {_MOST_BYTES}; echo; id -un')
             text, _, user = output.text.rstrip("\n").rpartition("\n")
             try:
                 return list(jobs_of_json(text, user, self._machine.now().timestamp()))
@@ -97,8 +99,11 @@ class SlurmPoller:
 
     async def _ended(self) -> list[Job]:
         """Those of the last hour by the accounting, where there is one: `squeue` forgets them after minutes."""
-        command = f"sacct -X -n -P -S now-1hour -s CD,F,TO,NF,OOM,CA,PR,DL -E now -o {ENDED_FORMAT} 2>/dev/null"
-        output = await self._run(command)
+        asked = "sacct -X -S now-1hour -s CD,F,TO,NF,OOM,CA,PR,DL -E now"
+        if self._json:
+            with suppress(ValueError):
+                return list(ended_of_json(await self._told(f"{asked} --json")))
+        output = await self._run(f"{asked} -n -P -o {ENDED_FORMAT} 2>/dev/null")
         self._accounting = output.code == 0
         return list(ended_of_lines(output.text)) if self._accounting else []
 
@@ -107,8 +112,15 @@ class SlurmPoller:
         if not lists:
             return []
         names = quoted(plain(",".join(lists), 4000))
+        if self._json:
+            with suppress(ValueError):
+                return nodes_of_json(await self._told(f"scontrol show node {names} --json"))[:MOST_NODES]
         output = await self._run(f"sinfo -h -N -n {names} -o {quoted(NODE_FORMAT)} 2>/dev/null")
         return nodes_of_lines(output.text)[:MOST_NODES]
+
+    async def _told(self, command: str) -> str:
+        """What a command prints, up to a limit: cut short it is no JSON."""
+        return (await self._run(f"{command} 2>/dev/null | head -c {_MOST_BYTES}")).text
 
     async def _run(self, script: str) -> Output:
         if self._runner is None or self._runner.closed:
