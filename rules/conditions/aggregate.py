@@ -124,12 +124,18 @@ class Aggregate(Condition):
         said = "last in % of the most" if self.stat == "of_max" else self.stat.replace("_", " ")
         return f"{said} of {self.metric}{per} over {over}"
 
+    @property
+    def _plain(self) -> bool:
+        return self.of == "mark" or self.stat in ("count", "growth")
+
+    def _unit(self) -> str:
+        return "%" if self.stat in _OTHERS else "" if self._plain else metric_unit(self.metric)
+
     def _shown(self, value: float) -> str:
-        if self.stat.startswith("share") or self.stat == "of_max":
+        if self.stat in _OTHERS:
             return f"{value:.0f} %"
-        plain = self.of == "mark" or self.stat in ("count", "growth")
-        return f"{value:g}" if plain else format_value(value, metric_unit(self.metric))
+        return f"{value:g}" if self._plain else format_value(value, self._unit())
 
     def explain(self) -> str:
         """In words."""
-        return self.limits.words(self._name())
+        return self.limits.words(self._name(), self._unit())

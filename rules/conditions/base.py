@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from perfmon.datafile import Table
+from perfmon.units import format_seconds
 
 if TYPE_CHECKING:
     from ..items import Item
@@ -142,15 +143,36 @@ class Limits:
         }
         return Level.CRITICAL if wanted[self.band] else Level.NO
 
-    def words(self, metric: str) -> str:
-        """`> 1000`, `below its critical band`."""
+    def words(self, metric: str, unit: str) -> str:
+        """`queue_ms > 10 s`, `rpc_ms beyond its band`: what is limited, in this unit, and how."""
         said = []
         if self.above is not None:
-            said.append(f"> {self.above:g}")
+            said.append(_limit(">", self.above, unit))
         if self.below is not None:
-            said.append(f"< {self.below:g}")
+            said.append(_limit("<", self.below, unit))
         if self.clear is not None:
-            said[-1] += f" (over again at {self.clear:g})"
+            said[-1] += f" (over again at {_short(self.clear, unit)})"
         if self.band:
             said.append(_BAND_WORDS[self.band])
         return f"{metric} {' and '.join(said)}"
+
+
+def _limit(sign: str, value: float, unit: str) -> str:
+    """`> 49.999` is meant as `≥ 50`."""
+    shown = _rounded(value)
+    meant = {">": "≥" if shown > value else ">", "<": "≤" if shown < value else "<"}[sign]
+    return f"{meant} {_short(value, unit)}"
+
+
+def _short(value: float, unit: str) -> str:
+    value = _rounded(value)
+    if unit in ("ms", "s"):
+        seconds = value / 1000 if unit == "ms" else value
+        if unit == "ms" and value < 1000:
+            return f"{value:g} ms"
+        return f"{seconds:g} s" if seconds < 100 else format_seconds(seconds)
+    return f"{value:g} {unit}".strip()
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.3g}")

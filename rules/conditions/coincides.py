@@ -79,5 +79,5 @@ class Coincides(Condition):
     def explain(self) -> str:
         """In words."""
         share = f" for {format_share(self.least_share)} of its time" if self.least_share else ""
-        limits = f" with {self.limits.words(self.metric)}" if self.limits else ""
+        limits = f" with {self.limits.words(self.metric, metric_unit(self.metric))}" if self.limits else ""
         return f"overlaps {'no' if self.none else 'a'} {self.span}{limits}{share}"

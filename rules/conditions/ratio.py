@@ -70,4 +70,4 @@ class Ratio(Condition):
 
     def explain(self) -> str:
         """In words."""
-        return self.limits.words(f"{self.metric} / {self.over}")
+        return self.limits.words(f"{self.metric} / {self.over}", "")

@@ -58,4 +58,4 @@ class Threshold(Condition):
 
     def explain(self) -> str:
         """In words."""
-        return self.limits.words(self.metric)
+        return self.limits.words(self.metric, metric_unit(self.metric))
