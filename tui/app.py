@@ -229,6 +229,8 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         """Shows what is new."""
         message.stop()
         self._woken = False
+        if not self.screen_stack:  # it is closing
+            return
         if self.monitor.failed is not None:
             self.exit(1)
             return

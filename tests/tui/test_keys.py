@@ -22,7 +22,7 @@ from perfmon.recording.reader import open_recording
 from perfmon.remembered import recall
 from perfmon.sources.replay import Player
 from perfmon.tui.actions import ACTIONS
-from perfmon.tui.app import PerfmonApp
+from perfmon.tui.app import PerfmonApp, Woken
 from perfmon.tui.palette import Palette
 from perfmon.tui.render.lanes import Geometry
 from perfmon.tui.screens.alert import AlertScreen
@@ -784,6 +784,7 @@ async def seek_on(hands: Hands, key: str) -> None:
 
 @check
 async def step(hands: Hands, key: str) -> None:
+    await hands.shows(" 6:00/12:00")
     before, lines = _player(hands).position_s, hands.app.picture.lines
     await hands.press(key)
     await hands.until(lambda: hands.app.picture.lines > lines)
@@ -931,3 +932,12 @@ async def test_the_wheel_goes_through_what_is_under_it() -> None:
         await wheel(MouseScrollDown, "log")
         await wheel(MouseScrollDown, "log")
         assert app.log_pane.view.follow
+
+
+async def test_a_picture_that_comes_while_the_screens_go_is_no_fault() -> None:
+    async with running() as (app, pilot):
+        await until(pilot, lambda: app.picture.lines > 0)
+    assert not app.screen_stack
+    app.picture = replace(app.picture, number=-1)
+    app.on_woken(Woken())
+    assert app.fault is None
