@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -27,6 +28,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--within", type=Path, default=memory(), help="where the runs' files are meanwhile (default: in memory)"
     )
+    parser.add_argument(
+        "--evidence",
+        type=Path,
+        default=Path(tempfile.gettempdir()) / "lab-alarms",
+        help="where logs and journal of runs with an alarm are kept (default: %(default)s)",
+    )
     asked = parser.parse_args(argv)
     return in_order(lambda: _watch(asked))
 
@@ -41,7 +48,7 @@ def _watch(asked: argparse.Namespace) -> int:
             Plan(out=str(Path(folder) / str(seed)), seed=seed, seconds=60.0 * asked.minutes) for seed in asked.seeds
         ]
         run_together([Lab(plan) for plan in plans])
-        runs = [_judged(plan) for plan in plans]
+        runs = [_judged(plan, asked.evidence) for plan in plans]
     for run in runs:
         print(run)
     if asked.keep:
@@ -52,8 +59,14 @@ def _watch(asked: argparse.Namespace) -> int:
     return int(any(run["alarms"] or run["verdict"] for run in runs))
 
 
-def _judged(plan: Plan) -> dict[str, object]:
+def _judged(plan: Plan, evidence: Path) -> dict[str, object]:
+    """What was found. Of a run with an alarm the logs are kept, and the journal: was it slow in truth?"""
     said = judge(Recorded.of_folder(plan.folder))
+    if said.found_at or said.verdict:
+        kept = evidence / f"seed-{plan.seed}"
+        files = shutil.ignore_patterns("checkpoints", "rollouts")
+        shutil.copytree(plan.folder, kept, ignore=files, dirs_exist_ok=True)
+        print(f"lab: kept {kept}", file=sys.stderr)
     alarms = {name: round(at) for name, at in said.found_at.items()}
     return {"seed": plan.seed, "observed_s": round(said.observed_s), "alarms": alarms, "verdict": said.verdict}
 
