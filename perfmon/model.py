@@ -96,6 +96,10 @@ J_LINES = 18
 """[(line, offset, text), ...]"""
 J_SIZE = 19
 
+BEGINS_WITH, UNDER_WAY, BETWEEN_RUNS_S = 1, 5, 600.0
+"""Another run begins in the same logs: its first step is at most that, the last one before was at least that, and
+between the two lies so long a silence."""
+
 HEAD, TAIL, SILENCE = -1, -2, -3
 """Pattern indices of records that only say when a line was printed: the first dated line of a block, its last one, and
 the line that ends a silence, whose observations are the (stamp, monotonic seconds) before it and its own number."""

@@ -9,15 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from .axis import Clock, heard, rebase, seen
-from .model import CLOSE, LEG, MARK, OPEN, SAMPLE, SPAN, STEP, Fields, Observation, Record, Ref, Span
+from .model import (
+    BEGINS_WITH,
+    BETWEEN_RUNS_S,
+    CLOSE,
+    LEG,
+    MARK,
+    OPEN,
+    SAMPLE,
+    SPAN,
+    STEP,
+    UNDER_WAY,
+    Fields,
+    Observation,
+    Record,
+    Ref,
+    Span,
+)
 from .store import SourceState, Store
 from .updates import Updates
 
 _OPEN_LIMIT = 10_000
-_SILENT_S = 600.0
-_FIRST, _SOME = 1, 5
-"""The greatest step with which a run begins, and the least one that tells that another was under way: as in
-`perfmon.rules.restarts`."""
 
 
 class Assembler:
@@ -139,7 +151,7 @@ class Assembler:
     def _step(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
         self.store.step(told[1], time, told[2], ref.source, ref.line, ref.offset, text)
         slot = (state.index, told[1])
-        if told[2] <= _FIRST and self._steps.get(slot, 0) >= _SOME:
+        if told[2] <= BEGINS_WITH and self._steps.get(slot, 0) >= UNDER_WAY:
             self._abandon(state)
         self._steps[slot] = told[2]
         if told[1]:
@@ -147,7 +159,7 @@ class Assembler:
 
     def _abandon(self, state: SourceState) -> None:
         """Another run began in a log, behind a long silence: what the one before had begun it never ends."""
-        silence = next((gap for gap in reversed(state.gaps) if gap.end - gap.start >= _SILENT_S), None)
+        silence = next((gap for gap in reversed(state.gaps) if gap.end - gap.start >= BETWEEN_RUNS_S), None)
         if silence is None:
             return
         for slot, span in list(self._open.items()):

@@ -14,16 +14,13 @@ from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING
 
+from perfmon.model import BEGINS_WITH, BETWEEN_RUNS_S, UNDER_WAY
 from perfmon.store import Series
 
 from .died import died_within
 
 if TYPE_CHECKING:
     from .view import View, Window
-
-_SILENT_S = 600.0
-_FIRST, _SOME = 1, 5
-"""The greatest step with which a run begins, and the least one that tells that another was under way."""
 
 Step = tuple[float, float]
 """Time and number."""
@@ -43,7 +40,7 @@ class Restart:
 
 def restarts(view: View, silences: Sequence[Window]) -> list[Restart]:
     """Where a later run begins; `silences` are those of all logs."""
-    long = [(low, high) for low, high in silences if high - low >= _SILENT_S]
+    long = [(low, high) for low, high in silences if high - low >= BETWEEN_RUNS_S]
     if not long:
         return []
     counters = [_counter(series, view) for series in view.store.steps.values()]
@@ -65,7 +62,7 @@ def _of(counter: Sequence[Step], silences: Sequence[Window]) -> list[tuple[Windo
     """The silences behind which one counter begins anew, and when; none where it also falls without a silence."""
     found = []
     for (before, step), (after, first) in pairwise(counter):
-        if first <= _FIRST and step >= _SOME:
+        if first <= BEGINS_WITH and step >= UNDER_WAY:
             within = [(low, high) for low, high in silences if before <= low and high <= after]
             if not within:
                 return []
