@@ -122,6 +122,19 @@ def globbed(pattern: str) -> list[Path]:
     return paths
 
 
+def archives_beside(pattern: str) -> list[LogFile]:
+    """The folders of archives that a pattern matches without naming them: they are no logs that it stands for."""
+    folders: set[Path] = set()
+    bare = not os.path.basename(pattern).strip("*")
+    for path in matches(pattern):
+        if os.path.isdir(path):
+            with suppress(OSError):
+                folders.update([path] if holds_logs(path.name) and walk_tree(path).archives else ())
+        elif bare and is_bundle(path.name) and not is_log(str(path)):
+            folders.add(path.parent)
+    return [folder_of_archives(folder) for folder in sorted(folders) if folders.isdisjoint(folder.parents)]
+
+
 def _in_directory(spec: Spec) -> list[LogFile]:
     root = Path(spec.path)
     try:
@@ -151,7 +164,7 @@ def _in_glob(spec: Spec) -> list[LogFile]:
             errors.append(error)
     if not logs:
         raise errors[0]
-    return logs
+    return [*logs, *archives_beside(spec.path)]
 
 
 def _matched(path: Path) -> list[LogFile]:

@@ -13,7 +13,7 @@ from math import inf
 from pathlib import Path
 
 from .blocks import Block, Notice
-from .files import STDIN, LogFile, distinct, folder_of_archives, globbed, log_file, logs_of
+from .files import STDIN, LogFile, archives_beside, distinct, folder_of_archives, globbed, log_file, logs_of
 from .kinds import ARCHIVES
 from .known import Known
 from .pipes import PipeTail
@@ -257,6 +257,7 @@ def _listed(specs: Sequence[Spec]) -> _Listing:
         _watch_name(path, listing.folders)
         if spec.kind is Kind.GLOB:
             paths = globbed(spec.path)
+            listing.logs += archives_beside(spec.path)
         elif path.is_dir():
             paths, archives = _below(path, listing.folders)
             listing.logs += [folder_of_archives(path)] if archives else []

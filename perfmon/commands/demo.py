@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from perfmon.errors import UsageError
 
 from .arguments import add_data_arguments, add_formats_argument, read_config, speed
+from .offered import Offered
 from .screen import add_screen_arguments, open_screen
 
 if TYPE_CHECKING:
@@ -27,7 +28,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from perfmon.demo import SCENARIOS
 
     named = ", ".join(SCENARIOS)
-    parser.add_argument("scenario", metavar="SCENARIO", nargs="?", default="frontend-queue", help=f"one of: {named}")
+    parser.add_argument(
+        "scenario",
+        metavar="SCENARIO",
+        nargs="?",
+        default="frontend-queue",
+        choices=Offered(lambda: SCENARIOS),
+        help=f"one of: {named}",
+    )
     parser.add_argument("--speed", metavar="X", type=speed, default=_SPEED, help="times real time (default: 20)")
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="another run of the same kind (default: 0)")
     parser.add_argument("--minutes", metavar="N", type=float, default=60.0, help="length of the run (default: 60)")

@@ -13,7 +13,8 @@ from perfmon.config import load_config
 from perfmon.errors import ExitCode, InputError, UsageError
 
 from .arguments import add_formats_argument, completes_files, existing_folders
-from .signature_ids import SignatureIds
+from .offered import Offered
+from .signature_ids import signature_ids
 
 if TYPE_CHECKING:
     from perfmon.rules.schema import Signature
@@ -62,7 +63,7 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", choices=SignatureIds(), help="a signature of `perfmon rules list`")
+    parser.add_argument("id", metavar="ID", choices=Offered(signature_ids), help="a signature of `perfmon rules list`")
     _add_shared(parser)
 
 
@@ -76,7 +77,9 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_test(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", nargs="?", choices=SignatureIds(), help="a signature (default: all)")
+    parser.add_argument(
+        "id", metavar="ID", nargs="?", choices=Offered(signature_ids), help="a signature (default: all)"
+    )
     _add_shared(parser, "the results")
 
 

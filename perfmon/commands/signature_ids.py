@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,17 +13,8 @@ _ID = re.compile(r'(?m)^id\s*=\s*["\']([a-z0-9][\w.-]*)["\']')
 """Other ids would mean something to a shell."""
 
 
-class SignatureIds:
-    """What an argument may be as far as shells know: argparse takes any value, the command judges it itself."""
-
-    def __contains__(self, value: object) -> bool:
-        return True
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(sorted(_ids()))
-
-
-def _ids() -> set[str]:
+def signature_ids() -> set[str]:
+    """Those that are shipped, and those of the user's configuration."""
     import perfmon.rules
 
     folders: list[Path] = [Path(perfmon.rules.__path__[0]) / "signatures"]

@@ -210,6 +210,12 @@ def test_bash_completes_commands_and_options() -> None:
     assert done.stdout.split() == ["--explain-formats"]
 
 
+def test_bash_completes_scenarios() -> None:
+    ask = 'source /dev/stdin; COMP_WORDS=(perfmon demo slow); COMP_CWORD=2; _shtab_perfmon; echo "${COMPREPLY[@]}"'
+    done = subprocess.run(["bash", "-c", ask], input=completion("bash"), capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["slow-checkpoint-write", "slow-weight-load"]
+
+
 @pytest.mark.parametrize("action", ["explain", "test"])
 def test_bash_completes_signatures(action: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))

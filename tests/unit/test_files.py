@@ -12,6 +12,7 @@ import pytest
 
 from perfmon.errors import InputError, UsageError
 from perfmon.sources.files import STDIN, LogFile, discover
+from perfmon.sources.kinds import ARCHIVES
 from perfmon.sources.spec import Kind, parse_spec
 
 
@@ -54,6 +55,18 @@ def test_a_glob_takes_what_it_matches(run: Path) -> None:
     assert names("logs/**/*.err") == ["logs/attempt_1/rank0/stderr.err"]
     assert names("logs/*.md") == ["logs/README.md"]
     assert names("logs/*") == LOGS
+
+
+def test_archives_among_what_a_glob_matches_are_told(run: Path) -> None:
+    for name in ("logs/old.tar", "logs/attempt_1/older.zip"):
+        (run / name).write_bytes(b"x")
+
+    def folders(pattern: str) -> list[Path]:
+        return [log.path for log in discover([pattern]) if log.compression == ARCHIVES]
+
+    assert folders("logs/*") == [run / "logs"]
+    assert folders("logs/attempt_*") == [run / "logs/attempt_1"]
+    assert folders("logs/*.json") == []
 
 
 def test_names_are_as_they_were_given(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
