@@ -77,7 +77,10 @@ def _suspicious(text: str) -> bool:
     if not text.isascii():  # upper and lower case are not that simple there
         return True
     folded = "".join(text.lower().split()).translate(_QUOTES)
-    return any(word in folded for word in SECRET_WORDS) or any(sign in text for sign, _ in SECRET_SHAPES)
+    for word in SECRET_WORDS:  # every line that is shown comes here, and a generator takes twice as long
+        if word in folded:
+            return True
+    return any(sign in text for sign, _ in SECRET_SHAPES)
 
 
 def starred(text: str) -> str:

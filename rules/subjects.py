@@ -321,10 +321,9 @@ def _events(kind: str, view: View, before: bool = False) -> list[Event]:
     events: list[Event] = []
     until, servers = float("-inf"), set[str]()
     for start, end, refs, server in sorted([*spans, *told], key=_start) if told else spans:
-        again = server in servers and start > until
-        if again or start > until + _SAME_UPDATE_S:
+        if start > until and (server in servers or start > until + _SAME_UPDATE_S):
             events.append((start, list(refs)))
-            servers = set()
+            servers.clear()
         if server is not None:
             servers.add(server)
         until = max(until, end)

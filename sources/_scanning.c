@@ -1,5 +1,5 @@
 /* Finds literal texts in a block of a log, numbers their lines, and reads leg lines of known shapes: what
- * `needles.py`, `numbering.py`, `heads.py`, `shapes.py` and `joining.py` do, faster. `native.py` puts it to use.
+ * `needles.py`, `numbering.py`, `heads.py`, `shapes.py`, `joining.py` and `accelerator.py` do, faster. `native.py` puts it to use.
  *
  * A log is hostile: nothing is read outside of begin..end of a line or a block, and every loop is bounded by them. The
  * search runs without the interpreter's lock. What is odd in any respect is left to the Python that this stands for.
@@ -665,8 +665,37 @@ static PyObject *count(PyObject *Py_UNUSED(module), PyObject *block)
     return PyLong_FromSsize_t(lines);
 }
 
+static int is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* tells_time(text, start): whether `0:00:` or nine digits stand behind `start`, or anything but ASCII anywhere. */
+static PyObject *tells_time(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *text;
+    Py_ssize_t start, size, digits = 0;
+    if (!PyArg_ParseTuple(args, "Un:tells_time", &text, &start))
+        return NULL;
+    const char *told = PyUnicode_AsUTF8AndSize(text, &size);
+    if (!told)
+        PyErr_Clear(); /* half a character */
+    if (!told || size != PyUnicode_GetLength(text))
+        Py_RETURN_TRUE;
+    for (Py_ssize_t at = start < 0 ? 0 : start; at < size; at++) {
+        if (is_digit(told[at])) {
+            if (++digits == 9)
+                Py_RETURN_TRUE;
+            continue;
+        }
+        if (told[at] == ':' && digits && size - at > 3 && is_digit(told[at + 1]) && is_digit(told[at + 2]) &&
+            told[at + 3] == ':')
+            Py_RETURN_TRUE;
+        digits = 0;
+    }
+    Py_RETURN_FALSE;
+}
+
 static PyMethodDef functions[] = {
     {"newlines", count, METH_O, NULL},
+    {"tells_time", tells_time, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyMethodDef Finder_methods[] = {

@@ -6,13 +6,15 @@ PERFMON_NATIVE=0 does without it, and so does an installation without a compiler
 from __future__ import annotations
 
 import os
+import re
 
 try:
     from . import _scanning as scanning
 except ImportError:  # no compiler when this was installed, or a processor without AVX2
     scanning = None  # type: ignore[assignment]
 
-__all__ = ["in_use", "newlines", "scanning"]
+__all__ = ["in_use", "newlines", "scanning", "tells_time"]
+_TIME = re.compile(r"\d:\d\d:|\d{9}")
 
 
 def in_use() -> bool:
@@ -23,3 +25,10 @@ def in_use() -> bool:
 def newlines(data: bytes) -> int:
     """How many there are; a log's lines are short, so that looking for one after the other takes six times as long."""
     return data.count(b"\n") if scanning is None else scanning.newlines(data)
+
+
+def tells_time(text: str, start: int) -> bool:
+    """Whether a time may stand behind `start`: `0:00:` or nine digits do. True for text that is not ASCII."""
+    if scanning is None:
+        return not text.isascii() or _TIME.search(text, start) is not None
+    return scanning.tells_time(text, start)

@@ -156,7 +156,9 @@ class Lines:
         if not head:
             return None
         text = _clean(head)
-        if b"{" in head and json_begin(text) >= 0:
+        if b"{" not in head:  # nearly all
+            return self._headers.read(text) or self._headers.field(text)
+        if json_begin(text) >= 0:
             text = _clean(self._data[begin : min(end, begin + _MAX_TEXT)])
         return read_line(text, self._headers)
 

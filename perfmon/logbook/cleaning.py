@@ -61,4 +61,6 @@ def cleaned(raw: bytes) -> str:
 
 def shown(text: str) -> str:
     """A cleaned line as it is shown: tabs as spaces, credentials masked, `…` where it goes on."""
+    if len(text) <= TEXT_CAP and "\t" not in text and text.isascii():
+        return without_secrets(text)  # it is plain already
     return without_secrets(plain(text, TEXT_CAP))

@@ -43,8 +43,8 @@ class Index:
 
     def raw(self, at: int) -> bytes:
         """Line `at` without its newline, at most RAW_CAP bytes of it."""
-        begin = self._stop(at - 1) + 1
-        return self.chunk.data[begin : min(self._stop(at), begin + RAW_CAP)]
+        begin, stops = self._stop(at - 1) + 1, self._stops
+        return self.chunk.data[begin : min(stops[self.chunk.count - 1 - at], begin + RAW_CAP)]
 
     def _stop(self, at: int) -> int:
         """Where the newline of line `at` stands; -1 for what would be the line before the first one."""
@@ -55,9 +55,11 @@ class Index:
 
     def told(self, at: int) -> float | None:
         """Seconds on the log's axis that line `at` tells; None when it has no clock."""
-        if at not in self._told:
-            self._told[at] = self._read(at)
-        return self._told[at]
+        try:
+            return self._told[at]
+        except KeyError:
+            told = self._told[at] = self._read(at)
+            return told
 
     def _read(self, at: int) -> float | None:
         raw = self.raw(at)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -52,8 +51,7 @@ class Place(NamedTuple):
     """Lines of its log that came before it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A log line as it is shown."""
 
     place: Place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
@@ -28,10 +28,14 @@ if TYPE_CHECKING:
 BUDGET_S = 0.008
 _KEPT_LINES = 1024
 _KEPT_INDEXES = 64
+_GONE = 16
+"""So many chunks that are gone may be remembered: every line that comes ends one."""
 _first, _stop, _end = attrgetter("first"), attrgetter("stop"), attrgetter("end")
 
 Rank = tuple[float, float, int, int]
 """(seconds on the run's axis, arrival, source, ordinal): the order of all lines."""
+_Ranked = tuple[float, float, int, int, Chunk]
+"""A rank, and the chunk that holds the line; of no two lines the ranks are equal, so chunks are not compared."""
 _BEGIN: Rank = (-inf, -1, -1, -1)
 _END: Rank = (inf, inf, 1 << 62, 0)
 
@@ -78,6 +82,7 @@ class View:
         self._indexes: dict[int, Index] = {}
         self._found: dict[int, _Found] = {}
         self._lines: dict[Place, Line] = {}
+        self._remembered = _GONE
         self._deadline, self._searched = inf, False
         self._failed: UsageError | None = None
 
@@ -154,15 +159,12 @@ class View:
         page = self._page(merge(*runs, reverse=True), rows)
         return Page(page.lines[::-1], page.complete)
 
-    def _page(self, ranks: Iterator[Rank], rows: int) -> Page:
+    def _page(self, ranks: Iterator[_Ranked], rows: int) -> Page:
         lines: list[Line] = []
         complete = True
         try:
-            for rank in islice(ranks, max(0, rows)):
-                place = Place(rank[2], rank[3])
-                chunk = self._chunk(place)
-                if chunk is not None:
-                    lines.append(self._line(place, chunk))
+            for _, _, source, ordinal, chunk in islice(ranks, max(0, rows)):
+                lines.append(self._line(Place(source, ordinal), chunk))
         except _OutOfTimeError:
             complete = False
         return Page(tuple(lines), complete)
@@ -171,30 +173,30 @@ class View:
         sources = self.wanted.sources
         return [source for source in self._chunks if sources is None or source in sources]
 
-    def _forward(self, source: int, ordinal: int) -> Iterator[Rank]:
-        chunks, shift = self._chunks[source], self._shifts.get(source, 0.0)
+    def _forward(self, source: int, ordinal: int) -> Iterator[_Ranked]:
+        chunks = self._chunks[source]
         for chunk in chunks[bisect_right(chunks, ordinal, key=_stop) :]:
             numbers = self._fitting(chunk)
-            for at in numbers[bisect_left(numbers, ordinal - chunk.first) :]:
-                yield self._ranked(source, chunk, at, shift)
+            yield from self._ranked(source, chunk, numbers[bisect_left(numbers, ordinal - chunk.first) :])
 
-    def _backward(self, source: int, ordinal: int) -> Iterator[Rank]:
-        chunks, shift = self._chunks[source], self._shifts.get(source, 0.0)
+    def _backward(self, source: int, ordinal: int) -> Iterator[_Ranked]:
+        chunks = self._chunks[source]
         for chunk in reversed(chunks[: bisect_left(chunks, ordinal, key=_first)]):
             numbers = self._fitting(chunk)
-            for at in reversed(numbers[: bisect_left(numbers, ordinal - chunk.first)]):
-                yield self._ranked(source, chunk, at, shift)
+            yield from self._ranked(source, chunk, reversed(numbers[: bisect_left(numbers, ordinal - chunk.first)]))
 
-    def _ranked(self, source: int, chunk: Chunk, at: int, shift: float) -> Rank:
-        key = self._index(chunk).key(at)
-        return (key if chunk.free else key + shift), chunk.mark(at).arrival, source, chunk.first + at
+    def _ranked(self, source: int, chunk: Chunk, numbers: Iterable[int]) -> Iterator[_Ranked]:
+        index, first, mark = self._index(chunk), chunk.first, chunk.mark
+        shift = 0.0 if chunk.free else self._shifts.get(source, 0.0)
+        for at in numbers:
+            yield index.key(at) + shift, mark(at).arrival, source, first + at, chunk
 
     def _rank(self, place: Place) -> Rank:
         chunk = self._chunk(place)
         if chunk is None:
             chunks = self._chunks.get(place.source)
             return _END if chunks and place.ordinal >= chunks[-1].stop else _BEGIN
-        return self._ranked(place.source, chunk, place.ordinal - chunk.first, self._shifts.get(place.source, 0.0))
+        return next(self._ranked(place.source, chunk, (place.ordinal - chunk.first,)))[:4]
 
     def _bound(self, source: int, rank: Rank) -> int:
         """Ordinal of the first line of a log that does not stand before `rank`."""
@@ -223,15 +225,20 @@ class View:
         if epoch != self._epoch:
             self._epoch = epoch
             self._lines.clear()
-        # What is remembered of a chunk holds its text: it goes when the ring lets go of it.
-        held_now = {chunk.serial for held in self._chunks.values() for chunk in held}
-        for known in (self._found, self._indexes):
-            for serial in [serial for serial in known if serial not in held_now]:
-                del known[serial]
+        if len(self._indexes) + len(self._found) > self._remembered:
+            self._forget()
         if self._dater is None and self._chunks:  # without any line nobody needs what reads headers
             from .dating import Dater
 
             self._dater = Dater(self.book.packs)
+
+    def _forget(self) -> None:
+        """What is remembered of a chunk holds its text: it goes soon after the ring lets go of it."""
+        held_now = {chunk.serial for held in self._chunks.values() for chunk in held}
+        for known in (self._found, self._indexes):
+            for serial in [serial for serial in known if serial not in held_now]:
+                del known[serial]
+        self._remembered = len(self._indexes) + len(self._found) + _GONE
 
     def _chunk(self, place: Place) -> Chunk | None:
         chunks = self._chunks.get(place.source, ())

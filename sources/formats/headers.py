@@ -5,15 +5,33 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from typing import NamedTuple
 
 from perfmon.model import Stamp
 
+from ..accelerator import tells_time
 from .prefixes import PREFIXES
 from .schema import Pack
-from .stamps import any_stamp, stamp_parser, time_regex
+from .stamps import Parts, any_stamp, stamp_parser, stamp_reader, time_regex
 
 _GLUED_WITHIN = 400
 _FIELD_WITHIN = 300
+_SEEN = re.compile(r"%H:%M:%S|%s")
+"""Time formats of which `tells_time` sees that there is one."""
+_SHAPES = 4
+
+
+class _Shape(NamedTuple):
+    """A head of which the lines of one second differ in the fraction of that second alone."""
+
+    before: str
+    """Up to the fraction."""
+    after: str
+    """From the fraction on, and what tells that the header ends there."""
+    begin: int
+    """Where the fraction's digits begin, and where they end."""
+    end: int
+    parts: Parts
 
 
 class HeaderReader:
@@ -23,6 +41,7 @@ class HeaderReader:
         packs = tuple(packs)
         alternatives: list[str] = []
         self._parsers: list[Callable[[str], Stamp | None]] = []
+        self._formats: list[str] = []
         seen: set[tuple[str, str]] = set()
         for pack in packs:
             for header in pack.headers:
@@ -34,6 +53,7 @@ class HeaderReader:
                 body = body.replace("{time}", f"(?P<t{index}>{time_regex(header.time)})")
                 alternatives.append(f"{body}(?P<h{index}>)")
                 self._parsers.append(stamp_parser(header.time))
+                self._formats.append(header.time)
         self._headers = "|".join(alternatives) if alternatives else "(?!)"
         self._at_start = re.compile(f"{PREFIXES}(?:{self._headers})")
         self.clocks = tuple(dict.fromkeys(name for pack in packs for p in pack.patterns for name in p.clock))
@@ -43,8 +63,11 @@ class HeaderReader:
         self._hints = [hint for hint in hints if not any(hint.endswith(other) for other in hints if other != hint)]
         names = "|".join(map(re.escape, self.clocks)) or "(?!)"
         self._field = re.compile(rf"""(?<![\w./%-])(?:(?:{names})=|'(?:{names})': )["']?([^\s,;"'}}]+)""")
-        self._last_prefix = "\n"
+        self._last_prefix, self._last_stop = "\n", 0
         self._last: Stamp | None = None
+        self._shapes: tuple[_Shape, ...] = ()
+        self._seen = all(map(_SEEN.search, self._formats))
+        """All times are of such formats: a line without one needs no closer look, nor one with no other."""
 
     @cached_property
     def _glued(self) -> re.Pattern[str]:
@@ -53,18 +76,36 @@ class HeaderReader:
 
     def read(self, text: str) -> Stamp | None:
         """The stamp of a record, None when it has none; neighbours that share their head share the stamp object."""
-        if text.startswith(self._last_prefix):
+        if text.startswith(self._last_prefix) and not tells_time(text, self._last_stop):
             return self._last
+        for before, after, begin, end, parts in self._shapes:
+            if text.startswith(before) and text.startswith(after, end) and text[begin:end].isdecimal():
+                if tells_time(text, end):  # of two stacked headers the last one tells the time
+                    break
+                return parts.stamp(text[begin:end])
+        if self._seen and not tells_time(text, 0):
+            return None
         match = self._at_start.match(text)
         if match is None:
             return self._read_glued(text) if "]" in text else None
         stamp = self._parse(match)
         end = match.end()
-        if text[end : end + 1] == " ":  # AM or PM may stand there in a line that begins like this one
+        if text[end : end + 1] == " ":  # AM, PM or a zone may stand there in a line that begins so, too
             end += 1
-        if stamp is not None and end < len(text) and text[end - 1 : end + 1].isascii() and text[end] not in "AP":
-            self._last_prefix, self._last = text[: end + 1], stamp
+        if stamp is not None and end < len(text) and text[end - 1 : end + 1].isascii() and text[end] not in "AP+-":
+            self._last_prefix, self._last_stop, self._last = text[: end + 1], end, stamp
+            self._learn(text, match, end + 1)
         return stamp
+
+    def _learn(self, text: str, match: re.Match[str], stop: int) -> None:
+        """Remembers the shape of a header; what it is told by ends before `stop`."""
+        index = int((match.lastgroup or "")[1:])
+        begin, end = match.span(f"t{index}")
+        told = stamp_reader(self._formats[index]).fraction(text[begin:end]) if self._seen else None
+        if told is not None:
+            parts, first, last = told
+            shape = _Shape(text[: begin + first], text[begin + last : stop], begin + first, begin + last, parts)
+            self._shapes = (shape, *self._shapes[: _SHAPES - 1])
 
     def at_start(self, text: str) -> Stamp | None:
         """The stamp that `text` begins with, whatever may follow."""
@@ -73,7 +114,10 @@ class HeaderReader:
 
     def field(self, text: str) -> Stamp | None:
         """The stamp in a field of a line without a header: the first one that holds a time."""
-        if not any(hint in text for hint in self._hints):
+        for hint in self._hints:
+            if hint in text:
+                break
+        else:
             return None
         stamps = (any_stamp(match[1]) for match in self._field.finditer(text, 0, _FIELD_WITHIN))
         return next((stamp for stamp in stamps if stamp is not None), None)

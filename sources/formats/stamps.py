@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 from perfmon.model import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
 
@@ -77,47 +78,89 @@ def _offset(text: str) -> float:
     return sign * (int(digits[:2]) * 3600 + int(digits[2:4]) * 60)
 
 
-@cache
-def stamp_parser(time: str) -> Callable[[str], Stamp | None]:
-    """A function from the stamp's text to a Stamp; None when the numbers are no date or time (`99:99:99`)."""
-    pieces = _split(time)
-    regex = re.compile("".join(f"({_DIRECTIVES[t]})" if d else re.escape(t) for t, d in pieces))
-    names = [text for text, directive in pieces if directive]
-    at = {name: names.index(name) for name in set(names)}
+class Parts(NamedTuple):
+    """What a stamp tells without its fraction of a second."""
 
-    @lru_cache(_NEIGHBOURS)
-    def parse(text: str) -> Stamp | None:
-        match = regex.match(text)
+    kind: int
+    day_s: float
+    """Where its day begins, in seconds since 1970 or since New Year; 0 where no date is known."""
+    time_s: int
+    """Whole seconds of that day."""
+    offset_s: float
+    """Of its zone."""
+
+    def stamp(self, fraction: str) -> Stamp:
+        """The stamp, with the digits of its fraction of a second ("" where it has none)."""
+        time_s = self.time_s + float(f"0.{fraction}") if fraction else self.time_s
+        return (self.kind, self.day_s + time_s - self.offset_s)
+
+
+class StampReader:
+    """Reads the stamps of one format."""
+
+    def __init__(self, time: str) -> None:
+        pieces = _split(time)
+        self._regex = re.compile("".join(f"({_DIRECTIVES[t]})" if d else re.escape(t) for t, d in pieces))
+        names = [text for text, directive in pieces if directive]
+        self._at = {name: names.index(name) for name in set(names)}
+
+    def stamp(self, text: str) -> Stamp | None:
+        """The stamp of a text; None when the numbers are no date or time (`99:99:99`)."""
+        match = self._regex.match(text)
         if match is None:
             return None
-        part = match.groups()
-        if "s" in at:
-            return epoch_stamp(float(part[at["s"]]))
+        if "s" in self._at:
+            return epoch_stamp(float(match[1 + self._at["s"]]))
+        parts = self._parts(match)
+        return None if parts is None else parts.stamp(self._fraction(match))
+
+    def fraction(self, text: str) -> tuple[Parts, int, int] | None:
+        """What a text tells without the digits of its fraction, and where those begin and end; None without any."""
+        match = self._regex.match(text)
+        parts = None if match is None or "s" in self._at else self._parts(match)
+        if match is None or parts is None or not self._fraction(match):
+            return None
+        begin, end = match.span(1 + self._at["f"])
+        return parts, begin + 1, end
+
+    def _fraction(self, match: re.Match[str]) -> str:
+        return match[1 + self._at["f"]][1:] if "f" in self._at else ""
+
+    def _parts(self, match: re.Match[str]) -> Parts | None:
+        at, part = self._at, match.groups()
         hour, minute, second = int(part[at["H"]]), int(part[at["M"]]), int(part[at["S"]])
         half = part[at["p"]] if "p" in at else ""
         if half and 1 <= hour <= 12:  # beside another hour it is a word of the message
             hour = hour % 12 + (12 if half[-2] == "P" else 0)
         if hour > 23 or minute > 59 or second > 60:
             return None
-        seconds = float(hour * 3600 + minute * 60 + second)
-        if "f" in at and part[at["f"]]:
-            seconds += float("0." + part[at["f"]][1:])
+        seconds = hour * 3600 + minute * 60 + second
         month = MONTHS[part[at["b"]]] if "b" in at else int(part[at["m"]]) if "m" in at else None
         if month is None:
-            return (DAYTIME, seconds)
+            return Parts(DAYTIME, 0.0, seconds, 0.0)
         day = int(part[at["d"]]) if "d" in at else 1
         if not 1 <= month <= 12 or not 1 <= day <= _DAYS_BEFORE[month] - _DAYS_BEFORE[month - 1]:
             return None
         if "Y" not in at:
-            return (YEARLESS, (_DAYS_BEFORE[month - 1] + day - 1) * 86400.0 + seconds)
+            return Parts(YEARLESS, (_DAYS_BEFORE[month - 1] + day - 1) * 86400.0, seconds, 0.0)
         try:
-            epoch = _day_seconds(int(part[at["Y"]]), month, day) + seconds
+            began = _day_seconds(int(part[at["Y"]]), month, day)
         except ValueError:
             return None
         zone = part[at["z"]] if "z" in at else ""
-        return (EPOCH, epoch - _offset(zone)) if zone else (LOCAL, epoch)
+        return Parts(EPOCH, began, seconds, _offset(zone)) if zone else Parts(LOCAL, began, seconds, 0.0)
 
-    return parse
+
+@cache
+def stamp_reader(time: str) -> StampReader:
+    """What reads the stamps of a format."""
+    return StampReader(time)
+
+
+@cache
+def stamp_parser(time: str) -> Callable[[str], Stamp | None]:
+    """A function from the stamp's text to a Stamp; None when the numbers are no date or time (`99:99:99`)."""
+    return lru_cache(_NEIGHBOURS)(stamp_reader(time).stamp)
 
 
 def iso_stamp(text: str) -> Stamp | None:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from leg_lines import KNOWN, LEGS, ODD, leg_lines
 
-from perfmon.sources import native
+from perfmon.sources import accelerator, native
 from perfmon.sources.accelerator import in_use, newlines
 from perfmon.sources.finding import Finder, PlainFinder
 from perfmon.sources.formats.headers import HeaderReader
@@ -171,3 +171,17 @@ def test_a_long_log_is_the_same() -> None:
     _same(["\n".join(lines).encode()], True)
     scanned: Scanned = WAYS[True][1].scan("\n".join(lines).encode())
     assert len(scanned.records) > 300
+
+
+@compiled
+@settings(deadline=None)
+@given(st.text(st.sampled_from("0:19 a٣é\n\ud800")), st.integers(-2, 20))
+@example("at 1:00:00", 3)
+@example("at 1:00:00", 4)
+@example("1:00:0", 0)
+@example("123456789", 0)
+@example("123456789", 1)
+def test_a_time_is_seen_alike(text: str, start: int) -> None:
+    assert accelerator.scanning is not None
+    plain = not text.isascii() or accelerator._TIME.search(text, max(start, 0)) is not None
+    assert accelerator.scanning.tells_time(text, start) is plain

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
+from typing import NamedTuple
 
 from rich.style import Style
 
@@ -33,8 +34,7 @@ _STAMP = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Marked:
+class Marked(NamedTuple):
     """What is special about a line where it is shown."""
 
     selected: bool = False
@@ -43,6 +43,9 @@ class Marked:
     marked: bool = False
     gap_ms: float | None = None
     """Milliseconds since the line of the same trace above it."""
+
+
+UNMARKED = Marked()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ def gap_text(ms: float | None) -> str:
     return " " * _GAP_CELLS if ms is None else f"{ms:+.1f} ms "[:_GAP_CELLS].rjust(_GAP_CELLS)
 
 
-def log_row(line: Line, columns: Columns, skin: Skin, marked: Marked = Marked()) -> Fitted:
+def log_row(line: Line, columns: Columns, skin: Skin, marked: Marked = UNMARKED) -> Fitted:
     """The row of a line. A time that has its column is not told again in the text."""
     ground = "cursor" if marked.selected else "background"
     runs: list[Run] = []
@@ -137,7 +140,13 @@ def log_row(line: Line, columns: Columns, skin: Skin, marked: Marked = Marked())
         runs += _text(text, columns, worn, skin, room)
     else:
         runs.append((blank + shown(text, columns.begin, room), worn))
-    return fitted(runs, columns.width, worn)
+    return Fitted(runs) if _fits(runs, columns.width) else fitted(runs, columns.width, worn)
+
+
+def _fits(runs: Sequence[Run], width: int) -> bool:
+    """Whether they are as they are shown already, as nearly all rows are."""
+    text = "".join([text for text, _ in runs])
+    return len(text) == width and text.removesuffix("…").isascii() and text.isprintable()
 
 
 def _apart(before: str) -> str:
@@ -148,7 +157,9 @@ def shown(text: str, begin: int, room: int) -> str:
     """What may be in sight of a text from its character `begin` on, filled up to `room` cells; a bit more if wide."""
     if begin or len(text) > room:
         text = text[begin : begin + room + 1]
-    return text.ljust(room) if text.isascii() else text
+    if not text.isascii():
+        return text
+    return text.ljust(room) if len(text) <= room or not room else f"{text[: room - 1]}…"
 
 
 def _text(text: str, columns: Columns, style: Style, skin: Skin, room: int) -> list[Run]:

@@ -140,7 +140,7 @@ def _count(told: Told) -> str:
 
 def _lines(bar: Bar, told: Told, picture: Picture, skin: Skin, width: int) -> list[Entry]:
     entries: list[Entry] = []
-    lines = tuple(replace(line, text=_without_head(line.text, bar.key)) for line in told.lines)
+    lines = tuple(line._replace(text=_without_head(line.text, bar.key)) for line in told.lines)
     gaps, marks = gaps_of(lines), leg_marks([line.text for line in lines])
     for at, (line, full) in enumerate(zip(lines, told.lines, strict=True)):
         evidence = EvidenceLine(told.names.get(line.source, ""), line.number, full.text)
