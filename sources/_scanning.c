@@ -1,5 +1,6 @@
 /* Finds literal texts in a block of a log, numbers their lines, and reads leg lines of known shapes: what
- * `needles.py`, `numbering.py`, `heads.py`, `shapes.py`, `joining.py` and `accelerator.py` do, faster. `native.py` puts it to use.
+ * `needles.py`, `numbering.py`, `heads.py`, `shapes.py` and `joining.py` do, faster, and some of `headers.py`. `native.py`
+ * and `accelerator.py` put it to use.
  *
  * A log is hostile: nothing is read outside of begin..end of a line or a block, and every loop is bounded by them. The
  * search runs without the interpreter's lock. What is odd in any respect is left to the Python that this stands for.
@@ -667,11 +668,27 @@ static PyObject *count(PyObject *Py_UNUSED(module), PyObject *block)
 
 static int is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* tells_time(text, start): whether `0:00:` or nine digits stand behind `start`, or anything but ASCII anywhere. */
+/* Whether `0:00:` or nine digits stand in at..end. */
+static int has_time(const char *at, const char *end)
+{
+    for (int digits = 0; at < end; at++) {
+        if (is_digit(*at)) {
+            if (++digits == 9)
+                return 1;
+            continue;
+        }
+        if (*at == ':' && digits && end - at > 3 && is_digit(at[1]) && is_digit(at[2]) && at[3] == ':')
+            return 1;
+        digits = 0;
+    }
+    return 0;
+}
+
+/* tells_time(text, start): whether a time may stand behind `start`; so it may where anything is not ASCII. */
 static PyObject *tells_time(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *text;
-    Py_ssize_t start, size, digits = 0;
+    Py_ssize_t start, size;
     if (!PyArg_ParseTuple(args, "Un:tells_time", &text, &start))
         return NULL;
     const char *told = PyUnicode_AsUTF8AndSize(text, &size);
@@ -679,23 +696,65 @@ static PyObject *tells_time(PyObject *Py_UNUSED(module), PyObject *args)
         PyErr_Clear(); /* half a character */
     if (!told || size != PyUnicode_GetLength(text))
         Py_RETURN_TRUE;
-    for (Py_ssize_t at = start < 0 ? 0 : start; at < size; at++) {
-        if (is_digit(told[at])) {
-            if (++digits == 9)
-                Py_RETURN_TRUE;
-            continue;
+    start = start < 0 ? 0 : start > size ? size : start;
+    return PyBool_FromLong(has_time(told + start, told + size));
+}
+
+typedef struct {
+    const char *before, *after;
+    Py_ssize_t before_size, digits, after_size;
+} Head;
+
+/* Whether a line has that head, but for its digits, and nothing behind it that may tell another time. */
+static int has_head(const char *line, const char *end, const Head *head)
+{
+    if (end - line < head->before_size + head->digits + head->after_size ||
+        memcmp(line, head->before, (size_t)head->before_size))
+        return 0;
+    const char *p = line + head->before_size;
+    for (Py_ssize_t at = 0; at < head->digits; at++)
+        if (!is_digit(*p++))
+            return 0;
+    if (memcmp(p, head->after, (size_t)head->after_size) || has_time(p, end))
+        return 0;
+    for (; p < end; p++)
+        if ((signed char)*p < 0 || *p == '\x1b' || *p == '{')
+            return 0;
+    return 1;
+}
+
+/* alike(block, begin, most, low, before, digits, after): how many lines in a row right before the one that begins at
+ * `begin`, `most` at most and none that begins before `low`, have the same head as that one; see headers.py. */
+static PyObject *alike(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer block;
+    Head head;
+    Py_ssize_t begin, most, low, count = 0;
+    if (!PyArg_ParseTuple(args, "y*nnny#ny#:alike", &block, &begin, &most, &low, &head.before, &head.before_size,
+                          &head.digits, &head.after, &head.after_size))
+        return NULL;
+    const char *data = block.buf;
+    if (begin >= 0 && begin <= block.len && low >= 0 && head.digits >= 0) {
+        const char *line = data + begin, *end = memchr(line, '\n', (size_t)(block.len - begin));
+        for (int own = has_head(line, end ? end : data + block.len, &head); own && count < most; count++) {
+            if (line - data <= low || line[-1] != '\n')
+                break;
+            const char *stop = line - 1, *start = stop;
+            while (start > data && start[-1] != '\n')
+                start--;
+            if (start - data < low || !has_head(start, stop, &head))
+                break;
+            line = start;
         }
-        if (told[at] == ':' && digits && size - at > 3 && is_digit(told[at + 1]) && is_digit(told[at + 2]) &&
-            told[at + 3] == ':')
-            Py_RETURN_TRUE;
-        digits = 0;
     }
-    Py_RETURN_FALSE;
+    PyBuffer_Release(&block);
+    return PyLong_FromSsize_t(count);
 }
 
 static PyMethodDef functions[] = {
     {"newlines", count, METH_O, NULL},
     {"tells_time", tells_time, METH_VARARGS, NULL},
+    {"alike", alike, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyMethodDef Finder_methods[] = {

@@ -117,7 +117,10 @@ class Lines:
     def latest(self, line: Dated, most: int) -> Dated:
         """The latest of a line and of the `most` lines before it."""
         latest, away = line, 0
-        begin, count = line[0], 0
+        begin, low = line[0], 0 if self._looked is None or self._looked[0] >= line[0] else self._looked[0]
+        count = self._headers.alike(self._data, begin, most, low)
+        for _ in range(count):
+            begin = self._data.rfind(b"\n", 0, begin - 1) + 1
         while begin > 0 and count < most:
             if self._looked is not None and begin == self._looked[0]:
                 known, further = self._looked[1:]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from perfmon.model import Stamp
 
-from ..accelerator import tells_time
+from ..accelerator import scanning, tells_time
 from .prefixes import PREFIXES
 from .schema import Pack
 from .stamps import Parts, any_stamp, stamp_parser, stamp_reader, time_regex
@@ -32,6 +32,8 @@ class _Shape(NamedTuple):
     """Where the fraction's digits begin, and where they end."""
     end: int
     parts: Parts
+    raw: tuple[bytes, bytes]
+    """`before` and `after` as they stand in a log."""
 
 
 class HeaderReader:
@@ -78,7 +80,7 @@ class HeaderReader:
         """The stamp of a record, None when it has none; neighbours that share their head share the stamp object."""
         if text.startswith(self._last_prefix) and not tells_time(text, self._last_stop):
             return self._last
-        for before, after, begin, end, parts in self._shapes:
+        for before, after, begin, end, parts, _ in self._shapes:
             if text.startswith(before) and text.startswith(after, end) and text[begin:end].isdecimal():
                 if tells_time(text, end):  # of two stacked headers the last one tells the time
                     break
@@ -104,8 +106,19 @@ class HeaderReader:
         told = stamp_reader(self._formats[index]).fraction(text[begin:end]) if self._seen else None
         if told is not None:
             parts, first, last = told
-            shape = _Shape(text[: begin + first], text[begin + last : stop], begin + first, begin + last, parts)
+            before, after = text[: begin + first], text[begin + last : stop]
+            raw = before.encode(errors="replace"), after.encode(errors="replace")
+            shape = _Shape(before, after, begin + first, begin + last, parts, raw)
             self._shapes = (shape, *self._shapes[: _SHAPES - 1])
+
+    def alike(self, data: bytes, begin: int, most: int, low: int) -> int:
+        """How many lines right before the one that begins at `begin` are of the same second, as far as that is seen
+        at once; `most` at most, and none that begins before `low`."""
+        for shape in self._shapes if scanning is not None else ():
+            before, after = shape.raw
+            if data.startswith(before, begin):
+                return scanning.alike(data, begin, most, low, before, shape.end - shape.begin, after)
+        return 0
 
     def at_start(self, text: str) -> Stamp | None:
         """The stamp that `text` begins with, whatever may follow."""
