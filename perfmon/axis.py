@@ -17,6 +17,7 @@ class Clock(Protocol):
     """What the assembler needs of a log's clock: see `perfmon.sources.timeline.SourceClock`."""
 
     kind: int | None
+    last: float | None
     rebased: float | None
     stepped_back: int
     refused: int

@@ -54,6 +54,7 @@ class Assembler:
         """Adds the records of one block, which follow those of the blocks before it; `line_base` is added to lines."""
         sample, handlers, source = self.store.sample, self._handlers, state.index
         updates = self._updates
+        updates.begin(clock)
         for pattern, line, offset, stamp, mono, observations, text in records:
             if observations and observations[0][0] == LEG:
                 _, trace, joined = observations[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from .axis import Clock, all_placed, placed
+from .axis import Clock, all_placed, placed, seen
 from .model import (
     J_DONE_STAMP,
     J_LEGS,
@@ -24,6 +24,7 @@ from .model import (
     Fields,
     Joined,
     Ref,
+    Stamp,
     Update,
 )
 from .store import SourceState, Store
@@ -46,9 +47,14 @@ class Updates:
         self._store = store
         self._updates: dict[str, Update] = {}
         self._reused: dict[str, list[Update]] = {}
+        self._before: float | None = None
         self._dropped = 0
         self._forgotten: dict[int, float | None] = {}
         """By the hash of the trace, when they were sent."""
+
+    def begin(self, clock: Clock) -> None:
+        """Another block of a log begins: legs in it that no line of it dates have the time of the last line before."""
+        self._before = None if clock.kind is None else clock.last
 
     def add(self, state: SourceState, clock: Clock, trace: str, joined: Joined, line_base: int) -> None:
         """Adds the legs of one trace that one block of a log holds."""
@@ -196,8 +202,8 @@ class Updates:
         """Puts an update on its client's axis, on the server's while it is alone there."""
         wall_s = None if update.wall_ms is None else update.wall_ms / 1000.0
         if fresh & _SERVER_LEGS:
-            first = placed(self._store, state, clock, joined[J_SERVER_STAMP], _known(joined[2:5]))
-            last = placed(self._store, state, clock, joined[J_SERVER_LAST_STAMP], _known(joined[4:1:-1]))
+            first = self._placed(state, clock, joined[J_SERVER_STAMP], _known(joined[2:5]))
+            last = self._placed(state, clock, joined[J_SERVER_LAST_STAMP], _known(joined[4:1:-1]))
             if update.client is None:
                 update.start = first if update.start is None else min(update.start, first)
                 update.end = last if update.end is None else max(update.end, last)
@@ -209,9 +215,9 @@ class Updates:
             sent = update.start if known else None
             done = (update.start if state.clockless else update.end) if before & _DONE else None
             if fresh & _SEND and not known:
-                sent = placed(self._store, state, clock, joined[J_SEND_STAMP], joined[J_TIMES])
+                sent = self._placed(state, clock, joined[J_SEND_STAMP], joined[J_TIMES])
             if fresh & _DONE:
-                done = placed(self._store, state, clock, joined[J_DONE_STAMP], joined[J_TIMES + 4])
+                done = self._placed(state, clock, joined[J_DONE_STAMP], joined[J_TIMES + 4])
             if wall_s is None and (sent is None or state.clockless):
                 wall_s = _least_s(joined) if fresh & _DONE else update.duration_s if before & _DONE else None
             update.start, update.end = _between(sent, done, wall_s, state.clockless, clock.kind is not None)
@@ -219,6 +225,12 @@ class Updates:
             update.duration_s = update.end - update.start
             if state.clockless:
                 state.pseudo = max(state.pseudo, update.end)
+
+    def _placed(self, state: SourceState, clock: Clock, stamp: Stamp | None, mono: float | None) -> float:
+        """Seconds on the log's axis; by now lines that stand behind this one may have been heard of."""
+        if stamp is None and self._before is not None:
+            return seen(self._store, state, self._before)
+        return placed(self._store, state, clock, stamp, mono)
 
     def _notable(self, update: Update) -> bool:
         remarkable = self._store.remarkable

@@ -78,6 +78,12 @@ def _told(blocks: list[str]) -> Any:
 @given(lines=logs(), cuts=st.lists(st.integers(0, 40), max_size=4))
 @example(lines=[f"{HEADS['none'](BEGIN)}[weights][u0] server.recv path=/update_weights\n",
                 *(f"{HEADS['iso'](BEGIN)}{text}\n" for text in _legs("a1", 1.0, False))], cuts=[])  # fmt: skip
+@example(lines=[*(f"{HEADS['iso'](BEGIN)}Step {step} | Time: 58.2s | Reward: 0.5\n" for step in (4, 5)),
+                "[weights][u0] client.send url=http://h:8000 path=/m\n",
+                f"{HEADS['iso'](BEGIN + timedelta(seconds=22))}[weights][u0] client.done"
+                " wall_ms=16000 rpc_ms=1000 queue_ms=15000\n",
+                f"{HEADS['iso'](BEGIN + timedelta(seconds=24))}[ckpt] wait.done target_step=1 wait_ms=9000\n"],
+         cuts=[2])  # fmt: skip
 def test_a_log_of_many_clocks_tells_the_same_however_it_is_cut(lines: list[str], cuts: list[int]) -> None:
     edges = sorted({0, len(lines), *(min(cut, len(lines)) for cut in cuts)})
     whole = _told(["".join(lines)])
