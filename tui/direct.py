@@ -19,6 +19,7 @@ from .render.rows import Row, within
 
 SYNC_START, SYNC_END = "\x1b[?2026h", "\x1b[?2026l"
 _END = "\x1b[0m"
+_MOST_STYLES = 512
 Span = tuple[int, int, int]
 """Row of a pane, its first cell that changed and one past the last one."""
 
@@ -29,12 +30,12 @@ class Direct:
     def __init__(self, app: App[int]) -> None:
         self._app = app
         self._waiting: list[tuple[Widget, str]] = []
-        self._opens: dict[Style, str] = {}
+        self._opens: dict[int, tuple[Style, str]] = {}
+        """By the style's `id`, for its hash is worked out in Python; that it is kept here keeps the `id` its own."""
 
-    def paint(self, pane: Widget, rows: Sequence[Row], spans: Sequence[Span]) -> bool:
-        """Whether these spans are painted; if not, the compositor has to."""
-        region = pane.region if self._alone() else None
-        if region is None or region.size != pane.size:
+    def paint(self, pane: Widget, region: Region, rows: Sequence[Row], spans: Sequence[Span]) -> bool:
+        """Whether these spans of a pane whose rows fill that region are painted; if not, the compositor has to."""
+        if not self._alone():
             self.flush()  # what was to be painted comes before what the compositor paints over it
             return False
         if not self._waiting:
@@ -58,19 +59,24 @@ class Direct:
     def _text(self, row: Row, span: Span, region: Region) -> str:
         y, first, end = span
         parts = [f"\x1b[{region.y + y + 1};{region.x + first + 1}H"]
-        opens = self._opens
-        if first == 0 and end == region.width:  # whatever stood there, and however many cells it really took
+        whole = first == 0 and end == region.width
+        if whole:  # whatever stood there, and however many cells it really took
             parts += (self._opening(row[-1][1]), f"\x1b[{region.width}X")
-        for text, style in within(row, first, end):
-            opened = opens.get(style)
-            parts += (self._opening(style) if opened is None else opened, text)
+        for text, style in row if whole else within(row, first, end):
+            parts += (self._opening(style), text)
         parts.append(_END)
         return "".join(parts)
 
     def _opening(self, style: Style) -> str:
         """What puts a style on, whatever was worn before."""
+        known = self._opens.get(id(style))
+        if known is not None:
+            return known[1]
         told = style.render("\0", color_system=self._app.console._color_system).partition("\0")[0]
-        opened = self._opens[style] = f"\x1b[0;{told[2:]}" if told else _END
+        opened = f"\x1b[0;{told[2:]}" if told else _END
+        if len(self._opens) >= _MOST_STYLES:  # a cursor makes some of its own
+            self._opens.clear()
+        self._opens[id(style)] = style, opened
         return opened
 
     def flush(self) -> None:

@@ -60,7 +60,8 @@ class Pane(Timely, Widget):
 
     def redraw(self) -> None:
         """Repaints what has changed."""
-        width, height = self.size
+        region = self.content_region  # asked for once: Textual looks for it from the screen down
+        width, height = region.size
         if not width or not height or not self.display:
             return
         if self._drawn_for != (width, height) or not self._drawn:
@@ -79,7 +80,7 @@ class Pane(Timely, Widget):
             if span is not None:
                 self._strips.pop(y, None)
                 spans.append((y, *span))
-        if spans and not (self._direct is not None and self._direct.paint(self, fresh, spans)):
+        if spans and not (self._direct is not None and self._direct.paint(self, region, fresh, spans)):
             self.refresh(*(Region(first, y, end - first, 1) for y, first, end in spans))
 
     def _fitted(self, width: int, height: int) -> list[Row]:
@@ -91,11 +92,12 @@ class Pane(Timely, Widget):
         fill = self.skin.style("text")
         raw, self._raw = self._raw, made
         old = self._drawn
+        known = min(len(raw), len(old))
         return [
             row
             if isinstance(row, Fitted)
             else old[y]
-            if y < len(raw) and y < len(old) and row is raw[y]
+            if y < known and row == raw[y]  # most are made anew and say the same: to see that costs next to nothing
             else cropped(merged(harmless(row)), width, fill)
             for y, row in enumerate(made)
         ] + [blank] * (height - len(made))

@@ -15,7 +15,7 @@ from perfmon.logbook import Line, LogLevel, Query
 from perfmon.text import plain
 
 from ..skin import Skin
-from .rows import Fitted, Run, cells, fitted
+from .rows import Fitted, Plain, Run, cells, fitted
 
 _DAY = 86400.0
 _NAME_CELLS = 10
@@ -140,13 +140,15 @@ def log_row(line: Line, columns: Columns, skin: Skin, marked: Marked = UNMARKED)
         runs += _text(text, columns, worn, skin, room)
     else:
         runs.append((blank + shown(text, columns.begin, room), worn))
-    return Fitted(runs) if _fits(runs, columns.width) else fitted(runs, columns.width, worn)
+    return _as_it_is(runs, columns.width) or fitted(runs, columns.width, worn)
 
 
-def _fits(runs: Sequence[Run], width: int) -> bool:
-    """Whether they are as they are shown already, as nearly all rows are."""
+def _as_it_is(runs: Sequence[Run], width: int) -> Fitted | None:
+    """The row, where they are as they are shown already, as nearly all are."""
     text = "".join([text for text, _ in runs])
-    return len(text) == width and text.removesuffix("…").isascii() and text.isprintable()
+    if len(text) != width or not text.isprintable():
+        return None
+    return Plain(runs) if text.isascii() else Fitted(runs) if text[:-1].isascii() and text[-1] == "…" else None
 
 
 def _apart(before: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len, set_cell_size
@@ -11,12 +12,20 @@ from textual.strip import Strip
 
 from perfmon.text import plain
 
+_NARROW = re.compile(r"[ -~\u00a0-\u00ac\u00ae-\u02ff\u2500-\u25fc\u2800-\u28ff]*")
+"""Text of which every character has one cell, and never makes one with its neighbour: frames, blocks, dots."""
 Run = tuple[str, Style]
 Row = tuple[Run, ...]
 
 
 class Fitted(tuple[Run, ...]):
     """A row that is harmless already and takes exactly the cells of its pane."""
+
+    __slots__ = ()
+
+
+class Plain(Fitted):
+    """One of nothing but ASCII: no terminal has another opinion of its cells."""
 
     __slots__ = ()
 
@@ -28,7 +37,9 @@ def cells(text: str) -> int:
 
 def row_cells(row: Iterable[Run]) -> int:
     """Cells that a row takes."""
-    return sum([cells(text) for text, _ in row])
+    texts = [text for text, _ in row]
+    whole = "".join(texts)
+    return len(whole) if whole.isascii() or _NARROW.fullmatch(whole) else sum(map(cells, texts))
 
 
 def harmless(row: Iterable[Run]) -> Row:
@@ -100,16 +111,15 @@ def changed(old: Row, new: Row, width: int) -> tuple[int, int] | None:
         return None
     fine = not isinstance(new, Fitted)
     shared = min(len(old), len(new))
-    head = first = 0
+    head, tail = 0, 1
     while head < shared and old[head] == new[head]:
-        first += cells(old[head][0])
         head += 1
+    while tail <= shared and old[-tail] == new[-tail]:
+        tail += 1
+    first = row_cells(new[:head]) if head else 0
+    last = width - row_cells(new[1 - tail :]) if tail > 1 else width
     if fine and head < shared:
         first += _common(old[head], new[head], forward=True)
-    tail, last = 1, width
-    while tail <= shared and old[-tail] == new[-tail]:
-        last -= cells(old[-tail][0])
-        tail += 1
     if fine and tail <= shared:
         last -= _common(old[-tail], new[-tail], forward=False)
     return (min(first, width - 1), max(last, first + 1))
@@ -117,7 +127,7 @@ def changed(old: Row, new: Row, width: int) -> tuple[int, int] | None:
 
 def sure(row: Row) -> bool:
     """Whether every terminal gives a row the cells that it has here: of text that is not perfmon's own only ASCII."""
-    return not isinstance(row, Fitted) or all(text.isascii() for text, _ in row)
+    return not isinstance(row, Fitted) or isinstance(row, Plain) or all(text.isascii() for text, _ in row)
 
 
 def _common(before: Run, after: Run, forward: bool) -> int:
