@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf, nextafter
 from pathlib import Path
 
 from perfmon.datafile import Table, read_toml
@@ -40,6 +41,15 @@ class Band:
         if value > critical:
             return 2
         return 0 if value < good or (self.good_is_inclusive and value == good) else 1
+
+    def levels(self, values: Iterable[float]) -> bytes:
+        """Of each value one more than its level, and 0 for NaN."""
+        good, critical = self.good, self.critical
+        if self.higher_is_worse:
+            good = nextafter(good, inf) if self.good_is_inclusive else good
+            return bytes([3 if v > critical else 1 if v < good else 2 if v >= good else 0 for v in values])
+        good = nextafter(good, -inf) if self.good_is_inclusive else good
+        return bytes([3 if v < critical else 1 if v > good else 2 if v <= good else 0 for v in values])
 
 
 @dataclass(frozen=True, slots=True)

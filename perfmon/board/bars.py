@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from perfmon.model import LEGS, Span, Update
 from perfmon.picture import Bar, Leg, Level
@@ -13,12 +14,20 @@ from perfmon.rules.items import SPAN_METRICS, update_values
 _DONE = 1 << LEGS.index("client.done")
 _RPC_DONE = 1 << LEGS.index("rpc.done")
 _STEP = re.compile(r"step[_-]?(\d{1,12})")
+_LEVELS = (Level.GOOD, Level.WARNING, Level.CRITICAL)
 
 
 def band_level(bands: Bands, metric: str, value: float) -> Level:
     """The level of a value; NONE for a metric without a band."""
     level = bands.level(metric, value)
-    return Level.NONE if level is None else Level(level + 1)
+    return Level.NONE if level is None else _LEVELS[level]
+
+
+@lru_cache(256)
+def _step_of(path: str) -> float | None:
+    """The step whose weights a path names."""
+    step = _STEP.search(path)
+    return None if step is None else float(step[1])
 
 
 def span_bar(span: Span, shift: float, now: float, bands: Bands) -> Bar | None:
@@ -52,9 +61,9 @@ def update_bar(
     if open_ and "queue_ms" not in values and legs and legs[0].kind in ("queue", "unknown"):
         values["queue_ms"] = 1000.0 * (legs[0].end - legs[0].start)
     level = max((band_level(bands, metric, value) for metric, value in values.items()), default=Level.NONE)
-    step = _STEP.search(str(update.fields.get("path", "")))
-    if step:
-        values["step"] = float(step[1])
+    step = _step_of(str(update.fields.get("path", "")))
+    if step is not None:
+        values["step"] = step
     values.setdefault("wall_ms", 1000.0 * (end - start))
     missing = () if open_ else tuple(name for at, name in enumerate(LEGS) if not update.legs & (1 << at))
     return Bar(update.kind, update.key, start, end, open_, level, legs, values, missing, update.seq)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import floor, isnan
-from typing import TypeVar
+from math import floor
+from typing import NamedTuple, TypeVar
 
 from perfmon.alignment import Alignment
-from perfmon.model import Span, Update
+from perfmon.model import ALL_LEGS, Span, Update
 from perfmon.picture import Bar, Board, Level, MetricLane, SpanLane, Transition, Viewport
 from perfmon.recent import UPDATES, Recent, on_own_axes
 from perfmon.rules.bands import Band, Bands
@@ -48,6 +48,16 @@ class Now:
     """Grows with all that a board must show at once; None: with all that the store is told."""
 
 
+class _Made(NamedTuple):
+    """The lane of a metric with what it was made of."""
+
+    key: tuple[object, ...]
+    buckets: Buckets
+    band: Band | None
+    snapshot: Snapshot | None
+    lane: MetricLane
+
+
 _Lane = TypeVar("_Lane")
 
 
@@ -67,8 +77,7 @@ class BoardBuilder:
         self._closed: dict[str, dict[int, Bar]] = {}
         """Bars of spans that have ended, by kind and number: they stay what they are."""
         self._spans: dict[str, SpanLane] = {}
-        self._made: dict[str, tuple[tuple[object, ...], MetricLane]] = {}
-        """Lanes of metrics with what they were made of."""
+        self._made: dict[str, _Made] = {}
         self._judged: tuple[Snapshot | None, Bands] | None = None
         self._metrics: dict[str, MetricLane] = {}
         """The lanes that were made last: one that has not changed stays the same object, and need not be drawn anew."""
@@ -151,12 +160,20 @@ class BoardBuilder:
         newest: dict[Way, float] = {}
         for done in (update for update in updates if update.end is not None and update.seq in begun):
             newest[way(done)] = max(newest.get(way(done), begun[done.seq]), begun[done.seq])
-        bars = []
+        bars: list[Bar | None] = []
+        known, ended = self._closed.get(UPDATES, {}), {}
         for update in updates:
+            if (bar := known.get(update.seq)) is not None:
+                bars.append(bar)
+                ended[update.seq] = bar
+                continue
             shift, start = shifts.get(update.source, 0.0), begun.get(update.seq)
             # One that began before another that is done already lost its end: its line was never seen.
             alive = start is not None and start >= newest.get(way(update), start) and now.now - start < _ABANDONED_S
-            bars.append(update_bar(update, shift, now.now, bands, offsets.get(update.source), alive))
+            bars.append(bar := update_bar(update, shift, now.now, bands, offsets.get(update.source), alive))
+            if bar is not None and update.legs == ALL_LEGS and update.queue_ms is not None:
+                ended[update.seq] = bar  # all is said of it
+        self._closed[UPDATES] = ended
         return _within(bars, now.viewport)
 
     @staticmethod
@@ -191,15 +208,19 @@ class BoardBuilder:
         band, width = bands.get(metric), now.viewport.column_s
         first = floor(now.viewport.start / width + 0.5)
         buckets = self._grid(metric, band, width, first)
-        sizes = tuple([len(series) for series in held])
-        key = (buckets, sizes, first, now.viewport.columns, now.snapshot, band)
-        before, lane = self._made.get(metric, ((), None))
-        if lane is not None and before[1:4] == key[1:4] and all(before[at] is key[at] for at in (0, 4, 5)):
-            return lane
-        buckets.read(held, now.alignment.shifts)
-        buckets.forget(first)
-        lane = _metric_lane(metric, buckets.values(first, now.viewport.columns), _last(held, band), now, band)
-        self._made[metric] = (key, lane)
+        key = (tuple([len(series) for series in held]), first, now.viewport.columns)
+        made = self._made.get(metric)
+        if made is not None and made.key == key and made.buckets is buckets and made.band is band:
+            if made.snapshot is now.snapshot:
+                return made.lane
+            told, last = (made.lane.values, made.lane.levels), made.lane.now
+        else:
+            buckets.read(held, now.alignment.shifts)
+            buckets.forget(first)
+            values = buckets.values(first, now.viewport.columns)
+            told, last = (values, _levels(values, band)), _last(held, band)
+        lane = _metric_lane(metric, *told, last, now, band)
+        self._made[metric] = _Made(key, buckets, band, now.snapshot, lane)
         return lane
 
     def _grid(self, metric: str, band: Band | None, width: float, first: int) -> Buckets:
@@ -228,8 +249,8 @@ class BoardBuilder:
             buckets = Buckets(width, first, "max", ())
             for time, value in samples:
                 buckets.put(time, value)
-            values = buckets.values(first, now.viewport.columns)
-            lanes.append(_metric_lane(metric, values, max(samples)[1], now, bands.get(metric)))
+            values, band = buckets.values(first, now.viewport.columns), bands.get(metric)
+            lanes.append(_metric_lane(metric, values, _levels(values, band), max(samples)[1], now, band))
         return lanes
 
 
@@ -255,18 +276,20 @@ def _last(held: Sequence[Series], band: Band | None) -> float | None:
     return min(values) if band is not None and not band.higher_is_worse else max(values)
 
 
-def _metric_lane(metric: str, values: Sequence[float], last: float | None, now: Now, band: Band | None) -> MetricLane:
-    level = bytes(len(values))
-    if band is not None:
-        judge = band.level
-        level = bytes(judge(value) + 1 if not isnan(value) else 0 for value in values)
+def _levels(values: Sequence[float], band: Band | None) -> bytes:
+    return bytes(len(values)) if band is None else band.levels(values)
+
+
+def _metric_lane(
+    metric: str, values: Sequence[float], levels: bytes, last: float | None, now: Now, band: Band | None
+) -> MetricLane:
     stats: MetricStats | None = now.snapshot.metrics.get(metric) if now.snapshot is not None else None
     summary = stats.summary if stats is not None else None
     return MetricLane(
         name=metric,
         unit=metric_unit(metric),
         values=values,
-        levels=level,
+        levels=levels,
         now=last,
         now_level=Level.NONE if last is None or band is None else Level(band.level(last) + 1),
         p50=summary.p50 if summary else None,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from math import inf, isnan, nan, nextafter
 from pathlib import Path
 
 import pytest
 
 from perfmon.errors import DataFileError
-from perfmon.rules.bands import load_bands
+from perfmon.rules.bands import Band, load_bands
 
 BANDS = load_bands()
 
@@ -77,3 +78,12 @@ def test_a_mistake_names_file_and_key(tmp_path: Path, text: str, key: str) -> No
     with pytest.raises(DataFileError) as caught:
         load_bands([mine])
     assert (caught.value.file, caught.value.key) == (str(mine), key)
+
+
+@pytest.mark.parametrize("higher", [True, False])
+@pytest.mark.parametrize("inclusive", [True, False])
+def test_the_levels_of_many_values_are_those_of_each(higher: bool, inclusive: bool) -> None:
+    good, critical = (2.0, 5.0) if higher else (5.0, 2.0)
+    band = Band("queue_ms", good, critical, higher, inclusive)
+    values = [nan, -1.0, 2.0, nextafter(2.0, 0.0), nextafter(2.0, 9.0), 3.0, 5.0, nextafter(5.0, 9.0), inf, -inf]
+    assert list(band.levels(values)) == [0 if isnan(value) else band.level(value) + 1 for value in values]
