@@ -19,6 +19,9 @@ from .schema import Style
 _KV = re.compile(r"(?<![\w./%-])([\w./%-]++)=([^\s,;|]+(?:,\d++(?:\.\d++)?(?![\w./%-]*=))*)")
 _NUMPY = re.compile(r"\b(?:np|numpy)\.\w+\(([^()]*)\)")
 _NAN = re.compile(r"(?<![\w'\"])(?:nan|-?inf)(?![\w'\"])")
+_ITEM = re.compile(
+    r"""['"]([^'"]+)['"]: ?(?:[a-zA-Z_][\w.]{0,40}\()?['"]?([-+]?(?>\d+\.?\d*|\.\d+)(?>(?:[eE][-+]?\d+)?))(?![\w.])"""
+)
 _BESIDE = ("jsonPayload", "fields", "extra")
 _NUMBER = re.compile(r"[-+]?(?:\.?\d|nan|inf)")
 
@@ -132,7 +135,8 @@ def read_pydict(body: str) -> Values:
             value = literal_eval(text)
         return _flat(value) if isinstance(value, dict) else {}
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-        return {}
+        # A `tensor(...)` or an object among them costs the other numbers nothing.
+        return dict(_ITEM.findall(text)) if text.startswith("{") and text.endswith("}") else {}
 
 
 READERS: dict[Style, Callable[[str], Values]] = {

@@ -108,6 +108,11 @@ def test_hostile_text_gives_fields_or_nothing(text: str) -> None:
         ),
         (read_pydict, "{'loss': __import__('os').system('true')}", {}),
         (read_pydict, "{'loss': 0.4", {}),
+        (
+            read_pydict,
+            "{'loss': tensor(0.5, device='cuda:0'), 'gen': '60.0', 'lr': np.float64(-1e-05), 'a': 0.4b, 'b': 1.2.3, 'c': <C at 0x7f>}",
+            {"loss": "0.5", "gen": "60.0", "lr": "-1e-05"},
+        ),
     ],
 )
 def test_lines_as_systems_print_them(read: object, body: str, fields: dict[str, object]) -> None:
