@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from os.path import commonprefix
 
+from perfmon.rules.wording import counted
 from perfmon.snapshot import Finding, MetricStats, RunInfo, Snapshot, SourceInfo, Verdict
 from perfmon.units import format_bytes, format_seconds, format_value
 
@@ -132,7 +133,8 @@ def clock_notes(snapshot: Snapshot, folder: str = "") -> list[str]:
     for offset in snapshot.clock_offsets:
         told = f"clock {offset.offset_s:+.3f} s against the client's, ± {format_seconds(offset.uncertainty_s)}"
         wrong = "; its bounds contradict each other, a clock stepped" if offset.contradictory else ""
-        notes.append(f"{one_line(offset.source.removeprefix(folder), 200)}: {told} ({offset.traces} traces){wrong}")
+        name = one_line(offset.source.removeprefix(folder), 200)
+        notes.append(f"{name}: {told} ({counted(offset.traces, 'trace')}){wrong}")
     if snapshot.skew_detected and not any(offset.contradictory for offset in snapshot.clock_offsets):
         notes.append("the clocks of the logs contradict each other: times across logs are uncertain")
     notes.extend(
