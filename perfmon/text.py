@@ -55,6 +55,8 @@ shapes, each with the characters that tell quickly that there is none: for those
 
 
 _QUOTES = str.maketrans("", "", "'\"")
+_STEMS = tuple(dict.fromkeys(word.rstrip(":=") for word in SECRET_WORDS))
+"""What no credential is without, however many blanks and quotes stand between that and its value."""
 
 
 def plain(text: str, limit: int = 500) -> str:
@@ -67,20 +69,24 @@ def plain(text: str, limit: int = 500) -> str:
 
 def without_secrets(text: str) -> str:
     """`text` with what looks like a credential replaced: keys, tokens, passwords in URLs."""
-    if not _suspicious(text):
+    if not suspicious(text):
         return text
     return _URL_LOGIN.sub(_hidden_login, _KEYS.sub(_hidden, _SECRETS.sub(_hidden, text)))
 
 
-def _suspicious(text: str) -> bool:
-    """Whether it is worth looking for credentials: nearly no line is, and looking costs more than all else."""
+def suspicious(text: str) -> bool:
+    """Whether it is worth looking for credentials in one line, or in any of several: in nearly none it is, and looking
+    costs more than all else."""
     if not text.isascii():  # upper and lower case are not that simple there
         return True
-    folded = "".join(text.lower().split()).translate(_QUOTES)
-    for word in SECRET_WORDS:  # every line that is shown comes here, and a generator takes twice as long
-        if word in folded:
-            return True
-    return any(sign in text for sign, _ in SECRET_SHAPES)
+    lowered = text.lower()
+    for stem in _STEMS:  # every line that is shown comes here, and a generator takes twice as long
+        if stem in lowered:
+            break
+    else:
+        return any(sign in text for sign, _ in SECRET_SHAPES)
+    folded = "".join(lowered.split()).translate(_QUOTES)
+    return any(word in folded for word in SECRET_WORDS) or any(sign in text for sign, _ in SECRET_SHAPES)
 
 
 def starred(text: str) -> str:

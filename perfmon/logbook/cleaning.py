@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from perfmon.text import plain, without_secrets
+from perfmon.text import plain, suspicious, without_secrets
 
 RAW_CAP = 8192
 """Bytes of a line that are looked at, whatever its length."""
@@ -54,13 +55,17 @@ def last_frame(raw: bytes) -> bytes:
     return raw.rstrip(b"\r").rpartition(b"\r")[2]
 
 
-def cleaned(raw: bytes) -> str:
-    """One line, without its newline, as it is searched, and one character more where it goes on."""
-    return searchable(raw)[: TEXT_CAP + 1]
+def cleaned(raws: Sequence[bytes]) -> list[str]:
+    """Lines, without their newlines, as they are searched, and one character more of each where it goes on.
+
+    What is asked of many at once takes no longer than of one.
+    """
+    return [text[: TEXT_CAP + 1] for text in searchable(b"\n".join(raws)).split("\n")] if raws else []
 
 
-def shown(text: str) -> str:
-    """A cleaned line as it is shown: tabs as spaces, credentials masked, `…` where it goes on."""
-    if len(text) <= TEXT_CAP and "\t" not in text and text.isascii():
-        return without_secrets(text)  # it is plain already
-    return without_secrets(plain(text, TEXT_CAP))
+def shown(texts: Sequence[str]) -> list[str]:
+    """Cleaned lines as they are shown: tabs as spaces, credentials masked, `…` where one goes on."""
+    whole = "\n".join(texts)
+    if whole.isascii() and "\t" not in whole and not suspicious(whole) and max(map(len, texts), default=0) <= TEXT_CAP:
+        return list(texts)  # they are plain already, and have nothing to hide
+    return [without_secrets(plain(text, TEXT_CAP)) for text in texts]

@@ -37,21 +37,18 @@ class Index:
         """Where pages end, the last page first, as far as was asked for."""
         self._said_by: dict[int, float] = {}
         """What was told last by the end of a page."""
-        self._pages: dict[int, list[float]] = {}
-        """Where the lines of pages stand, the last line first, as far as was asked for."""
+        self._pages: dict[int, tuple[float, list[float]]] = {}
+        """Where pages begin and end, and after that where their lines stand, the last one first, as far as was asked
+        for."""
         self._arrived = {mark.at: mark.time for mark in chunk.marks if mark.time > NEVER}
 
     def raw(self, at: int) -> bytes:
         """Line `at` without its newline, at most RAW_CAP bytes of it."""
-        begin, stops = self._stop(at - 1) + 1, self._stops
-        return self.chunk.data[begin : min(stops[self.chunk.count - 1 - at], begin + RAW_CAP)]
-
-    def _stop(self, at: int) -> int:
-        """Where the newline of line `at` stands; -1 for what would be the line before the first one."""
-        stops, back = self._stops, self.chunk.count - 1 - at
-        while len(stops) <= back:
-            stops.append(self.chunk.data.rfind(b"\n", 0, stops[-1]))
-        return stops[back]
+        data, stops, back = self.chunk.data, self._stops, self.chunk.count - 1 - at
+        while len(stops) <= back + 1:  # where the line before it stops; -1 for what would be before the first one
+            stops.append(data.rfind(b"\n", 0, stops[-1]))
+        begin = stops[back + 1] + 1
+        return data[begin : min(stops[back], begin + RAW_CAP)]
 
     def told(self, at: int) -> float | None:
         """Seconds on the log's axis that line `at` tells; None when it has no clock."""
@@ -70,18 +67,18 @@ class Index:
 
     def key(self, at: int) -> float:
         """Where line `at` stands, in seconds on the log's axis; never less than for the line before it."""
-        if self.chunk.base == self.chunk.end:
-            return self.chunk.base
-        number = at // _PAGE
-        begin, stop = number * _PAGE, min((number + 1) * _PAGE, self.chunk.count)
-        keys = self._pages.get(number)
-        if keys is None:
-            keys = self._pages[number] = []
-        while len(keys) < stop - at:
-            told = self._last_told(begin, stop - len(keys))
-            low, high = self._end(number - 1), keys[-1] if keys else self._end(number)
-            keys.append(low if told is None else min(max(told, low), high))
-        return keys[stop - 1 - at]
+        chunk, number = self.chunk, at // _PAGE
+        if chunk.base == chunk.end:
+            return chunk.base
+        page = self._pages.get(number)
+        if page is None:
+            page = self._pages[number] = self._end(number - 1), [self._end(number)]
+        low, keys = page
+        stop = min((number + 1) * _PAGE, chunk.count)
+        while len(keys) <= stop - at:
+            told = self._last_told(number * _PAGE, stop + 1 - len(keys))
+            keys.append(low if told is None else min(max(told, low), keys[-1]))
+        return keys[stop - at]
 
     def lines_before(self, key: float, arrival: float) -> int:
         """Lines that stand before `key`, or with it and arrived before `arrival`."""
@@ -125,7 +122,7 @@ class Index:
 
     def _last_told(self, begin: int, stop: int) -> float | None:
         for at in range(stop - 1, begin - 1, -1):
-            told = self._arrived.get(at) if at in self._arrived else self.told(at)
+            told = self._arrived[at] if at in self._arrived else self.told(at)
             if told is not None:
                 return told
         return None

@@ -20,6 +20,8 @@ _LEVEL = re.compile(
     r"|^(?P<errortrace>Traceback \(|[\w.]*(?:Error|Exception)(?=:|$))"
     r"|^(?:(?P<errorword>[Ee]rror)|(?P<criticalword>[Ff]atal)|(?P<warningword>[Ww]arning)):"
 )
+_DIGITS = re.compile(r"\d+[-/:][\d:., /T-]*")
+"""The stamp that most lines begin with: all that tells a level begins after it, or with its last character."""
 _TICK = re.compile(r"(?<![\w.])t=(\d{1,12}(?:\.\d{1,9})?)(?![\w.])")
 _TRACE = re.compile(r"\[[A-Za-z][\w.-]{0,63}\]\[([\w.:/-]{1,128})\]")
 
@@ -73,7 +75,8 @@ class Line(NamedTuple):
 
 def level_of(text: str) -> LogLevel:
     """The level that a line's head tells."""
-    match = _LEVEL.search(text, 0, _HEAD)
+    stamp = _DIGITS.match(text)  # the other expression takes much longer for each character that it goes on by
+    match = _LEVEL.search(text, 0 if stamp is None else stamp.end() - 1, _HEAD)
     return LogLevel.UNKNOWN if match is None else _LEVELS[match.lastgroup or ""]
 
 

@@ -134,7 +134,7 @@ class View:
         """A line, whatever the filter; None when the ring has forgotten it."""
         self._look()
         chunk = self._chunk(place)
-        return None if chunk is None else self._line(place, chunk)
+        return None if chunk is None else self._read([(place, chunk)])[0]
 
     def fraction(self, place: Place) -> float:
         """Share of what the ring holds that stands before a place, 0 to 1; the filter does not matter."""
@@ -160,14 +160,14 @@ class View:
         return Page(page.lines[::-1], page.complete)
 
     def _page(self, ranks: Iterator[_Ranked], rows: int) -> Page:
-        lines: list[Line] = []
+        found: list[tuple[Place, Chunk]] = []
         complete = True
         try:
             for _, _, source, ordinal, chunk in islice(ranks, max(0, rows)):
-                lines.append(self._line(Place(source, ordinal), chunk))
+                found.append((Place(source, ordinal), chunk))
         except _OutOfTimeError:
             complete = False
-        return Page(tuple(lines), complete)
+        return Page(self._read(found), complete)
 
     def _wanted(self) -> list[int]:
         sources = self.wanted.sources
@@ -208,6 +208,8 @@ class View:
         def stands_before(chunk: Chunk) -> bool:
             return ((chunk.end if chunk.free else chunk.end + shift), chunk.marks[-1].arrival) < (when, arrival)
 
+        if rank == _END:
+            return chunks[-1].stop
         at = bisect_left(chunks, True, key=lambda chunk: not stands_before(chunk))
         if at == len(chunks):
             return chunks[-1].stop
@@ -287,32 +289,35 @@ class View:
     def _spent(self) -> bool:
         return self._searched and time.perf_counter() > self._deadline
 
-    def _line(self, place: Place, chunk: Chunk) -> Line:
-        line = self._lines.get(place)
-        if line is None:
-            if len(self._lines) >= _KEPT_LINES:
-                self._lines.clear()
-            line = self._lines[place] = self._made(place, chunk)
-        return line
+    def _read(self, found: Sequence[tuple[Place, Chunk]]) -> tuple[Line, ...]:
+        """The lines at these places."""
+        known = self._lines
+        fresh = [at for at in found if at[0] not in known]
+        if fresh:
+            if len(known) + len(fresh) > _KEPT_LINES:
+                known.clear()
+                fresh = list(found)
+            known.update({line.place: line for line in self._made(fresh)})
+        return tuple([known[place] for place, _ in found])
 
-    def _made(self, place: Place, chunk: Chunk) -> Line:
-        at = place.ordinal - chunk.first
-        index = self._index(chunk)
-        text = cleaned(index.raw(at))
-        told = index.told(at)
-        when = index.key(at) if told is None else told
-        when += 0.0 if chunk.free else self._shifts.get(place.source, 0.0)
-        return Line(
-            place=place,
-            source=place.source,
-            number=chunk.number(at),
-            time=None if when == NEVER else when,
-            dated=told is not None,
-            mono=ticks(text),
-            level=level_of(text),
-            trace=trace_of(text),
-            text=shown(text),
-        )
+    def _made(self, found: Sequence[tuple[Place, Chunk]]) -> Iterator[Line]:
+        indexes = [(self._index(chunk), place.ordinal - chunk.first) for place, chunk in found]
+        texts = cleaned([index.raw(at) for index, at in indexes])
+        for (place, chunk), (index, at), text, seen in zip(found, indexes, texts, shown(texts), strict=True):
+            told = index.told(at)
+            when = index.key(at) if told is None else told
+            when += 0.0 if chunk.free else self._shifts.get(place.source, 0.0)
+            yield Line(
+                place,
+                place.source,
+                chunk.number(at),
+                None if when == NEVER else when,
+                told is not None,
+                ticks(text),
+                level_of(text),
+                trace_of(text),
+                seen,
+            )
 
     def _reads(self, chunk: Chunk, at: int, text: str) -> bool:
-        return evidence_text(cleaned(self._index(chunk).raw(at)))[:80].strip() == text[:80].strip()
+        return evidence_text(cleaned([self._index(chunk).raw(at)])[0])[:80].strip() == text[:80].strip()
