@@ -110,8 +110,8 @@ def test_hostile_text_gives_fields_or_nothing(text: str) -> None:
         (read_pydict, "{'loss': 0.4", {}),
         (
             read_pydict,
-            "{'loss': tensor(0.5, device='cuda:0'), 'gen': '60.0', 'lr': np.float64(-1e-05), 'a': 0.4b, 'b': 1.2.3, 'c': <C at 0x7f>}",
-            {"loss": "0.5", "gen": "60.0", "lr": "-1e-05"},
+            "{'a': tensor(0.5, device='cuda:0'), 'b': '60.0', 'c': np.float64(-1e-05), 'd': 0.4x, 'e': 1.2.3, 'f': <F at 0x7f>}",
+            {"a": "0.5", "b": "60.0", "c": "-1e-05"},
         ),
     ],
 )
