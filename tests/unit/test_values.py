@@ -110,7 +110,7 @@ def test_hostile_text_gives_fields_or_nothing(text: str) -> None:
         (read_pydict, "{'loss': 0.4", {}),
         (
             read_pydict,
-            "{'a': tensor(0.5, device='cuda:0'), 'b': '60.0', 'c': np.float64(-1e-05), 'd': 0.4x, 'e': 1.2.3, 'f': <F>}",
+            "{'a': tensor(0.5, device='cuda:0'), 'b': '60.0', 'c': np.float64(-1e-05), 'd': 0.4x, 'e': 1.2.3, 'f': <F}",
             {"a": "0.5", "b": "60.0", "c": "-1e-05"},
         ),
     ],
