@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from .errors import DataFileError
+
+_WORD = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
 
 
 class Table:
@@ -33,6 +36,20 @@ class Table:
         value = self.data.get(name, default)
         if not isinstance(value, str):
             raise self.wrong(name, "expected a string" if name in self.data else "missing, expected a string")
+        return value
+
+    def word(self, name: str) -> str:
+        """A required name that is a word everywhere: on a command line, in JSON, in a file name."""
+        value = self.text(name)
+        if not _WORD.fullmatch(value):
+            raise self.wrong(name, "expected a word of letters, digits, - and _")
+        return value
+
+    def line(self, name: str) -> str:
+        """A required line of text."""
+        value = self.text(name)
+        if not value.strip() or not value.isprintable():
+            raise self.wrong(name, "expected a line of text")
         return value
 
     def number(self, name: str, default: float) -> float:

@@ -240,6 +240,14 @@ def odd_limits(bands: Bands, words: Vocabulary) -> Iterator[str]:
                 yield f"{place}.unless: {name}: no format tells of it{words.near(name)}"
 
 
+def odd_names(signatures: Iterable[Signature], bands: Bands, words: Vocabulary) -> Iterator[str]:
+    """One line for each name in these signatures that no format tells of, and no band judges."""
+    known = Known(frozenset(), bands, words)
+    for signature in signatures:
+        found = (f"{signature.file}: {key}: {text}" for key, text in UnknownNames().check(signature, known))
+        yield from dict.fromkeys(found)
+
+
 LINTS: tuple[Lint, ...] = (
     NoExample(), UnknownNames(), UnknownLost(), UnknownBand(), UnknownSignatures(), Sentences(), Unreachable(),
 )  # fmt: skip

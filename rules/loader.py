@@ -148,8 +148,8 @@ def load_signature(path: Path) -> Signature:
         raise table.wrong("condition", "missing, expected at least one [[condition]]")
     unseen = tuple((entry.text("missing"), entry.text("say")) for entry in table.tables("unseen"))
     return Signature(
-        id=table.text("id"),
-        title=table.text("title"),
+        id=table.word("id"),
+        title=table.line("title"),
         kind=kind,
         rank=int(table.required_number("rank")),
         severity=Severity(severity),

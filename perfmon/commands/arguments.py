@@ -89,7 +89,7 @@ def read_config(args: argparse.Namespace) -> Config:
         signature_dirs=(*config.signature_dirs, *args.signatures),
         band_files=(*config.band_files, *args.bands),
     )
-    _warn_of_limits(config)
+    _warn_of_names(config)
     return config
 
 
@@ -102,17 +102,19 @@ def existing_folders(folders: Iterable[Path]) -> tuple[Path, ...]:
     return found
 
 
-def _warn_of_limits(config: Config) -> None:
-    """Says which limits of the user's would judge nothing; files that cannot be read are told where they are used."""
-    if not config.band_files:
+def _warn_of_names(config: Config) -> None:
+    """Says what in the user's limits and signatures would judge nothing; files that cannot be read are told later."""
+    if not config.band_files and not config.signature_dirs:
         return
     from perfmon.errors import PerfmonError
-    from perfmon.rules.check import odd_limits
-    from perfmon.rules.loader import load_bands
+    from perfmon.rules.check import odd_limits, odd_names
+    from perfmon.rules.loader import load_bands, load_signature
     from perfmon.selftest import vocabulary
 
     with suppress(PerfmonError):
-        for line in odd_limits(load_bands(config.band_files), vocabulary(config.format_dirs)):
+        words, bands = vocabulary(config.format_dirs), load_bands(config.band_files)
+        files = [file for folder in config.signature_dirs for file in sorted(folder.glob("*.toml"))]
+        for line in (*odd_limits(bands, words), *odd_names([load_signature(file) for file in files], bands, words)):
             mend = "" if line.endswith("?") else " (--formats names a folder of your own formats)"
             print(f"perfmon: {line}{mend}", file=sys.stderr)
 

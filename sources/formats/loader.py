@@ -116,7 +116,7 @@ def _pattern(pack: str, table: Table, trusted: bool) -> Pattern:
         _check(table, style, _compiled(table, "regex", regex), emits)
     return Pattern(
         pack=pack,
-        id=table.text("id"),
+        id=table.word("id"),
         needles=needles,
         regex=regex,
         style=style,
@@ -139,7 +139,7 @@ def _header(table: Table, trusted: bool) -> Header:
         raise table.wrong("time", str(error)) from None
     if not trusted:
         _compiled(table, "regex", f"(?:{regex.replace('{time}', time_text)})")
-    return Header(table.text("id"), regex, time, table.texts("samples"))
+    return Header(table.word("id"), regex, time, table.texts("samples"))
 
 
 def load_pack(path: Path, trusted: bool = False) -> Pack:
@@ -151,7 +151,7 @@ def load_pack(path: Path, trusted: bool = False) -> Pack:
     table.only((*_PACK_KEYS, "header", "pattern"))
     if table.data.get("schema") != 1:
         raise table.wrong("schema", "expected 1")
-    pack = table.text("id")
+    pack = table.word("id")
     patterns = tuple(_pattern(pack, item, trusted) for item in table.tables("pattern"))
     seen: set[str] = set()
     for pattern in patterns:
@@ -160,7 +160,7 @@ def load_pack(path: Path, trusted: bool = False) -> Pack:
         seen.add(pattern.id)
     return Pack(
         id=pack,
-        title=table.text("title"),
+        title=table.line("title"),
         component=table.text("component", ""),
         rank=int(table.number("rank", 100)),
         idle_silence=table.flag("idle_silence"),

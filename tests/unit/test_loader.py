@@ -48,7 +48,10 @@ def test_a_sound_pack_is_read(tmp_path: Path) -> None:
     [
         ("schema = 1", "schema = 2", "schema", "expected 1"),
         ('id = "mine"\n', "", "id", "missing, expected a string"),
+        ('id = "mine"', 'id = "my trainer"', "id", "expected a word of letters"),
+        ('id = "step"', 'id = "../step"', "pattern[0].id", "expected a word of letters"),
         ('title = "my trainer"', "title = 7", "title", "expected a string"),
+        ('title = "my trainer"', 'title = "my\\u001b[2J"', "title", "expected a line of text"),
         ("rank = 5", 'rank = "first"', "rank", "expected a number"),
         ("rank = 5", "rank = inf", "rank", "expected a number"),
         ("rank = 5", "ranks = 5", "ranks", "unknown key, expected one of component, "),

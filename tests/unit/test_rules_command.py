@@ -119,3 +119,28 @@ def test_a_file_is_checked_as_what_it_looks_like(text: str, said: str, tmp_path:
 def test_a_file_that_is_not_there_is_wrong_usage(capsys: Output) -> None:
     assert main(["rules", "check", "nope.toml"]) == ExitCode.USAGE
     assert capsys.readouterr() == ("", "perfmon: nope.toml: no such file (name a *.toml file)\n")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('id = "checkpoint-stall"', 'id = "a stall"', "id: expected a word of letters, digits, - and _"),
+        ('title = "Checkpoint stall"', 'title = "stall\\u001b[2J"', "title: expected a line of text"),
+    ],
+)
+def test_names_that_cannot_be_used_everywhere_are_refused(
+    old: str, new: str, said: str, tmp_path: Path, capsys: Output
+) -> None:
+    copy = broken_copy(tmp_path, old, new)
+    assert main(["rules", "check", str(copy)]) == ExitCode.FOUND
+    assert capsys.readouterr().out == f"{copy}: {said}\n"
+
+
+def test_an_analysis_says_what_a_signature_of_ones_own_asks_for_in_vain(tmp_path: Path, capsys: Output) -> None:
+    mine, log = tmp_path / "mine", tmp_path / "run.log"
+    mine.mkdir()
+    copy = broken_copy(mine, 'metric = "wait_ms"\n\n', 'metric = "wait_mss"\n\n')
+    log.write_text("[ckpt] write.done step=42 write_ms=823.4\n")
+    assert main(["analyze", str(log), "--signatures", str(mine)]) == ExitCode.DONE
+    told = f"perfmon: {copy}: on[1].metric: wait_mss: no format tells of it, did you mean wait_ms?\n"
+    assert capsys.readouterr().err == told
