@@ -14,7 +14,7 @@ PREFIX = {
     "mpirun": r"\[(?:[\w.-]+@)?\d+,\d+\]<std(?:out|err|diag)>:\s?",
     "skypilot": r"\([\w.-]+(?:, (?:rank|pid|ip)=[\w.:]+)+\)\s",
     "torchrun": r"\[[A-Za-z_]*+\d+\]:\s?",
-    "srun": r"\s?\d{1,5}: ",
+    "srun": r"\s{0,4}\d{1,5}: ",
     "ray": r"\([A-Za-z_][\w.:<>-]*(?:\([^()]*\))? pid=\d+(?:, ip=[\d.a-fA-F:]+)?\)\s",
     "docker-compose, torchx": r"[A-Za-z][\w.-]*+(?:\s+\||/\d{1,5})\s",
     "container-time": (

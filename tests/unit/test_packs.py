@@ -154,6 +154,7 @@ AT_STATS = (1, (305 + 19) * 86400 + 9 * 3600 + 12 * 60 + 22.0)
         (f"[trainer0]:{BAR}{RL_LINE}", "prime-rl/orchestrator-step", AT_STEP),
         (f"{BAR_FRAMES}{BAR}{RL_LINE}\r", "prime-rl/orchestrator-step", AT_STEP),
         (f"3: [trainer0]:{RL_LINE}", "prime-rl/orchestrator-step", AT_STEP),
+        (f"  3: [trainer0]:{RL_LINE}", "prime-rl/orchestrator-step", AT_STEP),  # of a hundred tasks or more
         (f"orchestrator-1  | 12: {RL_LINE}", "prime-rl/orchestrator-step", AT_STEP),
         (
             f"(TaskRunner pid=7, ip=10.0.0.1) {RL_LINE} [repeated 21x across cluster]",
