@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from perfmon.rules.wording import plural_of
 from perfmon.snapshot import Snapshot, SourceInfo
 from perfmon.units import format_bytes
 
@@ -28,7 +29,8 @@ def _source(source: SourceInfo) -> list[str]:
     if source.lines and not source.events:
         lines += wrap(_UNKNOWN, "  ")
     if source.skipped or source.errors:
-        lines.append(f"  unusable {source.skipped:,} lines with absurd or cut values, {source.errors:,} read errors")
+        cut = f"{source.skipped:,} {plural_of(source.skipped, 'line')} with absurd or cut values"
+        lines.append(f"  unusable {cut}, {source.errors:,} {plural_of(source.errors, 'read error')}")
     counts = sorted(((name, count) for name, count in source.patterns.items() if count), key=lambda item: -item[1])
     lines += [
         f"    {row}" for row in table([(f"{count:,}", one_line(name, 60)) for name, count in counts], frozenset({1}))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from os.path import commonprefix
 
-from perfmon.rules.wording import counted
+from perfmon.rules.wording import counted, plural_of
 from perfmon.snapshot import Finding, MetricStats, RunInfo, Snapshot, SourceInfo, Verdict
 from perfmon.units import format_bytes, format_seconds, format_value
 
@@ -21,7 +21,7 @@ HELD = {True: "✓", False: "✗", None: "?"}
 def percent(share: float) -> str:
     """A fraction as `31 %`; small ones keep a decimal."""
     value = share * 100.0
-    return f"{value:.0f} %" if value >= 10 or value == 0 else f"{value:.1f} %"
+    return f"{value:.0f} %" if value >= 9.95 or value == 0 else f"{value:.1f} %"
 
 
 def amount(value: float | None, unit: str) -> str:
@@ -99,7 +99,7 @@ def run_line(run: RunInfo) -> str:
     size, lines = sum(source.bytes for source in run.sources), sum(source.lines for source in run.sources)
     base = {"wall": "", "monotonic": " of a monotonic clock", "none": ""}[run.time_base.value]
     observed = "no clock in the lines" if run.time_base == "none" else f"{format_seconds(run.wall_s)} observed{base}"
-    return f"{count} log{'s' * (count != 1)} · {observed} · {lines:,} lines, {format_bytes(size)}"
+    return f"{count} log{'s' * (count != 1)} · {observed} · {lines:,} {plural_of(lines, 'line')}, {format_bytes(size)}"
 
 
 def limits_text(metric: MetricStats) -> tuple[str, str, str]:
