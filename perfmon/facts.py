@@ -9,6 +9,7 @@ from heapq import nsmallest
 from perfmon.rules.bands import Band
 from perfmon.rules.in_flight import overtaken, unanswered
 from perfmon.rules.items import UPDATE, Item
+from perfmon.rules.silence import set_forward
 from perfmon.rules.tracks import Track
 from perfmon.rules.view import View
 from perfmon.rules.wording import counted
@@ -172,6 +173,8 @@ def _info(
     notes += _overtaken([update for update in passed if update.source == state.index])
     if state.stepped_back:
         notes.append(f"its clock went back {counted(state.stepped_back, 'time')} by more than a minute")
+    if (jump := set_forward(state, view)) is not None:
+        notes.append(f"jumps by {format_seconds(jump[1] - jump[0])} at night: taken for summer time, not for a stall")
     if state.skipped > TOLD_PROBLEMS:
         notes.append(f"{counted(state.skipped - TOLD_PROBLEMS, 'more line')} with values that cannot be meant")
     return SourceInfo(

@@ -212,19 +212,25 @@ def _unheard(telling: Sequence[SourceState], view: View) -> list[Window]:
 
 
 def _clock_change(start: float, end: float, working: Sequence[SourceState], view: View) -> bool:
+    return any(_is_set_forward(start, end, state, view) for state in working)
+
+
+def set_forward(state: SourceState, view: View) -> Window | None:
+    """The first silence of a log that is taken for summer time."""
+    return next((dark for dark in view.dark if _is_set_forward(*dark, state, view)), None)
+
+
+def _is_set_forward(start: float, end: float, state: SourceState, view: View) -> bool:
     """A jump by the hour that summer time takes away, at night, between two steps of the usual length."""
     beyond = end - start - _HOUR_S
-    if beyond < 0.0:
+    local = (start - view.shifts.get(state.index, 0.0)) % _DAY_S
+    if beyond < 0.0 or state.kind in (None, EPOCH) or local >= _NIGHT_S:
         return False
-    for state in working:
-        local = (start - view.shifts.get(state.index, 0.0)) % _DAY_S
-        if state.kind in (None, EPOCH) or local >= _NIGHT_S:
-            continue
-        for series in view.store.steps.values():
-            times = [t for t, source in zip(series.times, series.sources, strict=True) if source == state.index]
-            usual = median([b - a for a, b in pairwise(times)] or [0.0])
-            if usual > 0.0 and abs(beyond - usual) <= max(1.0, _SAME_RATE * usual):
-                return True
+    for series in view.store.steps.values():
+        times = [t for t, source in zip(series.times, series.sources, strict=True) if source == state.index]
+        usual = median([b - a for a, b in pairwise(times)] or [0.0])
+        if usual > 0.0 and abs(beyond - usual) <= max(1.0, _SAME_RATE * usual):
+            return True
     return False
 
 

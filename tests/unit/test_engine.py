@@ -322,8 +322,11 @@ def test_the_hour_that_summer_time_takes_is_no_stall() -> None:
         times = [hour * 60 + 30 + second // 60 for second in seconds]
         return "\n".join(told.format(t // 60, t % 60, at + 1, at) for at, t in enumerate(times))
 
-    assert diagnose_texts({"o.log": log(1)}).findings == ()
-    assert only(diagnose_texts({"o.log": log(9)})).signature == "stall"
+    night, day = diagnose_texts({"o.log": log(1)}), diagnose_texts({"o.log": log(9)})
+    assert night.findings == ()
+    assert night.run.sources[0].notes == ("jumps by 1h 01m at night: taken for summer time, not for a stall",)
+    assert only(day).signature == "stall"
+    assert day.run.sources[0].notes == ()
 
 
 def test_shares_of_no_time_at_all_are_unknown() -> None:
