@@ -21,6 +21,7 @@ from perfmon.units import metric_unit
 
 from .bars import band_level, span_bar, update_bar, worst_bars
 from .buckets import Buckets
+from .dense import DenseBars
 
 SPAN_ORDER = (
     UPDATES, "checkpoint-write", "checkpoint-wait", "generation-batch", "weight-sync", "batch-wait", "policy-wait",
@@ -32,6 +33,8 @@ METRIC_ORDER = (
 )  # fmt: skip
 _TOGETHER_S = 60.0
 _ABANDONED_S = 3600.0
+_DENSE = 8
+"""Of more bars a column than that only the worst are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ class BoardBuilder:
         """Tells one alignment of the logs from another."""
         self._closed: dict[str, dict[int, Bar]] = {}
         """Bars of spans that have ended, by kind and number: they stay what they are."""
+        self._dense: dict[str, DenseBars] = {}
         self._spans: dict[str, SpanLane] = {}
         self._made: dict[str, _Made] = {}
         self._judged: tuple[Snapshot | None, Bands] | None = None
@@ -138,9 +142,13 @@ class BoardBuilder:
 
     def _bars(self, kind: str, now: Now, bands: Bands) -> list[Bar]:
         shifts = now.alignment.shifts
+        spans = self._recent.spans(kind, self._since(now))
+        opened = (span for span in now.open_spans if span.kind == kind)
+        bars: list[Bar | None] = [span_bar(span, shifts.get(span.source, 0.0), now.now, bands) for span in opened]
+        if len(spans) > _DENSE * now.viewport.columns:
+            return _within([*bars, *self._worst(kind, spans, now, bands)], now.viewport)
         known, fresh = self._closed.get(kind, {}), {}
-        bars: list[Bar | None] = []
-        for span in self._recent.spans(kind, self._since(now)):
+        for span in spans:
             bar = known.get(span.seq)
             if bar is None and (bar := span_bar(span, shifts.get(span.source, 0.0), now.now, bands)) is None:
                 continue
@@ -148,9 +156,17 @@ class BoardBuilder:
                 fresh[span.seq] = bar
                 bars.append(bar)
         self._closed[kind] = fresh
-        opened = (span for span in now.open_spans if span.kind == kind)
-        bars += [span_bar(span, shifts.get(span.source, 0.0), now.now, bands) for span in opened]
         return _within(bars, now.viewport)
+
+    def _worst(self, kind: str, spans: Sequence[Span], now: Now, bands: Bands) -> list[Bar]:
+        """The worst of very many bars in each column."""
+        port, shifts, stamp = now.viewport, now.alignment.shifts, (self._shifts, self._store.dropped["spans"])
+        dense = self._dense.get(kind)
+        if dense is None or not dense.holds(port, stamp):
+            dense = self._dense[kind] = DenseBars(port.column_s, port.start, stamp)
+            self._closed.pop(kind, None)
+        dense.read(spans, lambda span: span_bar(span, shifts.get(span.source, 0.0), now.now, bands))
+        return dense.bars(port)
 
     def _update_bars(self, now: Now, bands: Bands) -> list[Bar]:
         updates = [span for span in self._recent.spans(UPDATES, self._since(now)) if isinstance(span, Update)]
@@ -179,7 +195,7 @@ class BoardBuilder:
     @staticmethod
     def _thinned(bars: list[Bar], port: Viewport) -> list[Bar]:
         bars.sort(key=lambda bar: (bar.start, bar.seq))
-        if len(bars) <= 8 * port.columns:
+        if len(bars) <= _DENSE * port.columns:
             return bars
         return worst_bars(bars, port.columns, {bar.seq: port.column(bar.start) for bar in bars})
 

@@ -52,6 +52,24 @@ def test_buckets_are_what_a_look_at_all_samples_gives(
             assert shown == (max if worst == "max" else min)(inside)
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 300), st.floats(-100, 100)), min_size=40, max_size=200),
+    st.sampled_from(["max", "min"]),
+    st.sampled_from([0.1, 0.3, 0.7, 1.1, 30.0]),
+    st.integers(0, 40),
+)
+def test_samples_in_order_fall_into_the_same_buckets(
+    samples: list[tuple[int, float]], worst: str, width: float, first: int
+) -> None:
+    ordered = [(tenths * 0.1, value) for tenths, value in sorted(samples)]
+    many, one_by_one = Buckets(width, first, worst, ()), Buckets(width, first, worst, ())
+    many.read([_series(ordered)], {})
+    for time, value in ordered:
+        one_by_one.put(time, value)
+    shown = [buckets.values(first, floor(40 / width)) for buckets in (many, one_by_one)]
+    assert list(map(repr, shown[0])) == list(map(repr, shown[1]))
+
+
 LINES = [
     f"2026-08-21 10:00:{second:02d} INFO [gen] batch.done dur_ms={1000 + 90 * second}.0 inflight={second}"
     if second % 3
