@@ -35,6 +35,8 @@ class Pane(Timely, Widget):
         self._raw: list[Row] = []
         self._strips: dict[int, Strip] = {}
         self._said = ""
+        self._titled: tuple[tuple[object, ...], Row] = ((), ())
+        """The last title, and what it was made of: it says the same for long."""
         self._direct: Direct | None = None
 
     def on_mount(self) -> None:
@@ -143,17 +145,22 @@ class Pane(Timely, Widget):
 
     def title_row(self, number: int, title: str, left: str, right: str, width: int) -> Row:
         """The rule above a pane: its number, its name, what it says of itself, and its keys."""
-        skin = self.skin
-        frame = skin.style("frame-focus" if self.has_focus else "frame")
+        skin, focused = self.skin, self.has_focus
+        how = (number, title, left, right, width, skin, focused)
+        if how == self._titled[0]:
+            return self._titled[1]
+        frame = skin.style("frame-focus" if focused else "frame")
         line = skin.glyph("horizontal")
         head = [
             (f"{line}{line} ", frame),
             (f"{number} ", skin.style("footer-key")),
-            (f"{title} ", skin.style("title" if self.has_focus else "muted")),
+            (f"{title} ", skin.style("title" if focused else "muted")),
             (f" {left} " if left else "", skin.style("muted")),
         ]
         tail = [(f" {right} ", skin.style("faint")), (line * 2, frame)] if right else [(line * 2, frame)]
-        return between(head, tail, width, (line, frame))
+        row = between(head, tail, width, (line, frame))
+        self._titled = how, row
+        return row
 
 
 class Asked(Message):

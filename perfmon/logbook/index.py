@@ -52,18 +52,14 @@ class Index:
 
     def told(self, at: int) -> float | None:
         """Seconds on the log's axis that line `at` tells; None when it has no clock."""
-        try:
+        if at in self._told:
             return self._told[at]
-        except KeyError:
-            told = self._told[at] = self._read(at)
-            return told
-
-    def _read(self, at: int) -> float | None:
         raw = self.raw(at)
         if b"\r" in raw:
             raw = last_frame(raw)
         text = (raw if raw[:1] == b"{" else raw[:_HEAD_BYTES]).decode("utf-8", "replace")
-        return self._dater.time(self.chunk, ESCAPES.sub("", text) if "\x1b" in text else text)
+        told = self._told[at] = self._dater.time(self.chunk, ESCAPES.sub("", text) if "\x1b" in text else text)
+        return told
 
     def key(self, at: int) -> float:
         """Where line `at` stands, in seconds on the log's axis; never less than for the line before it."""
@@ -76,7 +72,10 @@ class Index:
         low, keys = page
         stop = min((number + 1) * _PAGE, chunk.count)
         while len(keys) <= stop - at:
-            told = self._last_told(number * _PAGE, stop + 1 - len(keys))
+            last = stop - len(keys)
+            told = self.told(last) if last not in self._arrived else self._arrived[last]
+            if told is None:
+                told = self._last_told(number * _PAGE, last)
             keys.append(low if told is None else min(max(told, low), keys[-1]))
         return keys[stop - at]
 

@@ -16,7 +16,7 @@ from perfmon.text import plain
 from ..loghunt import Hunting
 from ..logview import LogView
 from ..messages import LineMessage, LineYanked, PagerAsked
-from ..render.loglines import Columns, Marked, gaps_of, log_row, short_names
+from ..render.loglines import UNMARKED, Columns, Marked, gaps_of, log_row, short_names
 from ..render.logtitle import told
 from ..render.rows import Row
 from ..skin import Skin
@@ -64,7 +64,9 @@ class LogPane(Hunting, can_focus=True):
         self._painted = 0.0
         self._timer: Timer | None = None
         self._columns: Columns | None = None
-        self._made: dict[tuple[Line, Marked], Row] = {}
+        self._basis: tuple[object, ...] = ()
+        """What the columns were laid out for."""
+        self._made: dict[Place, tuple[Line, Marked, Row]] = {}
         self._names: dict[int, str] = {}
         self._short: dict[int, str] = {}
         self._top_row = 0
@@ -115,7 +117,7 @@ class LogPane(Hunting, can_focus=True):
         if view.problem:
             self.note, view.problem, self._query = view.problem, "", None
         columns = self._laid_out(width)
-        if columns != self._columns:
+        if columns is not self._columns:
             self._columns = columns
             self._made.clear()
         gaps = gaps_of(view.lines) if columns.gaps else {}
@@ -123,31 +125,39 @@ class LogPane(Hunting, can_focus=True):
         return [self._title(width), *rows] if self._top_row else rows
 
     def _laid_out(self, width: int) -> Columns:
-        wanted = self.view.wanted
+        wanted, book = self.view.wanted, self.view.book
         queries = tuple(Query(text) for text in wanted.texts if text) if wanted.texts else ()
         if self._columns is not None and queries:
             old = {query.query: query for query in self._columns.queries}
             queries = tuple(old.get(query.query, query) for query in queries)
         if self._query is not None:
             queries = (*queries, self._query)
-        names = self.view.book.names
+        names = book.names
         if names != self._names:
             self._names, self._short = names, short_names(names)
-        return Columns.of(
-            width, self._short, gaps=bool(wanted.trace), wall=self.view.book.dated, begin=self._begin, queries=queries
-        )
+        basis = (width, self._short, bool(wanted.trace), book.dated, self._begin, queries)
+        if self._columns is None or basis != self._basis:
+            self._basis = basis
+            return Columns.of(
+                width, self._short, gaps=basis[2], wall=basis[3], begin=self._begin, queries=queries
+            )  # fmt: skip
+        return self._columns
 
     def _row(self, line: Line, gap: float | None, columns: Columns) -> Row:
-        view = self.view
-        selected = not view.follow and line.place == view.cursor
-        name = view.book.names.get(line.source, "")
-        remembered = view is self._live and line.place in self._marks
-        marked = Marked(selected, (name, line.number) in self._evidence, remembered, gap)
-        row = self._made.get((line, marked))
-        if row is None:
-            if len(self._made) >= _KEPT_ROWS:
-                self._made.clear()
-            row = self._made[line, marked] = log_row(line, columns, self.skin, marked)
+        view, place = self.view, line.place
+        marked = UNMARKED
+        selected = not view.follow and place == view.cursor
+        evidence = bool(self._evidence) and (self._names.get(line.source, ""), line.number) in self._evidence
+        remembered = bool(self._marks) and view is self._live and place in self._marks
+        if selected or evidence or remembered or gap is not None:
+            marked = Marked(selected, evidence, remembered, gap)
+        held = self._made.get(place)
+        if held is not None and held[0] is line and held[1] == marked:
+            return held[2]
+        if len(self._made) >= _KEPT_ROWS:
+            self._made.clear()
+        row = log_row(line, columns, self.skin, marked)
+        self._made[place] = line, marked, row
         return row
 
     def _title(self, width: int) -> Row:

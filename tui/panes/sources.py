@@ -41,6 +41,7 @@ class SourcesPane(Listing):
         self._chosen: Key | None = None
         self._picture: Picture | None = None
         self._sources: tuple[SourceNow, ...] = ()
+        self._names: list[str] = []
         self._folder = self._ending = ""
         self._lines: list[Line] = []
         self._look: Look | None = None
@@ -49,8 +50,9 @@ class SourcesPane(Listing):
     def show(self, picture: Picture) -> None:
         """Repaints what differs from the picture before."""
         self._picture, self._sources = picture, picture.sources
-        self._folder = common_folder([source.name for source in picture.sources])
-        self._ending = common_ending([source.name for source in picture.sources])
+        names = [source.name for source in picture.sources]
+        if names != self._names:
+            self._names, self._folder, self._ending = names, common_folder(names), common_ending(names)
         self._look = Look.at(picture, self.skin)
         self._kept.look(self._look, picture)
         self.redraw()

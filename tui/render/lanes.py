@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -55,8 +56,9 @@ class Geometry:
     stats: int
 
     @classmethod
+    @lru_cache(64)
     def of(cls, width: int) -> Geometry:
-        """The one for a pane of that width; the chart has what the others leave."""
+        """The one for a pane of that width; the chart has what the others leave. Of one width it is one object."""
         label, now, stats = next(
             (parts for least, *parts in ((150, 17, 9, 36), (100, 15, 8, 19), (72, 14, 8, 12)) if width >= least),
             [9, 7, 5 if width >= 48 else 0],
@@ -149,9 +151,9 @@ def runs_of(cells: Mapping[int, Cell], columns: int, skin: Skin) -> list[Run]:
 def _sparse(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> tuple[tuple[int, Cell], ...]:
     """The cells of a bar that are not blank."""
     start, column_s = port.start, port.column_s
-    legs = tuple((leg.kind, (leg.start - start) / column_s, (leg.end - start) / column_s) for leg in bar.legs)
+    legs = tuple([(leg.kind, (leg.start - start) / column_s, (leg.end - start) / column_s) for leg in bar.legs])
     if bar.open:  # quarters of a column are fine enough: it is then drawn anew only when it shows
-        legs = tuple((kind, floor(4 * begin) / 4, ceil(4 * end) / 4) for kind, begin, end in legs)
+        legs = tuple([(kind, floor(4 * begin) / 4, ceil(4 * end) / 4) for kind, begin, end in legs])
     elif legs:  # every update that has ended shows it, whether its last line came with the RPC's or after it
         legs = (*legs, ("done", legs[-1][2], legs[-1][2]))
     return _drawn(legs, geometry.chart, bar.open, skin)
@@ -235,20 +237,29 @@ def _bar_style(level: Level, usual: Style, skin: Skin) -> Style:
 
 def metric_lane(lane: MetricLane, geometry: Geometry, skin: Skin) -> Lane:
     """A metric as a sparkline, coloured by its band; where nothing was measured there is nothing."""
-    low, high = scale(lane)
-    critical = None if lane.lower_is_worse else lane.critical
-    # A full block would touch the lane above.
-    drawn = spark(lane.values, low, high, critical=critical, glyphs=skin.glyphs).replace(skin.spark[7], skin.spark[6])
-    runs: list[Run] = []
-    begin = 0
-    for level, same in groupby(lane.levels):
-        end = begin + len(list(same))
-        runs.append((drawn[begin:end], skin.level(Level(level))))
-        begin = end
+    limit = None if lane.lower_is_worse else lane.critical
+    # A new value changes the figures beside the chart, but only the worst one of a column shows in that.
+    runs = list(_chart(array("d", lane.values).tobytes(), lane.levels, limit, lane.unit, skin))
     now = "" if lane.now is None else compact_value(lane.now, _shown_unit(lane.unit), geometry.now)
     return Lane(
         "metric", lane.name, plain(lane.name, 40), "text", now, lane.now_level, runs, _stats(lane, geometry, skin), lane
     )
+
+
+@lru_cache(128)
+def _chart(packed: bytes, levels: bytes, limit: float | None, unit: str, skin: Skin) -> tuple[Run, ...]:
+    """The sparkline of values that are packed as doubles; `limit` where more of it is worse."""
+    values = array("d", packed)
+    low, high = _scale(values, limit, unit)
+    # A full block would touch the lane above.
+    drawn = spark(values, low, high, critical=limit, glyphs=skin.glyphs).replace(skin.spark[7], skin.spark[6])
+    runs: list[Run] = []
+    begin = 0
+    for level, same in groupby(levels):
+        end = begin + len(list(same))
+        runs.append((drawn[begin:end], skin.level(Level(level))))
+        begin = end
+    return tuple(runs)
 
 
 def _shown_unit(unit: str) -> str:
@@ -256,12 +267,12 @@ def _shown_unit(unit: str) -> str:
     return "" if unit == "steps" else unit
 
 
-def scale(lane: MetricLane) -> tuple[float, float]:
-    """Lowest and highest value of a lane's chart: with a band, what is good stays low."""
-    known = [value for value in lane.values if value == value]  # noqa: PLR0124 - all but NaN
-    if lane.critical is not None and not lane.lower_is_worse and known:
-        return min(0.0, *known), max(lane.critical, *known)
-    return limits(known, lane.unit)
+def _scale(values: Sequence[float], limit: float | None, unit: str) -> tuple[float, float]:
+    """Lowest and highest value of a lane's chart: with a limit, what is good stays low."""
+    known = [value for value in values if value == value]  # noqa: PLR0124 - all but NaN
+    if limit is not None and known:
+        return min(0.0, *known), max(limit, *known)
+    return limits(known, unit)
 
 
 def _stats(lane: MetricLane, geometry: Geometry, skin: Skin) -> str:
@@ -344,14 +355,14 @@ def _updates(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: Skin
         own = bars[len(bars) - (rows - 1) :] if rows > 1 else ()
         rest = bars[: len(bars) - len(own)]
         label = f"weights x{len(rest)}" if geometry.label > 9 else "weights"
-        first: list[Drawing] = [Drawing((object(),), lambda: shared_lane(rest, port, geometry, skin, label))]
+        first: list[Drawing] = [Drawing((UPDATES, *rest), lambda: shared_lane(rest, port, geometry, skin, label))]
     else:
         own, first = bars, []
     return first + [_bound_update(bar, port, geometry, skin) for bar in own]
 
 
 def _bound_update(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> Drawing:
-    return Drawing((object(),), lambda: update_lane(bar, port, geometry, skin))
+    return Drawing((bar,), lambda: update_lane(bar, port, geometry, skin))
 
 
 def _bound_span(lane: SpanLane, stats: MetricLane | None, port: Viewport, geometry: Geometry, skin: Skin) -> Drawing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from perfmon.logbook import Line, LogLevel, Query
 from perfmon.text import plain
 
 from ..skin import Skin
-from .rows import Fitted, Plain, Run, cells, fitted
+from .rows import Fitted, Plain, Run, cells, fitted, row_cells
 
 _DAY = 86400.0
 _NAME_CELLS = 10
@@ -97,11 +98,16 @@ def clock_text(time: float | None, size: int, wall: bool) -> str:
         return " " * size
     if not wall:
         return f"{time:{size}.3f}"[:size]
-    whole = int(time * 1000 // 1)
-    seconds, ms = divmod(whole, 1000)
-    minutes, second = divmod(int(seconds % _DAY), 60)
-    text = f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"
+    seconds, ms = divmod(int(time * 1000 // 1), 1000)
+    text = _daytime(seconds)
     return f"{text}.{ms:03d}" if size >= 12 else text
+
+
+@lru_cache(64)
+def _daytime(seconds: int) -> str:
+    """Most lines of a page are of the same second."""
+    minutes, second = divmod(int(seconds % _DAY), 60)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"
 
 
 def gap_text(ms: float | None) -> str:
@@ -112,14 +118,13 @@ def gap_text(ms: float | None) -> str:
 def log_row(line: Line, columns: Columns, skin: Skin, marked: Marked = UNMARKED) -> Fitted:
     """The row of a line. A time that has its column is not told again in the text."""
     ground = "cursor" if marked.selected else "background"
-    runs: list[Run] = []
     clock = ""
     stamp = _STAMP.match(line.text) if columns.clock and line.dated else None
     if columns.clock:
         time = clock_text(line.time if line.dated else None, columns.clock, columns.wall)
         coarse = columns.wall and time.endswith(".000") and (stamp is None or stamp["part"] is None)
         clock = f" {time[:-4] + '    ' if coarse else time}"
-    runs.append((f"{clock} ", skin.style("muted", ground)))
+    runs = [(f"{clock} ", skin.style("muted", ground))]
     name = columns.names.get(line.source, "")
     if name:
         runs.append((name + " ", skin.source(line.source, ground)))
@@ -134,7 +139,7 @@ def log_row(line: Line, columns: Columns, skin: Skin, marked: Marked = UNMARKED)
         runs.append(((skin.glyph(glyph) if glyph else " ") + " ", skin.style(style, ground)))
         blank = ""
     text = line.text if stamp is None else _apart(stamp["before"]) + line.text[stamp.end() :]
-    room = max(0, columns.width - sum([cells(run) for run, _ in runs]) - len(blank))
+    room = max(0, columns.width - row_cells(runs) - len(blank))
     if columns.queries:
         runs.append((blank, worn))
         runs += _text(text, columns, worn, skin, room)

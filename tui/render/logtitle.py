@@ -10,13 +10,14 @@ from ..logview import LogView
 
 def told(view: LogView, query: Query | None, note: str, *, piece: bool) -> str:
     """`note` first; `piece` when it shows lines that were read back from a file."""
-    wanted, names = view.wanted, view.book.names
+    wanted = view.wanted
     parts = [plain(note, 120)] if note else []
     if piece:
         parts.append("read back from the file: End returns")
     elif not view.follow:
         parts.append(f"+{_grouped(view.unseen)} lines" if view.unseen else "not following")
     if wanted.sources:
+        names = view.book.names
         parts.append("only " + ", ".join(plain(names.get(source, "?"), 30) for source in sorted(wanted.sources)))
     if wanted.level:
         parts.append(f"{wanted.level.name.lower()} and worse")
@@ -27,8 +28,8 @@ def told(view: LogView, query: Query | None, note: str, *, piece: bool) -> str:
         parts.append(f"find {plain(query.query, 40)}")
     if view.searching or view.waiting:
         parts.append("searching …")
-    lost = view.book.totals().lost_lines
-    if lost and not view.follow:
+    lost = 0 if view.follow else view.book.totals().lost_lines
+    if lost:
         parts.append(f"{_grouped(lost)} lines older than what is kept")
     return " · ".join(parts)
 

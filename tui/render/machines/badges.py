@@ -23,6 +23,8 @@ def host_runs(picture: Picture, room: int, skin: Skin) -> list[Run]:
 
     Nothing for this machine alone, nor where all is well and no room.
     """
+    if not picture.links and len({seen.host for seen in picture.seen}) < 2:
+        return []
     around = Surroundings.at(picture)
     badges = [_badge(around, host) for host in around.hosts if host.told]
     if not badges or (not picture.links and len(badges) < 2):

@@ -18,18 +18,20 @@ class KeptLines:
 
     def __init__(self) -> None:
         self._basis: tuple[object, ...] = ()
+        self._limits: dict[str, tuple[float | None, float | None]] = {}
         self._planned: tuple[tuple[object, ...], list[Line]] | None = None
         self._drawn: dict[tuple[int, str], Row] = {}
 
     def look(self, look: Look, picture: Picture) -> None:
         """What is looked at from now on."""
-        metrics = None if picture.snapshot is None else picture.snapshot.metrics
-        basis: tuple[object, ...] = (picture.seen, metrics, look.skin, picture.state)
+        basis: tuple[object, ...] = (picture.seen, look.skin, picture.state)
+        # Of metrics only the limits are told, which hardly ever change; their figures do with every snapshot.
+        limits = {name: (stats.good, stats.critical) for name, stats in look.metrics.items()}
         old = any(look.around.stale(seen) for seen in picture.seen)
         same = len(self._basis) == len(basis) and all(a is b for a, b in zip(self._basis, basis, strict=True))
-        if old or picture.links or not same:  # ages go on with every picture
+        if old or picture.links or not same or limits != self._limits:  # ages go on with every picture
             self.forget()
-        self._basis = () if old or picture.links else basis
+        self._basis, self._limits = () if old or picture.links else basis, limits
 
     def forget(self) -> None:
         """Everything is to be drawn anew."""
