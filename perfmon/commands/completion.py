@@ -9,6 +9,8 @@ from . import COMMANDS, build_parser
 DESCRIPTION = "Prints what a shell needs to complete perfmon's commands, options and files."
 EXAMPLE = 'eval "$(perfmon completion bash)"   (zsh alike; fish: perfmon completion fish | source)'
 SHELLS = ("bash", "zsh", "fish")
+_EVALUATED, _SOURCED = "$zsh_eval_context[-1] == eval", "$zsh_eval_context[-1] == (eval|file)"
+"""How shtab's script tells that it is not asked for by zsh itself, and what holds for `source`, too."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,5 +22,5 @@ def run(args: argparse.Namespace) -> int:
     """Prints the script."""
     import shtab
 
-    print(shtab.complete(build_parser(tuple(COMMANDS)), args.shell))
+    print(shtab.complete(build_parser(tuple(COMMANDS)), args.shell).replace(_EVALUATED, _SOURCED))
     return 0

@@ -262,6 +262,16 @@ def test_fish_completes_signatures() -> None:
 
 @pytest.mark.system
 @pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh")
+@pytest.mark.parametrize("how", ["source {}", "source <(cat {})", 'eval "$(cat {})"'])
+def test_zsh_takes_its_script_however_it_is_read(how: str, tmp_path: Path) -> None:
+    script = tmp_path / "perfmon.zsh"
+    script.write_text(completion("zsh"))
+    words = f"autoload -U compinit; compinit -u -D; {how.format(script)}; print $_comps[perfmon]"
+    done = subprocess.run(["zsh", "-f", "-c", words], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("_shtab_perfmon\n", "")
+
+
+@pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh")
 def test_zsh_is_offered_signatures() -> None:
     told = completion("zsh")
     for action in ("a signature of", "a signature (default"):
