@@ -271,6 +271,7 @@ def test_zsh_takes_its_script_however_it_is_read(how: str, tmp_path: Path) -> No
     assert (done.stdout, done.stderr) == ("_shtab_perfmon\n", "")
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh")
 def test_zsh_is_offered_signatures() -> None:
     told = completion("zsh")
