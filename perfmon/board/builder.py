@@ -160,7 +160,7 @@ class BoardBuilder:
 
     def _worst(self, kind: str, spans: Sequence[Span], now: Now, bands: Bands) -> list[Bar]:
         """The worst of very many bars in each column."""
-        port, shifts, stamp = now.viewport, now.alignment.shifts, (self._shifts, self._store.dropped["spans"])
+        port, shifts, stamp = now.viewport, now.alignment.shifts, self._shifts
         dense = self._dense.get(kind)
         if dense is None or not dense.holds(port, stamp):
             dense = self._dense[kind] = DenseBars(port.column_s, port.start, stamp)

@@ -31,9 +31,9 @@ def test_the_worst_bar_of_each_column_is_kept(
     ]
     seen = spans[:cut]
     ports = [Viewport(WIDTH * at, WIDTH * at + 20 * WIDTH, 20) for at in sorted(views)]
-    dense = DenseBars(WIDTH, ports[0].start, ())
+    dense = DenseBars(WIDTH, ports[0].start, 0)
     for at, port in enumerate(ports):
-        assert dense.holds(port, ())
+        assert dense.holds(port, 0)
         if at == len(ports) - 1:
             seen = seen + spans[cut:] if anew else seen
             if not anew:
@@ -44,5 +44,5 @@ def test_the_worst_bar_of_each_column_is_kept(
         for column in {floor(bar.start / WIDTH) for bar in own}:
             inside = [bar for bar in own if floor(bar.start / WIDTH) == column]
             assert kept[column] == max((bar.level, bar.end - bar.start) for bar in inside)
-    assert not dense.holds(Viewport(ports[-1].start - WIDTH, ports[-1].end, 20), ())
-    assert not dense.holds(ports[-1], (1,))
+    assert not dense.holds(Viewport(ports[-1].start - WIDTH, ports[-1].end, 20), 0)
+    assert not dense.holds(ports[-1], 1)
