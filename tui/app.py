@@ -225,9 +225,15 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
             self.monitor.abandon()
             os._exit(128 + signal.SIGHUP)
 
-    def on_woken(self, message: Woken) -> None:
+    async def _dispatch_message(self, message: Message) -> None:
+        """What comes several times a second is the app's alone: for all else Textual looks who handles it."""
+        if isinstance(message, Woken):
+            self.on_woken()
+        else:
+            await super()._dispatch_message(message)
+
+    def on_woken(self) -> None:
         """Shows what is new."""
-        message.stop()
         self._woken = False
         if not self.screen_stack:  # it is closing
             return

@@ -22,7 +22,7 @@ from perfmon.recording.reader import open_recording
 from perfmon.remembered import recall
 from perfmon.sources.replay import Player
 from perfmon.tui.actions import ACTIONS
-from perfmon.tui.app import PerfmonApp, Woken
+from perfmon.tui.app import PerfmonApp
 from perfmon.tui.palette import Palette
 from perfmon.tui.render.lanes import Geometry
 from perfmon.tui.screens.alert import AlertScreen
@@ -939,5 +939,5 @@ async def test_a_picture_that_comes_while_the_screens_go_is_no_fault() -> None:
         await until(pilot, lambda: app.picture.lines > 0)
     assert not app.screen_stack
     app.picture = replace(app.picture, number=-1)
-    app.on_woken(Woken())
+    app.on_woken()
     assert app.fault is None
