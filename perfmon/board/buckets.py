@@ -8,7 +8,6 @@ from math import floor, nan
 
 from perfmon.store import Series
 
-Stamp = tuple[int, ...]
 _MANY = 32
 
 
@@ -19,12 +18,26 @@ class Buckets:
     are while a view moves over them.
     """
 
-    def __init__(self, width_s: float, first: int, worst: str, stamp: Stamp) -> None:
+    def __init__(self, width_s: float, first: int, worst: str, stamp: int = 0) -> None:
         self.width_s, self.first, self.stamp = width_s, first, stamp
+        self.thinned = 0
+        """Samples that had been let go of when it was read last."""
         self._worst = worst
         self._cells: dict[int, float] = {}
         self._counts: dict[int, int] = {}
         self._read: dict[int, int] = {}
+        self._until: dict[int, float] = {}
+        """When the last sample was taken of each series."""
+
+    def forget_places(self) -> bool:
+        """Some samples were let go of, so that the others have new places; whether that can be borne.
+
+        A sample that is taken in twice makes a mean wrong, but no value worse than it is.
+        """
+        if self._worst == "mean":
+            return False
+        self._read.clear()
+        return True
 
     def read(self, held: Sequence[Series], shifts: Mapping[int, float]) -> None:
         """Takes in what is new in the series of the metric."""
@@ -34,7 +47,7 @@ class Buckets:
                 continue
             if begin < 0:
                 begin = self._begin(series, shifts)
-            self._read[id(series)] = size
+            self._read[id(series)], self._until[id(series)] = size, series.times[-1]
             times, values, sources = series.times[begin:], series.values[begin:], series.sources[begin:]
             if len(shifts) and any(shifts.values()):
                 moved = [time + shifts.get(source, 0.0) for time, source in zip(times, sources, strict=True)]
@@ -64,7 +77,8 @@ class Buckets:
         """The first sample that lies in the grid, where the series is in order."""
         if not series.steady():
             return 0
-        return bisect_left(series.times, self.first * self.width_s - shifts.get(series.sources[0], 0.0))
+        start = self.first * self.width_s - shifts.get(series.sources[0], 0.0)
+        return bisect_left(series.times, max(start, self._until.get(id(series), start)))
 
     def _put(self, times: Sequence[float], values: Sequence[float]) -> None:
         cells, width, first = self._cells, self.width_s, self.first

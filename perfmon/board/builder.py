@@ -240,12 +240,15 @@ class BoardBuilder:
         return lane
 
     def _grid(self, metric: str, band: Band | None, width: float, first: int) -> Buckets:
-        """The buckets of a metric; anew when the grid is another one or samples were moved or thinned out."""
-        stamp = (self._store.dropped["samples"], self._shifts)
-        held = self._buckets.get(metric)
-        if held is None or held.width_s != width or first < held.first or held.stamp != stamp:
+        """The buckets of a metric; anew when the grid is another one or samples were moved."""
+        held, thinned = self._buckets.get(metric), self._store.dropped["samples"]
+        if held is not None and held.thinned != thinned:
+            held.thinned = thinned
+            held = held if held.forget_places() else None
+        if held is None or held.width_s != width or first < held.first or held.stamp != self._shifts:
             worst = "mean" if band is None else "max" if band.higher_is_worse else "min"
-            held = self._buckets[metric] = Buckets(width, first, worst, stamp)
+            held = self._buckets[metric] = Buckets(width, first, worst, self._shifts)
+            held.thinned = thinned
         return held
 
     def _update_lanes(self, now: Now, bands: Bands) -> list[MetricLane]:
@@ -262,7 +265,7 @@ class BoardBuilder:
         for metric, samples in told.items():
             if metric not in UPDATE_METRICS or metric == "wall_ms":
                 continue
-            buckets = Buckets(width, first, "max", ())
+            buckets = Buckets(width, first, "max")
             for time, value in samples:
                 buckets.put(time, value)
             values, band = buckets.values(first, now.viewport.columns), bands.get(metric)

@@ -30,11 +30,11 @@ def _series(samples: list[tuple[float, float]]) -> Series:
     return series
 
 
-@given(SAMPLES, st.integers(0, 60), st.sampled_from(["max", "min", "mean"]), st.floats(0.5, 90))
+@given(SAMPLES, st.integers(0, 60), st.sampled_from(["max", "min", "mean"]), st.floats(0.5, 90), st.booleans())
 def test_buckets_are_what_a_look_at_all_samples_gives(
-    samples: list[tuple[float, float]], cut: int, worst: str, width: float
+    samples: list[tuple[float, float]], cut: int, worst: str, width: float, again: bool
 ) -> None:
-    buckets = Buckets(width, 0, worst, ())
+    buckets = Buckets(width, 0, worst)
     series = _series(samples[:cut])
     buckets.read([series], {})
     for time, value in samples[cut:]:
@@ -42,6 +42,9 @@ def test_buckets_are_what_a_look_at_all_samples_gives(
             getattr(series, name).append(item)
     buckets.read([series], {})
     columns = floor(1000 / width) + 1
+    if again:
+        assert buckets.forget_places() == (worst != "mean")
+        buckets.read([series], {}) if worst != "mean" else None
     for at, shown in enumerate(buckets.values(0, columns)):
         inside = [value for time, value in samples if floor(time / width) == at]
         if not inside:
@@ -62,7 +65,7 @@ def test_samples_in_order_fall_into_the_same_buckets(
     samples: list[tuple[int, float]], worst: str, width: float, first: int
 ) -> None:
     ordered = [(tenths * 0.1, value) for tenths, value in sorted(samples)]
-    many, one_by_one = Buckets(width, first, worst, ()), Buckets(width, first, worst, ())
+    many, one_by_one = Buckets(width, first, worst), Buckets(width, first, worst)
     many.read([_series(ordered)], {})
     for time, value in ordered:
         one_by_one.put(time, value)
