@@ -51,7 +51,11 @@ def _cause(at: int, found: Sequence[Found], held: Sequence[list[Window]]) -> int
         for other_at, other in enumerate(found):
             if other.signature.id != cause.signature or not other.counts or other.rank >= finding.rank:
                 continue
-            same = _same_keys(finding, other) if cause.match == "key" else _same_time(finding, held[at], held[other_at])
+            if cause.match == "key":
+                same = _same_keys(finding, other)
+            else:
+                others = held[other_at] if cause.match == "time" else other.claims
+                same = _same_time(finding, held[at], others)
             if same:
                 return other_at
     return None

@@ -47,7 +47,7 @@ def explain(signature: Signature, bands: Bands | None = None) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-_MATCH = {"key": "the same step", "time": "the same time"}
+_MATCH = {"key": "the same step", "time": "the same time", "lost": "the time that both cost"}
 
 
 def _wrapped(text: str, indent: str = "") -> str:

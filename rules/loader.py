@@ -95,8 +95,8 @@ def _causes(table: Table) -> tuple[Cause, ...]:
     for entry in table.tables("cause"):
         entry.only(("signature", "match"))
         match = entry.text("match", "time")
-        if match not in ("key", "time"):
-            raise entry.wrong("match", "expected key or time")
+        if match not in ("key", "time", "lost"):
+            raise entry.wrong("match", "expected key, time or lost")
         causes.append(Cause(entry.text("signature"), match))  # type: ignore[arg-type]  # checked above
     return tuple(causes)
 

@@ -61,7 +61,7 @@ class Cause:
     """Another signature that, when it fires on the same key or at the same time, explains this one."""
 
     signature: str
-    match: Literal["key", "time"]
+    match: Literal["key", "time", "lost"]
 
 
 @dataclass(frozen=True, slots=True)
