@@ -102,8 +102,10 @@ class HeaderReader:
     def _learn(self, text: str, match: re.Match[str], stop: int) -> None:
         """Remembers the shape of a header; what it is told by ends before `stop`."""
         index = int((match.lastgroup or "")[1:])
+        if not self._seen or "%f" not in self._formats[index]:
+            return
         begin, end = match.span(f"t{index}")
-        told = stamp_reader(self._formats[index]).fraction(text[begin:end]) if self._seen else None
+        told = stamp_reader(self._formats[index]).fraction(text[begin:end])
         if told is not None:
             parts, first, last = told
             before, after = text[: begin + first], text[begin + last : stop]

@@ -116,6 +116,8 @@ class StampReader:
 
     def fraction(self, text: str) -> tuple[Parts, int, int] | None:
         """What a text tells without the digits of its fraction, and where those begin and end; None without any."""
+        if "." not in text and "," not in text:  # nor any fraction
+            return None
         match = self._regex.match(text)
         parts = None if match is None or "s" in self._at else self._parts(match)
         if match is None or parts is None or not self._fraction(match):
