@@ -35,10 +35,9 @@ class Direct:
 
     def paint(self, pane: Widget, region: Region, rows: Sequence[Row], spans: Sequence[Span]) -> bool:
         """Whether these spans of a pane whose rows fill that region are painted; if not, the compositor has to."""
-        if not self._alone():
-            self.flush()  # what was to be painted comes before what the compositor paints over it
-            return False
-        if not self._waiting:
+        if not self._waiting:  # else that was looked at in this go, and will be again when all of it is sent
+            if not self._alone():
+                return False
             asyncio.get_running_loop().call_soon(self.flush)
         self._waiting.append((pane, "".join([self._text(rows[span[0]], span, region) for span in spans])))
         return True
@@ -62,8 +61,10 @@ class Direct:
         whole = first == 0 and end == region.width
         if whole:  # whatever stood there, and however many cells it really took
             parts += (self._opening(row[-1][1]), f"\x1b[{region.width}X")
+        opens = self._opens
         for text, style in row if whole else within(row, first, end):
-            parts += (self._opening(style), text)
+            known = opens.get(id(style))
+            parts += (known[1] if known is not None else self._opening(style), text)
         parts.append(_END)
         return "".join(parts)
 

@@ -77,11 +77,12 @@ class Pane(Timely, Widget):
         spans: list[Span] = []
         for y, (before, after) in enumerate(zip(old, fresh, strict=True)):
             span = None if before is after else changed(before, after, width)
-            if span is not None and not (sure(before) and sure(after)):
+            if span is None:
+                continue
+            if span != (0, width) and not (sure(before) and sure(after)):
                 span = (0, width)  # a terminal may count other cells for some characters
-            if span is not None:
-                self._strips.pop(y, None)
-                spans.append((y, *span))
+            self._strips.pop(y, None)
+            spans.append((y, *span))
         if spans and not (self._direct is not None and self._direct.paint(self, region, fresh, spans)):
             self.refresh(*(Region(first, y, end - first, 1) for y, first, end in spans))
 

@@ -12,8 +12,10 @@ from textual.strip import Strip
 
 from perfmon.text import plain
 
-_NARROW = re.compile(r"[ -~\u00a0-\u00ac\u00ae-\u02ff\u2500-\u25fc\u2800-\u28ff]*")
-"""Text of which every character has one cell, and never makes one with its neighbour: frames, blocks, dots."""
+_NARROW = re.compile(
+    r"[ -~\u00a0-\u00ac\u00ae-\u02ff\u2010-\u2027\u202f\u2190-\u22ff\u2500-\u25fc\u2713\u2717\u2800-\u28ff]*"
+)
+"""Text of which every character has one cell, whatever stands beside it: all that perfmon itself draws with."""
 Run = tuple[str, Style]
 Row = tuple[Run, ...]
 
@@ -110,6 +112,8 @@ def changed(old: Row, new: Row, width: int) -> tuple[int, int] | None:
     if old == new:
         return None
     fine = not isinstance(new, Fitted)
+    if not fine and old[:1] != new[:1] and old[-1:] != new[-1:]:
+        return 0, width
     shared = min(len(old), len(new))
     head, tail = 0, 1
     while head < shared and old[head] == new[head]:
@@ -135,10 +139,14 @@ def _common(before: Run, after: Run, forward: bool) -> int:
     one, other = before[0], after[0]
     if before[1] != after[1] or not (one.isascii() and other.isascii()):
         return 0
-    shared = min(len(one), len(other))
-    if forward:
-        return next((at for at in range(shared) if one[at] != other[at]), shared)
-    return next((at for at in range(shared) if one[-1 - at] != other[-1 - at]), shared)
+    if not forward:
+        one, other = one[::-1], other[::-1]
+    at = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        at += 1
+    return at
 
 
 def within(row: Row, first: int, end: int) -> list[Run]:
