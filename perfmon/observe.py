@@ -17,11 +17,12 @@ from perfmon.sources.files import STDIN, LogFile, discover
 from perfmon.sources.kinds import ARCHIVES
 
 from .alignment import align
+from .analysis import Options, Progress, read
 from .config import BUILTIN, Config
 from .errors import UsageError
 from .model import TimeBase
 from .picture import Picture, RunState
-from .session import MEMORY_MB, Options, Progress, Session, read
+from .session import MEMORY_MB, Session
 from .snapshot import Snapshot
 from .store import SourceState
 from .units import parse_duration

@@ -5,28 +5,20 @@ What judges is imported when it is needed: by then processes that scan are at wo
 
 from __future__ import annotations
 
-import gc
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from perfmon.rules.bands import Bands, load_bands
 from perfmon.sources.blocks import Block, Notice
-from perfmon.sources.bulk import BulkScanner, Cut, OddLineError, splittable
-from perfmon.sources.files import STDIN, LogFile, discover, distinct
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.joining import NEVER, Calm
-from perfmon.sources.kinds import ARCHIVES
 from perfmon.sources.polls.reading import is_poll
-from perfmon.sources.reading import TRUNCATED, damaged, read_logs
 from perfmon.sources.scan import Scanned, Scanner
 from perfmon.sources.timeline import SourceClock
 
 from .config import BUILTIN, TIMELINE_ROWS, Config
 from .errors import UsageError
-from .filetimes import heed_file_time
 from .machines import Machines, Seen
 from .model import TOLD_PROBLEMS, Span, TimeBase
 from .moments import moment
@@ -43,26 +35,9 @@ if TYPE_CHECKING:
     from .parts import Part
     from .snapshot import Snapshot
 
-Progress = Callable[[int, int], None]
 MEMORY_MB = 256
 """What the store of complete logs keeps, unless the configuration says otherwise."""
 _MB = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What `analyze` is asked for."""
-
-    specs: tuple[str, ...]
-    logs: tuple[LogFile, ...] = field(default=(), kw_only=True)
-    """More logs, under the names that they shall have."""
-    since: str | None = None
-    until: str | None = None
-    jobs: int | None = None
-    """Processes that scan; None: one a core."""
-    config: Config = field(default_factory=Config)
-    rows: int = TIMELINE_ROWS
-    """The most that the timeline holds: only report files show it."""
 
 
 def calm_updates(bands: Bands) -> Calm:
@@ -259,128 +234,3 @@ class Session:
             packs = [self._packs[self.scanner.pattern_pack(at)] for at in state.patterns]
             state.idle_silence = any(pack.idle_silence for pack in packs)
             state.components |= {pack.component for pack in packs if pack.component}
-
-
-def analyze(options: Options, progress: Progress | None = None) -> Snapshot:
-    """Reads complete logs and diagnoses them; one clear InputError or UsageError when a SPEC is wrong."""
-    return examine(options, progress)[0]
-
-
-def examine(options: Options, progress: Progress | None = None) -> tuple[Snapshot, View, Knowledge]:
-    """As `analyze`, with the samples that were judged and what they were judged by."""
-    with _collector_paused():
-        session = read(options, progress)
-        return *session.examined(options.since, options.until, options.rows), session.knowledge
-
-
-def read(options: Options, progress: Progress | None = None) -> Session:
-    """A session that holds all of complete logs; InputError or UsageError when a SPEC is wrong."""
-    logs = distinct([*discover(options.specs), *options.logs])
-    session = Session(options.config)
-    try:
-        _Reader(session, logs, options.jobs or _cores(), progress).read()
-    except OddLineError:
-        # Ranges cannot be told apart within a line that is longer than a range is read: once more, as one stream.
-        session = Session(options.config, session.scanner)
-        _Reader(session, logs, 1, progress).read()
-    return session
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """What is read is kept and has no cycles: looking for them again and again takes longer than all the rest."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()  # else the first collection afterwards looks through all of it
-        if was:
-            gc.enable()
-
-
-def _cores() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
-
-
-def _size(log: LogFile) -> int:
-    if log.path == STDIN or log.member is not None:
-        return 0
-    try:
-        return log.path.stat().st_size
-    except OSError:
-        return 0
-
-
-def _written(log: LogFile) -> float | None:
-    """When a file was last written, in seconds since 1970; of what is in an archive nobody knows."""
-    if log.path == STDIN or log.member is not None:
-        return None
-    try:
-        return log.path.stat().st_mtime
-    except OSError:
-        return None
-
-
-class _Reader:
-    """Feeds all logs of a finished run to a session."""
-
-    def __init__(self, session: Session, logs: Sequence[LogFile], jobs: int, progress: Progress | None) -> None:
-        self._session, self._logs, self._jobs = session, logs, jobs
-        self._progress = progress
-        self._total = sum(_size(log) for log in logs)
-        self._done = 0
-        self._states: dict[LogFile, SourceState] = {}
-        self._written: dict[LogFile, float] = {}
-
-    def read(self) -> None:
-        """Big plain files with several processes, the others one after the other."""
-        self._written = {log: written for log in self._logs if (written := _written(log)) is not None}
-        for log in (log for log in self._logs if log.compression != ARCHIVES):
-            self._states[log] = self._session.add_source(log.name)
-            self._states[log].ended = True
-        first = next(iter(self._states.values()), None)
-        big = [log for log in self._logs if self._jobs > 1 and self._is_big(log)]
-        if big:
-            with BulkScanner(self._session.scanner, self._jobs) as bulk:
-                for log in big:
-                    self._read_bulk(bulk, log, self._states[log])
-        for log, item in read_logs([log for log in self._logs if log not in big]):
-            state = self._states.get(log, first)  # archives beside logs are no log
-            if state is not None:
-                self._take(state, item)
-        for log, state in self._states.items():
-            if log in self._written:
-                heed_file_time(state, self._written[log])
-        if all(state.bytes == 0 and not state.notes for state in self._states.values()):
-            for state in self._states.values():
-                state.note("empty")
-
-    @staticmethod
-    def _is_big(log: LogFile) -> bool:
-        return log.member is None and log.compression is None and log.path != STDIN and splittable(log.path)
-
-    def _read_bulk(self, bulk: BulkScanner, log: LogFile, state: SourceState) -> None:
-        pieces = bulk.scan(log.path)
-        _ = self._session.knowledge  # read while the workers scan
-        for piece in pieces:
-            if isinstance(piece, Cut):
-                self._session.notice(state, damaged(log.name, TRUNCATED, piece.size))
-                break
-            self._session.take(state, piece.scanned, piece.line_base)
-            self._advance(piece.scanned.size)
-
-    def _take(self, state: SourceState, item: Block | Notice) -> None:
-        if isinstance(item, Notice):
-            self._session.notice(state, item)
-            return
-        self._session.feed(state, item)
-        self._advance(len(item.data))
-
-    def _advance(self, size: int) -> None:
-        self._done += size
-        if self._progress is not None and self._total:
-            self._progress(min(self._done, self._total), self._total)

@@ -114,9 +114,9 @@ def _positive(text: str) -> int:
 
 
 def _diagnose(args: argparse.Namespace, config: Config, specs: Sequence[str], logs: Sequence[LogFile]) -> Snapshot:
+    from perfmon.analysis import Options, examine
     from perfmon.config import AUTO
     from perfmon.rules.bands import LEARNED
-    from perfmon.session import Options, examine
 
     options = Options(
         specs=tuple(specs),

@@ -41,11 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Reads, learns and writes."""
+    from perfmon.analysis import Options, examine
     from perfmon.calibration import CALIBRATED, FEWEST, as_toml, learn, uncalibrated
     from perfmon.config import BUILTIN
     from perfmon.reports.saving import keep_what_was_read
     from perfmon.rules.bands import load_bands
-    from perfmon.session import Options, examine
     from perfmon.text import plain
 
     config = replace(read_config(args), baseline=BUILTIN)  # not measured by what it has just taught

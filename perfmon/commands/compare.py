@@ -80,8 +80,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read(spec: str, args: argparse.Namespace, config: Config) -> Run:
+    from perfmon.analysis import Options, examine
     from perfmon.comparison import run_of
-    from perfmon.session import Options, examine
     from perfmon.units import format_seconds
 
     _refuse_document(spec)

@@ -22,12 +22,13 @@ from feeding import feed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from perfmon.analysis import Options, analyze
 from perfmon.config import Config
 from perfmon.demo import demo_timeline, write_demo
 from perfmon.demo.journal import BEGIN
 from perfmon.recording.writer import RecordingWriter
 from perfmon.reports.document import document
-from perfmon.session import Options, Session, analyze
+from perfmon.session import Session
 from perfmon.sources import bulk
 from perfmon.sources.blocks import Block, Cutter, Notice
 from perfmon.sources.follow import follow

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from perfmon.analysis import Options, analyze
 from perfmon.demo import write_demo
 from perfmon.recording.reader import open_recording
 from perfmon.reports.document import document
-from perfmon.session import Options, analyze
 from perfmon.sources.blocks import Block
 
 RECORD = [sys.executable, "-m", "perfmon", "record"]

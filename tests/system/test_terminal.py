@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from terminals import PERFMON, Server, Window, children, wait
 
+from perfmon.analysis import Options, analyze
 from perfmon.demo import write_demo
 from perfmon.recording.reader import open_recording
 from perfmon.reports.document import document
-from perfmon.session import Options, analyze
 from perfmon.sources.blocks import Block
 from perfmon.sources.polls.reading import is_poll
 from perfmon.units import format_seconds

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.session import Options, analyze
+from perfmon.analysis import Options, analyze
 from perfmon.snapshot import Snapshot
 
 _DAY = 86400.0

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from perfmon.alignment import align
+from perfmon.analysis import Options, read
 from perfmon.config import Config
 from perfmon.demo.writer import write_demo
-from perfmon.session import Options, Session, read
+from perfmon.session import Session
 from perfmon.sources.blocks import Block
 
 _WELL = (

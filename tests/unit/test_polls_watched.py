@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from handfed import HandFed
 
+from perfmon.analysis import Options, analyze
 from perfmon.cli import main
 from perfmon.config import Config
 from perfmon.machines import Seen
@@ -18,7 +19,6 @@ from perfmon.monitor import Monitor, PlayerFeed
 from perfmon.monitor.feeds import FollowFeed
 from perfmon.monitor.polls import PolledFeed
 from perfmon.picture import Freshness, Picture
-from perfmon.session import Options, analyze
 from perfmon.sources.files import LogFile
 from perfmon.sources.polls.asked import Asked, parse_asked
 from perfmon.sources.polls.log import poll_log

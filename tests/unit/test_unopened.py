@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from handfed import HandFed
 
+from perfmon.analysis import Options, analyze
 from perfmon.errors import InputError
-from perfmon.session import Options, analyze
 from perfmon.sources.blocks import Notice
 from perfmon.sources.files import discover, folder_of_archives, log_file
 from perfmon.sources.follow import follow
