@@ -30,6 +30,9 @@ from .store import SourceState, Store
 from .updates import Updates
 
 _OPEN_LIMIT = 10_000
+_STEPS = ("train-step", "orchestrator-step")
+_WITHIN_STEPS = ("batch-wait", "policy-wait", "data-wait", "weight-sync")
+"""What a step that is told later has waited for within."""
 
 
 class Assembler:
@@ -41,6 +44,10 @@ class Assembler:
         self._open: dict[tuple[int, str, str], Span] = {}
         self._steps: dict[tuple[int, str], float] = {}
         """The last step of each component, by log."""
+        self._waited: dict[int, float] = {}
+        """Seconds of waits since the last step, by log, where only what took time tells how it passed."""
+        self._begun: dict[int, tuple[int, float]] = {}
+        """Where no line has a clock: the line of the last step, and when that began."""
         store.opened = lambda: self.open_spans
         self._handlers: dict[int, Callable[[SourceState, float, Ref, Observation, str], None]] = {
             SPAN: self._span,
@@ -91,14 +98,27 @@ class Assembler:
 
     def _span(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
         _, kind, duration, lead, key, fields = told
-        start = time if state.clockless else time - lead
+        start = self._passed(state, time, ref, kind, duration) if state.clockless else time - lead
         self._add(
             Span(
                 kind, key, self.store.next_seq(), state.index, start, start + duration, duration, fields, [(ref, text)]
             )
         )
         if state.clockless:
-            state.pseudo = max(state.pseudo, start + duration)
+            self._pass(state, kind, start + duration)
+
+    def _passed(self, state: SourceState, time: float, ref: Ref, kind: str, duration: float) -> float:
+        """When something began in a log without clocks: a step holds the waits that were told since the last one."""
+        if kind in _STEPS:
+            self._begun[state.index] = (ref.line, time - min(duration, self._waited.pop(state.index, 0.0)))
+        line, begun = self._begun.get(state.index, (0, time))
+        return begun if line == ref.line else time
+
+    def _pass(self, state: SourceState, kind: str, end: float) -> None:
+        """Lets the time of a log without clocks go on to where something ended."""
+        if kind in _WITHIN_STEPS:
+            self._waited[state.index] = self._waited.get(state.index, 0.0) + max(0.0, end - state.pseudo)
+        state.pseudo = max(state.pseudo, end)
 
     def _add(self, span: Span) -> None:
         if not self.store.remarkable(f"span:{span.kind}", span.duration_s or 0.0):
@@ -137,12 +157,11 @@ class Assembler:
         span.refs.append((ref, text))
         self._add(span)
 
-    @staticmethod
-    def _close(span: Span, state: SourceState, time: float, duration: float, key: str, fields: Fields) -> None:
+    def _close(self, span: Span, state: SourceState, time: float, duration: float, key: str, fields: Fields) -> None:
         """The line that ends a span says best how long it was; a header clock has seconds only."""
         if state.clockless:
             span.end = (span.start or 0.0) + duration
-            state.pseudo = max(state.pseudo, span.end)
+            self._pass(state, span.kind, span.end)
         else:
             span.start, span.end = time - duration, time
         span.duration_s = duration

@@ -134,3 +134,19 @@ def test_of_updates_that_there_is_no_room_for_only_their_ids_are_known() -> None
     assert updates[-1].server == servers.index
     session.feed(clients, Block(b"[weights][00000001] client.send url=http://a path=/m/step_9 t=999999.0\n", 0, 1))
     assert len(session.store.updates) == held + 1  # another update that has the same id
+
+
+def test_a_step_without_a_clock_holds_the_waits_that_were_told_before_it() -> None:
+    step = "{'loss': '0.02', 'learning_rate': '1e-06', 'step_time': '40', 'queue_wait_time_s': '30', 'epoch': '0.2'}"
+    wait = "INFO:trl:waited 30.0s for sample (qsize=0)"
+    sync = ["INFO:trl:Weight sync: pausing vLLM...", "INFO:trl:Weight sync: done. Total 4.0s"]
+    snapshot = _fed([wait, *sync, step, wait, step, wait, wait, step]).snapshot()
+    assert snapshot.run.wall_s == pytest.approx(40 + 40 + 60)
+    assert _fed([step, step]).snapshot().run.wall_s == pytest.approx(80)
+
+
+def test_what_a_step_without_a_clock_tells_of_itself_begins_with_it() -> None:
+    waited = "Loop collection completed: 8/8 samples, total wait time: 70.00 seconds.mq_len: 3"
+    step = "step:{} - timing_s/gen:70.0 - timing_s/update_actor:20.0 - timing_s/step:100.0"
+    lines = [line for number in range(3) for line in (waited, step.format(number))]
+    assert _fed(lines).snapshot().run.wall_s == pytest.approx(300)
