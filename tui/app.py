@@ -63,6 +63,7 @@ _AHEAD_S = 0.03
 """What the first frame takes to get to the terminal, once it is drawn: who reads must not be in its way."""
 _SLOWLY_S = 0.9
 """Ages and rates are told this far apart."""
+_TICK_S = 2.0
 _UNSEEN_S = 1.5
 """Pictures show the header, too: only where none came for so long is it shown for its own sake."""
 
@@ -168,7 +169,7 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         self.arrange()
         self.board.focus()
         self.call_after_refresh(self.set_timer, _AHEAD_S, self._begin)
-        self.set_interval(1.0, self._tick)
+        self.set_interval(_TICK_S, self._tick)
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell had the screen
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -306,7 +307,7 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         self._show_place()
 
     def _tick(self) -> None:
-        """Once a second: the cost, and what is said goes again."""
+        """Now and then: the cost, and what is said goes again."""
         self._cost.look()
         if time.monotonic() - self._shown_at > _UNSEEN_S:
             self._show_place()

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 _STATM = Path("/proc/self/statm")
+_LEAST_S = 1.5
 
 
 class OwnCost:
@@ -19,9 +20,9 @@ class OwnCost:
         self.rss_bytes: int | None = None
 
     def look(self) -> None:
-        """Measures again, at most once in two seconds."""
+        """Measures again, but not over less than some seconds: processor time is counted in ticks."""
         now = time.monotonic()
-        if now - self._at < 2.0 and self.cpu_percent is not None:
+        if now - self._at < _LEAST_S and self.cpu_percent is not None:
             return
         used = _cpu_s()
         if now > self._at:

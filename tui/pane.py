@@ -62,7 +62,7 @@ class Pane(Timely, Widget):
 
     def redraw(self) -> None:
         """Repaints what has changed."""
-        region = self.content_region  # asked for once: Textual looks for it from the screen down
+        region = self.region  # asked for once, for Textual looks for it on the screen; a pane has no border of its own
         width, height = region.size
         if not width or not height or not self.display:
             return

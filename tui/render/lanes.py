@@ -21,6 +21,8 @@ from .rows import Run
 UPDATES = "weight-update"
 Cell = tuple[str, Style]
 """A character of one cell."""
+_Legs = tuple[bool, tuple[tuple[str, float, float], ...]]
+"""Whether a bar is open still, and its legs: kind, begin and end, in columns."""
 _NAMES = {
     "checkpoint-write": "ckpt write",
     "checkpoint-wait": "ckpt wait",
@@ -104,24 +106,30 @@ def update_lane(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> Lan
     step = f" s{bar.values['step']:.0f}" if "step" in bar.values else ""
     wall = compact_value(bar.values.get("wall_ms", 0.0), "ms", geometry.now)
     return Lane(
-        "update", bar.key, f"{plain(bar.key, 10)}{step}", "text", wall, bar.level, _gantt(bar, port, geometry, skin),
+        "update", bar.key, f"{plain(bar.key, 10)}{step}", "text", wall, bar.level, _gantt((bar,), port, geometry, skin),
         _shares(bar, geometry), bar,
     )  # fmt: skip
 
 
 def shared_lane(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: Skin, label: str) -> Lane:
     """Several weight updates on one row."""
-    cells: dict[int, Cell] = {}
-    for bar in bars:
-        cells.update(_sparse(bar, port, geometry, skin))
     last = bars[-1]
     wall = compact_value(last.values.get("wall_ms", 0.0), "ms", geometry.now)
-    runs = runs_of(cells, geometry.chart, skin)
+    runs = _gantt(bars, port, geometry, skin)
     return Lane("updates", last.key, label, "text", wall, last.level, runs, _shares(last, geometry), last)
 
 
-def _gantt(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> list[Run]:
-    return runs_of(dict(_sparse(bar, port, geometry, skin)), geometry.chart, skin)
+def _gantt(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: Skin) -> list[Run]:
+    """The bars on one row, the later ones before those that they share columns with."""
+    return list(_together(tuple([_legs_of(bar, port) for bar in bars]), geometry.chart, skin))
+
+
+@lru_cache(maxsize=64)
+def _together(bars: tuple[_Legs, ...], columns: int, skin: Skin) -> tuple[Run, ...]:
+    cells: dict[int, Cell] = {}
+    for still_open, legs in bars:
+        cells.update(_drawn(legs, columns, still_open, skin))
+    return tuple(runs_of(cells, columns, skin))
 
 
 def runs_of(cells: Mapping[int, Cell], columns: int, skin: Skin) -> list[Run]:
@@ -148,15 +156,15 @@ def runs_of(cells: Mapping[int, Cell], columns: int, skin: Skin) -> list[Run]:
     return [*runs, (text, worn)] if text else runs
 
 
-def _sparse(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> tuple[tuple[int, Cell], ...]:
-    """The cells of a bar that are not blank."""
+def _legs_of(bar: Bar, port: Viewport) -> _Legs:
+    """Where the legs of a bar are, as finely as it is drawn."""
     start, column_s = port.start, port.column_s
     legs = tuple([(leg.kind, (leg.start - start) / column_s, (leg.end - start) / column_s) for leg in bar.legs])
     if bar.open:  # quarters of a column are fine enough: it is then drawn anew only when it shows
         legs = tuple([(kind, floor(4 * begin) / 4, ceil(4 * end) / 4) for kind, begin, end in legs])
     elif legs:  # every update that has ended shows it, whether its last line came with the RPC's or after it
         legs = (*legs, ("done", legs[-1][2], legs[-1][2]))
-    return _drawn(legs, geometry.chart, bar.open, skin)
+    return bar.open, legs
 
 
 @lru_cache(maxsize=512)

@@ -118,13 +118,16 @@ def gap_text(ms: float | None) -> str:
 def log_row(line: Line, columns: Columns, skin: Skin, marked: Marked = UNMARKED) -> Fitted:
     """The row of a line. A time that has its column is not told again in the text."""
     ground = "cursor" if marked.selected else "background"
-    clock = ""
-    stamp = _STAMP.match(line.text) if columns.clock and line.dated else None
+    text, clock = line.text, " "
     if columns.clock:
+        stamp = _STAMP.match(text) if line.dated else None
         time = clock_text(line.time if line.dated else None, columns.clock, columns.wall)
-        coarse = columns.wall and time.endswith(".000") and (stamp is None or stamp["part"] is None)
-        clock = f" {time[:-4] + '    ' if coarse else time}"
-    runs = [(f"{clock} ", skin.style("muted", ground))]
+        if columns.wall and time.endswith(".000") and (stamp is None or stamp["part"] is None):
+            time = time[:-4] + "    "
+        clock = f" {time} "
+        if stamp is not None:
+            text = _apart(stamp["before"]) + text[stamp.end() :]
+    runs = [(clock, skin.style("muted", ground))]
     name = columns.names.get(line.source, "")
     if name:
         runs.append((name + " ", skin.source(line.source, ground)))
@@ -138,7 +141,6 @@ def log_row(line: Line, columns: Columns, skin: Skin, marked: Marked = UNMARKED)
         runs.append((sign, skin.style("accent", ground)))
         runs.append(((skin.glyph(glyph) if glyph else " ") + " ", skin.style(style, ground)))
         blank = ""
-    text = line.text if stamp is None else _apart(stamp["before"]) + line.text[stamp.end() :]
     room = max(0, columns.width - row_cells(runs) - len(blank))
     if columns.queries:
         runs.append((blank, worn))

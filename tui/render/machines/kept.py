@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from perfmon.picture import Freshness, Picture, SourceNow
@@ -65,4 +64,4 @@ class KeptLines:
 def _newer(line: Line, newest: dict[int, SourceNow], log_row: LogRow) -> Line:
     assert line.source is not None  # noqa: S101
     one = newest[line.source.index]
-    return replace(line, draw=partial(log_row, one), source=one)
+    return Line(partial(log_row, one), line.key, one, line.foreign)
