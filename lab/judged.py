@@ -13,7 +13,7 @@ from perfmon.monitor.present import Present
 from perfmon.session import Session
 from perfmon.snapshot import Snapshot
 from perfmon.sources.blocks import Cutter, Notice
-from perfmon.store import SourceState
+from perfmon.sourcestate import SourceState
 
 from .recorded import Recorded
 

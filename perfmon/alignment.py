@@ -16,8 +16,9 @@ from operator import itemgetter
 
 from .filetimes import days_known
 from .model import DAYTIME, EPOCH, LOCAL, YEARLESS, TimeBase, Update
+from .sourcestate import SourceState
 from .stats import median
-from .store import SourceState, Store
+from .store import Store
 from .units import format_seconds
 
 _DAY = 86400.0

@@ -18,7 +18,7 @@ from perfmon.sources.reading import TRUNCATED, damaged, read_logs
 from .config import TIMELINE_ROWS, Config
 from .filetimes import heed_file_time
 from .session import Session
-from .store import SourceState
+from .sourcestate import SourceState
 
 if TYPE_CHECKING:
     from perfmon.rules.view import View

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Protocol
 
 from .model import HEAD, SILENCE, Observation, Stamp
-from .store import SourceState, Store
+from .sourcestate import SourceState
+from .store import Store
 
 QUIET_FROM_S = 10.0
 """Silences are kept from this length on."""

@@ -14,7 +14,8 @@ from math import inf
 from typing import Protocol
 
 from .model import Gap, Span
-from .store import SourceState, Store
+from .sourcestate import SourceState
+from .store import Store
 from .units import format_seconds
 
 LEAST_S = 60.0

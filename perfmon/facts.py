@@ -17,8 +17,9 @@ from perfmon.rules.wording import counted
 from .alignment import Alignment
 from .model import TOLD_PROBLEMS, Update
 from .snapshot import EvidenceLine, MetricStats, SourceInfo, TimelineRow
+from .sourcestate import SourceState
 from .stats import summarise
-from .store import SourceState, Store
+from .store import Store
 from .text import evidence_text
 from .units import format_seconds, metric_unit
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 
 from .model import DAYTIME, EPOCH, LOCAL
-from .store import SourceState
+from .sourcestate import SourceState
 
 _DAY = 86400.0
 _LATE_S, _EARLY_S = 600.0, 60.0

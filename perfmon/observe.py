@@ -24,7 +24,7 @@ from .model import TimeBase
 from .picture import Picture, RunState
 from .session import MEMORY_MB, Session
 from .snapshot import Snapshot
-from .store import SourceState
+from .sourcestate import SourceState
 from .units import parse_duration
 
 TAIL = 4 << 20

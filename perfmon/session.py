@@ -23,7 +23,8 @@ from .machines import Machines, Seen
 from .model import TOLD_PROBLEMS, Span, TimeBase
 from .moments import moment
 from .recent import Recent
-from .store import SourceState, Store
+from .sourcestate import SourceState
+from .store import Store
 from .traces import Assembler
 
 if TYPE_CHECKING:

@@ -26,7 +26,8 @@ from .model import (
     Ref,
     Span,
 )
-from .store import SourceState, Store
+from .sourcestate import SourceState
+from .store import Store
 from .updates import Updates
 
 _OPEN_LIMIT = 10_000

@@ -27,7 +27,8 @@ from .model import (
     Stamp,
     Update,
 )
-from .store import SourceState, Store
+from .sourcestate import SourceState
+from .store import Store
 
 _SEND, _DONE = 1 << LEGS.index("client.send"), 1 << LEGS.index("client.done")
 _ALL = 0b11111

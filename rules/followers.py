@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from perfmon.model import Gap
-from perfmon.store import Series
+from perfmon.series import Series
 
 _OFTEN = 5
 _LOOKED_AT = 64

@@ -15,7 +15,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from perfmon.model import BEGINS_WITH, BETWEEN_RUNS_S, UNDER_WAY
-from perfmon.store import Series
+from perfmon.series import Series
 
 from .died import died_within
 

@@ -13,8 +13,8 @@ from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING
 
+from perfmon.sourcestate import SourceState
 from perfmon.stats import median, percentile
-from perfmon.store import SourceState
 
 if TYPE_CHECKING:
     from .view import View

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from perfmon.ledger import without
 from perfmon.model import EPOCH, Gap, Ref
+from perfmon.series import Series
+from perfmon.sourcestate import SourceState
 from perfmon.stats import median, percentile
-from perfmon.store import Series, SourceState
 
 from .followers import is_filled
 from .rhythm import proven_s

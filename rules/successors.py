@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from perfmon.store import SourceState
+from perfmon.sourcestate import SourceState
 
 _NUMBERS = re.compile(r"[\d._-]+")
 _ALIKE = 0.5

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 
 from perfmon.model import Ref
-from perfmon.store import Series
+from perfmon.series import Series
 
 from .columns import Column
 from .items import Item

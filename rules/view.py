@@ -12,7 +12,8 @@ from operator import attrgetter, ge
 from perfmon.ledger import length, without
 from perfmon.model import Ref, Span
 from perfmon.recent import Recent, on_own_axes
-from perfmon.store import Series, Store
+from perfmon.series import Series
+from perfmon.store import Store
 
 from .bands import Bands
 from .begun import begun

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from perfmon.session import Session
 from perfmon.sources.blocks import Block
-from perfmon.store import SourceState
+from perfmon.sourcestate import SourceState
 
 
 def feed(session: Session, name: str, blocks: Iterable[str | bytes]) -> SourceState:

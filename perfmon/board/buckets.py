@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from math import floor, nan
 
-from perfmon.store import Series
+from perfmon.series import Series
 
 _MANY = 32
 

@@ -15,8 +15,9 @@ from perfmon.rules.bands import Band, Bands
 from perfmon.rules.in_flight import Way, way
 from perfmon.rules.items import SPAN_METRICS, UPDATE_METRICS, update_values
 from perfmon.rules.view import tells_of
+from perfmon.series import Series
 from perfmon.snapshot import MetricStats, Snapshot
-from perfmon.store import Series, Store
+from perfmon.store import Store
 from perfmon.units import metric_unit
 
 from .bars import band_level, span_bar, update_bar, worst_bars

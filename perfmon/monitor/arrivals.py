@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from perfmon.clocksteps import LEAST_S, Step
-from perfmon.store import SourceState
+from perfmon.sourcestate import SourceState
 
 _REMEMBERED, _BURSTS = 64, 8
 _KNOWN, _MORE = 3, 2

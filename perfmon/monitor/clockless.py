@@ -7,7 +7,7 @@ import time
 from perfmon.axis import seen
 from perfmon.items import Block
 from perfmon.session import Session
-from perfmon.store import SourceState
+from perfmon.sourcestate import SourceState
 
 _QUIET_S = 10.0
 _HEAD_BYTES = 400

@@ -6,8 +6,8 @@ from collections import deque
 
 from perfmon.picture import Freshness
 from perfmon.rules.silence import usual_gap
+from perfmon.sourcestate import SourceState
 from perfmon.stats import percentile
-from perfmon.store import SourceState
 
 _RATE_S = 5.0
 _LAGGING_S, _STALE_S = 3.0, 10.0

@@ -15,7 +15,7 @@ from perfmon.session import Session
 from perfmon.sources.blocks import Block
 from perfmon.sources.files import LogFile
 from perfmon.sources.polls.reading import Area, reading_of
-from perfmon.store import SourceState
+from perfmon.sourcestate import SourceState
 
 from .arrivals import Arrivals, follows
 from .clockless import arrived, moment, needs_arrivals

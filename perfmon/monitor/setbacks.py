@@ -11,8 +11,8 @@ from collections import deque
 from dataclasses import dataclass
 
 from perfmon.clocksteps import LEAST_S, Step
+from perfmon.sourcestate import SourceState
 from perfmon.stats import median
-from perfmon.store import SourceState
 from perfmon.units import format_seconds
 
 _REMEMBERED, _KNOWN = 64, 3

@@ -12,9 +12,9 @@ from perfmon.board.buckets import Buckets
 from perfmon.board.builder import BoardBuilder, Now
 from perfmon.config import Config
 from perfmon.picture import Board, Viewport
+from perfmon.series import Series
 from perfmon.session import Session
 from perfmon.sources.blocks import Block
-from perfmon.store import Series
 
 SAMPLES = st.lists(st.tuples(st.floats(0, 1000), st.floats(-100, 100)), max_size=60)
 

@@ -17,7 +17,7 @@ from perfmon.demo import demo_timeline
 from perfmon.diagnosis import diagnose
 from perfmon.items import Block
 from perfmon.session import Session
-from perfmon.store import SourceState
+from perfmon.sourcestate import SourceState
 
 BEGIN = datetime(2026, 8, 21, 10, 0)
 WINDOW_S = 300.0

@@ -34,7 +34,7 @@ from perfmon.sources.blocks import Block, Cutter, Notice
 from perfmon.sources.follow import follow
 from perfmon.sources.polls.reading import is_poll
 from perfmon.sources.replay import Player, Rewound
-from perfmon.store import SourceState
+from perfmon.sourcestate import SourceState
 
 SCENARIOS = ("frontend-queue", "trainer-bound")
 NAMES = ("inference.log", "orchestrator.log", "trainer.log")

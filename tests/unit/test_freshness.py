@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfmon.monitor.freshness import Liveliness
 from perfmon.picture import Freshness
-from perfmon.store import SourceState
+from perfmon.sourcestate import SourceState
 
 
 def test_a_log_that_speaks_every_second_is_stale_after_ten() -> None:
