@@ -57,7 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
     )
     parser.add_argument(
-        "--fail-on", choices=["warning", "critical"], help="exit with 1 when there is a finding this bad, or worse"
+        "--fail-on",
+        choices=["warning", "critical"],
+        help="exit with 1 when a finding is this bad, or worse (pending ones apart)",
     )
     when = "10m before the end, 2026-08-21T14:00, 14:00:30, or seconds from the start"
     parser.add_argument("--since", metavar="TIME", help=f"leave out what was earlier: {when}")
