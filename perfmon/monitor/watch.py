@@ -5,23 +5,20 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon.alerts import AlertBook
 from perfmon.alignment import Alignment, align, axis_moved
 from perfmon.board.builder import BoardBuilder, Now
 from perfmon.config import Config
-from perfmon.errors import PerfmonError
 from perfmon.logbook import LogBook
 from perfmon.model import TimeBase
-from perfmon.picture import Alert, AlertKey, Board, Freshness, Picture, Recording, RunState, SourceNow, Viewport
+from perfmon.picture import Alert, AlertKey, Board, Freshness, Picture, RunState, SourceNow, Viewport
 from perfmon.session import Session
 from perfmon.snapshot import Snapshot
 from perfmon.sources.blocks import Block, Notice
 from perfmon.sources.files import LogFile
 from perfmon.sources.kinds import ARCHIVES
-from perfmon.units import format_bytes
 
 from .beyond import with_present
 from .feeds import Anew, Feed
@@ -29,10 +26,10 @@ from .freshness import stands_at
 from .intake import Intake, WatchedLog
 from .pace import Pace, Spacing
 from .present import Present
+from .recorder import Recorder
 
 if TYPE_CHECKING:
     from perfmon.parts import Part
-    from perfmon.recording.writer import RecordingWriter
 
     from .monitor import Look
 
@@ -58,8 +55,7 @@ class Watch:
         """Nothing more will come."""
         self._feed, self._config, self._window_s = feed, config, window_s
         self._logbook, self._notices, self._stopwatch = logbook, notices, stopwatch
-        self._recorder: RecordingWriter | None = None
-        self._recording_since = 0.0
+        self._recorder = Recorder(notices)
         self._most_behind = 0
         self._begin()
 
@@ -91,7 +87,7 @@ class Watch:
 
     def close(self) -> None:
         """Closes what is being recorded."""
-        self.stop_recording()
+        self._recorder.end()
 
     # --- what comes in ------------------------------------------------------------------------------------------
     def take(self, log: LogFile, item: Block | Notice | Anew) -> bool:
@@ -103,8 +99,7 @@ class Watch:
         if log.compression == ARCHIVES and isinstance(item, Notice):
             self._notices.append(item.text)  # a folder, and no log of the run
             return True
-        if self._recorder is not None:
-            self._recorder.write(self._feed.clock() - self._recording_since, log.name, item)
+        self._recorder.take(log.name, item, self._feed.clock())
         held = self._intake.log(log)
         if isinstance(item, Notice):
             self.session.notice(held.state, item)
@@ -221,34 +216,11 @@ class Watch:
 
     def record(self, path: str) -> None:
         """Begins a recording."""
-        from perfmon.recording.writer import RecordingWriter
-
-        self.stop_recording()
-        try:
-            self._recorder = RecordingWriter(Path(path), [held.shown for held in self._logs.values()])
-        except PerfmonError as error:
-            self._notices.append(str(error))
-            return
-        self._recording_since = self._feed.clock()
-        self._notices.append(f"recording to {path}")
-
-    def _keep_recording(self) -> None:
-        """Writes what is due; one that cannot go on is told, and over."""
-        recorder = self._recorder
-        if recorder is None:
-            return
-        recorder.flush_due()
-        if recorder.failed is not None:
-            self._notices.append(recorder.failed)
-            recorder.close()
-            self._recorder = None
+        self._recorder.begin(path, [held.shown for held in self._logs.values()], self._feed.clock())
 
     def stop_recording(self) -> None:
         """Ends a recording."""
-        if self._recorder is not None:
-            self._recorder.close()
-            self._notices.append(f"recorded {format_bytes(self._recorder.bytes_written)} to {self._recorder.path}")
-            self._recorder = None
+        self._recorder.end()
 
     # --- what goes out --------------------------------------------------------------------------------------------
     @property
@@ -323,7 +295,7 @@ class Watch:
         from .monitor import viewport
 
         store, clock, player = self.session.store, self._feed.clock(), self._feed.player
-        self._keep_recording()
+        self._recorder.keep_up()
         alignment, now = self._align(), self._now()
         known = 0.0 if now is None else now
         if now is None and self._snapshot is not None:
@@ -344,7 +316,7 @@ class Watch:
             lines_per_s=sum(source.lines_per_s for source in sources),
             progress=self._progress(),
             stale_s=self._stale_s(),
-            recording=self._recording(clock),
+            recording=self._recorder.state(clock),
             position_s=None if player is None else player.position_s,
             duration_s=None if player is None else player.duration_s,
             speed=None if player is None else player.speed,
@@ -397,13 +369,6 @@ class Watch:
         read = sum(held.state.bytes for held in self._logs.values())
         self._most_behind = max(self._most_behind, behind + read)
         return 0.0 if not self._most_behind else 1.0 - behind / self._most_behind
-
-    def _recording(self, clock: float) -> Recording | None:
-        if self._recorder is None:
-            return None
-        return Recording(
-            str(self._recorder.path), self._recorder.bytes_written, clock - self._recording_since, self._recorder.failed
-        )
 
     def _source(self, held: WatchedLog, clock: float) -> SourceNow:
         state, lively = held.state, held.lively

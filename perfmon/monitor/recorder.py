@@ -1,0 +1,68 @@
+"""The recording of a run that is watched: begun, fed, ended, and told of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, MutableSequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfmon.errors import PerfmonError
+from perfmon.picture import Recording
+from perfmon.sources.blocks import Block, Notice
+from perfmon.units import format_bytes
+
+if TYPE_CHECKING:
+    from perfmon.recording.writer import RecordingWriter
+
+
+class Recorder:
+    """At most one recording at a time; what becomes of it is told as a notice."""
+
+    def __init__(self, notices: MutableSequence[str]) -> None:
+        self._notices = notices
+        self._writer: RecordingWriter | None = None
+        self._since = 0.0
+
+    def begin(self, path: str, logs: Iterable[str], clock: float) -> None:
+        """Begins a recording of these logs, instead of one that is made already."""
+        from perfmon.recording.writer import RecordingWriter
+
+        self.end()
+        try:
+            self._writer = RecordingWriter(Path(path), list(logs))
+        except PerfmonError as error:
+            self._notices.append(str(error))
+            return
+        self._since = clock
+        self._notices.append(f"recording to {path}")
+
+    def take(self, log: str, item: Block | Notice, clock: float) -> None:
+        """The next of what a log gives."""
+        if self._writer is not None:
+            self._writer.write(clock - self._since, log, item)
+
+    def keep_up(self) -> None:
+        """Writes what is due; a recording that cannot go on is told, and over."""
+        writer = self._writer
+        if writer is None:
+            return
+        writer.flush_due()
+        if writer.failed is not None:
+            self._notices.append(writer.failed)
+            writer.close()
+            self._writer = None
+
+    def end(self) -> None:
+        """Ends it, if there is one."""
+        writer = self._writer
+        if writer is not None:
+            writer.close()
+            self._notices.append(f"recorded {format_bytes(writer.bytes_written)} to {writer.path}")
+            self._writer = None
+
+    def state(self, clock: float) -> Recording | None:
+        """What is shown of it."""
+        writer = self._writer
+        if writer is None:
+            return None
+        return Recording(str(writer.path), writer.bytes_written, clock - self._since, writer.failed)
