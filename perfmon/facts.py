@@ -24,6 +24,8 @@ from .text import evidence_text
 from .units import format_seconds, metric_unit
 
 _POINTS = 2000
+_TELLING = 64
+"""So many samples tell whether they are of one log and one engine: those of several come in turn."""
 _OVERLAPS = 3
 _OPEN = 3
 """Updates without an end that are told of a log."""
@@ -68,6 +70,7 @@ def _stats(name: str, track: Track, view: View, start: float) -> MetricStats:
         critical=band.critical if band is not None else None,
         bands_from=band.origin if band is not None else "",
         series=_thinned(track, start),
+        of_several=len({(track.source(at), track.group(at)) for at in range(min(len(track), _TELLING))}) > 1,
     )
 
 

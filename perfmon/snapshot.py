@@ -156,6 +156,8 @@ class MetricStats:
     """Where the limits come from: seeds, facts, a user file, calibration."""
     series: tuple[tuple[float, float], ...] = ()
     """(seconds since run.start, value), thinned to at most a few thousand points, for plots and sparklines."""
+    of_several: bool = False
+    """The samples are of several engines, ranks or logs: they make no one line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,9 +85,10 @@ def _metrics_figure(snapshot: Snapshot) -> Figure | None:
 
 
 def _draw_metric(axes: Axes, metric: MetricStats) -> None:
-    marker = "." if len(metric.series) <= 200 else ""
+    marker = "." if len(metric.series) <= 200 or metric.of_several else ""
     times, values = [time for time, _ in metric.series], [value for _, value in metric.series]
-    axes.plot(times, values, color=_INK, linewidth=0.9, marker=marker)
+    line = "" if metric.of_several else "-"
+    axes.plot(times, values, color=_INK, linewidth=0.9, linestyle=line, markersize=4, marker=marker)
     for limit, colour in ((metric.good, _WARNING), (metric.critical, _CRITICAL)):
         if limit is not None:
             axes.axhline(limit, color=colour, linewidth=0.8, linestyle="--")

@@ -12,6 +12,7 @@ import snapshots
 from perfmon.model import TimeBase
 from perfmon.reports import plots
 from perfmon.reports.files import write_analysis
+from perfmon.selftest import diagnose_texts
 
 pytestmark = pytest.mark.skipif(not plots.available(), reason="needs matplotlib (pip install 'perfmon-tui[plots]')")
 
@@ -34,3 +35,20 @@ def test_hostile_names_are_drawn_as_text(tmp_path: Path, words: str) -> None:
 def test_without_data_there_is_no_picture(tmp_path: Path) -> None:
     run = replace(snapshots.empty().run, time_base=TimeBase.NONE)
     assert plots.write_plots(snapshots.snapshot(run=run, ledger=(), metrics={}, timeline=()), tmp_path) == []
+
+
+def test_samples_of_several_engines_are_no_zigzag() -> None:
+    line = (
+        "INFO 11-20 09:12:{:02d} [loggers.py:336] Engine 00{}: Avg prompt throughput: 1.0 tokens/s, "
+        "Avg generation throughput: 1.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: {}%"
+    )
+    logs = {
+        engines: "\n".join(line.format(second, engine, 90 * engine) for second in range(50) for engine in engines)
+        for engines in ((0,), (0, 1))
+    }
+    styles = {}
+    for engines, log in logs.items():
+        figure = plots._metrics_figure(diagnose_texts({"run.log": log}))
+        assert figure is not None
+        styles[engines] = figure.axes[0].lines[0].get_linestyle()
+    assert styles == {(0,): "-", (0, 1): "None"}
