@@ -19,7 +19,7 @@ from .render.rows import Row, within
 
 SYNC_START, SYNC_END = "\x1b[?2026h", "\x1b[?2026l"
 _END = "\x1b[0m"
-_MOST_STYLES = 512
+_MOST_STYLES = 2048
 Span = tuple[int, int, int]
 """Row of a pane, its first cell that changed and one past the last one."""
 
@@ -30,8 +30,9 @@ class Direct:
     def __init__(self, app: App[int]) -> None:
         self._app = app
         self._waiting: list[tuple[Widget, str]] = []
-        self._opens: dict[int, tuple[Style, str]] = {}
-        """By the style's `id`, for its hash is worked out in Python; that it is kept here keeps the `id` its own."""
+        self._opens: dict[tuple[int, int], tuple[Style | None, Style, str]] = {}
+        """By the `id` of the style that is worn and of the one that is put on, for hashes of styles are worked out in
+        Python; that both are kept here keeps their `id` their own."""
 
     def paint(self, pane: Widget, region: Region, rows: Sequence[Row], spans: Sequence[Span]) -> bool:
         """Whether these spans of a pane whose rows fill that region are painted; if not, the compositor has to."""
@@ -58,27 +59,35 @@ class Direct:
     def _text(self, row: Row, span: Span, region: Region) -> str:
         y, first, end = span
         parts = [f"\x1b[{region.y + y + 1};{region.x + first + 1}H"]
+        worn: Style | None = None
         whole = first == 0 and end == region.width
         if whole:  # whatever stood there, and however many cells it really took
-            parts += (self._opening(row[-1][1]), f"\x1b[{region.width}X")
+            worn = row[-1][1]
+            parts += (self._opening(worn), f"\x1b[{region.width}X")
         opens = self._opens
         for text, style in row if whole else within(row, first, end):
-            known = opens.get(id(style))
-            parts += (known[1] if known is not None else self._opening(style), text)
+            known = opens.get((id(worn), id(style)))
+            parts += (known[2] if known is not None else self._opening(style, worn), text)
+            worn = style
         parts.append(_END)
         return "".join(parts)
 
-    def _opening(self, style: Style) -> str:
-        """What puts a style on, whatever was worn before."""
-        known = self._opens.get(id(style))
+    def _opening(self, style: Style, worn: Style | None = None) -> str:
+        """What puts a style on, where another one is worn; None: whatever was worn before."""
+        known = self._opens.get((id(worn), id(style)))
         if known is not None:
-            return known[1]
-        told = style.render("\0", color_system=self._app.console._color_system).partition("\0")[0]
-        opened = f"\x1b[0;{told[2:]}" if told else _END
+            return known[2]
+        if worn is not None and style.color is not None and _alike(style, worn):
+            opened = self._told(Style(color=style.color))  # a third of the bytes: most differ in that alone
+        else:
+            opened = f"\x1b[0;{told[2:]}" if (told := self._told(style)) else _END
         if len(self._opens) >= _MOST_STYLES:  # a cursor makes some of its own
             self._opens.clear()
-        self._opens[id(style)] = style, opened
+        self._opens[id(worn), id(style)] = worn, style, opened
         return opened
+
+    def _told(self, style: Style) -> str:
+        return style.render("\0", color_system=self._app.console._color_system).partition("\0")[0]
 
     def flush(self) -> None:
         """Sends what waits to the terminal."""
@@ -96,3 +105,8 @@ class Direct:
         begin, end = (SYNC_START, SYNC_END) if app._sync_available else ("", "")
         driver.write(f"{begin}{told}\x1b[{at.y + 1};{at.x + 1}H{end}")
         driver.flush()
+
+
+def _alike(style: Style, worn: Style) -> bool:
+    """Whether nothing but the colour of the text differs."""
+    return style.bgcolor == worn.bgcolor and style.without_color == worn.without_color
