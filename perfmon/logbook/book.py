@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .view import View
 
 BUDGET = 5 << 20
-_PIECE = 1 << 16
+_PIECE = 1 << 18
 _SMALL = 1 << 15
 _LOOK_BYTES = 1 << 13
 _HEAD_BYTES = 400

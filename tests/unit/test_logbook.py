@@ -162,11 +162,11 @@ def test_a_frame_that_was_released_early_keeps_the_number_of_its_line() -> None:
 
 def test_large_blocks_are_cut_and_nothing_is_lost() -> None:
     filler = Filler()
-    count = 20_000
+    count = 40_000
     filler.add(0, [stamped(at, f"line {at} " + "x" * 60) for at in range(count)])
     held = filler.book.chunks()[1][0]
     assert len(held) > 4
-    assert max(len(chunk.data) for chunk in held) <= 1 << 16
+    assert max(len(chunk.data) for chunk in held) <= 1 << 18
     view = filler.book.view()
     for number in (1, 9_999, count):
         place = view.find("log0.log", number)
