@@ -23,7 +23,7 @@ from perfmon.demo.writer import write_demo
 pytestmark = pytest.mark.system
 ODD_SIGNATURE = """
 schema = 1
-id = "odd_{{x}}"
+id = "odd_x"
 title = "{{ $labels.x }} \\"quoted\\" \\\\ : # - %"
 kind = "bottleneck"
 rank = 1
