@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .filters import Filter
     from .view import View
 
-BUDGET = 5 << 20
+BUDGET = 4 << 20
 _PIECE = 1 << 18
 _SMALL = 1 << 15
 _LOOK_BYTES = 1 << 13
