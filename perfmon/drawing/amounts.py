@@ -46,7 +46,7 @@ def bucket(
 def limits(values: Iterable[float], unit: str = "") -> tuple[float, float]:
     """A scale for `spark`: 0 to 100 for percentages, else from 0 (or below) to the largest.
 
-    For a series that hardly varies low and high are the same: it says nothing by its height.
+    For a series that hardly varies low and high are the same: its height says only whether there is anything.
     """
     if unit == "%":
         return 0.0, 100.0
@@ -63,7 +63,7 @@ def spark(
     """A character a value: its height between `low` and `high`; a space for NaN, which is never a zero.
 
     With a `critical` limit (more is worse), heights are linear up to it, and logarithmic beyond it when `high` lies
-    there. Without room between low and high every value is the lowest line.
+    there. Without room between low and high every value is in the middle, but for zeros, which are the lowest line.
     """
     levels = glyphs.spark
     if critical is None or not isfinite(critical) or not critical > max(low, _LEAST):
@@ -78,7 +78,7 @@ def _straight(values: Iterable[float], low: float, high: float, levels: str) -> 
     """Heights that are linear from `low` to `high`."""
     span = high - low
     if _flat(low, high):
-        return "".join([" " if isnan(value) else levels[0] for value in values])
+        return "".join([" " if isnan(value) else levels[3] if value else levels[0] for value in values])
     first, last, count = levels[0], levels[-1], len(levels)
     rising = levels + last  # what is nearly `high` may be rounded up to it
     return "".join([

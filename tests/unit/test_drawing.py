@@ -50,8 +50,8 @@ def test_beyond_the_critical_limit_a_sparkline_is_logarithmic() -> None:
 
 
 @pytest.mark.parametrize(("low", "high"), [(5.0, 5.0), (5.0, 4.0), (nan, 5.0), (0.0, inf), (5.0, 5.0 + 1e-12)])
-def test_without_room_a_sparkline_is_a_low_line(low: float, high: float) -> None:
-    assert spark([5.0, 5.0, nan], low, high) == "▁▁ "
+def test_without_room_a_sparkline_tells_what_there_is_from_nothing(low: float, high: float) -> None:
+    assert spark([5.0, 5.0, nan, 0.0], low, high) == "▄▄ ▁"
 
 
 def test_a_critical_limit_that_is_none_is_passed_over() -> None:
