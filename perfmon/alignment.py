@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from math import inf
-from operator import itemgetter
 
 from .filetimes import days_known
 from .model import DAYTIME, EPOCH, LOCAL, YEARLESS, TimeBase, Update
@@ -27,8 +25,6 @@ _NEAR_S = _HOUR
 _TOUCH_S = 60.0
 _ENOUGH = 0.5
 _TIGHT_S = 1.0
-_SLACK_S = 1e-3
-"""`wall_ms` is printed with 0.1 ms, `t=` with 1 us."""
 _FARTHEST_S, _BEGIN_S, _END_S = 14 * _HOUR, 300.0, 120.0
 """Logs in two zones: how far apart at most, and how exactly they begin and end together."""
 _POLL_NEAR_S, _POLL_END_S = 600.0, 30.0
@@ -71,57 +67,34 @@ def bounds(update: Update) -> tuple[float, float] | None:
     return update.rpc_done_t - update.send_t - update.wall_ms / 1000.0, update.recv_t - update.send_t
 
 
-def _contradictory(source: int, client: int, pairs: Sequence[tuple[float, float]]) -> Offset:
-    middle = median([(a + b) / 2 for a, b in pairs])
-    spread = max(abs((a + b) / 2 - middle) for a, b in pairs)
-    return Offset(source, client, middle, spread, len(pairs), True)
-
-
-@dataclass(slots=True)
-class _Pair:
-    """Two logs that saw the two sides of weight updates, and what all of these together allow."""
-
-    low: float = -inf
-    high: float = inf
-    traces: int = 0
-
-    def offset(self, server: int, client: int) -> Offset:
-        """What lies in the middle; no offset where that is allowed and no update tells much."""
-        low, high = self.low, self.high
-        if high - low > _TIGHT_S and low <= 0.0 <= high:
-            return Offset(server, client, 0.0, max(-low, high), self.traces, False)
-        return Offset(server, client, (low + high) / 2, max(0.0, (high - low) / 2), self.traces, False)
+def _offset(source: int, client: int, pairs: Sequence[tuple[float, float]]) -> Offset:
+    low, high = max(a for a, _ in pairs), min(b for _, b in pairs)
+    slack = 1e-3  # `wall_ms` is printed with 0.1 ms, `t=` with 1 us
+    contradictory = low > high + slack
+    if contradictory:
+        middle = median([(a + b) / 2 for a, b in pairs])
+        spread = max(abs((a + b) / 2 - middle) for a, b in pairs)
+        return Offset(source, client, middle, spread, len(pairs), True)
+    if high - low > _TIGHT_S and low <= 0.0 <= high:
+        return Offset(source, client, 0.0, max(-low, high), len(pairs), False)
+    return Offset(source, client, (low + high) / 2, max(0.0, (high - low) / 2), len(pairs), False)
 
 
 def clock_offsets(store: Store) -> tuple[Offset, ...]:
     """One offset for each pair of logs that saw the two sides of weight updates."""
-    pairs: dict[tuple[int, int], _Pair] = {}
-    last_server = last_client = -1
-    pair = _Pair()
+    pairs: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    last: tuple[int | None, int | None] = (None, None)
+    held: list[tuple[float, float]] = []
     for update in store.updates:
-        sent, received, done, wall_ms = update.send_t, update.recv_t, update.rpc_done_t, update.wall_ms
         server, client = update.server, update.client
-        if sent is None or received is None or done is None or wall_ms is None or server is None or client is None:
+        if server is None or client is None:
             continue
-        if server != last_server or client != last_client:
-            last_server, last_client = server, client
-            pair = pairs.setdefault((server, client), _Pair())
-        low, high = done - sent - wall_ms / 1000.0, received - sent  # as `bounds`, of which there are very many
-        pair.traces += 1
-        pair.low = max(pair.low, low)
-        pair.high = min(pair.high, high)
-    return tuple(
-        _contradictory(server, client, _bounds_of(server, client, store))
-        if pair.low > pair.high + _SLACK_S
-        else pair.offset(server, client)
-        for (server, client), pair in sorted(pairs.items(), key=itemgetter(0))
-    )
-
-
-def _bounds_of(server: int, client: int, store: Store) -> list[tuple[float, float]]:
-    """What each of the updates allows that a pair of logs saw."""
-    held = [update for update in store.updates if update.server == server and update.client == client]
-    return [bound for bound in map(bounds, held) if bound is not None]
+        bound = bounds(update)
+        if bound is not None:
+            if (server, client) != last:
+                last, held = (server, client), pairs.setdefault((server, client), [])
+            held.append(bound)
+    return tuple(_offset(server, client, held) for (server, client), held in sorted(pairs.items()))
 
 
 def align(store: Store) -> Alignment:

@@ -175,22 +175,12 @@ class View:
         """A value of all spans of a kind, as they stand in `spans`."""
         known = self._columns.get((kind, metric))
         if known is None:
-            read, whole = value_of(kind, metric), self._whole(kind)
-            known = self._columns[kind, metric] = (
-                [item.values.get(metric) for item in self.spans(kind)] if whole is None else list(map(read, whole))
-            )
+            read = value_of(kind, metric)
+            known = self._columns[kind, metric] = [
+                read(item.span) if item.told is None and item.span is not None else item.values.get(metric)
+                for item in self.spans(kind)
+            ]
         return known
-
-    def _whole(self, kind: str) -> list[Span] | None:
-        """The spans of a kind, as they stand in `spans`, where all their values are those of a span."""
-        if kind not in self._read:
-            spans = [item.span for item in self.spans(kind) if item.told is None and item.span is not None]
-            self._read[kind] = spans if len(spans) == len(self.spans(kind)) else None
-        return self._read[kind]
-
-    @cached_property
-    def _read(self) -> dict[str, list[Span] | None]:
-        return {}
 
     @cached_property
     def _columns(self) -> dict[tuple[str, str], list[float | None]]:

@@ -117,6 +117,7 @@ class Lines:
     def latest(self, line: Dated, most: int) -> Dated:
         """The latest of a line and of the `most` lines before it."""
         latest, away = line, 0
+        # Not beyond the line that was looked back from last: what stands before that one is known.
         begin, low = line[0], 0 if self._looked is None or self._looked[0] >= line[0] else self._looked[0]
         count = self._headers.alike(self._data, begin, most, low)
         for _ in range(count):
