@@ -7,22 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
-from math import ceil, floor
 
 from rich.style import Style
 
-from perfmon.drawing import compact, compact_value, fit, gantt, limits, spark
-from perfmon.picture import Bar, Board, Leg, Level, MetricLane, SpanLane, Transition, Viewport
+from perfmon.drawing import compact, compact_value, fit, limits, spark
+from perfmon.picture import Bar, Board, Level, MetricLane, SpanLane, Transition, Viewport
 from perfmon.text import plain
 
 from ..skin import Skin
+from .gantts import Cell, gantt_runs, runs_of
 from .rows import Run
 
 UPDATES = "weight-update"
-Cell = tuple[str, Style]
-"""A character of one cell."""
-_Legs = tuple[bool, tuple[tuple[str, float, float], ...]]
-"""Whether a bar is open still, and its legs: kind, begin and end, in columns."""
 _NAMES = {
     "checkpoint-write": "ckpt write",
     "checkpoint-wait": "ckpt wait",
@@ -45,7 +41,6 @@ _STYLES = {
     "generation-batch": "generation",
 }
 _HEIGHTS = {Level.NONE: 2, Level.GOOD: 2, Level.WARNING: 4, Level.CRITICAL: 6}
-_LEG_STYLES = {"send": "send", "queue": "queue", "rpc": "rpc", "done": "done", "unknown": "unknown"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +101,7 @@ def update_lane(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> Lan
     step = f" s{bar.values['step']:.0f}" if "step" in bar.values else ""
     wall = compact_value(bar.values.get("wall_ms", 0.0), "ms", geometry.now)
     return Lane(
-        "update", bar.key, f"{plain(bar.key, 10)}{step}", "text", wall, bar.level, _gantt((bar,), port, geometry, skin),
+        "update", bar.key, f"{plain(bar.key, 10)}{step}", "text", wall, bar.level, gantt_runs((bar,), port, geometry.chart, skin),
         _shares(bar, geometry), bar,
     )  # fmt: skip
 
@@ -115,69 +110,8 @@ def shared_lane(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: S
     """Several weight updates on one row."""
     last = bars[-1]
     wall = compact_value(last.values.get("wall_ms", 0.0), "ms", geometry.now)
-    runs = _gantt(bars, port, geometry, skin)
+    runs = gantt_runs(bars, port, geometry.chart, skin)
     return Lane("updates", last.key, label, "text", wall, last.level, runs, _shares(last, geometry), last)
-
-
-def _gantt(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: Skin) -> list[Run]:
-    """The bars on one row, the later ones before those that they share columns with."""
-    return list(_together(tuple([_legs_of(bar, port) for bar in bars]), geometry.chart, skin))
-
-
-@lru_cache(maxsize=64)
-def _together(bars: tuple[_Legs, ...], columns: int, skin: Skin) -> tuple[Run, ...]:
-    cells: dict[int, Cell] = {}
-    for still_open, legs in bars:
-        cells.update(_drawn(legs, columns, still_open, skin))
-    return tuple(runs_of(cells, columns, skin))
-
-
-def runs_of(cells: Mapping[int, Cell], columns: int, skin: Skin) -> list[Run]:
-    """The cells at their columns, blanks between them: neighbours of one style as one run."""
-    blank = skin.style("text")
-    runs: list[Run] = []
-    text, worn, at = "", blank, 0
-    for column in sorted(cells):
-        char, style = cells[column]
-        if column > at and worn is not blank:
-            runs.append((text, worn))
-            text, worn = "", blank
-        text += " " * (column - at)
-        if style is not worn:
-            if text:
-                runs.append((text, worn))
-            text, worn = "", style
-        text += char
-        at = column + 1
-    if at < columns and worn is not blank:
-        runs.append((text, worn))
-        text, worn = "", blank
-    text += " " * (columns - at)
-    return [*runs, (text, worn)] if text else runs
-
-
-def _legs_of(bar: Bar, port: Viewport) -> _Legs:
-    """Where the legs of a bar are, as finely as it is drawn."""
-    start, column_s = port.start, port.column_s
-    legs = tuple([(leg.kind, (leg.start - start) / column_s, (leg.end - start) / column_s) for leg in bar.legs])
-    if bar.open:  # quarters of a column are fine enough: it is then drawn anew only when it shows
-        legs = tuple([(kind, floor(4 * begin) / 4, ceil(4 * end) / 4) for kind, begin, end in legs])
-    elif legs:  # every update that has ended shows it, whether its last line came with the RPC's or after it
-        legs = (*legs, ("done", legs[-1][2], legs[-1][2]))
-    return bar.open, legs
-
-
-@lru_cache(maxsize=512)
-def _drawn(
-    legs: tuple[tuple[str, float, float], ...], columns: int, still_open: bool, skin: Skin
-) -> tuple[tuple[int, Cell], ...]:
-    placed = [Leg(kind, begin, end) for kind, begin, end in legs]
-    drawn = gantt(placed, 0.0, float(columns), columns, still_open=still_open, glyphs=skin.glyphs)
-    return tuple(
-        (column, (char, skin.style(_LEG_STYLES.get(kind, "metric"))))
-        for column, (char, kind) in enumerate(drawn)
-        if kind
-    )
 
 
 def _shares(bar: Bar, geometry: Geometry) -> str:
