@@ -101,8 +101,8 @@ def update_lane(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> Lan
     step = f" s{bar.values['step']:.0f}" if "step" in bar.values else ""
     wall = compact_value(bar.values.get("wall_ms", 0.0), "ms", geometry.now)
     return Lane(
-        "update", bar.key, f"{plain(bar.key, 10)}{step}", "text", wall, bar.level, gantt_runs((bar,), port, geometry.chart, skin),
-        _shares(bar, geometry), bar,
+        "update", bar.key, f"{plain(bar.key, 10)}{step}", "text", wall, bar.level,
+        gantt_runs((bar,), port, geometry.chart, skin), _shares(bar, geometry), bar,
     )  # fmt: skip
 
 
