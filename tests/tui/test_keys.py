@@ -63,6 +63,11 @@ class Hands:
         return "\n".join(screen_text(self.app))
 
     @property
+    def panes(self) -> str:
+        """What stands below the first row, which tells the machine's load as soon as somebody has measured it."""
+        return "\n".join(screen_text(self.app)[1:])
+
+    @property
     def cursor(self) -> float:
         """Where the time cursor stands."""
         assert self.app.journey.cursor is not None
@@ -175,10 +180,10 @@ async def doctor(hands: Hands, key: str) -> None:
 
 @check
 async def suspend(hands: Hands, key: str) -> None:
-    before = hands.text
+    before = hands.panes
     await hands.press(key)  # a screen without a terminal cannot be left: tests in real ones do
     assert hands.app.is_running
-    assert hands.text == before
+    assert hands.panes == before
 
 
 @check
@@ -698,11 +703,11 @@ async def clear_filters(hands: Hands, key: str) -> None:
 async def mark(hands: Hands, key: str) -> None:
     await hands.to("log")
     await hands.press("up")
-    before = hands.text
+    before = hands.panes
     await hands.press(key)
-    assert hands.text != before
+    assert hands.panes != before
     await hands.press(key)
-    assert hands.text == before
+    assert hands.panes == before
 
 
 @check
