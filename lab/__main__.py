@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
         seconds=asked.seconds,
         faults=names,
         begins_s=begins,
-        dedicated_admin=asked.dedicated_admin,
+        turns={"shared_admin": False} if asked.dedicated_admin else {},
         emit=not asked.no_emit,
     )
     return in_order(lambda: _run(plan, asked.out), f"; {asked.out} holds what there is")

@@ -142,9 +142,10 @@ FAULTS: dict[str, Fault] = {
 }
 
 
-def knobs(names: Iterable[str]) -> Knobs:
-    """The knobs with these faults on."""
+def knobs(names: Iterable[str], turns: Mapping[str, object] | None = None) -> Knobs:
+    """The knobs with these faults on, and over them `turns`."""
     turned: dict[str, object] = {}
     for name in names:
         turned.update(FAULTS[name].turns)
+    turned.update(turns or {})
     return replace(Knobs(), **turned)  # type: ignore[arg-type]  # names and types are those of the table above

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from .clocks import true_monotonic
@@ -24,8 +25,8 @@ class Plan:
     started: float = 0.0
     """The moment that all is counted from, on the machine's monotonic clock."""
     port: int = 0
-    dedicated_admin: bool = False
-    """Updates have a client of their own, whatever the faults say."""
+    turns: Mapping[str, object] = field(default_factory=dict)
+    """Knobs, by name, that are turned all the time, whatever the faults say."""
     emit: bool = True
     """The run tells what it does, in lines for perfmon."""
 
@@ -47,8 +48,7 @@ class Plan:
     def knobs(self) -> Knobs:
         """How everything is turned now."""
         begun = true_monotonic() - self.started >= self.begins_s
-        turned = knobs(name for name in self.faults if begun or FAULTS[name].from_start)
-        return replace(turned, shared_admin=False) if self.dedicated_admin else turned
+        return knobs((name for name in self.faults if begun or FAULTS[name].from_start), self.turns)
 
     def write(self, path: Path) -> None:
         """For the processes."""

@@ -49,7 +49,7 @@ def truth(plan: Plan, ended_s: float) -> dict[str, object]:
         "seed": plan.seed,
         "observed_s": round(ended_s, 3),
         "begins_s": plan.begins_s,
-        "dedicated_admin": plan.dedicated_admin,
+        "turns": dict(plan.turns),
         "clock_ahead_s": plan.clock_s,
         "batches": len(journal.get("batch", ())),
         "faults": faults,
