@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+import tomli
 
 from .errors import DataFileError
 
@@ -112,9 +113,9 @@ class Table:
 def read_toml(path: Path) -> Table:
     """The file as a table; a missing, unreadable or malformed file raises DataFileError."""
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = tomli.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise DataFileError(str(path), "file", f"cannot be read ({error})") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (tomli.TOMLDecodeError, RecursionError) as error:
         raise DataFileError(str(path), "file", f"not valid TOML ({error})") from None
     return Table(str(path), "", data)

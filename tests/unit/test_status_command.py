@@ -105,7 +105,7 @@ def test_a_line_costs_no_session() -> None:
         "rich",
         "ahocorasick_rs",
         "asyncio",
-        "tomllib",
+        "tomli",
         "perfmon.session",
         "perfmon.config",
         "perfmon.rules",
