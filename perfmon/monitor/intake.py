@@ -17,6 +17,7 @@ from perfmon.sources.files import LogFile
 from perfmon.sources.polls.reading import Area, reading_of
 from perfmon.sourcestate import SourceState
 
+from .ahead import Ahead
 from .arrivals import Arrivals, follows
 from .clockless import arrived, moment, needs_arrivals
 from .feeds import Feed
@@ -55,6 +56,7 @@ class Intake:
     def __init__(self, session: Session, feed: Feed) -> None:
         self.logs: dict[tuple[Path, str | None], WatchedLog] = {}
         self._session, self._feed = session, feed
+        self._ahead = Ahead(session)
         self._begun = time.monotonic()
         self._set: list[tuple[int | None, float, float]] = []
         """Clocks that were put forward: their kind, by how much, and how late their lines had come."""
@@ -91,8 +93,23 @@ class Intake:
             if held.answered_at is not None:
                 yield held, max(0.0, clock - held.answered_at)
 
+    def take_history(self, held: WatchedLog, block: Block, left: int) -> None:
+        """The next lines of a log with `left` bytes of history behind them: the session hears of them a little later."""
+        self._ahead.take(held.state, block, left)
+
+    def settle(self) -> None:
+        """The session hears of all that was taken."""
+        self._ahead.settle()
+        if self._feed.caught_up:
+            self._ahead.close()
+
+    def close(self) -> None:
+        """Nothing is taken any more."""
+        self._ahead.close()
+
     def take(self, held: WatchedLog, block: Block, present: Present) -> None:
         """The next lines of a log; of the moment where they tell none and somebody watches."""
+        self.settle()
         session, state, clock = self._session, held.state, self._feed.clock()
         watched = self._feed.caught_up or self._feed.player is not None
         now = present.awaited(clock) or present.now(clock)

@@ -86,14 +86,16 @@ class Watch:
         self._board = BoardBuilder(self.session.store, self.session.recent, self._bands)
 
     def close(self) -> None:
-        """Closes what is being recorded."""
+        """Closes what is being recorded, and ends what reads."""
         self._recorder.end()
+        self._intake.close()
 
     # --- what comes in ------------------------------------------------------------------------------------------
     def take(self, log: LogFile, item: Block | Notice | Anew) -> bool:
         """The next of what a feed gives; whether the run said it, and not a poller."""
         if isinstance(item, Anew):
             self._logbook.clear()
+            self._intake.close()
             self._begin()
             return True
         if log.compression == ARCHIVES and isinstance(item, Notice):
@@ -102,6 +104,7 @@ class Watch:
         self._recorder.take(log.name, item, self._feed.clock())
         held = self._intake.log(log)
         if isinstance(item, Notice):
+            self._intake.settle()
             self.session.notice(held.state, item)
             if item.kind in ("lost", "capped", "rotated", "truncated", "gone"):
                 self._notices.append(item.text)
@@ -109,12 +112,15 @@ class Watch:
         if held.state.polled:
             self._hear(held, item)
             return False
-        self._intake.take(held, item, self._present)
         path = log.path if log.member is None and log.compression is None else None
         clock, live = self.session.clock(held.state), self._feed.caught_up
         # Of a long history the ring keeps the end alone: all that comes before is not even cut into pieces.
-        far = not live and self._feed.behind > _FAR * self._logbook.budget
-        if not (far and self._logbook.passed(held.state.index, held.shown, item, path)):
+        behind = 0 if live or self.steered else self._feed.behind
+        far = behind > _FAR * self._logbook.budget and self._logbook.passed(held.state.index, held.shown, item, path)
+        if far:
+            self._intake.take_history(held, item, behind)
+        else:
+            self._intake.take(held, item, self._present)
             self._logbook.append(held.state.index, held.shown, item, clock, path, live=live)
         held.unparsed.look(item, self._feed.clock(), self.session.recognises)
         held.lively.arrived(self._feed.clock(), self._feed.caught_up)
@@ -230,6 +236,8 @@ class Watch:
 
     def judge_if_due(self, clock: float) -> bool:
         """Judges the window, when there is something new and time for it; whether it did."""
+        if self._feed.caught_up or self.ended:
+            self._intake.settle()
         version = self.session.store.version - self._unheard
         open_still = self._intake.doubtful() or self._intake.days_open()
         if not version or not self._pace.due(clock, version, still=self._still) or open_still:

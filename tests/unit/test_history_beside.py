@@ -1,0 +1,224 @@
+"""A long history is scanned by two processes, and nobody can tell that from what comes of it."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perfmon.config import Config
+from perfmon.monitor import FollowFeed, Monitor, ahead
+from perfmon.monitor.ahead import Ahead
+from perfmon.session import Session
+from perfmon.sources import beside
+from perfmon.sources.beside import Beside
+from perfmon.sources.blocks import Block, Cutter
+from perfmon.sources.scan import Scanned, Scanner
+
+pytestmark = pytest.mark.skipif(not beside.available(), reason="needs Linux and two cores")
+_PATIENCE_S = 60.0
+
+
+def log(updates: int, seed: int = 1) -> bytes:
+    """Weight updates that go on over many lines, some of them slow, between lines that say nothing."""
+    chance, lines, t = random.Random(seed), list[str](), 1000.0
+    for number in range(updates):
+        url, clock = (
+            "http://10.0.0.1:8000",
+            f"2026-03-01 {8 + number // 3600 % 12:02}:{number // 60 % 60:02}:{number % 60:02}",
+        )
+        queue = chance.choice((12.5, 80.0, 13_400.0))
+        lines += [
+            f"{clock} INFO [weights][{number:08x}] client.send url={url} path=/m/step_{number} t={t:.6f}",
+            *(f"{clock} DEBUG rollout {chance.randrange(10**6)} finished" for _ in range(chance.randrange(40))),
+            f"{clock} INFO [weights][{number:08x}] client.done wall_ms={queue + 500:.1f} rpc_ms=500.0 "
+            f"queue_ms={queue:.1f} t={t + (queue + 500) / 1e3:.6f}",
+        ]
+        if not number % 7:
+            lines.append(f"{clock} INFO [ckpt] write.done step={number} write_ms=nan")
+        t += 1.0
+    return "".join(line + "\n" for line in lines).encode()
+
+
+def blocks(data: bytes, size: int = 60_000) -> list[Block]:
+    """The blocks of a log that is read in pieces."""
+    cutter = Cutter()
+    cut = [item for at in range(0, len(data), size) for item in cutter.feed(data[at : at + size])]
+    return [block for block in (*cut, *cutter.finish()) if isinstance(block, Block)]
+
+
+def told(session: Session) -> object:
+    """All that a session makes of what it was fed."""
+    return session.snapshot()
+
+
+def directly(cut: list[Block]) -> Session:
+    session = Session(Config())
+    state = session.add_source("orchestrator.log")
+    for block in cut:
+        session.feed(state, block)
+    return session
+
+
+def until_up(process: Beside, block: Block) -> None:
+    """Offers a block until it is taken."""
+    until = time.monotonic() + _PATIENCE_S
+    while not process.offer(block):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def process() -> Iterator[Beside]:
+    held = Beside(Session(Config()).scanner)
+    yield held
+    held.close()
+
+
+def test_it_finds_what_is_found_here(process: Beside) -> None:
+    scanner, found = Session(Config()).scanner, list[Scanned | None]()
+    cut = blocks(log(2000))
+    for block in cut:
+        while not process.offer(block):
+            if process.pending:
+                found.append(process.take())
+    while process.pending:
+        found.append(process.take())
+    assert found == [scanner.scan(block.data, block.offset, block.line) for block in cut]
+
+
+def test_what_has_no_room_is_not_taken(process: Beside) -> None:
+    small = Block(b"x\n", 0, 1)
+    until_up(process, small)
+    assert not process.offer(Block(b"x" * (1 << 20) + b"\n", 2, 2))
+    while process.offer(small):
+        pass
+    assert process.pending == 4
+    assert process.take() is not None
+    assert process.offer(small)
+
+
+def test_formats_of_a_user_are_known_there_too(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(
+        'schema = 1\nid = "mine"\ntitle = "mine"\n'
+        '[[pattern]]\nid = "q"\nneedles = ["my queue"]\nregex = "my queue (?P<v>[0-9.]+)"\n'
+        'emit = [{ metric = "queue_ms", field = "v", unit = "ms" }]\n'
+        '[[pattern.sample]]\ntext = "my queue 5.5"\ngives = { queue_ms = 5.5 }\n'
+    )
+    scanner = Session(Config(format_dirs=(tmp_path,))).scanner
+    held = Beside(scanner)
+    try:
+        block = Block(b"my queue 17.25\n", 0, 1)
+        until_up(held, block)
+        assert held.take() == scanner.scan(block.data, 0, 1)
+        assert scanner.scan(block.data, 0, 1).records
+    finally:
+        held.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_session_hears_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "_WORTH_BYTES", 0)
+    chance, cut = random.Random(seed), blocks(log(3000, seed))
+    session = Session(Config())
+    state = session.add_source("orchestrator.log")
+    history = Ahead(session)
+    for block in cut:
+        history.take(state, block, 1)
+        if chance.random() < 0.2:
+            time.sleep(0.02)  # the other process is up, or ready, at some time
+        if chance.random() < 0.05:
+            history.settle()
+    history.settle()
+    history.close()
+    whole = directly(cut)
+    assert told(session) == told(whole)
+    assert (state.lines, state.bytes, state.notes) == (
+        whole.store.sources[0].lines,
+        whole.store.sources[0].bytes,
+        whole.store.sources[0].notes,
+    )
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_nothing_is_lost_with_the_process(how: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "_WORTH_BYTES", 0)
+    monkeypatch.setattr(beside, "_PATIENCE_S", 0.3)
+    cut = blocks(log(3000))
+    session = Session(Config())
+    state = session.add_source("orchestrator.log")
+    history = Ahead(session)
+    for number, block in enumerate(cut):
+        history.take(state, block, 1)
+        other = history._beside
+        if number == 0:
+            until = time.monotonic() + _PATIENCE_S
+            while other is not None and not other._up() and time.monotonic() < until:
+                time.sleep(0.01)
+        elif number == 5 and other is not None:
+            os.kill(other._process.pid, how)
+    history.settle()
+    assert history._beside is None
+    assert told(session) == told(directly(cut))
+
+
+def test_it_ends_with_whoever_started_it() -> None:
+    code = (
+        "from perfmon.config import Config; from perfmon.session import Session\n"
+        "from perfmon.sources.beside import Beside\n"
+        "held = Beside(Session(Config()).scanner); print(held._process.pid, flush=True); input()"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    assert _alive(pid)
+    parent.kill()
+    parent.communicate()
+    until = time.monotonic() + _PATIENCE_S
+    while _alive(pid) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not _alive(pid)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def test_a_monitor_shows_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, started = tmp_path / "orchestrator.log", list[Beside]()
+    path.write_bytes(log(9000) * 3)
+    assert path.stat().st_size > 24_000_000
+
+    def start(scanner: Scanner) -> Beside:
+        started.append(Beside(scanner))
+        return started[-1]
+
+    monkeypatch.setattr(ahead, "Beside", start)
+    shown = []
+    for worth in (1 << 40, 0):
+        monkeypatch.setattr(ahead, "_WORTH_BYTES", worth)
+        monitor = Monitor(lambda: FollowFeed([str(path)]), Config())
+        monitor.start()
+        until = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < until and (monitor.picture.progress is not None or monitor.picture.snapshot is None):
+            time.sleep(0.05)
+        picture = monitor.picture
+        monitor.stop()
+        assert picture.snapshot is not None
+        (source,) = picture.sources
+        shown.append((picture.lines, source.bytes, source.events, source.patterns, source.notes, source.skipped))
+        assert monitor.failed is None
+    assert shown[0] == shown[1]
+    (process,) = started
+    assert process._process.returncode is not None
