@@ -8,7 +8,7 @@ are kept; how many went is counted in `dropped`.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from .model import Span, Update
@@ -40,6 +40,8 @@ class Store:
         self.spans: dict[str, deque[Span]] = {}
         self.updates: deque[Update] = deque()
         self.dropped: Counter[str] = Counter()
+        self.forgot: Callable[[Sequence[Update]], None] = lambda _: None
+        """Hears of weight updates that were let go of; whoever puts them together knows them still."""
         self.opened: Callable[[], Iterable[Span]] = tuple
         """Spans that were told to begin and not to end yet; whoever puts spans together knows them."""
         self.abandoned: deque[Span] = deque(maxlen=_MOST_ABANDONED)
@@ -160,13 +162,14 @@ class Store:
             self._bytes -= gone * _SAMPLE_BYTES + text_bytes
         elif kind == "spans" and span_count >= 64:
             spans = max(self.spans.values(), key=len)
-            gone = _thin_spans(spans)
+            gone = len(_thin_spans(spans))
             self.dropped["spans"] += gone
             self._bytes -= gone * _SPAN_BYTES
         elif len(self.updates) >= 64:
-            gone = _thin_spans(self.updates)
-            self.dropped["updates"] += gone
-            self._bytes -= gone * _UPDATE_BYTES
+            updates = _thin_spans(self.updates)
+            self.dropped["updates"] += len(updates)
+            self._bytes -= len(updates) * _UPDATE_BYTES
+            self.forgot(updates)
         return self._bytes < before
 
     def shift(self, source: int, seconds: float) -> None:
@@ -188,11 +191,12 @@ class Store:
         yield from self.steps.values()
 
 
-def _thin_spans(spans: deque[_S]) -> int:
-    """Halves the older half: its longest two fifths stay, and every sixth of the others; returns how many went."""
+def _thin_spans(spans: deque[_S]) -> list[_S]:
+    """Halves the older half: its longest two fifths stay, and every sixth of the others; returns those that went."""
     half = len(spans) // 2
     old = [spans.popleft() for _ in range(half)]
-    by_length = sorted(range(half), key=lambda at: (-(old[at].duration_s or 0.0), at))
-    kept = sorted(by_length[: half * 2 // 5] + sorted(by_length[half * 2 // 5 :])[::6])
-    spans.extendleft(old[at] for at in reversed(kept))
-    return half - len(kept)
+    lengths = [-(span.duration_s or 0.0) for span in old]
+    by_length = sorted(range(half), key=lengths.__getitem__)  # of those of one length the first one is first
+    kept = {*by_length[: half * 2 // 5], *sorted(by_length[half * 2 // 5 :])[::6]}
+    spans.extendleft(old[at] for at in range(half - 1, -1, -1) if at in kept)
+    return [span for at, span in enumerate(old) if at not in kept]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import islice
 
 from .axis import Clock, all_placed, placed, seen
 from .model import (
@@ -46,10 +47,10 @@ class Updates:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        store.forgot = self._forget
         self._updates: dict[str, Update] = {}
         self._reused: dict[str, list[Update]] = {}
         self._before: float | None = None
-        self._dropped = 0
         self._forgotten: dict[int, float | None] = {}
         """By the hash of the trace, when they were sent."""
 
@@ -148,19 +149,17 @@ class Updates:
         """Keeps an update for the legs that may still come."""
         self._updates[trace] = update
         self._store.update(update)
-        if self._store.dropped["updates"] != self._dropped:
-            self._dropped = self._store.dropped["updates"]
-            self._forget()
 
-    def _forget(self) -> None:
+    def _forget(self, gone: Sequence[Update]) -> None:
         """Lets go of updates that the store let go of; of those all that is left is that they were there."""
-        kept = {update.seq for update in self._store.updates}
-        gone = {trace: update for trace, update in self._updates.items() if update.seq not in kept}
-        for trace, update in gone.items():
-            del self._updates[trace]
-            self._reused.pop(trace, None)
-            self._forgotten[hash(trace)] = update.send_t
-        for old in list(self._forgotten)[: max(0, len(self._forgotten) - _FORGOTTEN)]:
+        known = self._updates
+        for update in gone:
+            trace = update.key
+            if known.get(trace) is update:
+                del known[trace]
+                self._reused.pop(trace, None)
+                self._forgotten[hash(trace)] = update.send_t
+        for old in list(islice(self._forgotten, max(0, len(self._forgotten) - _FORGOTTEN))):
             del self._forgotten[old]
 
     def _is_forgotten(self, trace: str, joined: Joined) -> bool:

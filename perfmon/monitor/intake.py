@@ -94,7 +94,7 @@ class Intake:
                 yield held, max(0.0, clock - held.answered_at)
 
     def take_history(self, held: WatchedLog, block: Block, left: int) -> None:
-        """The next lines of a log with `left` bytes of history behind them: the session hears of them a little later."""
+        """The next lines of a log with `left` bytes of history behind them: the session hears of them in a moment."""
         self._ahead.take(held.state, block, left)
 
     def settle(self) -> None:
