@@ -26,6 +26,8 @@ from .units import format_seconds, metric_unit
 _POINTS = 2000
 _TELLING = 64
 """So many samples tell whether they are of one log and one engine: those of several come in turn."""
+_BESIDE = 4
+"""So many things of other kinds, and so many updates, that share time with one are named."""
 _OVERLAPS = 3
 _OPEN = 3
 """Updates without an end that are told of a log."""
@@ -123,14 +125,23 @@ def _row(kind: str, item: Item, view: View, evidence: bool = False) -> TimelineR
 
 
 def _overlaps(kind: str, item: Item, view: View) -> tuple[str, ...]:
-    """Names of what shares time with it, of other kinds: their contention is looked for."""
+    """Names of what shares time with it: things of other kinds, as their contention is looked for, and of updates
+    other ones, of which each is said to go to its server."""
     shared = [
         f"{other} {span.key}".strip()
         for other in _TIMELINE
         if other != kind
         for span in view.overlapping(other, item.start, item.end, _OVERLAPS)
     ]
-    return tuple(shared[:_OVERLAPS])
+    return (*shared[:_OVERLAPS], *(_updates_beside(item, view) if kind == UPDATE else ()))
+
+
+def _updates_beside(item: Item, view: View) -> list[str]:
+    """Other updates that share time with one; the last entry says so when there are still more."""
+    beside = view.overlapping(UPDATE, item.start, item.end, _BESIDE + 2)
+    others = [other for other in beside if other is not item]
+    named = [f"{UPDATE} {other.key} {other.fields.get('url', '')}".strip() for other in others[:_BESIDE]]
+    return named if len(others) <= _BESIDE else [*named, "and more weight updates"]
 
 
 def timeline_rows(view: View, most: int) -> tuple[TimelineRow, ...]:

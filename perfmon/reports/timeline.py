@@ -15,7 +15,7 @@ _SHOWN_OVERLAPS = 8
 
 def timeline_text(snapshot: Snapshot) -> Iterator[str]:
     """Lines in time order: start, end, duration in seconds, kind and key, fields; overlaps follow, marked `<->`."""
-    yield "# start_s     end_s     dur_s    what; <-> marks what of another kind shares time with the line above"
+    yield "# start_s     end_s     dur_s    what; <-> marks what else, or which other update, shares time with it"
     if not snapshot.timeline:
         yield "nothing with a beginning and an end was observed"
     for row in sorted(snapshot.timeline, key=lambda row: (row.start_s, row.end_s)):

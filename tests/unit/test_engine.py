@@ -349,6 +349,29 @@ def test_overlaps_of_any_two_kinds_are_told() -> None:
     }
 
 
+def _sent(name: str, second: float, wall_s: float) -> str:
+    told = f"[weights][{name}] client.send url=http://{name}:8000 path=/w t=1.0"
+    done = f"[weights][{name}] client.done wall_ms={wall_s * 1000:.0f} rpc_ms=900.0 queue_ms=10.0"
+    return f"{clock(second)} {told}\n{clock(second + wall_s)} {done}\n"
+
+
+def test_updates_of_several_servers_at_once_are_told_as_such() -> None:
+    log = _sent("a", 0, 3) + _sent("b", 1, 3) + _sent("c", 10, 2)
+    rows = diagnose_texts({"o.log": log}).timeline
+    assert {row.key: row.overlaps for row in rows} == {
+        "a": ("weight-update b http://b:8000",),
+        "b": ("weight-update a http://a:8000",),
+        "c": (),
+    }
+
+
+def test_of_many_updates_at_once_some_are_named() -> None:
+    rows = diagnose_texts({"o.log": "".join(_sent(name, 0, 3) for name in "abcdefg")}).timeline
+    assert [len(row.overlaps) for row in rows] == [5] * 7
+    assert rows[0].overlaps[0] == "weight-update b http://b:8000"
+    assert rows[0].overlaps[-1] == "and more weight updates"
+
+
 def test_samples_that_are_not_judged_are_not_counted() -> None:
     told = '{{"step": {}, "time": {}, "time/step": 60.0, "time/wait_for_batch": 45.0, "time/forward_backward": 10.0}}'
     log = "\n".join(told.format(at, 1787300000.0 + 60 * at) for at in range(5))
