@@ -15,7 +15,7 @@ from perfmon.sources.files import STDIN, LogFile, discover, distinct
 from perfmon.sources.kinds import ARCHIVES
 from perfmon.sources.reading import TRUNCATED, damaged, read_logs
 
-from .config import TIMELINE_ROWS, Config
+from .config import WHOLE, Config, Detail
 from .filetimes import heed_file_time
 from .session import Session
 from .sourcestate import SourceState
@@ -41,8 +41,7 @@ class Options:
     jobs: int | None = None
     """Processes that scan; None: one a core."""
     config: Config = field(default_factory=Config)
-    rows: int = TIMELINE_ROWS
-    """The most that the timeline holds: only report files show it."""
+    detail: Detail = WHOLE
 
 
 def analyze(options: Options, progress: Progress | None = None) -> Snapshot:
@@ -54,7 +53,7 @@ def examine(options: Options, progress: Progress | None = None) -> tuple[Snapsho
     """As `analyze`, with the samples that were judged and what they were judged by."""
     with _collector_paused():
         session = read(options, progress)
-        return *session.examined(options.since, options.until, options.rows), session.knowledge
+        return *session.examined(options.since, options.until, options.detail), session.knowledge
 
 
 def read(options: Options, progress: Progress | None = None) -> Session:

@@ -14,6 +14,7 @@ from perfmon.rules.wording import counted
 
 from .alignment import Alignment
 from .calibration import LEARNED, learn
+from .config import FIGURES
 from .diagnosis import Knowledge, judge, view_of
 from .model import Severity, TimeBase
 from .snapshot import Snapshot
@@ -61,7 +62,7 @@ class Baseline:
     def _look(self, start: _Start, seconds: float) -> None:
         """Judges a longer start by what a shorter one taught: what gets worse slowly does not become usual."""
         self._looked_s = seconds
-        first = _first_finding(judge(start.view(self.knowledge, seconds), self.knowledge, start.alignment, (), rows=0))
+        first = _first_finding(judge(start.view(self.knowledge, seconds), self.knowledge, start.alignment, (), FIGURES))
         if first is not None:
             seconds, self._looked_s = first[0] - _JUST_BEFORE_S, MOST_S
             if seconds < LEAST_S:

@@ -20,8 +20,20 @@ from .outward import Outward, read_outward
 
 BUILTIN, AUTO = "built-in", "auto"
 """Where the limits of metrics come from."""
-TIMELINE_ROWS = 5000
-"""The most that the timeline of a snapshot holds, unless it is told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """How much a snapshot holds beside what it says: some of that only files show, and it takes a while."""
+
+    rows: int = 5000
+    """The most that its timeline holds."""
+    points: int = 2000
+    """The most of which each metric's course is drawn."""
+
+
+WHOLE, WATCHED, FIGURES = Detail(), Detail(0), Detail(0, 0)
+"""All of it; what screens and pages show; what answers and figures need."""
 
 
 @dataclass(frozen=True, slots=True)

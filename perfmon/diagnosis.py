@@ -17,7 +17,7 @@ from perfmon.rules.wording import counted, format_share
 
 from . import __version__
 from .alignment import Alignment, align
-from .config import TIMELINE_ROWS
+from .config import WHOLE, Detail
 from .evidence import NEWEST, evidence_lines, moments
 from .facts import metric_stats, nothing_found, slowest_rows, source_infos, timeline_rows, unseen_signals
 from .ledger import PRODUCTIVE, UNKNOWN, Claim, Shares, share_out, union, without
@@ -60,24 +60,24 @@ def diagnose(
     pattern_names: Sequence[str] = (),
     clip: tuple[float | None, float | None] = (None, None),
     alignment: Alignment | None = None,
-    rows: int = TIMELINE_ROWS,
+    detail: Detail = WHOLE,
     present: float | None = None,
     recent: Recent | None = None,
 ) -> Snapshot:
     """The picture of all that is in `store`, within `clip` (seconds on the run's axis; None is open).
 
-    `rows` is the most that its timeline holds. `present` is the moment until which the logs are watched, if they are;
+    `present` is the moment until which the logs are watched, if they are;
     `recent` saves looking at all spans of a long run.
     """
     alignment = alignment or align(store)
     view = view_of(store, knowledge, alignment, clip, present, recent)
-    return judge(view, knowledge, alignment, pattern_names, rows)
+    return judge(view, knowledge, alignment, pattern_names, detail)
 
 
 def judge(
-    view: View, knowledge: Knowledge, alignment: Alignment, pattern_names: Sequence[str], rows: int = TIMELINE_ROWS
+    view: View, knowledge: Knowledge, alignment: Alignment, pattern_names: Sequence[str], detail: Detail = WHOLE
 ) -> Snapshot:
-    """The picture of what `view` shows; `rows` is the most that its timeline holds."""
+    """The picture of what `view` shows."""
     store = view.store
     start, end = view.window
     found = find(knowledge.signatures, view)
@@ -93,7 +93,7 @@ def judge(
         verdict=verdict,
         findings=tuple(sorted(findings, key=lambda f: (-f.severity.rank, -f.lost_s, f.first_s, f.signature))),
         ledger=_ledger(found, shares, view.observed_s),
-        metrics=metric_stats(view),
+        metrics=metric_stats(view, detail.points),
         traces_complete=complete,
         traces_partial=len(store.updates) - complete,
         clock_offsets=tuple(
@@ -102,7 +102,7 @@ def judge(
         ),
         skew_detected=any(offset.contradictory for offset in alignment.offsets)
         or any(state.stepped_back or state.stepped for state in store.sources),
-        timeline=timeline_rows(view, rows),
+        timeline=timeline_rows(view, detail.rows),
         slowest=slowest_rows(view),
         summary=verdict.sentence if verdict is not None else nothing_found(view, len(findings)),
         unseen=unseen,

@@ -23,12 +23,11 @@ from .store import Store
 from .text import evidence_text
 from .units import format_seconds, metric_unit
 
-_POINTS = 2000
 _TELLING = 64
 """So many samples tell whether they are of one log and one engine: those of several come in turn."""
+_OVERLAPS = 3
 _BESIDE = 4
 """So many things of other kinds, and so many updates, that share time with one are named."""
-_OVERLAPS = 3
 _OPEN = 3
 """Updates without an end that are told of a log."""
 _TIMELINE = (
@@ -46,13 +45,12 @@ _SIGNALS = (
 )
 
 
-def metric_stats(view: View) -> dict[str, MetricStats]:
-    """Statistics of every metric, by name."""
-    start = view.window[0]
-    return {name: _stats(name, track, view, start) for name, track in sorted(view.metrics.items())}
+def metric_stats(view: View, points: int) -> dict[str, MetricStats]:
+    """Statistics of every metric, by name; its course in as many points at most."""
+    return {name: _stats(name, track, view, points) for name, track in sorted(view.metrics.items())}
 
 
-def _stats(name: str, track: Track, view: View, start: float) -> MetricStats:
+def _stats(name: str, track: Track, view: View, points: int) -> MetricStats:
     ordered = sorted(track.values)
     band = view.bands.get(name)
     shares: dict[str, float] = {}
@@ -71,7 +69,7 @@ def _stats(name: str, track: Track, view: View, start: float) -> MetricStats:
         good=band.good if band is not None else None,
         critical=band.critical if band is not None else None,
         bands_from=band.origin if band is not None else "",
-        series=_thinned(track, start),
+        series=_thinned(track, view.window[0], points),
         of_several=len({(track.source(at), track.group(at)) for at in range(min(len(track), _TELLING))}) > 1,
     )
 
@@ -84,15 +82,17 @@ def _counts(band: Band, ordered: Sequence[float]) -> list[int]:
     return [warning, critical - warning, len(ordered) - critical]
 
 
-def _thinned(track: Track, start: float) -> tuple[tuple[float, float], ...]:
-    """At most a few thousand points; of each stretch the lowest and the highest, so that peaks stay."""
+def _thinned(track: Track, start: float, most: int) -> tuple[tuple[float, float], ...]:
+    """At most so many points; of each stretch the lowest and the highest, so that peaks stay."""
     count = len(track)
-    if count <= _POINTS:
+    if not most:
+        return ()
+    if count <= most:
         return tuple((time - start, value) for time, value in zip(track.times, track.values, strict=True))
-    size = 2 * count / _POINTS
+    size = 2 * count / most
     points: list[int] = []
     told = list(track.values)
-    for at in range(_POINTS // 2):
+    for at in range(most // 2):
         first, stop = int(at * size), int((at + 1) * size)
         values = told[first:stop]
         low, high = first + values.index(min(values)), first + values.index(max(values))

@@ -17,7 +17,7 @@ from perfmon.sources.polls.reading import is_poll
 from perfmon.sources.scan import Scanned, Scanner
 from perfmon.sources.timeline import SourceClock
 
-from .config import BUILTIN, TIMELINE_ROWS, Config
+from .config import BUILTIN, FIGURES, WATCHED, WHOLE, Config, Detail
 from .errors import UsageError
 from .machines import Machines, Seen
 from .model import TOLD_PROBLEMS, Span, TimeBase
@@ -160,12 +160,12 @@ class Session:
         if notice.kind in ("lost", "capped"):
             state.errors += notice.count
 
-    def snapshot(self, since: str | None = None, until: str | None = None, rows: int = TIMELINE_ROWS) -> Snapshot:
-        """What is known now, within since..until; `rows` is the most that its timeline holds."""
-        return self.examined(since, until, rows)[0]
+    def snapshot(self, since: str | None = None, until: str | None = None, detail: Detail = WHOLE) -> Snapshot:
+        """What is known now, within since..until."""
+        return self.examined(since, until, detail)[0]
 
     def examined(
-        self, since: str | None = None, until: str | None = None, rows: int = TIMELINE_ROWS
+        self, since: str | None = None, until: str | None = None, detail: Detail = WHOLE
     ) -> tuple[Snapshot, View]:
         """As `snapshot`, with the samples that it was judged by."""
         from .diagnosis import diagnose, judge, view_of
@@ -178,7 +178,7 @@ class Session:
         if since is not None or until is not None:
             if alignment.base is TimeBase.NONE:
                 raise UsageError("--since and --until need a clock, and no line of these logs has one")
-            whole = diagnose(self.store, self.knowledge, names, alignment=alignment, rows=0).run
+            whole = diagnose(self.store, self.knowledge, names, alignment=alignment, detail=FIGURES).run
             low, high = (None if text is None else moment(text, whole.start, whole.end) for text in (since, until))
             if (low is not None and high is not None and low >= high) or (low is not None and low > whole.end):
                 raise UsageError("--since is after the end of what is observed or after --until")
@@ -186,7 +186,7 @@ class Session:
                 raise UsageError("--until is not after the begin of what is observed")
             clip = (low, high)
         view = view_of(self.store, self.knowledge, alignment, clip)
-        snapshot = judge(view, self.knowledge, alignment, names, rows)
+        snapshot = judge(view, self.knowledge, alignment, names, detail)
         return replace(snapshot, seen=self.seen(alignment)), view
 
     def lay(self) -> Alignment:
@@ -210,7 +210,7 @@ class Session:
         self._characterise()
         self._learn(alignment)
         names = [compiled.pattern.name for compiled in self.scanner.patterns]
-        snapshot = diagnose(self.store, self.knowledge, names, window, alignment, 0, now, self.recent)
+        snapshot = diagnose(self.store, self.knowledge, names, window, alignment, WATCHED, now, self.recent)
         return replace(snapshot, seen=self.seen(alignment))
 
     def parts(self, window: tuple[float | None, float | None], alignment: Alignment) -> tuple[Part, ...]:

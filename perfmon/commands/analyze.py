@@ -117,7 +117,7 @@ def _positive(text: str) -> int:
 
 def _diagnose(args: argparse.Namespace, config: Config, specs: Sequence[str], logs: Sequence[LogFile]) -> Snapshot:
     from perfmon.analysis import Options, examine
-    from perfmon.config import AUTO
+    from perfmon.config import AUTO, FIGURES
     from perfmon.rules.bands import LEARNED
 
     options = Options(
@@ -129,7 +129,7 @@ def _diagnose(args: argparse.Namespace, config: Config, specs: Sequence[str], lo
         config=config,
     )
     if not args.output:
-        options = replace(options, rows=0)
+        options = replace(options, detail=FIGURES)
     with ReadingBar("reading logs") as bar:
         _HELD[:] = examine(options, bar)
     snapshot: Snapshot = _HELD[0]

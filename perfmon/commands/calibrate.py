@@ -43,14 +43,14 @@ def run(args: argparse.Namespace) -> int:
     """Reads, learns and writes."""
     from perfmon.analysis import Options, examine
     from perfmon.calibration import CALIBRATED, FEWEST, as_toml, learn, uncalibrated
-    from perfmon.config import BUILTIN
+    from perfmon.config import BUILTIN, FIGURES
     from perfmon.reports.saving import keep_what_was_read
     from perfmon.rules.bands import load_bands
     from perfmon.text import plain
 
     config = replace(read_config(args), baseline=BUILTIN)  # not measured by what it has just taught
     options = Options(
-        specs=tuple(args.spec), since=args.since, until=args.until, jobs=config.jobs, config=config, rows=0
+        specs=tuple(args.spec), since=args.since, until=args.until, jobs=config.jobs, config=config, detail=FIGURES
     )
     with ReadingBar("reading logs") as bar:
         snapshot, view, knowledge = examine(options, bar)

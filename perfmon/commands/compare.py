@@ -82,11 +82,12 @@ def run(args: argparse.Namespace) -> int:
 def _read(spec: str, args: argparse.Namespace, config: Config) -> Run:
     from perfmon.analysis import Options, examine
     from perfmon.comparison import run_of
+    from perfmon.config import FIGURES
     from perfmon.units import format_seconds
 
     _refuse_document(spec)
     since = None if args.skip is None else f"{args.skip:.3f}"
-    options = Options(specs=(spec,), since=since, jobs=config.jobs, config=config, rows=0)
+    options = Options(specs=(spec,), since=since, jobs=config.jobs, config=config, detail=FIGURES)
     with ReadingBar("reading logs") as bar:
         try:
             snapshot, view, knowledge = examine(options, bar)

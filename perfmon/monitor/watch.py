@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from perfmon.alerts import AlertBook
 from perfmon.alignment import Alignment, align, axis_moved
 from perfmon.board.builder import BoardBuilder, Now
-from perfmon.config import Config
+from perfmon.config import WATCHED, Config
 from perfmon.logbook import LogBook
 from perfmon.model import TimeBase
 from perfmon.picture import Alert, AlertKey, Board, Freshness, Picture, RunState, SourceNow, Viewport
@@ -246,7 +246,7 @@ class Watch:
         alignment = self._align()
         now = self._now()
         if now is None:  # no line has a clock: all that was said is in order, and all of it is looked at
-            self._snapshot = self.session.snapshot(rows=0)
+            self._snapshot = self.session.snapshot(detail=WATCHED)
             now = self._snapshot.run.end
         else:
             awaited = self._present.awaited(self._feed.clock()) if self._looked_back else None

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfmon.alignment import align
-from perfmon.config import Config
+from perfmon.config import WATCHED, Config
 from perfmon.demo import demo_timeline
 from perfmon.diagnosis import diagnose
 from perfmon.items import Block
@@ -57,7 +57,7 @@ def compare(lines: list[Line], every: int, shuffled: float, seed: int) -> list[s
         end = newest - chance.choice([0.0, 0.0, 0.0, 30.0])
         window = (end - WINDOW_S, end)
         judged = session.present(window, alignment, None)
-        assert replace(judged, seen=()) == diagnose(session.store, session.knowledge, names, window, alignment, 0)
+        assert replace(judged, seen=()) == diagnose(session.store, session.knowledge, names, window, alignment, WATCHED)
         verdicts.append(judged.verdict.signature if judged.verdict else None)
     return verdicts
 

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from perfmon.comparison import Comparison, Run, compare, load_criteria, run_of
-from perfmon.config import Config
+from perfmon.config import FIGURES, Config
 from perfmon.demo import SCENARIOS
 from perfmon.demo.scenarios import MENDED
 from perfmon.demo.simulation import Simulation
@@ -27,7 +27,7 @@ def observed(scenario: str, seed: int = 0, mended: bool = False, minutes: float 
         state = session.add_source(name)
         state.ended = True
         session.feed(state, Block(text.encode(), 0, 1))
-    return run_of(*session.examined(rows=0), session.knowledge)
+    return run_of(*session.examined(detail=FIGURES), session.knowledge)
 
 
 def compared(before: Run, after: Run) -> Comparison:
@@ -76,7 +76,7 @@ def _engines(usage: tuple[float, float]) -> Run:
     ]
     session = Session(Config())
     session.feed(session.add_source("inference.log"), Block("\n".join([*lines, ""]).encode(), 0, 1))
-    return run_of(*session.examined(rows=0), session.knowledge)
+    return run_of(*session.examined(detail=FIGURES), session.knowledge)
 
 
 def test_an_engine_of_its_own_kind_has_a_row_of_its_own_and_is_not_counted_twice() -> None:
