@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -30,7 +30,7 @@ class Merging:
 
     async def items(
         self, streams: Sequence[AsyncIterator[Item]], *beside: Coroutine[Any, Any, None]
-    ) -> AsyncIterator[Item]:
+    ) -> AsyncGenerator[Item, None]:
         """Everything, until all streams have ended; what runs beside them is ended then. Without streams: for ever."""
         async with asyncio.TaskGroup() as tasks:
             pumps = [tasks.create_task(self._pump(stream)) for stream in streams]
@@ -45,6 +45,8 @@ class Merging:
                         left -= 1
                     else:
                         yield item
+            except GeneratorExit:
+                pass  # a group of tasks would take it for an error; what runs is ended all the same
             finally:
                 for task in (*pumps, *others):
                     task.cancel()

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING
@@ -43,6 +43,8 @@ _TURN_S = 0.05
 _LOOK_S = 0.05
 """How often to see whether the history was read."""
 _WAY_S = 0.04
+_END_S = 1.0
+"""So long at most is waited for who reads to end."""
 _MEMORY_MB = 7
 """Some hours of a run in full, and the rest of it thinned: a monitor stays open for days beside it."""
 _NOTICES = 20
@@ -213,6 +215,7 @@ class Monitor:
             finally:
                 reading.cancel()
                 watch.close()
+                await asyncio.wait([reading], timeout=_END_S)  # before what it reads is closed
                 await feed.close()
                 gc.unfreeze()  # nothing of it has to stay any more
                 if self._collector:
@@ -224,19 +227,20 @@ class Monitor:
         self._collector = gc.isenabled()
         gc.disable()  # what is read is kept: while much comes at once, looking for garbage is in vain
         loop, turned = asyncio.get_running_loop(), 0.0
-        async for log, item in feed.items():
-            if not watch.take(log, item):
-                continue  # the next picture is soon enough for what pollers say
-            now = self._read_at = time.monotonic()
-            if now < self._way_until:
-                await asyncio.sleep(self._way_until - now)
-            elif now - turned >= _TURN_S:
-                await asyncio.sleep(0)  # a flood gives more at one go than is read between two pictures
-                turned = time.monotonic()
-            if not isinstance(item, Anew) and not self._news:
-                # Once the feed rests: what it gives in one go is one piece of news.
-                self._news = True
-                loop.call_later(max(0.0, self._woken_at + _TOGETHER_S - now), self._tell_news)
+        async with aclosing(feed.items()) as items:  # type: ignore[type-var]  # all are generators
+            async for log, item in items:
+                if not watch.take(log, item):
+                    continue  # the next picture is soon enough for what pollers say
+                now = self._read_at = time.monotonic()
+                if now < self._way_until:
+                    await asyncio.sleep(self._way_until - now)
+                elif now - turned >= _TURN_S:
+                    await asyncio.sleep(0)  # a flood gives more at one go than is read between two pictures
+                    turned = time.monotonic()
+                if not isinstance(item, Anew) and not self._news:
+                    # Once the feed rests: what it gives in one go is one piece of news.
+                    self._news = True
+                    loop.call_later(max(0.0, self._woken_at + _TOGETHER_S - now), self._tell_news)
         watch.ended = True
 
     def _tell_news(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from perfmon.sources.blocks import Block, Notice
@@ -36,8 +37,9 @@ class PolledFeed:
     async def items(self) -> AsyncIterator[Item]:
         """Everything, until the logs have ended."""
         streams = [] if self._beside is None else [self._beside.items()]
-        async for item in self._merging.items(streams, self._poll()):
-            yield item
+        async with aclosing(self._merging.items(streams, self._poll())) as items:
+            async for item in items:
+                yield item
 
     async def close(self) -> None:
         """Lets go of the logs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 from perfmon.sources.files import LogFile
 from perfmon.sources.remote.fleet import Fleet
@@ -28,8 +29,9 @@ class RemoteFeed:
         """Everything that is there, then what comes."""
         self._fleet.follow()
         streams = [self._fleet.items(), *([] if self._beside is None else [self._beside.items()])]
-        async for item in self._merging.items(streams):
-            yield item
+        async with aclosing(self._merging.items(streams)) as items:
+            async for item in items:
+                yield item
 
     async def close(self) -> None:
         """Ends all connections."""

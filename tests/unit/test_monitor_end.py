@@ -1,0 +1,80 @@
+"""Who ends a monitor while much is being read ends all that reads, and nothing is said of it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from perfmon.config import Config
+from perfmon.monitor import FollowFeed, Monitor
+from perfmon.monitor.feeds import Item
+from perfmon.monitor.merging import Merging
+from perfmon.monitor.polls import PolledFeed
+from perfmon.sources.blocks import Block
+from perfmon.sources.files import LogFile
+from perfmon.sources.polls.asked import Asked
+
+_PATIENCE_S = 30.0
+
+
+def test_merged_streams_end_when_nobody_takes_more() -> None:
+    ended = []
+
+    async def endless() -> AsyncIterator[Item]:
+        try:
+            while True:
+                yield LogFile("a.log", Path("a.log")), Block(b"x\n", 0, 1)
+                await asyncio.sleep(0)
+        finally:
+            ended.append("stream")
+
+    async def beside() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("beside")
+
+    async def take_one() -> None:
+        async with aclosing(Merging().items([endless()], beside())) as items:
+            async for _ in items:
+                await asyncio.sleep(0)
+                break
+
+    asyncio.run(take_one())
+    assert sorted(ended) == ["beside", "stream"]
+
+
+@pytest.mark.parametrize("polled", [False, True])
+def test_a_long_history_need_not_be_read_to_its_end(
+    polled: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "orchestrator.log"
+    path.write_bytes(b"2026-03-01 08:00:00 INFO step 1 finished, and nothing came of it\n" * 1_500_000)
+    monkeypatch.setattr("perfmon.monitor.polls._PATIENCE_S", 0.0)
+
+    def feed() -> FollowFeed | PolledFeed:
+        logs = FollowFeed([str(path)])
+        return PolledFeed(logs, [Asked("host")]) if polled else logs
+
+    with caplog.at_level(logging.ERROR, "asyncio"):
+        for _ in range(3):
+            monitor = Monitor(feed, Config())
+            monitor.start()
+            until = time.monotonic() + _PATIENCE_S
+            while monitor.picture.lines < 200_000 and time.monotonic() < until:
+                time.sleep(0.005)
+            monitor.give_way()  # as a key does
+            time.sleep(0.02)
+            monitor.stop(_PATIENCE_S)
+            assert not monitor.running
+            assert monitor.failed is None
+            del monitor
+            gc.collect()  # a task that failed unheard says so when nobody has it any more
+    assert not caplog.records
