@@ -12,12 +12,15 @@ import mmap
 import os
 import pickle
 import select
+import signal
 import struct
 import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
+
+import perfmon
 
 from .blocks import Block
 from .scan import Scanned, Scanner
@@ -30,8 +33,11 @@ _SIZE = struct.Struct("=Q")
 _PATIENCE_S = 10.0
 _NICE = 5
 """What is watched has the cores first."""
-_ROOT = Path(__file__).resolve().parents[2]
-_CODE = "import sys; sys.path.insert(0, sys.argv[1]); from perfmon.sources.beside import serve; serve(int(sys.argv[2]))"
+_ROOT = Path(perfmon.__file__).resolve().parents[1]
+_CODE = "import sys; sys.path[:] = sys.argv[2:]; from perfmon.sources.beside import serve; serve(int(sys.argv[1]))"
+"""It finds modules where this process does: what lies in the folder from which somebody started it is none of ours."""
+_DIES_WITH_PARENT = 1
+"""The number that prctl gives it."""
 
 
 def available() -> bool:
@@ -51,7 +57,7 @@ class Beside:
             os.ftruncate(shared, _SLOTS * _SLOT_BYTES)
             self._memory = mmap.mmap(shared, _SLOTS * _SLOT_BYTES)
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _CODE, str(_ROOT), str(shared)],
+                [sys.executable, "-P", "-c", _CODE, str(shared), *filter(None, sys.path), str(_ROOT)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -64,13 +70,16 @@ class Beside:
         assert self._process.stdin is not None  # noqa: S101 - it is a pipe
         assert self._process.stdout is not None  # noqa: S101
         self._orders, self._results = self._process.stdin, self._process.stdout
+        self._poll = select.poll()
+        self._poll.register(self._results, select.POLLIN)
         self._ready = self._given = self._taken = 0
         try:
             told = pickle.dumps((scanner.packs, scanner.calm))
-            self._write(_SIZE.pack(len(told)) + told)
-        except OSError:
+            self._memory[: len(told)] = told  # more than a pipe takes before it is read
+            self._write(_SIZE.pack(len(told)))
+        except (OSError, IndexError) as error:
             self.close()
-            raise
+            raise OSError(str(error)) from error
 
     @property
     def pending(self) -> int:
@@ -117,7 +126,7 @@ class Beside:
         return self._ready > 0
 
     def _told(self, patience_s: float) -> bool:
-        return bool(select.select([self._results], [], [], patience_s)[0])
+        return bool(self._poll.poll(patience_s * 1e3))
 
     def _result(self) -> bytes | None:
         """What it says next; None when it does not."""
@@ -140,13 +149,15 @@ class Beside:
 
 def serve(shared: int) -> None:
     """What the process does: as it is told on standard input, until that ends."""
+    _end_with_parent()
     with suppress(OSError):
         os.nice(_NICE)
     orders, results = open(0, "rb", closefd=False), open(1, "wb", buffering=0, closefd=False)  # noqa: SIM115
     with orders, results:
-        packs, calm = pickle.loads(orders.read(_SIZE.unpack(orders.read(_SIZE.size))[0]))  # noqa: S301 - from whoever started us
-        scanner = Scanner(packs, calm)
         memory = mmap.mmap(shared, _SLOTS * _SLOT_BYTES)
+        (size,) = _SIZE.unpack(orders.read(_SIZE.size))
+        packs, calm = pickle.loads(memory[:size])  # noqa: S301 - from whoever started us
+        scanner = Scanner(packs, calm)
         gc.disable()  # records have no cycles, and looking for them costs more than scanning
         _write(results, _SIZE.pack(0))
         while len(order := orders.read(_ORDER.size)) == _ORDER.size:
@@ -155,6 +166,14 @@ def serve(shared: int) -> None:
             found = scanner.scan(memory[begin : begin + size], offset, line)
             told = marshal.dumps((found.records, found.lines, found.size, found.recognised, found.problems))
             _write(results, _SIZE.pack(len(told)) + told)
+
+
+def _end_with_parent() -> None:
+    """Whoever started it may be killed while somebody has stopped this process, which then hears of nothing."""
+    with suppress(ImportError, OSError, AttributeError):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)
 
 
 def _write(pipe: IO[bytes], data: bytes) -> None:

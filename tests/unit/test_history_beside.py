@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -169,18 +170,74 @@ def test_nothing_is_lost_with_the_process(how: signal.Signals, monkeypatch: pyte
     assert told(session) == told(directly(cut))
 
 
-def test_it_ends_with_whoever_started_it() -> None:
+def test_it_comes_up_in_a_folder_with_another_perfmon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "perfmon").mkdir()
+    (tmp_path / "perfmon" / "__init__.py").write_text("raise SystemExit('not ours')\n")
+    (tmp_path / "struct.py").write_text("raise SystemExit('not ours')\n")
+    monkeypatch.chdir(tmp_path)
+    held = Beside(Session(Config()).scanner)
+    try:
+        until_up(held, Block(b"x\n", 0, 1))
+    finally:
+        held.close()
+
+
+def test_a_thousand_logs_may_be_open(process: Beside) -> None:
+    resource = pytest.importorskip("resource")
+    most, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= hard < 2048:
+        pytest.skip("needs 2048 descriptors")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(most, 2048), hard))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        late = Beside(Session(Config()).scanner)
+        try:
+            until_up(late, Block(b"x\n", 0, 1))
+            assert late.take() == Scanned([], 1, 2)
+        finally:
+            late.close()
+    finally:
+        for fd in held:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def test_nobody_waits_for_it_to_come_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has to know is more than a pipe holds, and it reads nothing before it has begun."""
+    slow = tmp_path / "slow"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(slow))
+    took = list[bool]()
+
+    def begin() -> None:
+        held = Beside(Session(Config()).scanner)
+        took.append(held.offer(Block(b"x\n", 0, 1)))
+        held.close()
+
+    thread = threading.Thread(target=begin, daemon=True)
+    thread.start()
+    thread.join(_PATIENCE_S / 4)
+    assert took == [False]
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_it_ends_with_whoever_started_it(stopped: bool) -> None:
     code = (
         "from perfmon.config import Config; from perfmon.session import Session\n"
         "from perfmon.sources.beside import Beside\n"
-        "held = Beside(Session(Config()).scanner); print(held._process.pid, flush=True); input()"
+        "held = Beside(Session(Config()).scanner)\n"
+        "while not held._up(): pass\n"
+        "print(held._process.pid, flush=True); input()"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
     assert _alive(pid)
+    if stopped:
+        os.kill(pid, signal.SIGSTOP)
     parent.kill()
-    parent.communicate()
+    parent.communicate(timeout=20)
     until = time.monotonic() + _PATIENCE_S
     while _alive(pid) and time.monotonic() < until:
         time.sleep(0.02)
