@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
@@ -19,7 +20,7 @@ _IS = r"['\"]?\s*[:=]\s*['\"]?"
 _VALUE = r"[^\s'\",;&]"
 # `token: 128` counts tokens, `per token=0.2534s` is a time, `eos_token=<|im_end|>` is public.
 _HARMLESS = r"(?![\d.,]+[a-z%]{0,3}(?:[\s'\",;&)\]}]|$)|<)"
-_SECRETS = re.compile(
+_SECRETS = (
     rf"(?i)((?:authorization|(?:api|access|auth|private|account)[_-]?key|token){_IS}(?:(?:bearer|basic|token)\s+)?)"
     rf"{_HARMLESS}{_VALUE}{{6,}}"
     rf"|((?:password|passwd|passphrase|secret|credential)[\w-]{{0,40}}{_IS}){_VALUE}{{3,}}"
@@ -28,7 +29,7 @@ _SECRETS = re.compile(
     rf"|([?&](?:[\w-]{{0,40}}signature|sig|key)=){_VALUE}{{6,}}"
     rf"|(\b(?-i:[A-Z][A-Z0-9_]{{0,40}}_(?:KEY|PAT|PASS|PWD)){_IS}){_HARMLESS}{_VALUE}{{6,}}"
 )
-_KEYS = re.compile(
+_KEYS = (
     r"\b(sk-|gh[oprsu]_|github_pat_|glpat-|xox[a-z]-|AIza)[\w-]{16,}"
     r"|\b(hf_|npm_|AKIA|ASIA)[A-Za-z0-9]{16,}\b"
     r"|\b(wandb_)(?=\w*\d)\w{16,}"
@@ -36,7 +37,7 @@ _KEYS = re.compile(
 )
 _LEAST_SECRET = 16
 """Shorter words of nothing but letters and digits are none."""
-_URL_LOGIN = re.compile(r"(?<!\w)(\w{1,32}://)(?:([^\s/:@]+:)[^\s/@]+|[^\s/:@]{16,})@")
+_URL_LOGIN = r"(?<!\w)(\w{1,32}://)(?:([^\s/:@]+:)[^\s/@]+|[^\s/:@]{16,})@"
 SECRET_WORDS = (
     *(f"{word}{sign}" for word in ("authorization", "key", "token") for sign in ":="),
     *(f"_{word}{sign}" for word in ("pat", "pass", "pwd") for sign in ":="),
@@ -71,7 +72,14 @@ def without_secrets(text: str) -> str:
     """`text` with what looks like a credential replaced: keys, tokens, passwords in URLs."""
     if not suspicious(text):
         return text
-    return _URL_LOGIN.sub(_hidden_login, _KEYS.sub(_hidden, _SECRETS.sub(_hidden, text)))
+    login, keys, secrets = _credentials()
+    return login.sub(_hidden_login, keys.sub(_hidden, secrets.sub(_hidden, text)))
+
+
+@cache
+def _credentials() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+    """What a credential looks like: compiled for the first line that may hold one."""
+    return re.compile(_URL_LOGIN), re.compile(_KEYS), re.compile(_SECRETS)
 
 
 def suspicious(text: str) -> bool:
@@ -91,7 +99,8 @@ def suspicious(text: str) -> bool:
 
 def starred(text: str) -> str:
     """`text` of the same length with every character of what `without_secrets` replaces as a star."""
-    return _URL_LOGIN.sub(_starred_login, _KEYS.sub(_starred, _SECRETS.sub(_starred, text)))
+    login, keys, secrets = _credentials()
+    return login.sub(_starred_login, keys.sub(_starred, secrets.sub(_starred, text)))
 
 
 def _hidden(match: re.Match[str]) -> str:

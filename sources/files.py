@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import os
 import stat
@@ -14,7 +13,6 @@ from pathlib import Path
 from perfmon.errors import InputError
 from perfmon.text import plain
 
-from .bundles import listing
 from .globs import matches
 from .kinds import (
     ARCHIVES,
@@ -199,6 +197,8 @@ def _file(spec: Spec) -> list[LogFile]:
 def _in_bundle(spec: Spec) -> list[LogFile]:
     path = Path(os.path.abspath(spec.path))
     try:
+        from .bundles import listing
+
         found = listing(path)
     except OSError as error:
         raise InputError(_unreadable(spec, error)) from None
@@ -240,6 +240,8 @@ def _nearby(path: Path) -> str:
     parent = _nearest(path)
     wanted = path.parts[len(parent.parts)] if len(path.parts) > len(parent.parts) else path.name
     try:
+        import difflib
+
         close = difflib.get_close_matches(wanted, os.listdir(parent), 1, 0.6)
     except OSError:
         close = []

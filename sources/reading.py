@@ -15,7 +15,6 @@ from perfmon.text import plain
 
 from .adjoining import in_goes
 from .blocks import Block, Cutter, Notice
-from .bundles import listing, pulled, walk
 from .files import STDIN, LogFile
 from .inflate import BrokenError, inflate
 from .kinds import ARCHIVES, HEAD, RECORDING, bundle_in, compression_in, is_binary, utf16_in
@@ -98,6 +97,8 @@ def _bundle_blocks(wanted: dict[str, LogFile], size: int, counted: bool) -> Iter
 
 def _members(log: LogFile) -> Iterator[tuple[str, _Pieces]]:
     """The members of a log's archive, up to where it is damaged."""
+    from .bundles import walk
+
     try:
         yield from walk(log.path)
     except (BrokenError, OSError):
@@ -107,6 +108,8 @@ def _members(log: LogFile) -> Iterator[tuple[str, _Pieces]]:
 def _bundle_damage(log: LogFile) -> Iterator[Notice]:
     """Tells once, after the last log of an archive, that more may have been in it, where it is damaged, and what else
     is in it that is not read."""
+    from .bundles import listing
+
     try:
         found = listing(log.path)
     except OSError:
@@ -160,6 +163,8 @@ def _texts(pieces: _Pieces, size: int) -> Iterator[bytes | Notice]:
     kind = compression_in(first[:HEAD])
     pieces = chain((first,), pieces)
     if kind:
+        from .bundles import pulled
+
         pieces = inflate(kind, pulled(pieces))
     pieces = _gathered(pieces, size)
     first = next(pieces, b"")

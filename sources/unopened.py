@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perfmon.text import plain
 
-from .bundles import Listing
 from .tree import walk_tree
+
+if TYPE_CHECKING:
+    from .bundles import Listing
 
 _NAMED = 3
 
