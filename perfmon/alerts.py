@@ -58,6 +58,15 @@ class AlertBook:
         self._base: TimeBase | None = None
         self._stale = False
         self._silent: Mapping[str, float] = {}
+        self._handled: dict[AlertKey, tuple[bool, float | None]] = {}
+        """Acknowledged, and silenced until when, in the book before this one."""
+
+    def anew(self) -> AlertBook:
+        """An empty book in which what was acknowledged or silenced still is."""
+        book = AlertBook(self.window_s)
+        handled = {key: (record.acked, record.silenced_until) for key, record in self._records.items()}
+        book._handled = {key: how for key, how in handled.items() if how != (False, None)}
+        return book
 
     def update(
         self,
@@ -132,6 +141,7 @@ class AlertBook:
         self._silent = {source: heard + seconds for source, heard in self._silent.items()}
         for record in self._records.values():
             record.shift(seconds)
+        self._handled = {k: (acked, None if t is None else t + seconds) for k, (acked, t) in self._handled.items()}
         moved = [replace(change, time=change.time + seconds) for change in self._transitions]
         self._transitions = deque(moved, maxlen=_TRANSITIONS)
 
@@ -140,6 +150,7 @@ class AlertBook:
         if record is None:
             self._numbers += 1
             record = self._records[key] = _Record(self._numbers, key, finding)
+            record.acked, record.silenced_until = self._handled.pop(key, (False, None))
         record.see(finding, window, now, self._unknown(record))
 
     def _unknown(self, record: _Record) -> bool:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from math import inf
+
 _SOON_S = 1.0
 _IDLE_S = 12.0
 _SHARE, _PLAYED_SHARE = 0.007, 0.03
 """Of a core; what is played disturbs no run, and its time may go many times as fast."""
 _LONGEST_S = 20.0
+_BEHIND_S = 5.0
+"""A younger judgement is taken for one of the present."""
 _CHEAP_S = 0.004
 """What costs less need not wait."""
 
@@ -34,6 +38,11 @@ class Pace:
         """A judgement ended at `clock` and took `cost_s`."""
         self._judged_at, self._version = clock, version
         self._cost_s = cost_s if not self._cost_s else 0.5 * (self._cost_s + cost_s)
+
+    def behind_s(self, clock: float, version: int) -> float | None:
+        """The age of the last judgement, where it is more than a moment and something was observed since."""
+        age_s = clock - self._judged_at
+        return age_s if version != self._version and _BEHIND_S <= age_s < inf else None
 
 
 class Spacing:

@@ -77,7 +77,7 @@ class Watch:
         self._dated: set[int] = set()
         self._told_by_run = False
         self._baseline_note = ""
-        self._looked_back = False
+        self._looked_back = self._judged_whole = False
         self._fresh_lines = False
         self._unheard, self._heard_at = 0, 0.0
 
@@ -236,12 +236,16 @@ class Watch:
 
     def judge_if_due(self, clock: float) -> bool:
         """Judges the window, when there is something new and time for it; whether it did."""
-        if self._feed.caught_up or self.ended:
+        whole = self._feed.caught_up or self.ended
+        if whole:
             self._intake.settle()
         version = self.session.store.version - self._unheard
         open_still = self._intake.doubtful() or self._intake.days_open()
-        if not version or not self._pace.due(clock, version, still=self._still) or open_still:
+        fresh = whole and not self._judged_whole
+        if not version or not (fresh or self._pace.due(clock, version, still=self._still)) or open_still:
             return False
+        if fresh:  # what was judged meanwhile were windows that lay apart: nobody saw what came between them
+            self._judged_whole, self.alerts = True, self.alerts.anew()
         began = self._stopwatch()
         alignment = self._align()
         now = self._now()
@@ -332,7 +336,13 @@ class Watch:
             seen=self.session.seen(alignment),
             links=self._feed.hosts,
             actual=actual,
+            unjudged_s=self._unjudged_s(),
         )
+
+    def _unjudged_s(self) -> float | None:
+        if self._snapshot is None or not self._judged_whole or self._still:
+            return None
+        return self._pace.behind_s(time.monotonic(), self.session.store.version - self._unheard)
 
     def parts(self) -> tuple[Part, ...]:
         """What every metric of the window is in each log and group."""

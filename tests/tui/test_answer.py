@@ -163,3 +163,19 @@ def test_where_nothing_was_found_a_value_beyond_its_limits_is_told_first() -> No
     assert "not observed: no staleness" in text(why_row(with_metrics(base, fine), 120, PLAIN))
     said = text(why_row(with_metrics(base, fine, slow), 120, PLAIN))
     assert said.index("✗ dur_ms 54.0 s") < said.index("✓ rpc_ms")
+
+
+@pytest.mark.parametrize(
+    ("width", "told"), [(160, "  judged 10 s ago  lost "), (120, "  judged 10 s ago  lost "), (60, "  10 s old")]
+)
+def test_a_verdict_that_lags_behind_says_so(width: int, told: str) -> None:
+    shown = replace(picture(snapshot=snapshot(findings=(finding(),))), unjudged_s=14.2)
+    assert told in text(verdict_row(shown, width, PLAIN))
+    assert told.strip() not in text(verdict_row(replace(shown, unjudged_s=None), width, PLAIN))
+
+
+def test_no_verdict_that_lags_behind_says_so_too() -> None:
+    said = text(verdict_row(replace(picture(snapshot=healthy()), unjudged_s=5.0), 120, PLAIN))
+    assert "HEALTHY" in said
+    assert said.endswith("  judged 5 s ago")
+    assert len(said) <= 120

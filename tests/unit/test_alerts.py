@@ -323,3 +323,16 @@ def test_what_rests_on_a_log_that_fell_silent_is_unknown_until_it_speaks() -> No
         states.append(alert.state)
     assert states == [AlertState.FIRING, AlertState.UNKNOWN, AlertState.UNKNOWN, AlertState.RESOLVED]
     assert book.update(window(BEGIN + 920), BEGIN + 920, None, {"another.log": BEGIN})[0].state is AlertState.RESOLVED
+
+
+def test_a_book_begun_anew_knows_what_was_acknowledged_or_silenced() -> None:
+    for state in (AlertState.ACKED, AlertState.SILENCED):
+        book = AlertBook()
+        seen(book, {1: (BEGIN - 20.0, 10.0)}, BEGIN)
+        assert book.ack(KEY) if state is AlertState.ACKED else book.silence(KEY, BEGIN + 60.0)
+        book = book.anew()
+        assert book.alerts(BEGIN) == ()
+        book.shift(3600.0)
+        assert seen(book, {1: (BEGIN + 3580.0, 10.0)}, BEGIN + 3600.0).state is state
+        assert book.undo(KEY)
+    assert AlertBook().anew().update(window(BEGIN), BEGIN, None) == ()

@@ -30,3 +30,11 @@ def test_at_the_end_and_in_a_pause_the_last_lines_are_judged_at_once() -> None:
 def test_where_nothing_was_said_since_nothing_is_judged_anew_for_a_while() -> None:
     assert not after(0.001).due(105.0, 1, still=True)
     assert after(0.001).due(112.1, 1)
+
+
+def test_a_judgement_that_lags_behind_what_is_said_tells_its_age() -> None:
+    pace = after(0.14)
+    assert pace.behind_s(104.9, 2) is None
+    assert pace.behind_s(112.0, 2) == 12.0
+    assert pace.behind_s(112.0, 1) is None  # nothing was said since
+    assert Pace().behind_s(112.0, 2) is None

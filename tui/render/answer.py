@@ -22,6 +22,7 @@ _FILLS = ("full", "medium", "dark", "hatch", "light")
 _NARROW, _WIDE = 72, 150
 _NOTHING = {RunState.ENDED: "nothing came", RunState.PAUSED: "nothing was played yet: space goes on"}
 _LEAST_EVENTS = 3
+_STEP_S = 5.0
 _LEAST_BAR = 8
 _ENDS = {"productive": -1, "unknown": 1}
 """What is no cause stands at the ends of the bar."""
@@ -46,7 +47,7 @@ def verdict_row(picture: Picture, width: int, skin: Skin) -> Row:
     level = _LEVELS[verdict.severity.value]
     head = _badge(skin, level, f"{skin.mark(level)} {LEVEL_WORDS[level]}" if width >= _NARROW else skin.mark(level))
     runs: list[Run] = [*head, (plain(verdict.title).upper(), skin.level(level))]
-    runs += _as_of(picture, verdict, width, skin)
+    runs += _as_of(picture, verdict, width, skin) or _judged(picture, width, skin)
     for part in _cost(picture, verdict, width - row_cells(runs), skin):
         runs += part if row_cells(runs) + row_cells(part) <= width else []
     if width >= _NARROW:
@@ -78,6 +79,14 @@ def _as_of(picture: Picture, verdict: Verdict, width: int, skin: Skin) -> list[R
         age, who = oldest.age_s or 0.0, f"{plain(oldest.name, 40)} is silent"
     told = f": {who}" if width >= _NARROW else ""
     return [(f"  STALE {brief_seconds(age)}{told}", skin.style("stale"))]
+
+
+def _judged(picture: Picture, width: int, skin: Skin) -> list[Run]:
+    """How long ago it was found, where a busy run is judged seldom; in steps, for who looks need not see it count."""
+    if picture.unjudged_s is None:
+        return []
+    age = f"{picture.unjudged_s // _STEP_S * _STEP_S:.0f} s"
+    return [(f"  judged {age} ago" if width >= _NARROW else f"  {age} old", skin.style("muted"))]
 
 
 def _cost(picture: Picture, verdict: Verdict, room: int, skin: Skin) -> list[list[Run]]:
@@ -154,7 +163,9 @@ def _no_verdict(picture: Picture, snapshot: Snapshot, width: int, skin: Skin) ->
         learning = f" {skin.glyph('loading')} LEARNING "
         return ((learning, skin.style("badge-info")), (f" {summary}", skin.style("text")))
     good = _badge(skin, Level.GOOD, f"{skin.mark(Level.GOOD)} HEALTHY")
-    return (*good, (_shortened(summary, width - row_cells(good)), skin.style("text")))
+    judged = _judged(picture, width, skin)
+    room = width - row_cells(good) - row_cells(judged)
+    return (*good, (_shortened(summary, room), skin.style("text")), *judged)
 
 
 def _shortened(summary: str, room: int) -> str:
