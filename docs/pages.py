@@ -125,7 +125,7 @@ def formats() -> str:
         "# Log formats",
         _NOTE,
         "Formats are recognised line by line, whatever stands before the record (prefixes of torchrun, srun,"
-        " mpirun, Ray, SkyPilot, torchx, docker compose, kubectl and stern, JSON around it, colours)."
+        " mpirun, Ray, SkyPilot, torchx, docker compose, kubectl, stern, pdsh and clush, JSON around it, colours)."
         " `perfmon analyze --explain-formats` shows what was recognised in a log. Each format is a"
         " TOML file in `sources/formats/`; your own go to `~/.config/perfmon/formats/`.",
     ]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from perfmon.model import Stamp
 
 from ..accelerator import scanning, tells_time
-from .prefixes import PREFIXES
+from .prefixes import INDENTED, PREFIXES
 from .schema import Pack
 from .stamps import Parts, any_stamp, stamp_parser, stamp_reader, time_regex
 
@@ -57,7 +57,7 @@ class HeaderReader:
                 self._parsers.append(stamp_parser(header.time))
                 self._formats.append(header.time)
         self._headers = "|".join(alternatives) if alternatives else "(?!)"
-        self._at_start = re.compile(f"{PREFIXES}(?:{self._headers})")
+        self._at_start = re.compile(f"{PREFIXES}{INDENTED}(?:{self._headers})")
         self.clocks = tuple(dict.fromkeys(name for pack in packs for p in pack.patterns for name in p.clock))
         """Fields that patterns take for the clock of their lines, the first one first."""
         self.quoted_clocks = tuple(f'"{name}"' for name in self.clocks)

@@ -15,7 +15,8 @@ THOROUGH._seen = False  # all lines are looked at
 compiled = pytest.mark.skipif(not in_use(), reason="the search is not compiled here")
 MEMORIES = ("_last_prefix", "_last_stop", "_last", "_shapes")
 BEFORE = (
-    "", "[", "INFO ", "WARNING ", "3: ", "(Actor pid=7) ", "trainer-1  | ", "[rank0]:", "time=", 'ts="', "INFO:x:[",
+    "", "[", "  ", "node01: ",
+    "INFO ", "WARNING ", "3: ", "(Actor pid=7) ", "trainer-1  | ", "[rank0]:", "time=", 'ts="', "INFO:x:[",
 )  # fmt: skip
 DAYS = ("", "2026-08-21 ", "2026-08-22T", "08-21 ", "08/21/2026 ", "0821 ", "2026/08/21 ")
 FRACTIONS = ("", ".015", ".016", ",500", ".123456789", ".1234567890", ".٣٤٥")

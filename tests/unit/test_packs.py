@@ -201,6 +201,8 @@ LAUNCHED = [
     "[rank0]: ",
     "trainer-1  | ",
     "0: ",
+    "node01: ",
+    "node01\t",
     "(X pid=9) ",
     "trainer-1  | [trainer0]:",
     "\x1b[36m(X pid=9)\x1b[0m ",
