@@ -61,6 +61,9 @@ LOCAL = 3
 Stamp = tuple[int, float]
 """(EPOCH | YEARLESS | DAYTIME | LOCAL, seconds)."""
 
+LegStamp = Stamp | tuple[int, float, bool]
+"""Of a leg of a weight update; with True behind it, it is that of the last dated line before a line of its client."""
+
 # --- observations --------------------------------------------------------------------------------------------
 SAMPLE = 0
 """(SAMPLE, metric: str, value: float in the metric's unit, group: str)."""
@@ -162,6 +165,8 @@ class Update(Span):
     """Source index of the server's lines."""
     legs: int = 0
     """Bit i is set when LEGS[i] was seen."""
+    inherits: int = 0
+    """Bit i is set when LEGS[i] is of the client and has the time of a line before it."""
 
     @property
     def complete(self) -> bool:

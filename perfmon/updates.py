@@ -24,8 +24,8 @@ from .model import (
     LEGS,
     Fields,
     Joined,
+    LegStamp,
     Ref,
-    Stamp,
     Update,
 )
 from .sourcestate import SourceState
@@ -39,6 +39,8 @@ _OPERATIONS = ("update_weights", "reload_weights")
 _FORGOTTEN = 30_000
 """So many updates that the store let go of are known again when more of them comes."""
 _COARSE_S = 2.0
+_OF_LINE = 2
+"""So long is a stamp that is not inherited."""
 _ref = Ref._make
 
 
@@ -212,6 +214,8 @@ class Updates:
             known = before & _SEND or (
                 before & _DONE and state.clockless
             )  # without clocks it is where it was met first
+            told = ((_SEND, joined[J_SEND_STAMP]), (_DONE, joined[J_DONE_STAMP]))
+            update.inherits |= sum(leg for leg, stamp in told if fresh & leg and not _is_own(stamp))
             sent = update.start if known else None
             done = (update.start if state.clockless else update.end) if before & _DONE else None
             if fresh & _SEND and not known:
@@ -220,17 +224,19 @@ class Updates:
                 done = self._placed(state, clock, joined[J_DONE_STAMP], joined[J_TIMES + 4])
             if wall_s is None and (sent is None or state.clockless):
                 wall_s = _least_s(joined) if fresh & _DONE else update.duration_s if before & _DONE else None
+            if wall_s is not None and done is not None and update.inherits & _CLIENT_LEGS == _SEND:
+                sent = None  # what the line that ends it tells is better than the time of some line before the first
             update.start, update.end = _between(sent, done, wall_s, state.clockless, clock.kind is not None)
         if update.start is not None and update.end is not None:
             update.duration_s = update.end - update.start
             if state.clockless:
                 state.pseudo = max(state.pseudo, update.end)
 
-    def _placed(self, state: SourceState, clock: Clock, stamp: Stamp | None, mono: float | None) -> float:
+    def _placed(self, state: SourceState, clock: Clock, stamp: LegStamp | None, mono: float | None) -> float:
         """Seconds on the log's axis; by now lines that stand behind this one may have been heard of."""
         if stamp is None and self._before is not None:
             return seen(self._store, state, self._before)
-        return placed(self._store, state, clock, stamp, mono)
+        return placed(self._store, state, clock, None if stamp is None else (stamp[0], stamp[1]), mono)
 
     def _notable(self, update: Update) -> bool:
         remarkable = self._store.remarkable
@@ -269,8 +275,15 @@ def _known(times: Sequence[float | None]) -> float | None:
 
 
 def _all_dated(joined: Joined) -> bool:
-    """Every leg has a stamp."""
-    return None not in joined[J_SEND_STAMP : J_SERVER_LAST_STAMP + 1]
+    """Every leg has a stamp, and those of the client one of their own."""
+    if None in joined[J_SEND_STAMP : J_SERVER_LAST_STAMP + 1]:
+        return False
+    return _is_own(joined[J_SEND_STAMP]) and _is_own(joined[J_DONE_STAMP])
+
+
+def _is_own(stamp: LegStamp | None) -> bool:
+    """A line told it of itself."""
+    return stamp is not None and len(stamp) == _OF_LINE
 
 
 @lru_cache(maxsize=1024)

@@ -10,7 +10,7 @@ from typing import Protocol
 from perfmon.model import J_LINES, LEG, Record, Stamp
 
 from .heads import Heads
-from .joining import Calm, Leg, join
+from .joining import Calm, HeldLeg, Leg, join
 from .needles import Hit, NeedleSearch
 from .numbering import Numbering
 from .shapes import Shapes
@@ -57,10 +57,10 @@ class Finder(Protocol):
         """To be called when another shape was learned."""
 
 
-def joined(legs: list[Leg], data: bytes, offset: int, calm: Calm) -> list[Record]:
+def joined(legs: Sequence[HeldLeg], data: bytes, offset: int, calm: Calm) -> list[Record]:
     """The records of the updates that some legs make."""
     records: list[Record] = []
-    for index, trace, update in join(legs, data, offset, calm):
+    for index, trace, update in join([*legs], data, offset, calm):
         line, place, text = update[J_LINES][-1]
         records.append((index, line, place, None, None, [(LEG, trace, update)], text))
     return records

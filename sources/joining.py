@@ -20,6 +20,7 @@ from perfmon.model import (
     J_TIMES,
     Fields,
     Joined,
+    LegStamp,
     Stamp,
 )
 
@@ -31,6 +32,8 @@ NEVER: Calm = (float("-inf"), float("-inf"))
 
 Leg = tuple[int, int, int, Stamp | None, str, Cells, int]
 """A leg line: begin and end in the block, line number, stamp, trace, values, pattern index."""
+HeldLeg = tuple[int, int, int, LegStamp | None, str, Cells, int]
+"""One that may have inherited its stamp."""
 
 _MAX_TEXT = 4096
 _EMPTY: Joined = [0, *[None] * (J_SIZE - 1)]
@@ -47,7 +50,7 @@ def cells(leg: str, fields: Fields, mono: float | None) -> Cells:
     return number, tuple(told), tuple(told.values())
 
 
-def join(legs: list[Leg], data: bytes, offset: int, calm: Calm) -> list[tuple[int, str, Joined]]:
+def join(legs: list[HeldLeg], data: bytes, offset: int, calm: Calm) -> list[tuple[int, str, Joined]]:
     """Pattern index, trace and legs of each update; `offset` is that of `data` in its file.
 
     A leg that its trace has already begins another update.
@@ -82,7 +85,7 @@ def join(legs: list[Leg], data: bytes, offset: int, calm: Calm) -> list[tuple[in
 
 def _lines(joined: Joined, data: bytes, offset: int, calm: Calm) -> list[tuple[int, int, str]]:
     """The lines of an update; an unremarkable one keeps only the place of its last line."""
-    held: list[Leg] = joined[J_LINES]
+    held: list[HeldLeg] = joined[J_LINES]
     queue_ms, rpc_ms = joined[J_QUEUE], joined[J_RPC]
     if queue_ms is not None and rpc_ms is not None and queue_ms < calm[0] and rpc_ms < calm[1]:
         return [(held[-1][2], offset + held[-1][0], "")]

@@ -22,7 +22,7 @@ from .formats.compiled import CompiledPattern, compile_patterns, needle_index
 from .formats.headers import HeaderReader
 from .formats.schema import Pack
 from .heads import Heads
-from .joining import NEVER, Calm, Leg, cells
+from .joining import NEVER, Calm, HeldLeg, cells
 from .native import finder
 from .numbering import LineCount
 from .shapes import Cells, Shapes
@@ -98,7 +98,7 @@ class _Block:
         self.records: list[Record] = []
         self.problems: list[tuple[int, str]] = []
         self.recognised: dict[int, int] = {}
-        self.legs: list[Leg] = []
+        self.legs: list[HeldLeg] = []
         self.lines = Lines(data, scanner.headers)
         self.known: Stamp | None = None
         self.known_until = 0
@@ -192,11 +192,12 @@ class _Block:
         if stamp is None and pattern.clock:
             stamp = compiled.clock(values)
         mono = compiled.mono(values) if pattern.mono else None
+        inherits = stamp is None
         stamp = self._dated(begin, stamp)
         mono = self._ticked(begin, stamp, mono, text)
         self.known_until = end
         if index in self.scanner.legs:
-            self._leg(index, observations, mono, stamp, begin, end, at, own)
+            self._leg(index, observations, mono, stamp, begin, end, at, own, inherits)
             observations = [told for told in observations if told[0] != LEG]
         if observations or index not in self.scanner.legs:
             self.records.append((index, self.line, self.offset + begin, stamp, mono, observations, text))
@@ -204,13 +205,14 @@ class _Block:
 
     def _leg(
         self, index: int, observations: list[tuple[object, ...]], mono: float | None, stamp: Stamp | None,
-        begin: int, end: int, at: int, own: Stamp | None,
+        begin: int, end: int, at: int, own: Stamp | None, inherits: bool,
     ) -> None:  # fmt: skip
         """Keeps a leg until the block's are joined, and learns the shape and the head of its line."""
         for _, trace, leg, fields in (told for told in observations if told[0] == LEG):
             trace = trace or f"byte {self.offset + begin}"  # noqa: PLW2901 - the same line of a copied log has the same
             told: Cells = cells(leg, fields, mono)  # type: ignore[arg-type]  # LEG observations
-            self.legs.append((begin, end, self.line, stamp, str(trace), told, index))
+            held = (*stamp, True) if inherits and stamp is not None and str(leg).startswith("client.") else stamp
+            self.legs.append((begin, end, self.line, held, str(trace), told, index))
             if own is not None and stamp is own and index == self.scanner.leg_pattern:
                 self.scanner.learn(self.data[at:end], str(trace), str(leg))
 

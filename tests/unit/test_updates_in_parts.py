@@ -40,3 +40,19 @@ def test_what_two_lines_show_goes_before_the_parts() -> None:
     done = f"{_AT}[weights][a] client.done rpc_ms=1000 queue_ms=20000"
     for snapshot in (_told(f"{_SENT}\n{done}"), _told(_SENT, done), _told(done, _SENT)):
         assert snapshot.run.wall_s == 30.0
+
+
+def test_a_line_without_a_clock_does_not_say_when_its_update_began() -> None:
+    start, sent = "2026-03-02 08:00:10 INFO started", "[weights][a] client.send url=http://10.0.0.5:8000"
+    done = f"{_AT}[weights][a] client.done wall_ms=2000.0 rpc_ms=1500.0 queue_ms=500.0"
+    for blocks in ((f"{start}\n{sent}\n{done}",), (start, sent, done), (f"{start}\n{sent}", done), (start, done, sent)):
+        [update] = _told(*blocks).timeline
+        assert (update.start_s, update.end_s) == (28.0, 30.0)
+
+
+def test_where_no_line_of_an_update_has_a_clock_it_began_with_the_line_before() -> None:
+    start, sent = "2026-03-02 08:00:10 INFO started", "[weights][a] client.send url=http://10.0.0.5:8000"
+    done = "[weights][a] client.done wall_ms=2000.0 rpc_ms=1500.0 queue_ms=500.0\n2026-03-02 08:00:40 INFO x"
+    for blocks in ((f"{start}\n{sent}\n{done}",), (start, sent, done), (f"{start}\n{sent}", done)):
+        [update] = _told(*blocks).timeline
+        assert (update.start_s, update.end_s) == (0.0, 2.0)
