@@ -289,6 +289,8 @@ class Picture:
     """The machines that are watched over SSH."""
     actual: float | None = None
     """Which moment it is, however long ago the run fell silent, where that is later than `now`: pollers go on."""
+    begin: float | None = None
+    """The moment of the first line on the axis; None where no line tells its time."""
     unjudged_s: float | None = None
     """Age of the verdict, where it is more than a moment and what came since was not judged yet; None otherwise."""
 

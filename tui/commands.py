@@ -18,6 +18,7 @@ from . import given
 from .actions import ACTIONS, Action
 from .layout import LAYOUTS
 from .render.answer import brief_seconds
+from .render.moments import moment_text
 from .words import split_words
 
 if TYPE_CHECKING:
@@ -57,6 +58,10 @@ def _at(app: Doings, words: Sequence[str]) -> None:
     if when < picture.now - _YEARS_S:
         raise UsageError(f"{plain(words[0], _NAMED)!r} is long before these logs")
     app.uncover()
+    if picture.begin is not None and when < picture.begin:
+        when = picture.begin
+        first = moment_text(when, picture.time_base)
+        app.say(f"{plain(words[0], _NAMED)!r} is before the first line: it is of {first}")
     app.asked_cursor(when)
 
 

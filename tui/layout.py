@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 LAYOUTS = ("auto", "overview", "timeline", "log", "strip")
 PRESETS = LAYOUTS[1:]
 WIDE = 110
+HEADED = 100
+"""So many cells have room for the names of the columns of alerts."""
 _LEAST_LISTED, _LEAST_LANES = 3, 6
 _TITLE_AND_AXIS = 2
 _STRIP_WIDTH, _STRIP_HEIGHT = 72, 18
@@ -51,7 +53,7 @@ def layout_for(
         return _zoomed(height, zoomed)
     if preset == "strip" or small:
         return _strip(width, height)
-    full = _full(height, preset, hidden, listed, machines)
+    full = _full(width, height, preset, hidden, listed, machines)
     return full if lanes is None or preset not in ("auto", "overview") else _lent(full, lanes)
 
 
@@ -84,13 +86,14 @@ def _strip(width: int, height: int) -> Layout:
     return Layout(header, answer, rest - footer, 0, 0, 0, footer, bare=True)
 
 
-def _full(height: int, preset: str, hidden: Collection[str], listed: int | None, machines: bool) -> Layout:
+def _full(width: int, height: int, preset: str, hidden: Collection[str], listed: int | None, machines: bool) -> Layout:
     rest = height - 5
     lower, log = (3, 3) if height < 28 else (5, 6) if height < 44 else (9, 12)
     if machines:
         lower, log = (5, 3) if height < 28 else (8, 5) if height < 44 else (14, 10)
     if listed is not None and "board" not in hidden:
-        lower = min(lower, max(_LEAST_LISTED, listed) + 2)  # with a title and the names of columns
+        heads = 2 if share_of_alerts(width) >= HEADED else 1  # a title, and the names of columns
+        lower = min(lower, max(_LEAST_LISTED, listed) + heads)
     if preset == "timeline":
         lower = log = 0
     elif preset == "log":

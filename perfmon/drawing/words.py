@@ -11,6 +11,8 @@ from perfmon.text import plain
 from perfmon.units import format_bytes, format_seconds
 
 _UNITS = ("", "k", "M", "G", "T", "P", "E")
+_BRIEF = {"tokens/s": (" tok/s", "/s")}
+"""How units are written where there is less room; what they count the metric's name tells, too."""
 MISSING = "-"
 """For what is not a number."""
 
@@ -77,7 +79,8 @@ def compact_value(value: float, unit: str, cells: int = 7) -> str:
     if unit == "%":
         return _first((f"{value:.1f} %", f"{value:.1f}%", f"{value:.0f}%", _scaled(value, 1)), cells)
     number = compact(value, cells)
-    return f"{number} {unit}" if unit and len(number) + len(unit) < cells else number
+    forms = (f" {unit}", *_BRIEF.get(unit, ())) if unit else ()
+    return next((told for form in forms if len(told := f"{number}{form}") <= cells), number)
 
 
 def _first(texts: Iterable[str], cells: int) -> str:

@@ -187,6 +187,11 @@ class Watch:
         last = stands_at(held.state)
         return None if last is None else last + self._alignment.shifts.get(held.state.index, 0.0)
 
+    def _first(self, alignment: Alignment) -> float | None:
+        """The moment of the first line of the run."""
+        dated = [held.state for held in self._intake.of_run if held.state.first is not None]
+        return min((alignment.shifts.get(state.index, 0.0) + (state.first or 0.0) for state in dated), default=None)
+
     def _align(self) -> Alignment:
         if dated_now := self._intake.date_by_files():
             self._aligned, self._fresh_lines = -1, True
@@ -336,6 +341,7 @@ class Watch:
             seen=self.session.seen(alignment),
             links=self._feed.hosts,
             actual=actual,
+            begin=self._first(alignment),
             unjudged_s=self._unjudged_s(),
         )
 

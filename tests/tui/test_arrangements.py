@@ -61,6 +61,9 @@ def test_the_strip_is_for_a_split_below_the_run() -> None:
 def test_rows_that_no_alert_needs_are_the_boards() -> None:
     few, many, all_of_them = (layout_for(200, 50, listed=count) for count in (1, 5, 30))
     assert few.alerts < many.alerts < all_of_them.alerts == layout_for(200, 50).alerts
+    assert few.alerts == 5  # a title, the names of columns, and room for a few more
+    assert layout_for(120, 30, listed=1).alerts == 4  # which has no names of columns
+    assert layout_for(120, 30, listed=4).alerts == 5
     assert few.board - all_of_them.board == all_of_them.alerts - few.alerts
 
 

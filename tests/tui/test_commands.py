@@ -53,6 +53,17 @@ async def test_time() -> None:
         assert app.journey.usual_s == 120.0
 
 
+async def test_a_time_before_the_first_line_leads_to_it() -> None:
+    async with running() as (app, pilot):
+        await done(app, pilot, ":at 03:00")
+        assert app.journey.cursor == app.monitor.picture.begin
+        assert app.journey.cursor is not None
+        assert app._said == "'03:00' is before the first line: it is of 10:00:00"
+        end = app.journey.end
+        assert end is not None
+        assert end - app.journey.span_s < app.journey.cursor < end
+
+
 async def test_alerts() -> None:
     async with running() as (app, pilot):
 

@@ -278,6 +278,13 @@ def test_compact_values() -> None:
     assert compact_value(30333, "ms") == "30.3 s"
     assert compact_value(93.25, "%", 5) == "93.2%"
     assert compact_value(93.25, "%", 3) == "93%"
+    assert [compact_value(2310.9, "tokens/s", cells) for cells in (14, 12, 8, 5)] == [
+        "2311 tokens/s",
+        "2311 tok/s",
+        "2311/s",
+        "2311",
+    ]
+    assert compact_value(412, "MB/s", 7) == "412"  # megabytes are not told by a bare /s
     assert compact_value(12, "steps", 8) == "12 steps"
     assert compact_value(12, "steps", 7) == "12"
     assert [compact_bytes(1434, cells) for cells in (8, 6, 4, 2)] == ["1.4 KiB", "1.4KiB", "1.4K", "1K"]

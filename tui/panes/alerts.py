@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from perfmon.picture import Alert, AlertKey, Picture
 from perfmon.units import format_seconds
 
+from ..layout import HEADED
 from ..listing import Listing
 from ..messages import AlertAcked, AlertMessage, AlertOpened, AlertSilenceAsked, AlertUndone
 from ..render.alerts import Moment, alert_row, heading_row
@@ -63,7 +64,7 @@ class AlertPane(Listing):
     # --- drawing ------------------------------------------------------------------------------------------------------
     def head(self, width: int, height: int) -> Sequence[Row]:
         """The title, and the names of the columns where there is room."""
-        names = self._picture is not None and bool(self._alerts) and width >= 100
+        names = self._picture is not None and bool(self._alerts) and width >= HEADED
         names = names and (height >= 8 or height >= len(self._alerts) + 2)
         rows: list[Row] = []
         if self.number is not None:
