@@ -182,12 +182,15 @@ def _svg(app: Doings, words: Sequence[str]) -> None:
 
 
 def _record(app: Doings, words: Sequence[str]) -> None:
-    held, word = app.monitor.picture.recording, words[0] if words else ""
+    made, word = app.monitor.picture.recording, words[0] if words else ""
+    held = None if made is None or made.failed is not None else made
     if word == "stop" and held is None:
         raise UsageError("nothing is being recorded")
     if word not in ("", "stop") and held is not None:
         raise UsageError(f"{plain(held.path, _NAMED)} is being recorded already: record stop ends it")
-    if word in ("", "start", "stop"):
+    if word == "stop":
+        app.monitor.stop_recording()
+    elif word in ("", "start"):
         app.do_record()
     else:
         app.monitor.record(given.file(word))

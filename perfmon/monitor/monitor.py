@@ -177,6 +177,10 @@ class Monitor:
         """Begins a recording; what keeps it from being made is told as a notice."""
         self.ask(lambda watch: watch.record(path))
 
+    def toggle_recording(self, path: str) -> None:
+        """Ends the recording that is being made, else begins one; a file that is there already stays."""
+        self.ask(lambda watch: watch.toggle_recording(path))
+
     def stop_recording(self) -> None:
         """Ends the recording."""
         self.ask(lambda watch: watch.stop_recording())

@@ -22,12 +22,23 @@ class Recorder:
         self._notices = notices
         self._writer: RecordingWriter | None = None
         self._since = 0.0
+        self._failed: Recording | None = None
+
+    def toggle(self, path: str, logs: Iterable[str], clock: float) -> None:
+        """Ends what is being recorded; else begins a recording, beside files that are there already."""
+        if self._writer is not None:
+            self.end()
+            return
+        file = Path(path)
+        others = (file.with_stem(f"{file.stem}-{number}") for number in range(2, 1000))
+        self.begin(str(next((one for one in (file, *others) if not one.exists()), file)), logs, clock)
 
     def begin(self, path: str, logs: Iterable[str], clock: float) -> None:
         """Begins a recording of these logs, instead of one that is made already."""
         from perfmon.recording.writer import RecordingWriter
 
         self.end()
+        self._failed = None
         try:
             self._writer = RecordingWriter(Path(path), list(logs))
         except PerfmonError as error:
@@ -50,10 +61,12 @@ class Recorder:
         if writer.failed is not None:
             self._notices.append(writer.failed)
             writer.close()
+            self._failed = Recording(str(writer.path), writer.bytes_written, 0.0, writer.failed)
             self._writer = None
 
     def end(self) -> None:
-        """Ends it, if there is one."""
+        """Ends it, if there is one; of one that failed nothing is said any more."""
+        self._failed = None
         writer = self._writer
         if writer is not None:
             writer.close()
@@ -64,5 +77,5 @@ class Recorder:
         """What is shown of it."""
         writer = self._writer
         if writer is None:
-            return None
+            return self._failed
         return Recording(str(writer.path), writer.bytes_written, clock - self._since, writer.failed)

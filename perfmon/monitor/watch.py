@@ -229,6 +229,10 @@ class Watch:
         """Begins a recording."""
         self._recorder.begin(path, [held.shown for held in self._logs.values()], self._feed.clock())
 
+    def toggle_recording(self, path: str) -> None:
+        """Ends what is being recorded, or begins a recording."""
+        self._recorder.toggle(path, [held.shown for held in self._logs.values()], self._feed.clock())
+
     def stop_recording(self) -> None:
         """Ends a recording."""
         self._recorder.end()

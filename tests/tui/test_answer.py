@@ -11,7 +11,7 @@ from hosts import PLAIN
 from pictures import START, alert, picture, source
 from snapshots import finding, healthy, snapshot
 
-from perfmon.picture import AlertState, Freshness, Level, Picture, RunState
+from perfmon.picture import AlertState, Freshness, Level, Picture, Recording, RunState
 from perfmon.snapshot import ConditionState, LedgerEntry
 from perfmon.tui.render.answer import ledger_row, verdict_row
 from perfmon.tui.render.bars import Place, header_row
@@ -179,3 +179,10 @@ def test_no_verdict_that_lags_behind_says_so_too() -> None:
     assert "HEALTHY" in said
     assert said.endswith("  judged 5 s ago")
     assert len(said) <= 120
+
+
+def test_the_screen_goes_on_saying_that_it_failed() -> None:
+    failed = Recording("run.pmrec", 10, 0.0, "run.pmrec: recording stopped: No space left on device")
+    for width in (80, 120, 200):
+        row = header_row(picture(recording=failed), Place("run", 600.0), width, PLAIN)
+        assert "REC failed" in "".join(text for text, _ in row)

@@ -34,10 +34,7 @@ class General(Base):
 
     def do_record(self) -> None:
         """Begins or ends a recording."""
-        if self.monitor.picture.recording is not None:
-            self.monitor.stop_recording()
-        else:
-            self.monitor.record(f"perfmon-{datetime.now():%Y%m%d-%H%M%S}.pmrec")
+        self.monitor.toggle_recording(f"perfmon-{datetime.now():%Y%m%d-%H%M%S}.pmrec")
 
     def do_theme(self) -> None:
         """The next theme."""

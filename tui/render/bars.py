@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from perfmon.model import TimeBase
-from perfmon.picture import Freshness, Picture, RunState
+from perfmon.picture import Freshness, Level, Picture, RunState
 from perfmon.text import plain
 from perfmon.units import format_bytes, format_seconds
 
@@ -54,7 +54,9 @@ def header_row(picture: Picture, place: Place, width: int, skin: Skin) -> Row:
     left.append((plain(place.title, max(10, width // 4)), skin.style("title")))
     before = len(left)
     after: list[Run] = []
-    if picture.recording is not None and picture.recording.failed is None:
+    if picture.recording is not None and picture.recording.failed is not None:
+        after += [sep, (f"{skin.mark(Level.CRITICAL)} REC failed", skin.style("critical"))]
+    elif picture.recording is not None:
         since = format_seconds(picture.recording.since_s)
         after += [sep, (f"{skin.glyph('recording')} REC {since}", skin.style("critical"))]
     after += [sep, *_state(picture, place, skin, brief=width < 72)]

@@ -1,0 +1,45 @@
+"""What becomes of a recording that is made while somebody watches, and what is told of it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from perfmon.monitor.recorder import Recorder
+from perfmon.recording.writer import RecordingWriter
+from perfmon.sources.blocks import Block
+
+
+def test_begun_and_ended_again_and_again_within_a_second(tmp_path: Path) -> None:
+    notices: list[str] = []
+    recorder, path = Recorder(notices), tmp_path / "perfmon-1.pmrec"
+    for _ in range(3):
+        recorder.toggle(str(path), [], 0.0)
+        assert recorder.state(1.0) is not None
+        recorder.toggle(str(path), [], 1.0)
+        assert recorder.state(1.0) is None
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "perfmon-1-2.pmrec",
+        "perfmon-1-3.pmrec",
+        "perfmon-1.pmrec",
+    ]
+    assert not [said for said in notices if "exists" in said]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /dev/full")
+def test_one_that_failed_is_told_until_another_is_begun(tmp_path: Path) -> None:
+    notices: list[str] = []
+    recorder = Recorder(notices)
+    recorder._writer = RecordingWriter(Path("/dev/full"), [], overwrite=True)
+    recorder.take("a.log", Block(b"x\n", 0, 1), 1.0)
+    recorder.keep_up()
+    state = recorder.state(100.0)
+    assert state is not None
+    assert state.failed == "/dev/full: recording stopped: No space left on device"
+    assert notices == [state.failed]
+    recorder.toggle(str(tmp_path / "next.pmrec"), [], 101.0)
+    began = recorder.state(101.0)
+    assert began is not None
+    assert began.failed is None
