@@ -8,6 +8,7 @@ clocks that need the lines before are inferred afterwards (`perfmon.sources.time
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -26,7 +27,7 @@ from .joining import NEVER, Calm, HeldLeg, cells
 from .native import finder
 from .numbering import LineCount
 from .shapes import Cells, Shapes
-from .silence import BOM, LATE_LINES, QUIET_S, Dated, Lines, is_behind
+from .silence import BOM, LATE_LINES, QUIET_S, Dated, Lines, elapsed, is_behind
 
 _MAX_TEXT = 65536
 _RESTARTED_S = 600.0
@@ -100,6 +101,8 @@ class _Block:
         self.recognised: dict[int, int] = {}
         self.legs: list[HeldLeg] = []
         self.lines = Lines(data, scanner.headers)
+        self.told: set[int] = set()
+        """Where the lines begin that ended a silence."""
         self.known: Stamp | None = None
         self.known_until = 0
         self.known_mono: float | None = None
@@ -272,6 +275,8 @@ class _Block:
                 self.records.append((kind, line, self.offset + begin, None, mono, [], text))
             return
         self._tell(HEAD, first, [])
+        if first[0] < anchors[0][0]:
+            anchors.insert(0, first)
         before = last = first
         for anchor in anchors:
             if anchor is not tail and anchor[1][0] == before[1][0] and 0.0 <= anchor[1][1] - before[1][1] < QUIET_S:
@@ -286,7 +291,7 @@ class _Block:
                 until = self.lines.latest(anchor, LATE_LINES)
             elif anchor is tail:
                 until = self.lines.latest(anchor, _LOOKED_BACK)
-            for low, high in self.lines.silences(before, until):
+            for low, high in self._silences(anchors, before, until):
                 if low[1][0] != high[1][0]:  # the clock must know both neighbours to say how they lie to each other
                     self._tell(SILENCE, low, [(low[1], None)])
                 self._tell(SILENCE, high, [(low[1], None), (self._line_at(high[0]),)], low[0])
@@ -295,6 +300,19 @@ class _Block:
         if is_behind(last[1], before[1]):
             further.append((before[1], self._line_at(before[0]), self._line_text(before[0])))
         self._tell(TAIL, last, further)
+
+    def _silences(self, anchors: Sequence[Dated], before: Dated, until: Dated) -> list[tuple[Dated, Dated]]:
+        """The silences between two dated lines, and those before them that the first one hid: it came late, behind a
+        line that nobody had looked at."""
+        found = self.lines.silences(before, until)
+        if elapsed(before[1], until[1]) >= QUIET_S:
+            ahead = self.lines.latest(before, LATE_LINES)
+            at = bisect_left(anchors, ahead[0], key=itemgetter(0))
+            if is_behind(before[1], ahead[1]) and at:
+                found = self.lines.silences(anchors[at - 1], ahead) + found
+        found = [silence for silence in found if silence[1][0] not in self.told]
+        self.told.update(high[0] for _, high in found)
+        return found
 
     def _tell(self, kind: int, dated: Dated, told: list[tuple[object, ...]], line_at: int | None = None) -> None:
         """A record that says when a line was printed; with the number and text of the line at `line_at`."""

@@ -30,20 +30,18 @@ def _line(at_s: float, said: str, clock: str) -> str:
 def runs(draw: st.DrawFn) -> tuple[list[str], list[str]]:
     """Lines of a run with silences, without and with late lines between."""
     clock = draw(st.sampled_from(["iso", "day"]))
-    at = 0.0
+    at = first = draw(st.sampled_from([1.0, 400.0]))
     clean: list[str] = []
     late: list[str] = []
     for number in range(draw(st.integers(4, 60))):
-        at += draw(st.sampled_from([1, 1, 1, 2, 5, 5, 7, 60, 400]))
+        at += draw(st.sampled_from([1, 1, 1, 2, 5, 5, 7, 60, 400])) if number else 0
         said = draw(st.sampled_from(["chatter", "chatter", "[rollout] trunc_pct=2.0 staleness=1"]))
         clean.append(_line(at, said, clock))
         late.append(clean[-1])
         if number and draw(st.integers(0, 6)) == 0:
-            since = max(1.0, at - draw(st.sampled_from([3, 30, 350])))
-            late += [
-                _line(min(at, since + step), "chatter that comes late", clock)
-                for step in range(draw(st.integers(1, 12)))
-            ]
+            since = max(first, at - draw(st.sampled_from([3, 30, 350, 395])))
+            said = draw(st.sampled_from(["chatter that comes late", "[rollout] trunc_pct=2.0 staleness=1"]))
+            late += [_line(min(at, since + step), said, clock) for step in range(draw(st.integers(1, 12)))]
     clean.append(_line(at + 1, "chatter", clock))
     late.append(clean[-1])
     return clean, late
@@ -70,3 +68,11 @@ def test_silences_are_those_of_the_run_without_them(run: tuple[list[str], list[s
         assert (start, end) == (pytest.approx(clean_start, abs=COARSE_S), clean_end)
     assert _told(late) == expected
     assert _told(["".join(late[low:high]) for low, high in pairwise(edges)]) == expected
+
+
+@pytest.mark.parametrize("cut", range(6))
+def test_a_late_line_behind_those_that_ended_a_silence_does_not_hide_it(cut: int) -> None:
+    known = "[rollout] trunc_pct=2.0 staleness=1"
+    told = [(0, known), (400, "up"), (401, "up"), (402, "up"), (5, known), (403, known)]
+    lines = [_line(at_s, said, "iso") for at_s, said in told]
+    assert _told(["".join(lines[:cut]), "".join(lines[cut:])])["gaps"] == [(0, 400)]
