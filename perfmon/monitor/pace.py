@@ -9,7 +9,7 @@ _IDLE_S = 12.0
 _SHARE, _PLAYED_SHARE = 0.007, 0.03
 """Of a core; what is played disturbs no run, and its time may go many times as fast."""
 _LONGEST_S = 20.0
-_BEHIND_S = 5.0
+_BEHIND_S = 10.0
 """A younger judgement is taken for one of the present."""
 _CHEAP_S = 0.004
 """What costs less need not wait."""

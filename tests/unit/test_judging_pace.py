@@ -34,7 +34,7 @@ def test_where_nothing_was_said_since_nothing_is_judged_anew_for_a_while() -> No
 
 def test_a_judgement_that_lags_behind_what_is_said_tells_its_age() -> None:
     pace = after(0.14)
-    assert pace.behind_s(104.9, 2) is None
+    assert pace.behind_s(109.9, 2) is None
     assert pace.behind_s(112.0, 2) == 12.0
     assert pace.behind_s(112.0, 1) is None  # nothing was said since
     assert Pace().behind_s(112.0, 2) is None
