@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from perfmon.sources.blocks import Block, Notice
-from perfmon.sources.bulk import BulkScanner, Cut, OddLineError, splittable
+from perfmon.sources.bulk import BulkScanner, Cut, splittable
 from perfmon.sources.files import STDIN, LogFile, discover, distinct
 from perfmon.sources.kinds import ARCHIVES
+from perfmon.sources.ranges import OddLineError
 from perfmon.sources.reading import TRUNCATED, damaged, read_logs
 
 from .config import WHOLE, Config, Detail

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from leg_lines import KNOWN, NOISE, leg_lines
 
-from perfmon.sources import bulk
+from perfmon.sources import bulk, ranges
 from perfmon.sources.accelerator import in_use
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.numbering import LineCount, Numbering
@@ -116,7 +116,7 @@ def test_a_file_that_is_truncated_under_the_readers_ends_where_it_ends(
     path.write_bytes(KNOWN * 400)
     left = len(KNOWN) * 150 + 30
     monkeypatch.setattr(bulk, "RANGE", 1 << 14)
-    monkeypatch.setattr(bulk, "_READ", 1 << 12)
+    monkeypatch.setattr(ranges, "_READ", 1 << 12)
     real = os.pread
 
     def pread(descriptor: int, size: int, at: int) -> bytes:
@@ -140,7 +140,7 @@ def test_ranges_hold_every_line_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path = tmp_path / "a.log"
     path.write_bytes(b"\n" + KNOWN * 5 + b"[ckpt] write.done step=1 write_ms=3")
     monkeypatch.setattr(bulk, "RANGE", 64)
-    monkeypatch.setattr(bulk, "_READ", size)
+    monkeypatch.setattr(ranges, "_READ", size)
     scanner = Scanner(PACKS)
     with bulk.BulkScanner(scanner, 2) as workers:
         pieces = _pieces(workers.scan(path))
@@ -161,6 +161,26 @@ def test_a_worker_that_is_killed_costs_nothing(tmp_path: Path, monkeypatch: pyte
             worker.kill()
         counted = [sum(piece.scanned.recognised.values()) for piece in _pieces(scanned)]
     assert sum(counted) == 250
+    assert psutil.Process().children() == []
+
+
+@pytest.mark.parametrize("jobs", [2, 3, 4])
+@pytest.mark.parametrize("taken", [0, 1, 7])
+def test_what_a_killed_worker_had_taken_is_scanned_by_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int, taken: int
+) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(KNOWN * 2000)
+    monkeypatch.setattr(bulk, "RANGE", 4096)
+    scanner = Scanner(PACKS)
+    with bulk.BulkScanner(scanner, jobs) as workers:
+        scanned = workers.scan(path)
+        told = [next(scanned) for _ in range(taken)]
+        psutil.Process().children()[-1].kill()
+        pieces = _pieces(iter([*told, *scanned]))
+    assert sum(sum(piece.scanned.recognised.values()) for piece in pieces) == 2000 * 5
+    bases = [piece.line_base for piece in pieces]
+    assert bases == sorted(bases)
     assert psutil.Process().children() == []
 
 
