@@ -7,7 +7,6 @@ over in memory that both share, what they hold comes back in order through a pip
 from __future__ import annotations
 
 import gc
-import marshal
 import mmap
 import os
 import pickle
@@ -18,11 +17,11 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
 import perfmon
 
 from .blocks import Block
+from .passing import packed, unpacked, values, write_all
 from .scan import Scanned, Scanner
 
 _SLOTS = 4
@@ -76,7 +75,7 @@ class Beside:
         try:
             told = pickle.dumps((scanner.packs, scanner.calm))
             self._memory[: len(told)] = told  # more than a pipe takes before it is read
-            self._write(_SIZE.pack(len(told)))
+            write_all(self._orders, _SIZE.pack(len(told)))
         except (OSError, IndexError) as error:
             self.close()
             raise OSError(str(error)) from error
@@ -94,7 +93,7 @@ class Beside:
         slot = self._given % _SLOTS
         self._memory[slot * _SLOT_BYTES : slot * _SLOT_BYTES + size] = block.data
         try:
-            self._write(_ORDER.pack(slot, size, block.offset, max(block.line, 1)))
+            write_all(self._orders, _ORDER.pack(slot, size, block.offset, max(block.line, 1)))
         except OSError:
             return False  # it has ended, which `take` tells
         self._given += 1
@@ -108,7 +107,7 @@ class Beside:
         """What the block holds that was offered first; None, and nothing comes any more, when the process has died."""
         self._taken += 1
         told = self._result()
-        return None if not told else Scanned(*marshal.loads(told))  # noqa: S302 - written by our own process just now
+        return None if not told else Scanned(*unpacked(told))
 
     def close(self) -> None:
         """Ends it, whatever it is doing."""
@@ -143,9 +142,6 @@ class Beside:
             size -= len(part)
         return b"".join(parts)
 
-    def _write(self, data: bytes) -> None:
-        _write(self._orders, data)
-
 
 def serve(shared: int) -> None:
     """What the process does: as it is told on standard input, until that ends."""
@@ -159,13 +155,13 @@ def serve(shared: int) -> None:
         packs, calm = pickle.loads(memory[:size])  # noqa: S301 - from whoever started us
         scanner = Scanner(packs, calm)
         gc.disable()  # records have no cycles, and looking for them costs more than scanning
-        _write(results, _SIZE.pack(0))
+        write_all(results, _SIZE.pack(0))
         while len(order := orders.read(_ORDER.size)) == _ORDER.size:
             slot, size, offset, line = _ORDER.unpack(order)
             begin = slot * _SLOT_BYTES
             found = scanner.scan(memory[begin : begin + size], offset, line)
-            told = marshal.dumps((found.records, found.lines, found.size, found.recognised, found.problems))
-            _write(results, _SIZE.pack(len(told)) + told)
+            told = packed(values(found))
+            write_all(results, _SIZE.pack(len(told)) + told)
 
 
 def _end_with_parent() -> None:
@@ -174,9 +170,3 @@ def _end_with_parent() -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)
-
-
-def _write(pipe: IO[bytes], data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[pipe.write(left) :]

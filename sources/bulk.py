@@ -8,7 +8,6 @@ go through a pipe, and there is no more to do at once than there are cores.
 from __future__ import annotations
 
 import gc
-import marshal
 import os
 import select
 import signal
@@ -20,9 +19,9 @@ from dataclasses import dataclass
 from functools import partial
 from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 from .kinds import HEAD, bundle_in, compression_in, is_binary, utf16_in
+from .passing import packed, unpacked, write_all
 from .ranges import Found, OddLineError, Ranges
 from .scan import Scanned, Scanner
 
@@ -205,12 +204,12 @@ def _work(ranges: Ranges, todo: _Todo, results: int) -> None:
     with os.fdopen(results, "wb", 0) as out:
         while (number := todo.take()) is not None:
             try:
-                told = marshal.dumps(ranges.scan(number))
+                told = packed(ranges.scan(number))
             except OddLineError:
-                _write(out, _HEAD.pack(number, _ODD))
+                write_all(out, _HEAD.pack(number, _ODD))
                 return
-            _write(out, _HEAD.pack(number, len(told)))
-            _write(out, told)
+            write_all(out, _HEAD.pack(number, len(told)))
+            write_all(out, told)
 
 
 class _InOrder:
@@ -229,7 +228,7 @@ class _InOrder:
             if number in self._mine:
                 return self._mine.pop(number)
             if number in self._theirs:
-                told: Found = marshal.loads(self._theirs.pop(number))  # noqa: S302 - our own worker wrote it just now
+                told: Found = unpacked(self._theirs.pop(number))
                 return told
             next_one = self._todo.take() if len(self._mine) < _MOST_MINE else None
             if next_one is not None and next_one != number:
@@ -252,9 +251,3 @@ class _InOrder:
                 del self._living[end]
             else:
                 self._theirs[self._living[end].last] = told
-
-
-def _write(out: BinaryIO, told: bytes) -> None:
-    left = memoryview(told)
-    while left:
-        left = left[out.write(left) :]

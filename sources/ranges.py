@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from .blocks import MAX_LINE
+from .passing import Values, values
 from .scan import Scanner
 
 _READ = 1 << 20
 """Bytes a block: it stays in the cache of a core while it is searched."""
 _LOOK = 1024
-Found = tuple[list[tuple[Any, ...]], bool]
+Found = tuple[list[Values], bool]
 """Of a range what each of its blocks holds, and whether the file ended before it."""
 
 
@@ -41,7 +41,7 @@ def _scanned(scanner: Scanner, path: Path, start: int, end: int) -> Found:
 
     With whether the file ended before what `end` promises.
     """
-    blocks: list[tuple[Any, ...]] = []
+    blocks: list[Values] = []
     cut = False
     with open(path, "rb", buffering=0) as file:
         descriptor = file.fileno()
@@ -54,7 +54,7 @@ def _scanned(scanner: Scanner, path: Path, start: int, end: int) -> Found:
             if not data:
                 break
             scanned = scanner.scan(data, position, line)
-            blocks.append((scanned.records, scanned.lines, len(data), scanned.recognised, scanned.problems))
+            blocks.append(values(scanned))
             position += len(data)
             line += scanned.lines
             del data, scanned  # the next block takes its place in memory, and in the cache
