@@ -16,7 +16,7 @@ def values(scanned: Scanned) -> Values:
     return scanned.records, scanned.lines, scanned.size, scanned.recognised, scanned.problems
 
 
-def packed(what: Any) -> bytes:  # noqa: ANN401 - plain values of any kind
+def packed(what: Any) -> bytes:
     """Plain values, for a pipe between processes of one perfmon."""
     return marshal.dumps(what)
 
