@@ -162,10 +162,11 @@ def _feed(args: argparse.Namespace) -> Callable[[], Feed]:
 
 
 def _announce(server: Server) -> None:
-    print(f"perfmon: metrics are at {server.url}/metrics (Ctrl+C ends that)", file=sys.stderr, flush=True)
+    told = f"perfmon: metrics are at {server.url}/metrics (Ctrl+C ends that)\n"
     if not server.loopback:
-        warned = "whoever reaches this address can read them: no login, no encryption"
-        print(f"perfmon: {warned}", file=sys.stderr, flush=True)
+        told += "perfmon: whoever reaches this address can read them: no login, no encryption\n"
+    sys.stderr.write(told)  # at once: who has read where must have been warned, too
+    sys.stderr.flush()
 
 
 class _Ending:
