@@ -20,42 +20,37 @@ class Buckets:
 
     def __init__(self, width_s: float, first: int, worst: str, stamp: int = 0) -> None:
         self.width_s, self.first, self.stamp = width_s, first, stamp
-        self.thinned = 0
-        """Samples that had been let go of when it was read last."""
         self._worst = worst
         self._cells: dict[int, float] = {}
         self._counts: dict[int, int] = {}
-        self._read: dict[int, int] = {}
-        self._until: dict[int, float] = {}
-        """When the last sample was taken of each series."""
-
-    def forget_places(self) -> bool:
-        """Some samples were let go of, so that the others have new places; whether that can be borne.
-
-        A sample that is taken in twice makes a mean wrong, but no value worse than it is.
-        """
-        if self._worst == "mean":
-            return False
-        self._read.clear()
-        return True
+        self._read: dict[int, tuple[int, int]] = {}
+        """Of each series how many samples there had been, and how many of them were gone, when it was read last."""
 
     def read(self, held: Sequence[Series], shifts: Mapping[int, float]) -> None:
-        """Takes in what is new in the series of the metric."""
+        """Takes in what is new in the series of the metric; what it let go of meanwhile stays in the columns."""
+        if self._worst == "mean" and any(map(self._unsure, held)):
+            self._cells, self._counts, self._read = {}, {}, {}
         for series in held:
-            begin, size = self._read.get(id(series), -1), len(series)
-            if begin == size or not size:
+            size, ever = len(series), series.ever
+            before, _ = self._read.get(id(series), (-1, 0))
+            if before == ever or not size:
                 continue
-            if begin < 0:
-                begin = self._begin(series, shifts)
-            self._read[id(series)], self._until[id(series)] = size, series.times[-1]
+            begin = self._begin(series, shifts) if before < 0 else max(0, size - (ever - before))
+            self._read[id(series)] = ever, series.gone
             times, values, sources = series.times[begin:], series.values[begin:], series.sources[begin:]
             if len(shifts) and any(shifts.values()):
                 moved = [time + shifts.get(source, 0.0) for time, source in zip(times, sources, strict=True)]
                 self._put(moved, values)
-            elif len(times) > _MANY and self._worst != "mean" and series.steady():
+            elif len(times) > _MANY and series.steady():
                 self._put_ordered(times, values)
             else:
                 self._put(times, values)
+
+    def _unsure(self, series: Series) -> bool:
+        """Some of the new samples may be gone already, so that an old one stands where the first new one is looked
+        for: taken in twice it makes a mean wrong, but no value worse than it is."""
+        before, gone = self._read.get(id(series), (series.ever, series.gone))
+        return gone != series.gone and series.ever - before > len(series) // 3
 
     def put(self, time: float, value: float) -> None:
         """Takes in one sample."""
@@ -77,13 +72,13 @@ class Buckets:
         """The first sample that lies in the grid, where the series is in order."""
         if not series.steady():
             return 0
-        start = self.first * self.width_s - shifts.get(series.sources[0], 0.0)
-        return bisect_left(series.times, max(start, self._until.get(id(series), start)))
+        return bisect_left(series.times, self.first * self.width_s - shifts.get(series.sources[0], 0.0))
 
     def _put(self, times: Sequence[float], values: Sequence[float]) -> None:
         cells, width, first = self._cells, self.width_s, self.first
         if self._worst == "mean":
-            self._put_mean(times, values)
+            for time, value in zip(times, values, strict=True):
+                self._add(floor(time / width), value, 1)
             return
         more = self._worst == "max"
         for time, value in zip(times, values, strict=True):
@@ -106,6 +101,10 @@ class Buckets:
                 stop += 1
             while floor(times[stop - 1] / width) != at:
                 stop -= 1
+            if self._worst == "mean":
+                self._add(at, sum(values[begin:stop]), stop - begin)
+                begin = stop
+                continue
             worst, held = pick(values[begin:stop]), cells.get(at)
             if held is not None:
                 cells[at] = pick(held, worst)
@@ -113,11 +112,9 @@ class Buckets:
                 cells[at] = worst
             begin = stop
 
-    def _put_mean(self, times: Sequence[float], values: Sequence[float]) -> None:
-        cells, counts, width = self._cells, self._counts, self.width_s
-        for time, value in zip(times, values, strict=True):
-            at = floor(time / width)
-            if at >= self.first:
-                count = counts[at] = counts.get(at, 0) + 1
-                before = cells.get(at, 0.0)
-                cells[at] = before + (value - before) / count
+    def _add(self, at: int, total: float, count: int) -> None:
+        """Takes so many values into the mean of a column."""
+        if at >= self.first:
+            counts, before = self._counts, self._cells.get(at, 0.0)
+            counts[at] = counts.get(at, 0) + count
+            self._cells[at] = before + (total - count * before) / counts[at]

@@ -225,7 +225,7 @@ class BoardBuilder:
         band, width = bands.get(metric), now.viewport.column_s
         first = floor(now.viewport.start / width + 0.5)
         buckets = self._grid(metric, band, width, first)
-        key = (tuple([len(series) for series in held]), first, now.viewport.columns)
+        key = (tuple([series.ever for series in held]), first, now.viewport.columns)
         made = self._made.get(metric)
         if made is not None and made.key == key and made.buckets is buckets and made.band is band:
             if made.snapshot is now.snapshot:
@@ -242,14 +242,10 @@ class BoardBuilder:
 
     def _grid(self, metric: str, band: Band | None, width: float, first: int) -> Buckets:
         """The buckets of a metric; anew when the grid is another one or samples were moved."""
-        held, thinned = self._buckets.get(metric), self._store.dropped["samples"]
-        if held is not None and held.thinned != thinned:
-            held.thinned = thinned
-            held = held if held.forget_places() else None
+        held = self._buckets.get(metric)
         if held is None or held.width_s != width or first < held.first or held.stamp != self._shifts:
             worst = "mean" if band is None else "max" if band.higher_is_worse else "min"
             held = self._buckets[metric] = Buckets(width, first, worst, self._shifts)
-            held.thinned = thinned
         return held
 
     def _update_lanes(self, now: Now, bands: Bands) -> list[MetricLane]:
