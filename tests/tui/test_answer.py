@@ -109,6 +109,28 @@ def test_a_verdict_whose_own_log_fell_silent_says_so_while_others_go_on(width: i
     assert "STALE" not in text(verdict_row(picture(alert(), sources=sources), width, PLAIN))
 
 
+def test_a_silent_log_is_called_by_what_tells_it_from_the_others() -> None:
+    folder = "/home/somebody/outputs/2026-08-21/a-long-name-of-a-run/logs"
+    names = (f"{folder}/trainer.log", f"{folder}/orchestrator.log")
+    sources = tuple(
+        source(index=at, name=name, freshness=Freshness.STALE, age_s=60.0 + at) for at, name in enumerate(names)
+    )
+    well = picture(snapshot=healthy(), sources=sources)
+    assert "STALE  orchestrator.log and 1 more silent" in text(verdict_row(well, 120, PLAIN))
+    assert "(trainer.log, orchestrator.log)" in text(verdict_row(replace(well, stale_s=61.0), 120, PLAIN))
+    evidence = tuple(replace(line, source=names[1]) for line in finding().evidence)
+    unknown = alert(state=AlertState.UNKNOWN, until=START + 500.0, finding=finding(evidence=evidence))
+    said = text(verdict_row(picture(unknown, sources=sources), 150, PLAIN))
+    assert "STALE 1m 01s: orchestrator.log is silent" in said
+
+
+def test_why_a_verdict_is_stale_gives_way_to_what_it_costs() -> None:
+    for now in (picture(alert()), picture(alert(state=AlertState.UNKNOWN, until=START + 500.0))):
+        said = text(verdict_row(replace(now, stale_s=3725.0), 80, PLAIN))
+        assert "STALE 1h 02m  lost " in said
+        assert len(said) <= 80
+
+
 @pytest.mark.parametrize(
     ("width", "told"),
     [

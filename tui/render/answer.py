@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.style import Style
 
 from perfmon.drawing import stack
-from perfmon.picture import Alert, AlertState, Freshness, Level, Picture, RunState
+from perfmon.picture import Alert, AlertState, Freshness, Level, Picture, RunState, SourceNow
 from perfmon.rules.wording import format_share
 from perfmon.snapshot import LedgerEntry, Snapshot, Verdict
 from perfmon.text import plain
@@ -15,6 +15,7 @@ from perfmon.units import format_seconds
 
 from ..skin import LEVEL_WORDS, Skin
 from .rows import Row, Run, cells, cropped, row_cells
+from .sources import common_folder
 from .why import why_row
 
 _LEVELS = {"info": Level.NONE, "warning": Level.WARNING, "critical": Level.CRITICAL}
@@ -47,7 +48,7 @@ def verdict_row(picture: Picture, width: int, skin: Skin) -> Row:
     level = _LEVELS[verdict.severity.value]
     head = _badge(skin, level, f"{skin.mark(level)} {LEVEL_WORDS[level]}" if width >= _NARROW else skin.mark(level))
     runs: list[Run] = [*head, (plain(verdict.title).upper(), skin.level(level))]
-    runs += _as_of(picture, verdict, width, skin) or _judged(picture, width, skin)
+    runs += _as_of(picture, verdict, width - row_cells(runs), skin) or _judged(picture, width, skin)
     for part in _cost(picture, verdict, width - row_cells(runs), skin):
         runs += part if row_cells(runs) + row_cells(part) <= width else []
     if width >= _NARROW:
@@ -64,8 +65,8 @@ def _badge(skin: Skin, level: Level, text: str) -> list[Run]:
     return [(f" {text} ", skin.badge(level)), (" ", skin.style("text"))]
 
 
-def _as_of(picture: Picture, verdict: Verdict, width: int, skin: Skin) -> list[Run]:
-    """How old it is, where the logs that prove it speak no more of the present."""
+def _as_of(picture: Picture, verdict: Verdict, room: int, skin: Skin) -> list[Run]:
+    """How old it is, where the logs that prove it speak no more of the present; why, where the cost fits beside it."""
     age, who = picture.stale_s, "no log speaks"
     if age is None:
         alerts = _alerts_of(picture, verdict.signature)
@@ -76,9 +77,18 @@ def _as_of(picture: Picture, verdict: Verdict, width: int, skin: Skin) -> list[R
         oldest = max(silent, key=lambda now: now.age_s or 0.0, default=None)
         if oldest is None:
             return []
-        age, who = oldest.age_s or 0.0, f"{plain(oldest.name, 40)} is silent"
-    told = f": {who}" if width >= _NARROW else ""
-    return [(f"  STALE {brief_seconds(age)}{told}", skin.style("stale"))]
+        age, who = oldest.age_s or 0.0, f"{_called(oldest, picture)} is silent"
+    brief = f"  STALE {brief_seconds(age)}"
+    told = f"{brief}: {who}"
+    cost = _cost(picture, verdict, 0, skin)[:1]  # what was lost matters more than whose silence it is
+    fits = cells(told) + sum(map(row_cells, cost)) <= room
+    return [(told if fits else brief, skin.style("stale"))]
+
+
+def _called(source: SourceNow, picture: Picture) -> str:
+    """A log without the folder that all lie in: the end of a path is what tells it from others."""
+    folder = common_folder([other.name for other in picture.sources])
+    return plain(source.name.removeprefix(folder), 40)
 
 
 def _judged(picture: Picture, width: int, skin: Skin) -> list[Run]:
@@ -143,7 +153,7 @@ def _no_verdict(picture: Picture, snapshot: Snapshot, width: int, skin: Skin) ->
     summary = plain(snapshot.summary, 1000)
     if picture.stale_s is not None:
         age = format_seconds(picture.stale_s)
-        names = ", ".join(plain(source.name, 40) for source in picture.sources[:3])
+        names = ", ".join(_called(source, picture) for source in picture.sources[:3])
         return (
             *_badge(skin, Level.NONE, f"{skin.glyph('stale')} STALE"),
             (f"no log has said anything for {age}", skin.style("stale")),
@@ -155,7 +165,7 @@ def _no_verdict(picture: Picture, snapshot: Snapshot, width: int, skin: Skin) ->
         more = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
         return (
             *_badge(skin, Level.NONE, f"{skin.glyph('stale')} STALE"),
-            (f"{plain(first.name, 60)}{more} silent for {format_seconds(first.age_s or 0.0)}", skin.style("stale")),
+            (f"{_called(first, picture)}{more} silent for {format_seconds(first.age_s or 0.0)}", skin.style("stale")),
             (f"  else: {_shortened(summary, max(20, width - 50))}", skin.style("muted")),
         )
     events = sum(source.events for source in picture.sources)
