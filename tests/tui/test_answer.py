@@ -113,15 +113,15 @@ def test_a_silent_log_is_called_by_what_tells_it_from_the_others() -> None:
     folder = "/home/somebody/outputs/2026-08-21/a-long-name-of-a-run/logs"
     names = (f"{folder}/trainer.log", f"{folder}/orchestrator.log")
     sources = tuple(
-        source(index=at, name=name, freshness=Freshness.STALE, age_s=60.0 + at) for at, name in enumerate(names)
+        source(index=at, name=name, freshness=Freshness.STALE, age_s=124.0 + at) for at, name in enumerate(names)
     )
     well = picture(snapshot=healthy(), sources=sources)
     assert "STALE  orchestrator.log and 1 more silent" in text(verdict_row(well, 120, PLAIN))
-    assert "(trainer.log, orchestrator.log)" in text(verdict_row(replace(well, stale_s=61.0), 120, PLAIN))
+    assert "(trainer.log, orchestrator.log)" in text(verdict_row(replace(well, stale_s=125.0), 120, PLAIN))
     evidence = tuple(replace(line, source=names[1]) for line in finding().evidence)
     unknown = alert(state=AlertState.UNKNOWN, until=START + 500.0, finding=finding(evidence=evidence))
     said = text(verdict_row(picture(unknown, sources=sources), 150, PLAIN))
-    assert "STALE 1m 01s: orchestrator.log is silent" in said
+    assert "STALE 2m 05s: orchestrator.log is silent" in said
 
 
 def test_why_a_verdict_is_stale_gives_way_to_what_it_costs() -> None:
