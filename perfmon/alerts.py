@@ -93,7 +93,7 @@ class AlertBook:
                 self._see(key, finding, (run.start, run.end), _moment(finding, now, actual))
         for key, record in self._records.items():
             if key not in seen and not self._unknown(record):
-                record.leave(_moment(record.finding, now, actual))
+                record.leave(_moment(record.finding, now, actual), run.end - run.start)
         self._drop_oldest()
         return self.alerts(now, actual)
 
@@ -217,6 +217,8 @@ class _Record:
         self.changed = self.last = 0.0
         self._began = self._since = 0.0
         self.turned = 0.0
+        self._judged = float("inf")
+        """Up to when it was judged last: of time between that and the next window nobody knows."""
         self._tally = Tally()
         self._state: AlertState | None = None
         self._fired = False
@@ -235,6 +237,9 @@ class _Record:
     def see(self, finding: Finding, window: Window, now: float, unsure: bool) -> None:
         """Takes what a window says of it; where that is `unsure` its life stays as it is."""
         first, last = window[0] + finding.first_s, window[0] + finding.last_s
+        if self._apart(now, window[1] - window[0]) and not _of_silence(finding):
+            self._since = max(self._since, first)
+        self._judged = now
         self._began = min(self._began, first) if self.listed else first
         self.last = max(self.last, last) if self.listed else last
         self.finding = finding
@@ -248,9 +253,14 @@ class _Record:
         over_already = finding.state == _RESOLVED and not self.listed
         self._turn(finding.state, last if over_already else begun if self.over else now)
 
-    def leave(self, now: float) -> None:
-        """The window says nothing of it."""
-        self._turn(_RESOLVED if self._fired else _NEVER, now)
+    def leave(self, now: float, window_s: float) -> None:
+        """The window, that long, says nothing of it: it ended, at the latest when it was judged last."""
+        until = self._judged if self._apart(now, window_s) else now
+        self._judged = now
+        self._turn(_RESOLVED if self._fired else _NEVER, until)
+
+    def _apart(self, now: float, window_s: float) -> bool:
+        return now - window_s > self._judged
 
     def _turn(self, life: str, time: float) -> None:
         if life == self.life:
@@ -299,6 +309,7 @@ class _Record:
         """The axis moved: what is remembered moves along."""
         self._began, self._since, self.last = self._began + seconds, self._since + seconds, self.last + seconds
         self.changed, self.turned = self.changed + seconds, self.turned + seconds
+        self._judged += seconds
         self._turns = deque((time + seconds for time in self._turns), maxlen=_FLAPS)
         if self.silenced_until is not None:
             self.silenced_until += seconds

@@ -229,6 +229,32 @@ def test_what_its_logs_tell_no_more_of_holds_until_they_were_heard_last() -> Non
     assert seen(book, events, BEGIN + 220, stale_s=200.0).until == BEGIN - 90
 
 
+def test_nothing_is_said_to_have_held_while_nobody_judged() -> None:
+    """The monitor was stopped for hours (ctrl+z), and the run went on."""
+    end, hours = BEGIN, 3 * 3600.0
+    events = {1: (end - 500, 5.0), 2: (end - 100, 5.0), 3: (end + hours - 200, 5.0)}
+    book = AlertBook()
+    assert seen(book, events, end).held_until(end) - seen(book, events, end).since == 505.0
+    still = seen(book, events, end + hours)
+    assert (still.state, still.since, still.count) == (AlertState.FIRING, end + hours - 205, 3)
+    assert still.began == end - 505  # when it was seen first stays
+    book = AlertBook()
+    seen(book, events, end)
+    (over,) = book.update(window(end + hours), end + hours, None)
+    assert (over.state, over.changed) == (AlertState.RESOLVED, end)
+
+
+def test_a_silence_that_lasts_has_held_all_the_time_however_seldom_it_was_judged() -> None:
+    book, counts = AlertBook(), []
+    for end, begun in ((BEGIN, 300.0), (BEGIN + 700, -400.0)):
+        silence = finding(
+            signature="stall", identity={}, first_s=begun, last_s=600.0, count=1, moments=(Moment((), begun, 600.0),)
+        )
+        (alert,) = book.update(window(end, silence), end, None)
+        counts.append(end - alert.since)
+    assert counts == [300.0, 1000.0]
+
+
 def test_a_growing_silence_is_one_occurrence() -> None:
     book, counts = AlertBook(), []
     for at in range(5):
