@@ -17,6 +17,7 @@ from typing import NoReturn, TextIO
 from perfmon.commands import COMMANDS, build_parser, load_command
 
 from .errors import ExitCode, PerfmonError, UsageError
+from .standard import settle_streams
 from .text import plain
 
 _DEBUG = "PERFMON_DEBUG"
@@ -139,6 +140,7 @@ def command() -> NoReturn:
     """The program: ends at once where nothing else runs, as taking apart what was read only takes time."""
     import threading
 
+    settle_streams()
     code = main()
     with suppress(Exception):  # whoever reads them went away
         sys.stdout.flush()

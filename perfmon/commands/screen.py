@@ -98,7 +98,7 @@ def open_screen(
 
 def need_terminal() -> None:
     """Raises UsageError where there is no screen to open."""
-    if not (sys.stdin.isatty() and sys.__stderr__ is not None and sys.__stderr__.isatty()):
+    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.__stderr__)):
         raise UsageError("the live monitor needs a terminal (without one: perfmon snapshot SPEC, perfmon status SPEC)")
 
 

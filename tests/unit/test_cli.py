@@ -16,6 +16,7 @@ import pytest
 from perfmon import __version__
 from perfmon.cli import main
 from perfmon.commands import COMMANDS, build_parser, load_command
+from perfmon.demo import write_demo
 from perfmon.errors import ConnectError, ExitCode
 from perfmon.sources.accelerator import in_use
 
@@ -191,6 +192,34 @@ def test_a_full_disk_under_what_is_said_changes_nothing(words: list[str], code: 
     with open("/dev/full", "w") as full:
         done = subprocess.run([*PERFMON, *words], stdout=subprocess.DEVNULL, stderr=full, check=False)
     assert done.returncode == code
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+@pytest.mark.parametrize(
+    "words", [["status", "logs"], ["snapshot", "logs", "--for", "0.1"], ["snapshot", "logs", "-o", "page.md"]]
+)
+def test_data_come_whatever_happens_to_what_is_said(words: list[str], tmp_path: Path) -> None:
+    write_demo(tmp_path / "logs", minutes=2)
+    env = os.environ | {"XDG_RUNTIME_DIR": str(tmp_path)}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*PERFMON, *words], stdout=subprocess.PIPE, stderr=full, text=True, check=False, cwd=tmp_path, env=env
+        )
+    page = tmp_path / "page.md"
+    assert done.returncode == 0
+    assert page.exists() or done.stdout
+
+
+@pytest.mark.parametrize("words", [["demo"], ["watch", "logs"]])
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&-"])
+def test_a_closed_keyboard_is_no_terminal(words: list[str], closed: str, tmp_path: Path) -> None:
+    write_demo(tmp_path / "logs", minutes=2)
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", *PERFMON, *words],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == ExitCode.USAGE
+    assert done.stderr.startswith("perfmon: the live monitor needs a terminal")
 
 
 def test_a_closed_output_is_no_fault() -> None:
