@@ -6,43 +6,44 @@ from collections.abc import Callable, Mapping
 
 from perfmon.drawing import compact_seconds, compact_value, spark
 
+from .glyphs import UNICODE, Glyphs
 from .statefile import State
 from .text import plain
 
 COLUMNS = 8
 _NAME = 40
-_MARKS: Mapping[str, tuple[str, str]] = {
-    "critical": ("✗", "red"),
-    "warning": ("!", "yellow"),
-    "info": ("·", "cyan"),
-    "good": ("✓", "green"),
-    "unknown": ("?", "colour244"),
+_COLOURS: Mapping[str, str] = {
+    "critical": "red",
+    "warning": "yellow",
+    "info": "cyan",
+    "good": "green",
+    "unknown": "colour244",
 }
 
 
-def plain_line(state: State) -> str:
+def plain_line(state: State, glyphs: Glyphs = UNICODE) -> str:
     """`✗ FRONTEND-QUEUE 30.3s 16% lost ▁▁▃▁▆▇█`."""
-    return " ".join(part for part in (_said(state), _trend(state)) if part)
+    return " ".join(part for part in (_said(state, glyphs), _trend(state, glyphs)) if part)
 
 
-def tmux_line(state: State) -> str:
+def tmux_line(state: State, glyphs: Glyphs = UNICODE) -> str:
     """The same, coloured as tmux's `status-right` has it; nothing of a log's text can be a format."""
-    colour = _MARKS[_level(state)][1]
-    trend = _trend(state)
-    return f"#[fg={colour}]{_said(state).replace('#', '')}#[default]" + (f" {trend}" if trend else "")
+    colour = _COLOURS[_level(state)]
+    trend = _trend(state, glyphs).replace("#", "@")  # the highest level, in ASCII
+    return f"#[fg={colour}]{_said(state, glyphs).replace('#', '')}#[default]" + (f" {trend}" if trend else "")
 
 
-FORMATS: Mapping[str, Callable[[State], str]] = {"tmux": tmux_line, "plain": plain_line}
+FORMATS: Mapping[str, Callable[[State, Glyphs], str]] = {"tmux": tmux_line, "plain": plain_line}
 
 
 def _level(state: State) -> str:
     if state.stale_s is not None or not state.observed:
         return "unknown"
-    return state.severity if state.severity in _MARKS else "good"
+    return state.severity if state.severity in _COLOURS else "good"
 
 
-def _said(state: State) -> str:
-    mark = _MARKS[_level(state)][0]
+def _said(state: State, glyphs: Glyphs) -> str:
+    mark = glyphs[_level(state)]
     if state.run == "loading":
         return f"{mark} reading logs"
     if not state.observed:
@@ -66,11 +67,12 @@ def _close(text: str) -> str:
     return plain(text.replace(" ", ""), _NAME)
 
 
-def _trend(state: State) -> str:
+def _trend(state: State, glyphs: Glyphs) -> str:
     """The headline metric, the largest value of each stretch."""
     values = [value for value in state.values if value is not None]
     if not values or not state.severity:
         return ""
     size = max(1, len(state.values) // COLUMNS)
     parts = [[v for v in state.values[at : at + size] if v is not None] for at in range(0, len(state.values), size)]
-    return spark([max(part) if part else float("nan") for part in parts], min(0.0, *values), max(values))
+    shown = [max(part) if part else float("nan") for part in parts]
+    return spark(shown, min(0.0, *values), max(values), glyphs=glyphs)

@@ -7,6 +7,7 @@ import json
 import sys
 from datetime import datetime
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -121,12 +122,19 @@ def _write(args: argparse.Namespace, seen: Observed) -> None:
         print(f"perfmon: {note}", file=sys.stderr)
     text = _document(args, seen) if args.json else _page(args, seen, made, notes)
     if args.output is None:
-        sys.stdout.write(text)
+        _print(text)
         return
     from perfmon.reports.saving import save
 
     file = save(text, args.output, made, ".json" if args.json else ".md")
     print(f"perfmon: wrote {file}", file=sys.stderr)
+
+
+def _print(text: str) -> None:
+    """Shown in what the terminal can show; what is not for a terminal is UTF-8, as a page in a file is."""
+    if isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
+        sys.stdout.reconfigure(encoding="utf-8")
+    sys.stdout.write(text)
 
 
 def _interruption(for_s: float | None, seen: Observed) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 
 from perfmon.errors import ExitCode, InputError, UsageError
@@ -86,6 +87,7 @@ def _of_logs(args: argparse.Namespace) -> State:
 def _rendered(state: State, form: str, told_by: str) -> str:
     if form == "json":
         return json.dumps({"schema": 1, "from": told_by, **state._asdict()}, allow_nan=False)
+    from perfmon.glyphs import glyphs_for
     from perfmon.statusline import FORMATS
 
-    return FORMATS[form](state)
+    return FORMATS[form](state, glyphs_for(os.environ))

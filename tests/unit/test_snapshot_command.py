@@ -47,6 +47,12 @@ def test_the_page_goes_to_stdout(logs: Path, capsys: pytest.CaptureFixture[str])
     assert err == ""
 
 
+def test_a_page_that_is_redirected_is_utf_8_whatever_the_locale(logs: Path) -> None:
+    command = [sys.executable, "-m", "perfmon", "snapshot", str(logs)]
+    done = subprocess.run(command, env=os.environ | {"PYTHONIOENCODING": "latin-1"}, capture_output=True, check=True)
+    assert done.stdout.decode().startswith("# ✗ CRIT Front-end queue saturation\n")
+
+
 def test_only_the_window_is_judged(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["snapshot", "logs", "--window", "2m", "--json"]) == ExitCode.DONE
     assert json.loads(capsys.readouterr().out)["run"]["wall_s"] == pytest.approx(120.0, abs=1.0)

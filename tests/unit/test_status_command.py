@@ -26,6 +26,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).mkdir()
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.delenv("PERFMON_CONFIG", raising=False)
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -47,6 +48,19 @@ def test_the_line_of_a_running_monitor(capsys: pytest.CaptureFixture[str]) -> No
     assert main(["status", "logs", "--format", "json"]) == ExitCode.DONE
     told = json.loads(capsys.readouterr().out)
     assert (told["from"], told["severity"], told["lost_share"]) == ("monitor", "critical", 0.31)
+
+
+@pytest.mark.parametrize("form", ["plain", "tmux"])
+def test_a_terminal_without_utf_8_gets_ascii(
+    form: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LC_ALL", "C")
+    StateFile(["logs"]).write(pictures.picture(pictures.alert()))
+    assert main(["status", "--format", form]) == ExitCode.DONE
+    line = capsys.readouterr().out.replace("#[fg=red]", "").replace("#[default]", "")
+    assert line.startswith("X FRONTEND-QUEUE 13.3s 31% lost ")
+    assert line.isascii()
+    assert form == "plain" or "#" not in line
 
 
 def test_without_a_monitor_the_logs_are_looked_at(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
