@@ -33,7 +33,7 @@ from .direct import Direct
 from .doings import PANES, Doings
 from .driver import QuietDriver
 from .journey import Journey
-from .layout import Layout, layout_for, shares
+from .layout import USUALLY_LISTED, Layout, layout_for, shares
 from .messages import (
     AlertAcked,
     AlertOpened,
@@ -120,7 +120,9 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         self.fault: Exception | None = None
         """What ended it, when a fault did."""
         self._layout: Layout | None = None
-        self._listed = 0
+        self._listed = USUALLY_LISTED
+        """The most alerts, and sources, that there were to list, once all that the logs held was read."""
+        self._counted = False
         self._lanes: int | None = None
         """The most lanes that the board had; None until all that the logs held was read."""
         self._listed_at = 0.0
@@ -251,7 +253,7 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         self.picture = replace(self.picture, board=newest.board) if self.journey.paused else newest
         self._hear(newest)
         self._point_out(newest.snapshot)
-        listed, lanes = max(len(self.picture.alerts), lines_wanted(newest)), self._lanes_of(newest)
+        listed, lanes = self._listed_of(newest), self._lanes_of(newest)
         if (listed, lanes) != (self._listed, self._lanes):
             self._listed, self._lanes = listed, lanes
             self.arrange()
@@ -269,6 +271,13 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
             show(newest)
         if more or self._place() != self._placed:
             self._show_place()
+
+    def _listed_of(self, newest: Picture) -> tuple[int, int]:
+        """Alerts that come to nothing go again: the rows that they had stay."""
+        whole = newest.snapshot is not None and newest.progress is None
+        alerts, sources = (0, 0) if whole and not self._counted else self._listed
+        self._counted = self._counted or whole
+        return max(alerts, len(self.picture.alerts)), max(sources, lines_wanted(newest))
 
     def _lanes_of(self, newest: Picture) -> int | None:
         """It never takes back what the board had: panes that grow and shrink are hard to read."""

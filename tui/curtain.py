@@ -14,7 +14,7 @@ from perfmon.glyphs import Glyphs
 from perfmon.text import plain
 from perfmon.themes.schema import ThemeData
 
-from .layout import Layout, layout_for, share_of_alerts
+from .layout import USUALLY_LISTED, Layout, layout_for, share_of_alerts
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[0m\x1b[?25h\x1b[?1049l"
 _DEEP = ("truecolor", "24bit")
@@ -33,10 +33,8 @@ def curtain(title: str, theme: ThemeData, glyphs: Glyphs, preset: str = "auto") 
         signal.signal(signal.SIGTSTP, signal.SIG_IGN)  # for this moment: a shell would get the screen as it is here
     try:
         columns, rows = _size()
-        _write(
-            _ENTER
-            + "".join(frame(title, theme, glyphs, os.environ, layout_for(columns, rows, preset, listed=0), columns))
-        )
+        layout = layout_for(columns, rows, preset, listed=USUALLY_LISTED)
+        _write(_ENTER + "".join(frame(title, theme, glyphs, os.environ, layout, columns)))
         yield
     except BaseException:
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)

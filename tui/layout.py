@@ -10,7 +10,9 @@ PRESETS = LAYOUTS[1:]
 WIDE = 110
 HEADED = 100
 """So many cells have room for the names of the columns of alerts."""
-_LEAST_LISTED, _LEAST_LANES = 3, 6
+_LEAST_LANES = 6
+USUALLY_LISTED = (1, 3)
+"""Alerts and sources that room is kept for as long as nobody knows how many there are."""
 _TITLE_AND_AXIS = 2
 _STRIP_WIDTH, _STRIP_HEIGHT = 72, 18
 
@@ -36,7 +38,7 @@ def layout_for(
     preset: str = "auto",
     hidden: Collection[str] = (),
     zoomed: str | None = None,
-    listed: int | None = None,
+    listed: tuple[int, int] | None = None,
     *,
     machines: bool = False,
     lanes: int | None = None,
@@ -44,8 +46,8 @@ def layout_for(
     """The layout of a terminal of `width` cells and `height` rows.
 
     `preset` is one of LAYOUTS; `hidden` names panes that somebody switched off, `zoomed` the one that has all the room.
-    `listed` is how many alerts, or sources, there are to list: rows that they do not need are the board's. With
-    `machines` there are GPUs, hosts or queues among them. `lanes` is how many the board has: rows that these do not
+    `listed` is how many alerts and how many sources there are to list: rows that neither needs are the board's. With
+    `machines` there are GPUs, hosts or queues among these. `lanes` is how many the board has: rows that these do not
     need are the log's.
     """
     small = width < _STRIP_WIDTH or height < _STRIP_HEIGHT
@@ -86,14 +88,15 @@ def _strip(width: int, height: int) -> Layout:
     return Layout(header, answer, rest - footer, 0, 0, 0, footer, bare=True)
 
 
-def _full(width: int, height: int, preset: str, hidden: Collection[str], listed: int | None, machines: bool) -> Layout:
+def _full(
+    width: int, height: int, preset: str, hidden: Collection[str], listed: tuple[int, int] | None, machines: bool
+) -> Layout:
     rest = height - 5
     lower, log = (3, 3) if height < 28 else (5, 6) if height < 44 else (9, 12)
     if machines:
         lower, log = (5, 3) if height < 28 else (8, 5) if height < 44 else (14, 10)
     if listed is not None and "board" not in hidden:
-        heads = 2 if share_of_alerts(width) >= HEADED else 1  # a title, and the names of columns
-        lower = min(lower, max(_LEAST_LISTED, listed) + heads)
+        lower = min(lower, _listing(width, *listed))
     if preset == "timeline":
         lower = log = 0
     elif preset == "log":
@@ -104,6 +107,12 @@ def _full(width: int, height: int, preset: str, hidden: Collection[str], listed:
     if "board" in hidden:
         rows |= _instead(rows, hidden)
     return Layout(1, 3, footer=1, bare=False, **rows)
+
+
+def _listing(width: int, alerts: int, sources: int) -> int:
+    """Rows that so many of them need, side by side: each has a title, alerts the names of their columns, too."""
+    names = bool(alerts) and share_of_alerts(width) >= HEADED
+    return 1 + max(alerts + names, sources, 1)
 
 
 def _lent(full: Layout, lanes: int) -> Layout:

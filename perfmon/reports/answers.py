@@ -58,7 +58,8 @@ def _since(verdict: Verdict, picture: Picture | None) -> list[str]:
     alerts = [alert for alert in alerts if alert.state in _ALIVE]
     if picture is None or not alerts:
         return []
-    began, end = min(alert.began for alert in alerts), max(alert.held_until(picture.now) for alert in alerts)
+    began = min(max(alert.began, alert.since) for alert in alerts)  # it may have been over meanwhile
+    end = max(alert.held_until(picture.now) for alert in alerts)
     return [f"for {format_seconds(max(0.0, end - began))}", _times(sum(alert.count for alert in alerts))]
 
 

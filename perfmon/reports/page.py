@@ -150,7 +150,7 @@ def _alert(alert: Alert, picture: Picture) -> tuple[str, ...]:
         state,
         alert.finding.severity.label,
         alert.finding.signature,
-        format_seconds(max(0.0, end - alert.began)),
+        format_seconds(max(0.0, end - max(alert.began, alert.since))),
         f"{alert.count:,}",
         format_seconds(alert.lost_s) if alert.lost_s > 0 else "–",
         code(_activity(alert, picture)),

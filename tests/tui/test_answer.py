@@ -11,10 +11,12 @@ from hosts import PLAIN
 from pictures import START, alert, picture, source
 from snapshots import finding, healthy, snapshot
 
+from perfmon.model import TimeBase
 from perfmon.picture import AlertState, Freshness, Level, Picture, Recording, RunState
 from perfmon.snapshot import ConditionState, LedgerEntry
 from perfmon.tui.render.answer import ledger_row, verdict_row
 from perfmon.tui.render.bars import Place, header_row
+from perfmon.tui.render.moments import moment_text
 from perfmon.tui.render.rows import Row
 from perfmon.tui.render.why import why_row
 
@@ -97,6 +99,13 @@ def test_how_long_it_lasts_grows_with_the_present_and_stands_still_in_silence() 
         said = text(verdict_row(replace(shown, alerts=(unknown,), now=START + now, stale_s=stale_s), 200, PLAIN))
         assert " for 10m" in said
         assert f"STALE {age}: no log speaks" in said
+
+
+def test_what_was_over_meanwhile_is_not_said_to_have_lasted() -> None:
+    again = alert(began=START, since=START + 400.0, last=START + 590.0)
+    said = text(verdict_row(picture(again), 200, PLAIN))
+    assert f"14 times since {moment_text(START, TimeBase.WALL)}" in said
+    assert " for " not in said
 
 
 @pytest.mark.parametrize(
@@ -208,3 +217,11 @@ def test_the_screen_goes_on_saying_that_it_failed() -> None:
     for width in (80, 120, 200):
         row = header_row(picture(recording=failed), Place("run", 600.0), width, PLAIN)
         assert "REC failed" in "".join(text for text, _ in row)
+
+
+@pytest.mark.parametrize(
+    ("lines_per_s", "told"), [(0.0, " 0 l/s"), (0.03, " 0 l/s"), (0.4, " 0.4 l/s"), (0.96, " 1 l/s"), (2.2, " 2 l/s")]
+)
+def test_few_lines_are_not_told_as_none(lines_per_s: float, told: str) -> None:
+    row = header_row(replace(picture(), lines_per_s=lines_per_s), Place("run", 600.0), 120, PLAIN)
+    assert told in text(row)

@@ -58,21 +58,23 @@ def test_the_strip_is_for_a_split_below_the_run() -> None:
     assert (layout.answer, layout.board, layout.log) == (3, 5, 0)
 
 
-def test_rows_that_no_alert_needs_are_the_boards() -> None:
-    few, many, all_of_them = (layout_for(200, 50, listed=count) for count in (1, 5, 30))
+def test_rows_that_no_alert_and_no_source_needs_are_the_boards() -> None:
+    few, many, all_of_them = (layout_for(200, 50, listed=(count, 1)) for count in (1, 5, 30))
     assert few.alerts < many.alerts < all_of_them.alerts == layout_for(200, 50).alerts
-    assert few.alerts == 5  # a title, the names of columns, and room for a few more
-    assert layout_for(120, 30, listed=1).alerts == 4  # which has no names of columns
-    assert layout_for(120, 30, listed=4).alerts == 5
+    assert few.alerts == 3  # a title, the names of columns, and the alert
+    assert layout_for(200, 50, listed=(0, 1)).alerts == 2
+    assert layout_for(200, 50, listed=(1, 5)).alerts == 6  # sources have a title alone
+    assert layout_for(120, 30, listed=(1, 1)).alerts == 2  # which has no names of columns
+    assert layout_for(120, 30, listed=(4, 1)).alerts == layout_for(120, 30, listed=(1, 4)).alerts == 5
     assert few.board - all_of_them.board == all_of_them.alerts - few.alerts
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 30), (200, 50)])
 def test_rows_that_lanes_do_not_need_show_lines_of_the_log(size: tuple[int, int]) -> None:
-    usual, few = layout_for(*size, listed=1), layout_for(*size, listed=1, lanes=7)
+    usual, few = layout_for(*size, listed=(1, 3)), layout_for(*size, listed=(1, 3), lanes=7)
     assert few.board == 9
     assert few.board + few.log == usual.board + usual.log
-    assert layout_for(*size, listed=1, lanes=60) == usual
+    assert layout_for(*size, listed=(1, 3), lanes=60) == usual
     assert layout_for(*size, "timeline", lanes=7) == layout_for(*size, "timeline")
     assert layout_for(*size, hidden={"log"}, lanes=7) == layout_for(*size, hidden={"log"})
 

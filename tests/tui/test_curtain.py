@@ -14,7 +14,7 @@ from perfmon.glyphs import UNICODE
 from perfmon.monitor import FollowFeed
 from perfmon.themes.loader import load_themes
 from perfmon.tui.curtain import frame
-from perfmon.tui.layout import layout_for
+from perfmon.tui.layout import USUALLY_LISTED, layout_for
 
 _TITLE = re.compile(r"─ (\d) ([A-Z]+) ")
 _PLACED = re.compile(r"\x1b\[(\d+);(\d+)H([^\x1b]*)")
@@ -22,7 +22,7 @@ _PLACED = re.compile(r"\x1b\[(\d+);(\d+)H([^\x1b]*)")
 
 def painted(size: tuple[int, int], preset: str = "auto") -> list[str]:
     """The rows that the curtain paints, without colours."""
-    layout = layout_for(*size, preset, listed=0)
+    layout = layout_for(*size, preset, listed=USUALLY_LISTED)
     told = "".join(frame("run", load_themes()["midnight"], UNICODE, {}, layout, size[0]))
     rows = [" " * size[0]] * size[1]
     for row, column, text in _PLACED.findall(re.sub(r"\x1b\[[\d;]*m|\x1b\[2J", "", told)):

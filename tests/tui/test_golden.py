@@ -39,7 +39,13 @@ async def test_machines_around_the_run(size: tuple[int, int]) -> None:
         await pilot.pause()
         picture = app.monitor.picture
         app.monitor.picture = replace(
-            picture, number=picture.number + 1, seen=seen(picture.now), links=LINKS, state=RunState.LIVE, notices=()
+            picture,
+            number=picture.number + 1,
+            seen=seen(picture.now),
+            links=LINKS,
+            state=RunState.LIVE,
+            notices=(),
+            lines_per_s=0.0,
         )
         app.sources.show(app.monitor.picture)
         app.show(app.monitor.picture)

@@ -55,6 +55,14 @@ def test_findings_come_with_their_lines_and_alerts_with_their_past() -> None:
     assert "| 2 | inhibited by stall, flapping |" in out
 
 
+def test_what_was_over_meanwhile_has_lasted_since_it_began_anew() -> None:
+    began = pictures.START + 40.0
+    once = page(picture=pictures.picture(pictures.alert()))
+    again = page(picture=pictures.picture(pictures.alert(since=began + 540.0)))
+    assert [line for line in once.splitlines() if "14 occurrences" in line][0].count("for 9m") == 1
+    assert "for 20" in [line for line in again.splitlines() if "14 occurrences" in line][0]
+
+
 def test_updates_are_drawn_from_the_board_and_from_the_timeline() -> None:
     growing = pictures.bar(14, 3.3, open=True, legs=(Leg("queue", pictures.START + 560.0, pictures.START + 564.5),))
     live = page(picture=pictures.picture(board=pictures.board(growing)))

@@ -14,6 +14,7 @@ from perfmon.text import plain
 from perfmon.units import format_seconds
 
 from ..skin import LEVEL_WORDS, Skin
+from .moments import moment_text
 from .rows import Row, Run, cells, cropped, row_cells
 from .sources import common_folder
 from .why import why_row
@@ -112,10 +113,17 @@ def _cost(picture: Picture, verdict: Verdict, room: int, skin: Skin) -> list[lis
     alerts = _alerts_of(picture, verdict.signature)
     if alerts:
         count = sum(alert.count for alert in alerts)
-        until = max(alert.held_until(picture.now) for alert in alerts)
-        since = brief_seconds(max(0.0, until - min(alert.began for alert in alerts)))
-        parts += [[(f"  {count}{_times(count)}", muted)], [(f" for {since}", muted)]]
+        parts += [[(f"  {count}{_times(count)}", muted)], [(_lasting(alerts, picture), muted)]]
     return parts
+
+
+def _lasting(alerts: Sequence[Alert], picture: Picture) -> str:
+    """How long it has held; where it was over meanwhile, or nobody knows, since when it is counted."""
+    began = min(alert.began for alert in alerts)
+    if any(alert.since > alert.began for alert in alerts):
+        return f" since {moment_text(began, picture.time_base)}"
+    until = max(alert.held_until(picture.now) for alert in alerts)
+    return f" for {brief_seconds(max(0.0, until - began))}"
 
 
 def _wall(snapshot: Snapshot) -> str:

@@ -101,13 +101,15 @@ def _sources(picture: Picture, width: int, skin: Skin) -> list[Run]:
         runs.append((f" {len(odd)} silent", skin.style("stale")))
     if errors:
         runs.append((f" {skin.glyph('warning')} {errors} lost", skin.style("warning")))
-    if width >= 72:
+    if width >= 72 and picture.state is not RunState.ENDED:
         runs.append((f" {_rate(picture.lines_per_s)}", skin.style("muted")))
     polls = polls_text(picture) if width >= 110 else ""
     return [*runs, (f"  {polls}", skin.style("muted"))] if polls else runs
 
 
 def _rate(lines: float) -> str:
+    if 0.05 <= lines < 0.95:  # little is not nothing
+        return f"{lines:.1f} l/s"
     return f"{lines / 1000:.1f}k l/s" if lines >= 9999.5 else f"{lines:.0f} l/s"
 
 

@@ -16,15 +16,21 @@ from .bars import moment_text
 from .lanes import UPDATES, Drawing, Geometry, Lane, lanes_of
 from .rows import Row, Run
 
-_ROWS_OF_UPDATES = ((22, 7), (13, 4), (9, 3))
+_MOST_UPDATES = 7
+_ROWS_OF_UPDATES = ((22, _MOST_UPDATES), (13, 4), (9, 3))
+"""What updates have at least, by the rows that there are; those that no other lane needs are theirs, too."""
 
 
 def lanes_wanted(board: Board) -> int:
     """How many lanes there are to show, to share out the room."""
     updates = sum(len(lane.bars) for lane in board.spans if lane.kind == UPDATES)
-    told = {lane.metric for lane in board.spans if lane.bars and lane.kind != UPDATES}
-    metrics = sum(lane.name not in told for lane in board.metrics)
-    return min(updates, _ROWS_OF_UPDATES[0][1]) + len(told) + 1 + metrics
+    return min(updates, _MOST_UPDATES) + _other_lanes(board)
+
+
+def _other_lanes(board: Board) -> int:
+    """Lanes that are not of weight updates."""
+    spans = [lane.metric for lane in board.spans if lane.bars and lane.kind != UPDATES]
+    return len(spans) + 1 + sum(lane.name not in spans for lane in board.metrics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +114,8 @@ def _drawn_lanes(
 ) -> Drawn:
     """The lanes in sight, in at most `body` rows."""
     update_rows = next((rows for least, rows in _ROWS_OF_UPDATES if body >= least), 1)
+    if not brief and not sight.wanted:
+        update_rows = max(update_rows, min(_MOST_UPDATES, body - _other_lanes(board)))
     lanes = lanes_of(board, geometry, skin, update_rows, sight.order, sight.wanted, brief=brief)
     selected = min(max(0, sight.selected), max(0, len(lanes) - 1))
     top = min(max(0, sight.top), max(0, len(lanes) - body))
