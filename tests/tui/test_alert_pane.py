@@ -16,10 +16,11 @@ from textual.events import MouseScrollUp
 from textual.geometry import Region
 
 from perfmon.glyphs import ASCII
-from perfmon.model import Severity
+from perfmon.model import Severity, TimeBase
 from perfmon.picture import Alert, AlertState, Picture
 from perfmon.tui.messages import AlertAcked, AlertMessage, AlertOpened, AlertSilenceAsked, AlertUndone
 from perfmon.tui.panes.alerts import AlertPane
+from perfmon.tui.render.alerts import Moment, alert_row
 from perfmon.tui.skin import Skin
 
 STATES = list(AlertState)
@@ -105,6 +106,17 @@ async def test_it_says_what_each_state_means() -> None:
     )
     for row, words in zip(text[2:8], expected, strict=True):
         assert re.search(words, row), row
+
+
+def test_no_figure_is_cut_in_two() -> None:
+    said = "15 of 16 weight updates waited 12.4 s behind 128 in-flight generations"
+    for width in range(74, 150):
+        found = alert(finding=finding(sentence=said))
+        row = "".join(
+            text for text, _ in alert_row(found, PLAIN, "background", width, Moment(START, 600.0, TimeBase.WALL))
+        )
+        assert not re.search(r"\b(1|12\.|12)…", row), row
+        assert len(row) == width
 
 
 async def test_keys_move_the_cursor_and_ask_for_what_they_name() -> None:

@@ -114,7 +114,8 @@ def alert_row(alert: Alert, skin: Skin, ground: str, width: int, moment: Moment,
     runs.append(run(_title(alert, columns), "faint" if dim else _title_style(alert), columns.title))
     if columns.says:
         runs.append(run("", "text", 1))
-        runs.append(run(_says(alert, moment.base, named), "faint" if dim else "muted", columns.says))
+        said = whole_figures(_says(alert, moment.base, named), columns.says, skin.glyph("cut"))
+        runs.append(run(said, "faint" if dim else "muted", columns.says))
     if columns.counts:
         count = compact(alert.count, _COUNT - 1) + "×" if alert.count else "-"
         runs.append(run(count, "faint" if dim else "text", _COUNT + 1, True))
@@ -124,6 +125,15 @@ def alert_row(alert: Alert, skin: Skin, ground: str, width: int, moment: Moment,
         runs.append(run("", "text", 1))
         runs.append(run(_activity(alert, moment, columns.spark, skin), "faint" if dim else loud, columns.spark))
     return tuple(runs)
+
+
+def whole_figures(text: str, room: int, cut_off: str) -> str:
+    """Where it has no room in so many cells, without the figure that would be cut in two: half is a wrong one."""
+    if len(text) <= room or room < 1:
+        return text
+    head, _, last = text[: room - 1].rpartition(" ")
+    halved = text[room - 1] != " " and any(char.isdigit() for char in last)
+    return f"{head} {cut_off}" if halved else text
 
 
 def heading_row(skin: Skin, width: int, window_s: float) -> Row:
