@@ -17,8 +17,7 @@ from perfmon.text import plain
 from . import given
 from .actions import ACTIONS, Action
 from .layout import LAYOUTS
-from .render.answer import brief_seconds
-from .render.moments import moment_text
+from .render.moments import brief_seconds, moment_text
 from .words import split_words
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from perfmon.picture import AlertState, Freshness, Level, Picture, Recording, Ru
 from perfmon.snapshot import ConditionState, LedgerEntry
 from perfmon.tui.render.answer import ledger_row, verdict_row
 from perfmon.tui.render.bars import Place, header_row
-from perfmon.tui.render.moments import moment_text
+from perfmon.tui.render.moments import brief_seconds, moment_text
 from perfmon.tui.render.rows import Row
 from perfmon.tui.render.why import why_row
 
@@ -179,7 +179,12 @@ def test_the_time_is_told_before_what_perfmon_costs_and_how_fast_lines_come(widt
 
 @pytest.mark.parametrize(
     ("state", "told"),
-    [(RunState.LIVE, "no log has a line yet"), (RunState.ENDED, "nothing came"), (RunState.PAUSED, "space goes on")],
+    [
+        (RunState.LOADING, "looking for logs"),
+        (RunState.LIVE, "no log has a line yet"),
+        (RunState.ENDED, "nothing came"),
+        (RunState.PAUSED, "space goes on"),
+    ],
 )
 def test_where_no_log_speaks_yet_nothing_is_called_good(state: RunState, told: str) -> None:
     none = picture(sources=(), snapshot=None, state=state)
@@ -225,3 +230,8 @@ def test_the_screen_goes_on_saying_that_it_failed() -> None:
 def test_few_lines_are_not_told_as_none(lines_per_s: float, told: str) -> None:
     row = header_row(replace(picture(), lines_per_s=lines_per_s), Place("run", 600.0), 120, PLAIN)
     assert told in text(row)
+
+
+def test_a_round_length_has_no_zeros() -> None:
+    lengths = {60.0: "60 s", 0.75: "0.8 s", 600.0: "10m", 3600.0: "1h", 196.0: "3m 16s", 40.0: "40 s"}
+    assert {seconds: brief_seconds(seconds) for seconds in lengths} == lengths

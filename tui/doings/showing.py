@@ -9,7 +9,7 @@ from textual.app import SuspendNotSupported
 from perfmon.picture import Alert, AlertState, Bar, MetricLane
 from perfmon.text import evidence_text, plain
 
-from ..render.answer import brief_seconds
+from ..render.moments import brief_seconds
 from .travelling import Travelling
 
 if TYPE_CHECKING:

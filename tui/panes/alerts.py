@@ -12,7 +12,7 @@ from ..layout import HEADED
 from ..listing import Listing
 from ..messages import AlertAcked, AlertMessage, AlertOpened, AlertSilenceAsked, AlertUndone
 from ..render.alerts import Moment, alert_row, heading_row
-from ..render.answer import brief_seconds
+from ..render.moments import brief_seconds
 from ..render.rows import Row
 from ..skin import Skin
 

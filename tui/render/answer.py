@@ -14,7 +14,7 @@ from perfmon.text import plain
 from perfmon.units import format_seconds
 
 from ..skin import LEVEL_WORDS, Skin
-from .moments import moment_text
+from .moments import brief_seconds, moment_text
 from .rows import Row, Run, cells, cropped, row_cells
 from .sources import common_folder
 from .why import why_row
@@ -22,7 +22,11 @@ from .why import why_row
 _LEVELS = {"info": Level.NONE, "warning": Level.WARNING, "critical": Level.CRITICAL}
 _FILLS = ("full", "medium", "dark", "hatch", "light")
 _NARROW, _WIDE = 72, 150
-_NOTHING = {RunState.ENDED: "nothing came", RunState.PAUSED: "nothing was played yet: space goes on"}
+_NOTHING = {
+    RunState.LOADING: "looking for logs",
+    RunState.ENDED: "nothing came",
+    RunState.PAUSED: "nothing was played yet: space goes on",
+}
 _LEAST_EVENTS = 3
 _STEP_S = 5.0
 _LEAST_BAR = 8
@@ -55,11 +59,6 @@ def verdict_row(picture: Picture, width: int, skin: Skin) -> Row:
     if width >= _NARROW:
         runs += _loudest(verdict, width - row_cells(runs), skin)
     return tuple(runs)
-
-
-def brief_seconds(seconds: float) -> str:
-    """`10m`, `3m 16s`, `1h`: without the zeros of a round length."""
-    return format_seconds(seconds).replace("m 00s", "m").replace("h 00m", "h")
 
 
 def _badge(skin: Skin, level: Level, text: str) -> list[Run]:

@@ -14,6 +14,7 @@ from perfmon.units import format_bytes, format_seconds
 from ..actions import footer_actions, keys_of, spelled
 from ..skin import Skin
 from .machines.badges import host_runs, polls_text
+from .moments import brief_seconds
 from .rows import Row, Run, between, cells, row_cells
 
 
@@ -114,7 +115,7 @@ def _rate(lines: float) -> str:
 
 
 def _state(picture: Picture, place: Place, skin: Skin, brief: bool = False) -> list[Run]:
-    span = (f" {format_seconds(place.span_s).replace(' 00s', '')}", skin.style("muted"))
+    span = (f" {brief_seconds(place.span_s)}", skin.style("muted"))
     if place.paused_at is not None:
         behind = format_seconds(max(0.0, picture.now - place.paused_at))
         said = f"PAUSED {skin.glyph('paused')} {moment_text(place.paused_at, picture)} (-{behind})"

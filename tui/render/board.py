@@ -9,11 +9,11 @@ from math import floor, isnan
 
 from perfmon.drawing import Tick, axis, compact_value, fit, ticks
 from perfmon.picture import Board, Level, MetricLane, Picture, Viewport
-from perfmon.units import format_seconds
 
 from ..skin import Skin
 from .bars import moment_text
 from .lanes import UPDATES, Drawing, Geometry, Lane, lanes_of
+from .moments import brief_seconds
 from .rows import Row, Run
 
 _MOST_UPDATES = 7
@@ -201,7 +201,7 @@ def with_cursor(runs: Sequence[Run], column: int, skin: Skin) -> list[Run]:
 def board_title(board: Board, span_s: float, sight: Sight, drawn: Drawn) -> tuple[str, str]:
     """What the title says of the board, left and right."""
     port: Viewport = board.viewport
-    left = f"{_span(span_s)}, one column {_span(port.column_s)}"
+    left = f"{brief_seconds(span_s)}, one column {brief_seconds(port.column_s)}"
     if sight.wanted:
         left += f", lanes with {sight.wanted!r}"
     if sight.order != "usual":
@@ -209,7 +209,3 @@ def board_title(board: Board, span_s: float, sight: Sight, drawn: Drawn) -> tupl
     hidden = drawn.count - sum(lane is not None for lane in drawn.lanes)
     right = f"{hidden} more lanes" if hidden > 0 else ""
     return left, right
-
-
-def _span(seconds: float) -> str:
-    return format_seconds(seconds).replace("m 00s", "m").replace("h 00m", "h")

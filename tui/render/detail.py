@@ -13,8 +13,7 @@ from perfmon.units import format_seconds
 
 from ..skin import Skin
 from .alerts import LEVELS, WORDS, age_s, state_style, state_words
-from .answer import brief_seconds
-from .moments import moment_text
+from .moments import brief_seconds, moment_text
 from .prose import Words, ending, paragraph, rule
 from .rows import cells
 from .waterfall import waterfall

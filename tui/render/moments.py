@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from perfmon.model import TimeBase
+from perfmon.units import format_seconds
 
 
 def moment_text(time: float, base: TimeBase) -> str:
@@ -15,3 +16,9 @@ def moment_text(time: float, base: TimeBase) -> str:
         except (OverflowError, ValueError, OSError):
             return "-"
     return f"t={time:.1f}" if base is TimeBase.MONOTONIC else f"{time:.1f} s"
+
+
+def brief_seconds(seconds: float) -> str:
+    """`60 s`, `10m`, `3m 16s`, `1h`: without the zeros of a round length."""
+    told = format_seconds(seconds)
+    return told.replace(".0 s", " s").replace("m 00s", "m").replace("h 00m", "h")

@@ -16,10 +16,9 @@ from perfmon.rules.wording import counted, format_share
 from perfmon.units import format_seconds, format_value
 
 from ..pane import Pane
-from ..render.answer import brief_seconds
 from ..render.chart import LABEL, chart_rows, resampled
 from ..render.keys import key_row
-from ..render.moments import moment_text
+from ..render.moments import brief_seconds, moment_text
 from ..render.prose import Words, dressed
 from ..render.rows import Row, between
 from ..skin import LEVEL_NAMES, LEVEL_WORDS, Skin
