@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-NoticeKind = Literal["lost", "capped", "rotated", "truncated", "gone", "appeared", "decoded", "unopened"]
+NoticeKind = Literal[
+    "lost", "capped", "rotated", "truncated", "gone", "appeared", "decoded", "unopened", "history", "written", "present"
+]
+MARKS = ("history", "written", "present")
+"""Kinds of notices that tell nobody anything, but what of a recording was there when it began (`monitor.marked`)."""
 
 
 @dataclass(frozen=True, slots=True)

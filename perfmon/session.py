@@ -19,6 +19,7 @@ from perfmon.sources.timeline import SourceClock
 
 from .config import BUILTIN, FIGURES, WATCHED, WHOLE, Config, Detail
 from .errors import UsageError
+from .items import MARKS
 from .machines import Machines, Seen
 from .model import TOLD_PROBLEMS, Span, TimeBase
 from .moments import moment
@@ -156,6 +157,8 @@ class Session:
 
     def notice(self, state: SourceState, notice: Notice) -> None:
         """Something that was lost or odd in a log."""
+        if notice.kind in MARKS:
+            return
         state.note(notice.text)
         if notice.kind in ("lost", "capped"):
             state.errors += notice.count

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from perfmon.errors import InputError
+from perfmon.items import MARKS
 from perfmon.text import plain
 
 from .adjoining import in_goes
@@ -74,13 +75,17 @@ def _recorded(wanted: dict[str, LogFile], size: int) -> Iterator[tuple[LogFile, 
     last = list(wanted.values())[-1]
     try:
         recording = open_recording(last.path)
-        frames = (frame for frame in recording.frames() if frame.log in wanted)
+        frames = (frame for frame in recording.frames() if frame.log in wanted and not _is_mark(frame.item))
         timed = ((frame.at_s, frame.log, frame.item) for frame in frames)
         yield from ((wanted[name], item) for _, name, item in in_goes(timed, size))
         if recording.note:
             yield last, Notice(recording.note, "lost")
     except InputError as error:
         yield last, Notice(str(error), "lost")
+
+
+def _is_mark(item: _Item) -> bool:
+    return isinstance(item, Notice) and item.kind in MARKS
 
 
 def _bundle_blocks(wanted: dict[str, LogFile], size: int, counted: bool) -> Iterator[tuple[LogFile, _Item]]:

@@ -241,6 +241,7 @@ def feed_of(
 ) -> Feed:
     """What connected hosts print, logs on this machine, and what its pollers are asked for."""
     from perfmon.monitor import FollowFeed
+    from perfmon.monitor.marked import MarkedFeed
 
     here: Feed | None = FollowFeed(local, history=history, polling=polling) if local else None
     if asked:
@@ -250,8 +251,8 @@ def feed_of(
     if fleet is not None:
         from perfmon.monitor.remote import RemoteFeed
 
-        return RemoteFeed(fleet, here)
-    return here or FollowFeed(local, history=history, polling=polling)
+        return MarkedFeed(RemoteFeed(fleet, here))
+    return MarkedFeed(here or FollowFeed(local, history=history, polling=polling))
 
 
 def places_of(specs: Sequence[str]) -> dict[str, str]:

@@ -89,18 +89,14 @@ def run(args: argparse.Namespace) -> int:
 
 async def _items(fleet: Fleet | None, wanted: Wanted, history: bool) -> AsyncIterator[Item]:
     """What the logs print, here and elsewhere, and what pollers say."""
+    from perfmon.monitor.feeds import Anew
     from perfmon.sources.blocks import Block, Notice
-    from perfmon.sources.follow import follow
 
-    if fleet is None and not wanted.asked:
-        async for log, item in follow(wanted.local, history=history):
-            yield log, item
-        return
     feed = feed_of(fleet, wanted.local, history=history, asked=wanted.asked)
     try:
-        async for source, fed in feed.items():
-            if isinstance(fed, Block | Notice):
-                yield source, fed
+        async for log, item in feed.items():
+            if not isinstance(item, Anew):
+                yield log, item if isinstance(item, Block | Notice) else item.block()
     finally:
         await feed.close()
 

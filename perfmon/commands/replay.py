@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Opens the screen."""
     from perfmon.errors import InputError
-    from perfmon.monitor import PlayerFeed
+    from perfmon.monitor.recorded import RecordedFeed
     from perfmon.recording.reader import open_recording
     from perfmon.sources.replay import Player, timeline_of
 
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         config,
         title=f"replay {args.recording.name}",
         specs=(str(args.recording),),
-        feed=lambda: PlayerFeed(player),
+        feed=lambda: RecordedFeed(player),
         announce=False,
         note=lambda: recording.note,
     )

@@ -23,6 +23,8 @@ class Recorder:
         self._writer: RecordingWriter | None = None
         self._since = 0.0
         self._failed: Recording | None = None
+        self._loading = ""
+        """A log, while that is read which was there already."""
 
     def toggle(self, path: str, logs: Iterable[str], clock: float) -> None:
         """Ends what is being recorded; else begins a recording, beside files that are there already."""
@@ -45,10 +47,19 @@ class Recorder:
             self._notices.append(str(error))
             return
         self._since = clock
+        if self._loading:
+            self._writer.write(0.0, self._loading, Notice("", "history"))
         self._notices.append(f"recording to {path}")
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is being recorded."""
+        return self._writer is None
 
     def take(self, log: str, item: Block | Notice, clock: float) -> None:
         """The next of what a log gives."""
+        if isinstance(item, Notice) and item.kind in ("history", "present"):
+            self._loading = log if item.kind == "history" else ""
         if self._writer is not None:
             self._writer.write(clock - self._since, log, item)
 

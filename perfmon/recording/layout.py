@@ -8,7 +8,9 @@ GROUP    extra: names of the logs that appear first in this group; payload: fram
 END      extra: {"failed": why the recording ended early, or null}
 frame    = u8 kind, f64 seconds since the start, u32 number of the log, u64 offset, u64 line, u32 size, data
 ```
-All numbers are big-endian. A group can be read when the heads before it were: they name the logs.
+All numbers are big-endian. A group can be read when the heads before it were: they name the logs. Between the notices
+"history" and "present" stands what the logs held already; "written" has when one was written to last (in seconds since
+1970).
 """
 
 from __future__ import annotations

@@ -1,0 +1,110 @@
+"""A recording that begins with what the logs held already shows the findings that were shown when it was made."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import deque
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from perfmon.config import Config
+from perfmon.demo import write_demo
+from perfmon.items import Notice
+from perfmon.logbook import LogBook
+from perfmon.monitor import Feed, FollowFeed
+from perfmon.monitor.marked import MarkedFeed
+from perfmon.monitor.monitor import Look
+from perfmon.monitor.recorded import RecordedFeed
+from perfmon.monitor.watch import Watch
+from perfmon.picture import Picture
+from perfmon.recording.reader import open_recording
+from perfmon.session import Session
+from perfmon.sources.files import discover
+from perfmon.sources.reading import read_blocks
+from perfmon.sources.replay import Player, timeline_of
+from perfmon.text import plain
+
+
+def of(feed: Feed) -> Watch:
+    return Watch(feed, Config(), 600.0, LogBook(), deque())
+
+
+def judged(watch: Watch) -> Picture:
+    watch.judge_window(600.0)
+    watch.judge_if_due(1e9)
+    return watch.picture(Look(), 1)
+
+
+async def watched(logs: Path, file: Path, record_at: int) -> Picture:
+    """What is shown once all was read; the recording begins before the item of that number."""
+    feed = MarkedFeed(FollowFeed([str(logs)]))
+    watch, number = of(feed), 0
+    if not record_at:
+        watch.record(str(file))
+    async with aclosing(feed.items()) as items:  # type: ignore[type-var]  # all are generators
+        async for log, item in items:
+            watch.take(log, item)
+            number += 1
+            if number == record_at:
+                watch.record(str(file))
+            if isinstance(item, Notice) and item.kind == "present":
+                break
+    picture = judged(watch)
+    await feed.close()
+    watch.close()
+    return picture
+
+
+async def played(file: Path) -> tuple[Picture, bool]:
+    """What is shown at the end, and whether it was caught up at the start; it is judged all the time."""
+    player = Player(timeline_of(open_recording(file)), speed=1000.0)
+    watch, number, early = of(feed := RecordedFeed(player)), 0, feed.caught_up
+    async for log, item in feed.items():
+        watch.take(log, item)
+        number += 1
+        watch.judge_if_due(1000.0 * number)
+        watch.picture(Look(), number)
+    return judged(watch), early
+
+
+def told(picture: Picture) -> list[tuple[str, int, float]]:
+    """How often each was found in the window, and since the beginning; the end of a replay is no silence."""
+    assert picture.snapshot is not None
+    found = [(one.signature, one.count, round(one.lost_s, -1)) for one in picture.snapshot.findings]
+    return found + [(alert.finding.signature, alert.count, round(alert.lost_s, -1)) for alert in picture.alerts]
+
+
+@pytest.mark.parametrize("record_at", [0, 2])
+@pytest.mark.parametrize("age_s", [1.0, 120.0, 10_000.0])
+@pytest.mark.parametrize("scenario", ["frontend-queue", "stall"])
+def test_a_replay_tells_of_the_history_what_was_told(
+    scenario: str, age_s: float, record_at: int, tmp_path: Path
+) -> None:
+    logs, file = tmp_path / "logs", tmp_path / "run.pmrec"
+    for log in write_demo(logs, scenario, minutes=60.0):
+        os.utime(log, (written := time.time() - age_s, written))
+    if record_at:  # nothing of a log is recorded that was read before
+        (logs / "a.log").write_text("nothing that anybody knows\n")
+    live = asyncio.run(watched(logs, file, record_at))
+    picture, early = asyncio.run(played(file))
+    assert not early
+    assert told(picture) == told(live)
+    assert picture.now == pytest.approx(live.now, abs=5.0)
+
+
+def test_the_marks_are_nothing_that_is_told_of_a_recording(tmp_path: Path) -> None:
+    logs, file = tmp_path / "logs", tmp_path / "run.pmrec"
+    write_demo(logs, minutes=2.0)
+    asyncio.run(watched(logs, file, 0))
+    session = Session(Config())
+    for log in discover([str(file)]):
+        items = list(read_blocks(log))
+        assert not [item for item in items if isinstance(item, Notice)], plain(log.name)
+        state = session.add_source(log.name)
+        for kind in ("history", "written", "present"):
+            session.notice(state, Notice("1.5", kind))
+        assert not state.notes
