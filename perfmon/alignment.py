@@ -67,7 +67,8 @@ def bounds(update: Update) -> tuple[float, float] | None:
     return update.rpc_done_t - update.send_t - update.wall_ms / 1000.0, update.recv_t - update.send_t
 
 
-def _offset(source: int, client: int, pairs: Sequence[tuple[float, float]]) -> Offset:
+def _offset(source: int, client: int, pairs: Sequence[tuple[float, float]], dated: float | None) -> Offset:
+    """`dated` is what the dates of the lines say of it, where both logs have some."""
     low, high = max(a for a, _ in pairs), min(b for _, b in pairs)
     slack = 1e-3  # `wall_ms` is printed with 0.1 ms, `t=` with 1 us
     contradictory = low > high + slack
@@ -77,6 +78,10 @@ def _offset(source: int, client: int, pairs: Sequence[tuple[float, float]]) -> O
         return Offset(source, client, middle, spread, len(pairs), True)
     if high - low > _TIGHT_S and low <= 0.0 <= high:
         return Offset(source, client, 0.0, max(-low, high), len(pairs), False)
+    if high - low > _TIGHT_S and dated is not None and low - _TIGHT_S <= dated <= high + _TIGHT_S:
+        # Where every update waits long, the middle of the bounds would take half of each wait for the clock's.
+        told = min(max(dated, low), high)
+        return Offset(source, client, told, max(told - low, high - told), len(pairs), False)
     return Offset(source, client, (low + high) / 2, max(0.0, (high - low) / 2), len(pairs), False)
 
 
@@ -94,7 +99,17 @@ def clock_offsets(store: Store) -> tuple[Offset, ...]:
             if (server, client) != last:
                 last, held = (server, client), pairs.setdefault((server, client), [])
             held.append(bound)
-    return tuple(_offset(server, client, held) for (server, client), held in sorted(pairs.items()))
+    return tuple(
+        _offset(server, client, held, _by_dates(store.sources[server], store.sources[client]))
+        for (server, client), held in sorted(pairs.items())
+    )
+
+
+def _by_dates(server: SourceState, client: SourceState) -> float | None:
+    """The server's monotonic clock less the client's, taking the clocks that date their lines for the same."""
+    if server.mono_to_wall is None or client.mono_to_wall is None:
+        return None
+    return client.mono_to_wall - server.mono_to_wall
 
 
 def align(store: Store) -> Alignment:

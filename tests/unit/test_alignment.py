@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import pytest
 
 from perfmon.alignment import bounds
@@ -65,6 +67,26 @@ def test_a_clock_that_stepped_contradicts_itself() -> None:
     assert offset_of(snapshot).contradictory
     assert snapshot.skew_detected
     assert offset_of(snapshot).offset_s == pytest.approx(5.0, abs=0.5)
+
+
+@pytest.mark.parametrize("zone_s", [0.0, 3600.0])
+def test_where_every_update_waits_long_the_dates_of_the_lines_tell_the_offset(zone_s: float) -> None:
+    def dated(text: str, times: list[float]) -> str:
+        begin = datetime(2026, 3, 2, 8, 15)
+        stamps = [(begin + timedelta(seconds=at)).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] for at in times]
+        return "".join(f"{stamp} {line}\n" for stamp, line in zip(stamps, text.splitlines(), strict=True))
+
+    updates = []
+    for at in range(3):
+        sent = 1000.0 + 40.0 * at
+        client, server = update(at, sent, 4000.0, queue=12.0, answer=0.05)
+        received, done = sent + 12.0, sent + 13.0
+        lines = [at + zone_s for at in (received, received, done)]
+        updates.append((dated(client, [sent, done + 0.05]), dated(server, lines)))
+    found = offset_of(run(*updates))
+    middle = 4000.0 + 6.0 - 0.025
+    assert found.offset_s == pytest.approx(middle if zone_s else 4000.0, abs=0.01)
+    assert found.uncertainty_s >= abs(found.offset_s - 4000.0)
 
 
 def test_a_missing_server_log_gives_no_offset() -> None:
