@@ -135,22 +135,20 @@ class LogBook:
         if self.heard is not None:
             self.heard()
 
-    def passed(self, source: int, name: str, block: Block, path: Path | None = None) -> bool:
-        """Counts lines, without keeping them, that would be forgotten before anybody could read them; whether it did.
+    def keeps(self, source: int) -> bool:
+        """Whether some line of a log is kept: from then on what is kept of it stays in one piece."""
+        shelf = self._shelves.get(source)
+        return shelf is not None and bool(shelf.chunks)
 
-        It does not once some line of that log is kept: what is kept of a log stays in one piece.
-        """
+    def passed(self, source: int, name: str, lines: int, size: int, path: Path | None = None) -> None:
+        """Counts the next lines of a log, of `size` bytes, that would be forgotten before anybody could read them."""
         with self._lock:
             shelf = self._shelves.setdefault(source, _Shelf(name))
-            if shelf.chunks:
-                return False
-            count = line_count(block.data)
             shelf.name, shelf.path = name, path or shelf.path
-            shelf.lines += count
-            shelf.lost_lines += count
-            shelf.bytes += len(block.data)
-            shelf.lost_bytes += len(block.data)
-        return True
+            shelf.lines += lines
+            shelf.lost_lines += lines
+            shelf.bytes += size
+            shelf.lost_bytes += size
 
     def align(self, shifts: Mapping[int, float]) -> None:
         """Seconds to add to the axis of each log to get the run's, as `perfmon.alignment` found them."""

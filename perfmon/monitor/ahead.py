@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from perfmon.session import Session
 from perfmon.sources.beside import Beside, available
 from perfmon.sources.blocks import Block
 from perfmon.sources.scan import Scanned
+from perfmon.sources.unread import Stretch
 from perfmon.sourcestate import SourceState
 
 _WORTH_BYTES = 1 << 26
 """A shorter history is read before another process is up."""
 _MOST_RECORDS = 20_000
 """So much, of what was scanned here, may wait for what is still scanned there."""
+Heard = Callable[[Scanned], object]
+"""Called when the session has been told."""
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """A block whose turn to be told to the session has not come."""
+    """What was taken of a log, and is told to the session when its turn comes."""
 
     state: SourceState
-    block: Block | None
-    """It is with the other process."""
-    scanned: Scanned | None = None
+    stretch: Stretch | None
+    scanned: Scanned | None
+    """None: the other process is at it."""
+    heard: Heard
 
 
 class Ahead:
@@ -37,20 +42,18 @@ class Ahead:
         self._waiting: deque[_Waiting] = deque()
         self._records = 0
 
-    def take(self, state: SourceState, block: Block, left: int) -> None:
-        """The next block of a log, which is told to the session now or later; `left` bytes of history come behind."""
+    def take(self, state: SourceState, item: Block | Stretch, left: int, heard: Heard) -> None:
+        """The next lines of a log, which are told to the session now or later; `left` bytes of history come behind."""
         if not self._tried and left > _WORTH_BYTES:
             self._begin()
         while self._waiting and self._is_done():
             self._tell()
-        if self._beside is not None and self._beside.offer(block):
-            self._waiting.append(_Waiting(state, block))
-            return
-        scanned = self._session.scanner.scan(block.data, block.offset, max(block.line, 1))
-        self._waiting.append(_Waiting(state, None, scanned))
-        self._records += len(scanned.records)
-        while self._waiting and (self._is_done() or self._records > _MOST_RECORDS):
-            self._tell()
+        if isinstance(item, Block):
+            self._keep(state, None, self._session.scanner.scan(item.data, item.offset, max(item.line, 1)), heard)
+        elif self._beside is not None and self._beside.offer(item):
+            self._waiting.append(_Waiting(state, item, None, heard))
+        else:
+            self._keep(state, item, self._scanned(item), heard)
 
     def settle(self) -> None:
         """Everything that was taken is told to the session."""
@@ -70,24 +73,37 @@ class Ahead:
         except OSError:
             return  # all of it is scanned here, then
 
+    def _scanned(self, stretch: Stretch) -> Scanned:
+        return self._session.scanner.scan(stretch.read(), stretch.offset, 0)
+
+    def _keep(self, state: SourceState, stretch: Stretch | None, scanned: Scanned, heard: Heard) -> None:
+        """What was scanned here waits for what stands before it."""
+        self._waiting.append(_Waiting(state, stretch, scanned, heard))
+        self._records += len(scanned.records)
+        while self._waiting and (self._is_done() or self._records > _MOST_RECORDS):
+            self._tell()
+
     def _is_done(self) -> bool:
-        if self._waiting[0].block is None:
-            return True
-        return self._beside is None or self._beside.done()
+        return self._waiting[0].scanned is not None or self._beside is None or self._beside.done()
 
     def _tell(self) -> None:
-        """Tells the session what the first block that waits holds."""
+        """Tells the session what the first that waits holds."""
         waiting = self._waiting.popleft()
-        scanned, block = waiting.scanned, waiting.block
+        scanned, stretch, base = waiting.scanned, waiting.stretch, 0
         if scanned is not None:
             self._records -= len(scanned.records)
-        elif block is not None:
+        elif stretch is not None:
             scanned = None if self._beside is None else self._beside.take()
             if scanned is None:
                 self._drop()
-                scanned = self._session.scanner.scan(block.data, block.offset, max(block.line, 1))
-        if scanned is not None:
-            self._session.take(waiting.state, scanned)
+                scanned = self._scanned(stretch)
+        if scanned is None:
+            return
+        if stretch is not None:
+            base = stretch.unread.line
+            stretch.unread.passed(stretch.size, scanned.lines)
+        self._session.take(waiting.state, scanned, base)
+        waiting.heard(scanned)
 
     def _drop(self) -> None:
         if self._beside is not None:

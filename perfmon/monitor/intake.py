@@ -15,9 +15,10 @@ from perfmon.session import Session
 from perfmon.sources.blocks import Block
 from perfmon.sources.files import LogFile
 from perfmon.sources.polls.reading import Area, reading_of
+from perfmon.sources.unread import Stretch
 from perfmon.sourcestate import SourceState
 
-from .ahead import Ahead
+from .ahead import Ahead, Heard
 from .arrivals import Arrivals, follows
 from .clockless import arrived, moment, needs_arrivals
 from .feeds import Feed
@@ -93,9 +94,9 @@ class Intake:
             if held.answered_at is not None:
                 yield held, max(0.0, clock - held.answered_at)
 
-    def take_history(self, held: WatchedLog, block: Block, left: int) -> None:
+    def take_history(self, held: WatchedLog, item: Block | Stretch, left: int, heard: Heard) -> None:
         """The next lines of a log with `left` bytes of history behind them: the session hears of them in a moment."""
-        self._ahead.take(held.state, block, left)
+        self._ahead.take(held.state, item, left, heard)
 
     def settle(self) -> None:
         """The session hears of all that was taken."""

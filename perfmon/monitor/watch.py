@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon.alerts import AlertBook
@@ -19,6 +21,8 @@ from perfmon.snapshot import Snapshot
 from perfmon.sources.blocks import Block, Notice
 from perfmon.sources.files import LogFile
 from perfmon.sources.kinds import ARCHIVES
+from perfmon.sources.scan import Scanned
+from perfmon.sources.unread import Stretch
 
 from .beyond import with_present
 from .feeds import Anew, Feed
@@ -91,7 +95,7 @@ class Watch:
         self._intake.close()
 
     # --- what comes in ------------------------------------------------------------------------------------------
-    def take(self, log: LogFile, item: Block | Notice | Anew) -> bool:
+    def take(self, log: LogFile, item: Block | Stretch | Notice | Anew) -> bool:
         """The next of what a feed gives; whether the run said it, and not a poller."""
         if isinstance(item, Anew):
             self._logbook.clear()
@@ -101,7 +105,10 @@ class Watch:
         if log.compression == ARCHIVES and isinstance(item, Notice):
             self._notices.append(item.text)  # a folder, and no log of the run
             return True
-        self._recorder.take(log.name, item, self._feed.clock())
+        if not self._recorder.idle and not isinstance(item, Notice):
+            item = self._as_block(item)
+        if not isinstance(item, Stretch):
+            self._recorder.take(log.name, item, self._feed.clock())
         held = self._intake.log(log)
         if isinstance(item, Notice):
             self._intake.settle()
@@ -110,22 +117,34 @@ class Watch:
                 self._notices.append(item.text)
             return True
         if held.state.polled:
-            self._hear(held, item)
+            self._hear(held, self._as_block(item))
             return False
         path = log.path if log.member is None and log.compression is None else None
         clock, live = self.session.clock(held.state), self._feed.caught_up
         # Of a long history the ring keeps the end alone: all that comes before is not even cut into pieces.
         behind = 0 if live or self.steered else self._feed.behind
-        far = behind > _FAR * self._logbook.budget and self._logbook.passed(held.state.index, held.shown, item, path)
-        if far:
-            self._intake.take_history(held, item, behind)
+        if behind > _FAR * self._logbook.budget and not self._logbook.keeps(held.state.index):
+            self._intake.take_history(held, item, behind, partial(self._passed, held, path))
         else:
+            item = self._as_block(item)
             self._intake.take(held, item, self._present)
             self._logbook.append(held.state.index, held.shown, item, clock, path, live=live)
-        held.unparsed.look(item, self._feed.clock(), self.session.recognises)
+        if isinstance(item, Block):
+            held.unparsed.look(item, self._feed.clock(), self.session.recognises)
         held.lively.arrived(self._feed.clock(), self._feed.caught_up)
         self._fresh_lines = True
         return True
+
+    def _as_block(self, item: Block | Stretch) -> Block:
+        """What nobody has read, once all that stands before it was."""
+        if isinstance(item, Block):
+            return item
+        self._intake.settle()
+        return item.block()
+
+    def _passed(self, held: WatchedLog, path: Path | None, scanned: Scanned) -> None:
+        """The session has heard of lines that the ring does not keep."""
+        self._logbook.passed(held.state.index, held.shown, scanned.lines, scanned.size, path)
 
     def _hear(self, held: WatchedLog, block: Block) -> None:
         """What a poller said is measured and judged, but it is no line of the run, and need not be judged at once."""

@@ -22,6 +22,7 @@ from perfmon.sources import beside
 from perfmon.sources.beside import Beside
 from perfmon.sources.blocks import Block, Cutter
 from perfmon.sources.scan import Scanned, Scanner
+from perfmon.sources.unread import Stretch, Unread
 
 pytestmark = pytest.mark.skipif(not beside.available(), reason="needs Linux and two cores")
 _PATIENCE_S = 60.0
@@ -68,10 +69,19 @@ def directly(cut: list[Block]) -> Session:
     return session
 
 
-def until_up(process: Beside, block: Block) -> None:
-    """Offers a block until it is taken."""
+def stretches(path: Path, data: bytes, size: int = 60_000) -> list[Stretch]:
+    """The stretches of a log that holds `data`, which nobody has read."""
+    path.write_bytes(data)
+    with path.open("rb") as file:
+        unread = Unread(file.fileno(), 0, 1)
+    cut = blocks(data, size)
+    return [Stretch(unread, block.offset, len(block.data), block.data[-64:]) for block in cut]
+
+
+def until_up(process: Beside, stretch: Stretch) -> None:
+    """Offers a stretch until it is taken."""
     until = time.monotonic() + _PATIENCE_S
-    while not process.offer(block):
+    while not process.offer(stretch):
         assert time.monotonic() < until
         time.sleep(0.01)
 
@@ -83,27 +93,57 @@ def process() -> Iterator[Beside]:
     held.close()
 
 
-def test_it_finds_what_is_found_here(process: Beside) -> None:
+def test_it_finds_what_is_found_here(process: Beside, tmp_path: Path) -> None:
     scanner, found = Session(Config()).scanner, list[Scanned | None]()
-    cut = blocks(log(2000))
-    for block in cut:
-        while not process.offer(block):
+    one, other = stretches(tmp_path / "one.log", log(2000)), stretches(tmp_path / "other.log", log(900, 2))
+    cut = [*one[:5], *other[:3], *one[5:], *other[3:]]
+    for stretch in cut:
+        while not process.offer(stretch):
             if process.pending:
                 found.append(process.take())
     while process.pending:
         found.append(process.take())
-    assert found == [scanner.scan(block.data, block.offset, block.line) for block in cut]
+    assert found == [scanner.scan(stretch.read(), stretch.offset, 0) for stretch in cut]
+    assert sum(len(scanned.records) for scanned in found if scanned) > 2900
 
 
-def test_what_has_no_room_is_not_taken(process: Beside) -> None:
-    small = Block(b"x\n", 0, 1)
+def test_it_has_so_much_to_do_at_most(process: Beside, tmp_path: Path) -> None:
+    (small,) = stretches(tmp_path / "a.log", b"x\n")
     until_up(process, small)
-    assert not process.offer(Block(b"x" * (1 << 20) + b"\n", 2, 2))
     while process.offer(small):
         pass
-    assert process.pending == 4
+    assert process.pending == 8
     assert process.take() is not None
     assert process.offer(small)
+
+
+def test_of_a_text_that_was_replaced_nothing_is_told(process: Beside, tmp_path: Path) -> None:
+    first, second = stretches(tmp_path / "a.log", log(200), 20_000)[:2]
+    until_up(process, first)
+    assert process.take()
+    (tmp_path / "a.log").write_bytes(log(200, 3))
+    assert process.offer(second)
+    assert process.take() == Scanned([], 0, 0)
+    assert second.read() == b""
+    (tmp_path / "a.log").write_bytes(b"")
+    assert process.offer(second)
+    assert process.take() == Scanned([], 0, 0)
+
+
+def test_lines_are_counted_where_nobody_has_yet(tmp_path: Path) -> None:
+    cut = stretches(tmp_path / "a.log", log(2000))
+    unread, lines = cut[0].unread, [block.line for block in blocks(log(2000))]
+    assert [unread.line_at(stretch.offset) for stretch in cut] == lines
+    unread.passed(cut[0].size, lines[1] - lines[0])
+    assert [unread.line_at(stretch.offset) for stretch in cut[1:]] == lines[1:]
+    assert [stretch.block().line for stretch in cut[1:]] == lines[1:]
+
+
+def test_a_log_may_be_closed_before_its_stretches_are_read(tmp_path: Path) -> None:
+    data = log(40)
+    (only,) = stretches(tmp_path / "a.log", data, len(data))
+    (tmp_path / "a.log").unlink()
+    assert only.read() == data
 
 
 def test_formats_of_a_user_are_known_there_too(tmp_path: Path) -> None:
@@ -116,23 +156,27 @@ def test_formats_of_a_user_are_known_there_too(tmp_path: Path) -> None:
     scanner = Session(Config(format_dirs=(tmp_path,))).scanner
     held = Beside(scanner)
     try:
-        block = Block(b"my queue 17.25\n", 0, 1)
-        until_up(held, block)
-        assert held.take() == scanner.scan(block.data, 0, 1)
-        assert scanner.scan(block.data, 0, 1).records
+        (only,) = stretches(tmp_path / "a.log", b"my queue 17.25\n")
+        until_up(held, only)
+        assert held.take() == scanner.scan(only.read(), 0, 0)
+        assert scanner.scan(only.read(), 0, 0).records
     finally:
         held.close()
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_session_hears_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_hears_the_same(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ahead, "_WORTH_BYTES", 0)
     chance, cut = random.Random(seed), blocks(log(3000, seed))
+    unread, heard = stretches(tmp_path / "a.log", log(3000, seed)), list[int]()
     session = Session(Config())
     state = session.add_source("orchestrator.log")
     history = Ahead(session)
-    for block in cut:
-        history.take(state, block, 1)
+    for block, stretch in zip(cut, unread, strict=True):
+        item = block if block is cut[0] else stretch
+        if item is block:
+            stretch.unread.passed(stretch.size, len(block.data.splitlines()))
+        history.take(state, item, 1, lambda scanned: heard.append(scanned.lines))
         if chance.random() < 0.2:
             time.sleep(0.02)  # the other process is up, or ready, at some time
         if chance.random() < 0.05:
@@ -141,6 +185,7 @@ def test_a_session_hears_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) ->
     history.close()
     whole = directly(cut)
     assert told(session) == told(whole)
+    assert sum(heard) == state.lines
     assert (state.lines, state.bytes, state.notes) == (
         whole.store.sources[0].lines,
         whole.store.sources[0].bytes,
@@ -149,15 +194,15 @@ def test_a_session_hears_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_nothing_is_lost_with_the_process(how: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_lost_with_the_process(how: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ahead, "_WORTH_BYTES", 0)
     monkeypatch.setattr(beside, "_PATIENCE_S", 0.3)
     cut = blocks(log(3000))
     session = Session(Config())
     state = session.add_source("orchestrator.log")
     history = Ahead(session)
-    for number, block in enumerate(cut):
-        history.take(state, block, 1)
+    for number, stretch in enumerate(stretches(tmp_path / "a.log", log(3000))):
+        history.take(state, stretch, 1, lambda _: None)
         other = history._beside
         if number == 0:
             until = time.monotonic() + _PATIENCE_S
@@ -177,12 +222,12 @@ def test_it_comes_up_in_a_folder_with_another_perfmon(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     held = Beside(Session(Config()).scanner)
     try:
-        until_up(held, Block(b"x\n", 0, 1))
+        until_up(held, *stretches(tmp_path / "a.log", b"x\n"))
     finally:
         held.close()
 
 
-def test_a_thousand_logs_may_be_open(process: Beside) -> None:
+def test_a_thousand_logs_may_be_open(tmp_path: Path) -> None:
     resource = pytest.importorskip("resource")
     most, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= hard < 2048:
@@ -192,7 +237,7 @@ def test_a_thousand_logs_may_be_open(process: Beside) -> None:
     try:
         late = Beside(Session(Config()).scanner)
         try:
-            until_up(late, Block(b"x\n", 0, 1))
+            until_up(late, *stretches(tmp_path / "a.log", b"x\n"))
             assert late.take() == Scanned([], 1, 2)
         finally:
             late.close()
@@ -212,7 +257,7 @@ def test_nobody_waits_for_it_to_come_up(tmp_path: Path, monkeypatch: pytest.Monk
 
     def begin() -> None:
         held = Beside(Session(Config()).scanner)
-        took.append(held.offer(Block(b"x\n", 0, 1)))
+        took.append(held.offer(*stretches(tmp_path / "a.log", b"x\n")))
         held.close()
 
     thread = threading.Thread(target=begin, daemon=True)

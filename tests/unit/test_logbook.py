@@ -194,9 +194,10 @@ def test_what_is_forgotten_is_counted_and_its_place_leads_to_the_oldest_line() -
 
 def test_a_history_that_is_passed_over_is_counted_and_numbers_go_on() -> None:
     book, clock = LogBook(packs=packs()), SourceClock()
-    assert book.passed(0, "a", Block(b"one\ntwo\n", 0, 1))
+    book.passed(0, "a", 2, 8)
+    assert not book.keeps(0)
     book.append(0, "a", Block(b"three\n", 8, 3), clock)
-    assert not book.passed(0, "a", Block(b"four\n", 14, 4))
+    assert book.keeps(0)
     assert [(line.number, line.text) for line in book.view().tail(5).lines] == [(3, "three")]
     assert book.totals(0) == Totals(3, 14, 2, 8)
     assert book.view().find("a", 2) is None
