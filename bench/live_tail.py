@@ -1,20 +1,24 @@
 """Floods three logs and watches perfmon with its log pane open: cost, lag, and whether every line was counted.
 
-python bench/live_tail.py [--rates 150000 200000] [--seconds N]
+python bench/live_tail.py [--rates 150000 200000] [--seconds N] [--peer COMMAND]
 
 The lag is the age of the newest line that can be read on the terminal, looked at ten times a second. Beside it: a
-reader that only counts the lines of the same logs, in Python.
+reader that only counts the lines of the same logs, in Python, and where `lnav` is found (or what `--peer COMMAND` names
+is given) another viewer in the same flood.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -23,6 +27,7 @@ from screen import Screen
 from terminal import PERFMON, Terminal
 
 COLUMNS, ROWS = 200, 50
+PEER = "lnav"
 LOOK_S = 0.1
 BATCHES = 20
 """Times a second that the logs are written to."""
@@ -66,8 +71,8 @@ def newest_age_s(screen: Screen) -> float | None:
     return seconds - max(stamps) if stamps else None
 
 
-def flooded(folder: Path, rate: float, seconds: float) -> None:
-    """One flood, and what is told of it."""
+def flooded(folder: Path, rate: float, seconds: float) -> tuple[float, float]:
+    """One flood, and what is told of it; the share of a core that it took, and how many MB."""
     terminal, screen = (
         Terminal((*PERFMON, "watch", str(folder), "--layout", "log"), COLUMNS, ROWS),
         Screen(COLUMNS, ROWS),
@@ -105,6 +110,27 @@ def flooded(folder: Path, rate: float, seconds: float) -> None:
             f"lag p50 {lags[len(lags) // 2]:.2f} s, p95 {lags[int(0.95 * (len(lags) - 1))]:.2f} s   "
             f"{counted} of {written} lines counted   reading alone: {100 * floor_used:.1f} %"
         )
+        return used, rss
+    finally:
+        terminal.close()
+
+
+def peered(folder: Path, rate: float, seconds: float, peer: list[str], ours: tuple[float, float]) -> None:
+    """The same flood for another viewer of logs, and how much of that perfmon took."""
+    terminal = Terminal((*peer, *(str(folder / name) for name in NAMES)), COLUMNS, ROWS)
+    try:
+        terminal.read(4.0)
+        began, cpu, rss = time.monotonic(), terminal.cpu_s(), 0.0
+        flood = Flood(folder, rate, seconds)
+        while not flood.over:
+            terminal.read(LOOK_S)
+            rss = max(rss, terminal.rss_mb())
+        used = (terminal.cpu_s() - cpu) / (time.monotonic() - began)
+        name = Path(peer[0]).name
+        print(
+            f"{'':7} the same   {name} {100 * used:5.1f} % of a core, {rss:5.1f} MB   "
+            f"perfmon: {ours[0] / used:.2f} times the processor, {ours[1] / rss:.2f} times the memory"
+        )
     finally:
         terminal.close()
 
@@ -127,17 +153,30 @@ def cpu_s(pid: int) -> float:
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
 
 
+@contextmanager
+def empty_logs() -> Iterator[Path]:
+    """A folder with the logs that are about to be written."""
+    with tempfile.TemporaryDirectory() as name:
+        for log in NAMES:
+            (Path(name) / log).touch()
+        yield Path(name)
+
+
 def main() -> None:
     """Floods at every rate."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rates", type=float, nargs="+", default=[150_000, 200_000], help="lines a second, in all")
     parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--peer", type=shlex.split, help=f"another viewer, and how it is called (default: {PEER})")
     arguments = parser.parse_args()
+    found = shutil.which(PEER)
+    peer = arguments.peer or ([found] if found else None)
     for rate in arguments.rates:
-        with tempfile.TemporaryDirectory() as name:
-            for log in NAMES:
-                (Path(name) / log).touch()
-            flooded(Path(name), rate, arguments.seconds)
+        with empty_logs() as folder:
+            ours = flooded(folder, rate, arguments.seconds)
+        if peer:
+            with empty_logs() as folder:
+                peered(folder, rate, arguments.seconds, peer, ours)
 
 
 if __name__ == "__main__":
