@@ -146,15 +146,19 @@ def _take(session: Session, state: SourceState, item: Block | Notice) -> None:
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """Whoever ends a job sends SIGTERM: what was seen until then is worth a page as well."""
+    """Whoever ends a job sends SIGTERM, who closes its terminal SIGHUP: what was seen till then is worth a page, too."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    taken = [number for number, known in before.items() if known is not signal.SIG_IGN]  # nohup is heeded
+    for number in taken:
+        signal.signal(number, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number in taken:
+            signal.signal(number, before[number])
 
 
 class _Watch:

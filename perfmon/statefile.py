@@ -71,7 +71,14 @@ class Refused(Exception):
 
 def absolute(specs: Sequence[str]) -> tuple[str, ...]:
     """SPECs as they are wherever one stands; sorted, because their order means nothing."""
-    return tuple(sorted({spec if _everywhere(spec) else os.path.abspath(spec) for spec in specs}))
+    return tuple(sorted({spec if _everywhere(spec) else _absolute(spec) for spec in specs}))
+
+
+def _absolute(spec: str) -> str:
+    try:
+        return os.path.abspath(spec)
+    except OSError:  # where one stands is gone
+        return spec
 
 
 def _everywhere(spec: str) -> bool:

@@ -96,7 +96,18 @@ def sort_specs(specs: Sequence[str]) -> Wanted:
         else:
             parse_spec(text)
             found.local.append(text)
+    _check_place(found.local)
     return found
+
+
+def _check_place(local: Sequence[str]) -> None:
+    """Raises UsageError where a name means nothing, because the folder that one is in was removed."""
+    named = [spec for spec in local if spec != "-" and not os.path.isabs(os.path.expanduser(spec))]
+    try:
+        os.getcwd()
+    except OSError:
+        if named:
+            raise UsageError(f"{named[0]}: the folder you are in is gone (cd to another one)") from None
 
 
 def split(specs: Sequence[str]) -> tuple[list[str], list[RemoteSpec]]:

@@ -43,6 +43,7 @@ EXAMPLE = "perfmon record logs/ -o run.pmrec --for 10m"
 _TICK_S = 1.0
 _LAST_LOOK_S = 0.4
 """What was printed just before the end is still read."""
+_TOLD = ("gone", "lost", "capped", "unopened")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 
 
@@ -121,7 +122,8 @@ class _Recorder:
         """Until a signal, the end of the time, of all logs, or of the room on the disk."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self._ended.set)
+            if signal.getsignal(number) is not signal.SIG_IGN:  # of nohup
+                loop.add_signal_handler(number, self._ended.set)
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
         following = asyncio.create_task(self._follow(items))
         ended = asyncio.create_task(self._ended.wait())
@@ -150,9 +152,20 @@ class _Recorder:
         return f"{what} in {format_seconds(self.elapsed_s)}: {where}"
 
     async def _follow(self, items: AsyncIterator[Item]) -> None:
+        from perfmon.sources.blocks import Notice
+
         async for log, item in items:
-            self._logs.add(log.name)
+            if isinstance(item, Notice):
+                self._tell(item)
+            else:
+                self._logs.add(log.name)
             self._writer.write(self.elapsed_s, log.name, item)
+
+    def _tell(self, notice: Notice) -> None:
+        """What is missing, as soon as it is."""
+        if notice.kind in _TOLD:
+            self._clear()
+            print(f"perfmon: {plain(notice.text, 500)}", file=sys.stderr, flush=True)
 
     def _interrupt(self) -> None:
         self.interrupted = True

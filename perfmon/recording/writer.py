@@ -26,6 +26,7 @@ _GROUP = 256 << 10
 _GROUP_S = 1.0
 _LEVEL = 1
 _END_ROOM = 1 << 10
+_REMOVED = "the file was removed, and all that was recorded is lost"
 
 
 class RecordingWriter:
@@ -54,8 +55,9 @@ class RecordingWriter:
         """Why nothing is written any more: one line."""
         self.frames = 0
         self.lines = 0
+        """That are in the file."""
         self.log_bytes = 0
-        """Of lines, before compression."""
+        """Of these lines, before compression."""
         self.bytes_written = 0
         """Size of the file."""
         self._max_bytes = max_bytes
@@ -65,6 +67,8 @@ class RecordingWriter:
         self._parts: list[bytes] = []
         self._held = 0
         self._held_frames = 0
+        self._held_lines = 0
+        self._held_bytes = 0
         self._held_since = 0.0
         self._first_s = self._last_s = 0.0
         self._compress: Callable[[bytes], bytes] | None = None
@@ -91,8 +95,8 @@ class RecordingWriter:
         if isinstance(item, Notice):
             item = Notice(without_secrets(item.text), item.kind, item.count)
         else:
-            self.lines += item.data.count(b"\n") + item.final
-            self.log_bytes += len(item.data)
+            self._held_lines += item.data.count(b"\n") + item.final
+            self._held_bytes += len(item.data)
             item = Block(masked(item.data), item.offset, item.line, item.final)
         self._hold(at_s, log, item)
         if self._held >= _GROUP:
@@ -111,15 +115,21 @@ class RecordingWriter:
             return
         raw = b"".join(self._parts)
         logs, first_s, frames = self._new_logs, self._first_s, self._held_frames
-        self._parts, self._new_logs, self._held, self._held_frames = [], [], 0, 0
+        lines, log_bytes = self._held_lines, self._held_bytes
+        self._parts, self._new_logs = [], []
+        self._held = self._held_frames = self._held_lines = self._held_bytes = 0
         packed = self._packed(raw)
         if self._put(pack_section(GROUP, logs, packed, len(raw), frames, first_s, self._last_s)):
             self.frames += frames
+            self.lines += lines
+            self.log_bytes += log_bytes
 
     def close(self, at_s: float = 0.0) -> None:
         """Writes what is held and the end, `at_s` seconds after the start; further calls do nothing."""
         self.flush()
         self._last_s = max(at_s, self._last_s)
+        if self._descriptor is not None and _removed(self._descriptor):
+            self._fail(_REMOVED, stays=False)
         self._finish()
 
     def _hold(self, at_s: float, log: str, item: Block | Notice) -> None:
@@ -148,6 +158,9 @@ class RecordingWriter:
         if self.bytes_written + len(data) + _END_ROOM > self._max_bytes:
             self._fail(f"it reached its largest size, {format_bytes(self._max_bytes)}")
             return False
+        if _removed(self._descriptor):
+            self._fail(_REMOVED, stays=False)
+            return False
         try:
             _write_all(self._descriptor, data)
         except OSError as error:
@@ -157,9 +170,9 @@ class RecordingWriter:
         self.bytes_written += len(data)
         return True
 
-    def _fail(self, why: str) -> None:
-        stays = "; what came before stays readable" if self.bytes_written else ""
-        self.failed = f"{plain(str(self.path))}: recording stopped: {why}{stays}"
+    def _fail(self, why: str, *, stays: bool = True) -> None:
+        kept = "; what came before stays readable" if self.bytes_written and stays else ""
+        self.failed = f"{plain(str(self.path))}: recording stopped: {why}{kept}"
         self._parts = []
         self._finish()
 
@@ -202,6 +215,12 @@ def _made(path: Path, overwrite: bool) -> int:
     except OSError as error:
         raise InputError(f"{name}: cannot be written: {error.strerror} (name another file)") from None
     return descriptor
+
+
+def _removed(descriptor: int) -> bool:
+    """Whether nobody can open the file any more."""
+    state = os.fstat(descriptor)
+    return stat.S_ISREG(state.st_mode) and not state.st_nlink
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -21,9 +21,10 @@ from perfmon.sources.blocks import Block
 RECORD = [sys.executable, "-m", "perfmon", "record"]
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+def start(folder: Path, *arguments: str, ignoring: signal.Signals | None = None) -> subprocess.Popen[str]:
     """A recording into run.pmrec that has begun to follow."""
-    command = [*RECORD, *arguments, "-o", "run.pmrec"]
+    trap = [] if ignoring is None else ["sh", "-c", f"trap '' {ignoring.name[3:]}; exec \"$@\"", "sh"]
+    command = [*trap, *RECORD, *arguments, "-o", "run.pmrec"]
     return subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
@@ -61,6 +62,50 @@ def test_it_records_until_a_signal_and_closes_the_file(tmp_path: Path, number: i
     recording = open_recording(tmp_path / "run.pmrec")
     assert (recording.note, recording.header.specs, recording.logs) == (None, ("a.log",), ("a.log",))
     assert recorded(tmp_path / "run.pmrec") == b"old\nHF_TOKEN=***********************\nnew\n"
+
+
+def test_nohup_is_heeded(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("old\n")
+    with start(tmp_path, "a.log", ignoring=signal.SIGHUP) as process:
+        until(holds(tmp_path / "run.pmrec", b"old\n"))
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.5)
+        with (tmp_path / "a.log").open("a") as log:
+            log.write("new\n")
+        until(holds(tmp_path / "run.pmrec", b"new\n"))
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+    assert process.returncode == 0
+
+
+def test_a_recording_that_somebody_removes_is_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("old\n")
+    with start(tmp_path, "a.log") as process:
+        until(holds(tmp_path / "run.pmrec", b"old\n"))
+        (tmp_path / "run.pmrec").unlink()
+        with (tmp_path / "a.log").open("a") as log:
+            log.write("new\n")
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 2
+    assert err.endswith(
+        "perfmon: run.pmrec: recording stopped: the file was removed, and all that was recorded is lost\n"
+    )
+
+
+def test_what_is_not_there_is_told_while_it_is_waited_for(tmp_path: Path) -> None:
+    with start(tmp_path, "nothing.log", "--for", "0.5") as process:
+        _, err = process.communicate(timeout=20)
+    first, last = err.splitlines()
+    assert first == "perfmon: nothing.log: not there yet: waiting for it"
+    assert last.startswith("perfmon: recorded 0 lines (0 B) of 0 logs in ")
+
+
+def test_only_lines_that_are_in_the_file_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(b"".join(b"%s\n" % os.urandom(60).hex().encode() for _ in range(100)))
+    with start(tmp_path, "a.log", "--max-size", "3K") as process:
+        _, err = process.communicate(timeout=20)
+    assert err.startswith("perfmon: recorded 0 lines (0 B) of 1 log in ")
+    assert recorded(tmp_path / "run.pmrec") == b""
 
 
 def test_for_some_seconds_and_without_history(tmp_path: Path) -> None:

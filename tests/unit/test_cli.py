@@ -222,6 +222,24 @@ def test_a_closed_keyboard_is_no_terminal(words: list[str], closed: str, tmp_pat
     assert done.stderr.startswith("perfmon: the live monitor needs a terminal")
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["status", "logs"], "perfmon: logs: the folder you are in is gone (cd to another one)\n"),
+        (["snapshot", "logs"], "perfmon: logs: the folder you are in is gone (cd to another one)\n"),
+        (["record", "logs"], "perfmon: logs: the folder you are in is gone (cd to another one)\n"),
+        (["watch", "logs"], "perfmon: logs: the folder you are in is gone (cd to another one)\n"),
+    ],
+)
+def test_in_a_folder_that_is_gone_names_mean_nothing(words: list[str], told: str, tmp_path: Path) -> None:
+    (here := tmp_path / "here").mkdir()
+    done = subprocess.run(
+        ["sh", "-c", 'rmdir ../here; exec "$@"', "sh", *PERFMON, *words],
+        capture_output=True, text=True, check=False, cwd=here,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (ExitCode.USAGE, "", told)
+
+
 def test_a_closed_output_is_no_fault() -> None:
     done = subprocess.run(
         ["sh", "-c", 'exec "$@" >&-', "sh", *PERFMON, "rules", "list"], capture_output=True, text=True, check=False

@@ -119,7 +119,7 @@ def running(logs: Path) -> Iterator[subprocess.Popen[str]]:
     child.communicate()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_one_writes_what_it_saw(running: subprocess.Popen[str], number: signal.Signals) -> None:
     assert running.stderr is not None
     assert running.stderr.readline() == "perfmon: following the logs for 1h 00m (Ctrl+C ends that)\n"

@@ -14,7 +14,7 @@ import pytest
 import snapshots
 
 from perfmon.picture import AlertState, RunState
-from perfmon.statefile import EVERY_S, StateFile, read_state, read_states
+from perfmon.statefile import EVERY_S, StateFile, absolute, read_state, read_states
 
 SECRET = "hf_abcdefghijklmnopqrstuvwxyz"  # noqa: S105
 
@@ -187,3 +187,10 @@ def test_a_run_without_anything_has_a_state(runtime: Path) -> None:
     StateFile(["logs"]).write(pictures.picture(snapshot=None, state=RunState.LOADING))
     [state] = read_states()
     assert (state.run, state.severity, state.observed, state.values) == ("loading", "", False, ())
+
+
+def test_where_the_folder_is_gone_names_stay_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here := tmp_path / "here").mkdir()
+    monkeypatch.chdir(here)
+    here.rmdir()
+    assert absolute(["/a/../b", "demo-stall"]) == ("/b", "demo-stall")
