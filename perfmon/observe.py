@@ -146,7 +146,7 @@ def _take(session: Session, state: SourceState, item: Block | Notice) -> None:
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """Whoever ends a job sends SIGTERM, who closes its terminal SIGHUP: what was seen till then is worth a page, too."""
+    """Whoever ends a job sends SIGTERM, who closes its terminal SIGHUP: what was seen until then is worth a page."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
