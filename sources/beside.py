@@ -1,17 +1,17 @@
-"""A process that scans blocks beside this one, where somebody waits for a long history (Linux).
+"""A process that scans stretches beside this one, where somebody waits for a long history (Linux).
 
-Scanning a block depends on its bytes alone (`perfmon.sources.scan`), so it does not matter who does it. The bytes go
-over in memory that both share, what they hold comes back in order through a pipe.
+Scanning a block depends on its bytes alone (`perfmon.sources.scan`), so it does not matter who does it. What is to be
+scanned goes over as places in an open file, what it holds comes back in order through a pipe.
 """
 
 from __future__ import annotations
 
 import gc
-import mmap
 import os
 import pickle
 import select
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -20,14 +20,16 @@ from pathlib import Path
 
 import perfmon
 
-from .blocks import Block
 from .passing import packed, unpacked, values, write_all
 from .scan import Scanned, Scanner
+from .unread import Stretch, Unread, read_stretch
 
-_SLOTS = 4
-_SLOT_BYTES = 1 << 20
-_ORDER = struct.Struct("=BIQQ")
-"""Which slot, how many bytes are in it, their offset in the file, the number of their first line."""
+_MOST_PENDING = 8
+_AHEAD = 1 << 20
+"""Bytes of results that may wait in the pipe."""
+_ORDER = struct.Struct("=QQ")
+"""Offset and size of a stretch; its last bytes follow, and with the first one of a file comes that."""
+_MOST_ORDER = 1 << 10
 _SIZE = struct.Struct("=Q")
 _PATIENCE_S = 10.0
 _NICE = 5
@@ -51,51 +53,44 @@ class Beside:
 
     def __init__(self, scanner: Scanner) -> None:
         """Starts it; raises OSError. It is of use as soon as `offer` takes something."""
-        shared = os.memfd_create("perfmon-blocks")
+        told = _in_memory(pickle.dumps((scanner.packs, scanner.calm)))  # more than a pipe takes before it is read
         try:
-            os.ftruncate(shared, _SLOTS * _SLOT_BYTES)
-            self._memory = mmap.mmap(shared, _SLOTS * _SLOT_BYTES)
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _CODE, str(shared), *filter(None, sys.path), str(_ROOT)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                pass_fds=(shared,),
-                start_new_session=True,  # a signal of the terminal is for whoever watches, who ends this one too
-                bufsize=0,
-            )
+            self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", _CODE, str(told), *filter(None, sys.path), str(_ROOT)],
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=(told,),
+                    start_new_session=True,  # a signal of the terminal is for whoever watches, who ends this one too
+                    bufsize=0,
+                )
         finally:
-            os.close(shared)
-        assert self._process.stdin is not None  # noqa: S101 - it is a pipe
-        assert self._process.stdout is not None  # noqa: S101
-        self._orders, self._results = self._process.stdin, self._process.stdout
+            os.close(told)
+        assert self._process.stdout is not None  # noqa: S101 - it is a pipe
+        self._results = self._process.stdout
         self._poll = select.poll()
         self._poll.register(self._results, select.POLLIN)
         self._ready = self._given = self._taken = 0
-        try:
-            told = pickle.dumps((scanner.packs, scanner.calm))
-            self._memory[: len(told)] = told  # more than a pipe takes before it is read
-            write_all(self._orders, _SIZE.pack(len(told)))
-        except (OSError, IndexError) as error:
-            self.close()
-            raise OSError(str(error)) from error
+        self._file: Unread | None = None
+        """The one that it reads."""
 
     @property
     def pending(self) -> int:
-        """Blocks that were offered and are not taken back."""
+        """Stretches that were offered and are not taken back."""
         return self._given - self._taken
 
-    def offer(self, block: Block) -> bool:
-        """Has a block scanned; False when the process has enough to do, is not up yet, or cannot take this one."""
-        size = len(block.data)
-        if self.pending == _SLOTS or size > _SLOT_BYTES or not self._up():
+    def offer(self, stretch: Stretch) -> bool:
+        """Has a stretch scanned; False when the process has enough to do, or is not up yet."""
+        if self.pending == _MOST_PENDING or not self._up():
             return False
-        slot = self._given % _SLOTS
-        self._memory[slot * _SLOT_BYTES : slot * _SLOT_BYTES + size] = block.data
+        files = [] if stretch.unread is self._file else [stretch.unread.fd]
         try:
-            write_all(self._orders, _ORDER.pack(slot, size, block.offset, max(block.line, 1)))
+            socket.send_fds(self._orders, [_ORDER.pack(stretch.offset, stretch.size) + stretch.tail], files)
         except OSError:
             return False  # it has ended, which `take` tells
+        self._file = stretch.unread
         self._given += 1
         return True
 
@@ -104,7 +99,8 @@ class Beside:
         return bool(self.pending) and self._told(0.0)
 
     def take(self) -> Scanned | None:
-        """What the block holds that was offered first; None, and nothing comes any more, when the process has died."""
+        """What the stretch holds that was offered first, its first line being number 0; None, and nothing comes any
+        more, when the process has died."""
         self._taken += 1
         told = self._result()
         return None if not told else Scanned(*unpacked(told))
@@ -112,11 +108,10 @@ class Beside:
     def close(self) -> None:
         """Ends it, whatever it is doing."""
         self._process.kill()
-        for pipe in (self._orders, self._results):
-            with suppress(OSError):
-                pipe.close()
+        self._orders.close()
+        with suppress(OSError):
+            self._results.close()
         self._process.wait()
-        self._memory.close()
 
     def _up(self) -> bool:
         """It says so once, when it has all that it needs."""
@@ -143,25 +138,47 @@ class Beside:
         return b"".join(parts)
 
 
-def serve(shared: int) -> None:
+def _in_memory(data: bytes) -> int:
+    """A file that is nowhere but in memory, and holds `data`; raises OSError."""
+    fd = os.memfd_create("perfmon-formats")
+    with open(fd, "wb", closefd=False) as file:
+        file.write(data)
+    return fd
+
+
+def serve(told: int) -> None:
     """What the process does: as it is told on standard input, until that ends."""
     _end_with_parent()
     with suppress(OSError):
         os.nice(_NICE)
-    orders, results = open(0, "rb", closefd=False), open(1, "wb", buffering=0, closefd=False)  # noqa: SIM115
-    with orders, results:
-        memory = mmap.mmap(shared, _SLOTS * _SLOT_BYTES)
-        (size,) = _SIZE.unpack(orders.read(_SIZE.size))
-        packs, calm = pickle.loads(memory[:size])  # noqa: S301 - from whoever started us
-        scanner = Scanner(packs, calm)
+    with socket.socket(fileno=0) as orders, open(1, "wb", buffering=0, closefd=False) as results:
+        _hold_more(1)
+        with open(told, "rb") as known:
+            known.seek(0)
+            packs, calm = pickle.load(known)  # noqa: S301 - from whoever started us
+        scanner, file = Scanner(packs, calm), -1
         gc.disable()  # records have no cycles, and looking for them costs more than scanning
         write_all(results, _SIZE.pack(0))
-        while len(order := orders.read(_ORDER.size)) == _ORDER.size:
-            slot, size, offset, line = _ORDER.unpack(order)
-            begin = slot * _SLOT_BYTES
-            found = scanner.scan(memory[begin : begin + size], offset, line)
-            told = packed(values(found))
-            write_all(results, _SIZE.pack(len(told)) + told)
+        while True:
+            order, files, _, _ = socket.recv_fds(orders, _MOST_ORDER, 1)
+            if not order:
+                return
+            if files:
+                with suppress(OSError):
+                    os.close(file)
+                file = files[0]
+            offset, size = _ORDER.unpack_from(order)
+            data = read_stretch(file, offset, size, order[_ORDER.size :])
+            found = packed(values(scanner.scan(data, offset, 0)))
+            write_all(results, _SIZE.pack(len(found)) + found)
+
+
+def _hold_more(pipe: int) -> None:
+    """Results wait in the pipe while whoever takes them does something else."""
+    with suppress(ImportError, AttributeError, OSError):
+        import fcntl
+
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _AHEAD)
 
 
 def _end_with_parent() -> None:

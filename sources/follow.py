@@ -22,6 +22,7 @@ from .rotation import is_part_of
 from .spec import Kind, Spec, parse_spec
 from .tail import Tail
 from .tree import walk_tree
+from .unread import Stretch
 from .watching import Waker
 
 _RESCAN_S, _BACKSTOP_S = 1.0, 5.0
@@ -36,7 +37,7 @@ _BUSY_ROUNDS, _CALM_ROUNDS = 5, 10
 that gave nothing, it is the other way round."""
 _TURN_BYTES = 1 << 19
 """What a round reads before it hands it on."""
-Item = tuple[LogFile, Block | Notice]
+Item = tuple[LogFile, Block | Stretch | Notice]
 
 
 async def follow(
@@ -46,7 +47,7 @@ async def follow(
     poll_s: float = 0.25,
     polling: bool | None = None,
     clock: Callable[[], float] = time.monotonic,
-) -> AsyncIterator[Item]:
+) -> AsyncIterator[tuple[LogFile, Block | Notice]]:
     """The blocks of all logs that `specs` name, as they grow, until cancelled or closed; to the end where all are
     pipes or read once.
 
@@ -59,8 +60,9 @@ async def follow(
     """
     follower = Follower([specs] if isinstance(specs, str) else specs, history, poll_s, polling, clock)
     try:
-        async for item in follower.items():
-            yield item
+        async for log, item in follower.items():
+            if not isinstance(item, Stretch):  # nobody asked for any
+                yield log, item
     finally:
         await follower.close()
 
@@ -78,10 +80,18 @@ class Follower:
     """All logs of some SPECs; see `follow`."""
 
     def __init__(
-        self, specs: Sequence[str], history: bool, poll_s: float, polling: bool | None, clock: Callable[[], float]
+        self,
+        specs: Sequence[str],
+        history: bool,
+        poll_s: float,
+        polling: bool | None,
+        clock: Callable[[], float],
+        *,
+        unread: bool = False,
     ) -> None:
+        """With `unread` stretches of a long history are handed over for somebody else to read."""
         self._specs = [parse_spec(text) for text in specs]
-        self._history = history
+        self._history, self._unread = history, unread
         self._clock = clock
         self._waker = Waker(poll_s, polling=polling)
         self._poll_s = poll_s
@@ -170,7 +180,7 @@ class Follower:
             items = await asyncio.to_thread(_some, turns) if self._waker.polling else _some(turns)
             for item in items:
                 gave = True
-                size += len(item[1].data) if isinstance(item[1], Block) else 0
+                size += _size_of(item[1])
                 yield item
             await asyncio.sleep(0)
         self._pace_s = _FLOOD_PACE_S if size > _FLOOD_BYTES else _PACE_S
@@ -225,7 +235,8 @@ class Follower:
             if log.compression == ARCHIVES:
                 return [(log, item) for item in read_blocks(log) if isinstance(item, Notice)]
             return [(log, Notice(f"{log.name}: appeared, but compressed files are read at the start only", "appeared"))]
-        self._tails[path] = Tail(log, self._known, self._clock, history=self._history or not first, new=not first)
+        history = self._history or not first
+        self._tails[path] = Tail(log, self._known, self._clock, history=history, new=not first, unread=self._unread)
         return []
 
 
@@ -245,8 +256,12 @@ def _some(turns: deque[Iterator[Item]]) -> list[Item]:
             turns.popleft()
             continue
         items.append(item)
-        size += len(item[1].data) if isinstance(item[1], Block) else 0
+        size += _size_of(item[1])
     return items
+
+
+def _size_of(item: Block | Stretch | Notice) -> int:
+    return len(item.data) if isinstance(item, Block) else item.size if isinstance(item, Stretch) else 0
 
 
 def _listed(specs: Sequence[Spec]) -> _Listing:
