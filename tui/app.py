@@ -19,6 +19,7 @@ from textual.events import Resize
 from textual.filter import LineFilter
 from textual.geometry import Size
 from textual.message import Message
+from textual.widget import Widget
 
 from perfmon.glyphs import UNICODE, Glyphs
 from perfmon.monitor import Monitor
@@ -104,6 +105,7 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
     ENABLE_COMMAND_PALETTE = False
     CSS = """
     Screen { layout: vertical; overflow: hidden; background: $background; }
+    Prompt { background: transparent; }
     #lower { width: 1fr; }
     """
 
@@ -326,7 +328,7 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
             self._shown_at = time.monotonic()
             place = self._placed = self._place()
             self.header.show(self.monitor.picture, place)
-            self.footer.show(place, self.pane_name)
+            self.footer.show(place, self._named(self.screen_stack[0].focused))  # also while something is open over it
             covering = self.focused if self.covered else None
             if isinstance(covering, Pane):
                 covering.tell(place.said)
@@ -340,7 +342,7 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         return Place(
             self.opening.title,
             journey.span_s,
-            journey.cursor if journey.cursor is not None else journey.end,
+            journey.stands_at(self.picture),
             unseen,
             self._cost.cpu_percent,
             self._cost.rss_bytes,
@@ -417,7 +419,10 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
     @property
     def pane_name(self) -> str:
         """The pane that has the keys."""
-        focused = self.focused
+        return self._named(self.focused)
+
+    @staticmethod
+    def _named(focused: Widget | None) -> str:
         name = focused.id if focused is not None else None
         return name if name in PANES else "board"
 

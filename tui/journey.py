@@ -32,6 +32,14 @@ class Journey:
         if self.end is None:
             self.end, self.lines_then = picture.board.viewport.end, picture.lines
 
+    def stands_at(self, picture: Picture) -> float | None:
+        """The moment that somebody looks at in a view that stands still, of which `picture` is; None: the present."""
+        if self.cursor is not None or self.end is None:
+            return self.cursor
+        port = picture.board.viewport
+        # The last column is one that time had not filled yet.
+        return picture.now if self.end - port.column_s < picture.now < self.end else self.end
+
     def live(self) -> None:
         """Follows the present again."""
         self.end = self.cursor = None

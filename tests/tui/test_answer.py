@@ -12,8 +12,9 @@ from pictures import START, alert, picture, source
 from snapshots import finding, healthy, snapshot
 
 from perfmon.model import TimeBase
-from perfmon.picture import AlertState, Freshness, Level, Picture, Recording, RunState
+from perfmon.picture import AlertState, Freshness, Level, Picture, Recording, RunState, Viewport
 from perfmon.snapshot import ConditionState, LedgerEntry
+from perfmon.tui.journey import Journey
 from perfmon.tui.render.answer import ledger_row, verdict_row
 from perfmon.tui.render.bars import Place, header_row
 from perfmon.tui.render.moments import brief_seconds, moment_text
@@ -235,3 +236,21 @@ def test_few_lines_are_not_told_as_none(lines_per_s: float, told: str) -> None:
 def test_a_round_length_has_no_zeros() -> None:
     lengths = {60.0: "60 s", 0.75: "0.8 s", 600.0: "10m", 3600.0: "1h", 196.0: "3m 16s", 40.0: "40 s"}
     assert {seconds: brief_seconds(seconds) for seconds in lengths} == lengths
+
+
+def test_a_view_is_paused_at_the_present_not_at_the_end_of_a_column() -> None:
+    journey = Journey(600.0, 600.0)
+    now = START + 594.0
+    shown = replace(picture(), now=now, board=replace(picture().board, viewport=Viewport(START, START + 600.0, 75)))
+    assert journey.stands_at(shown) is None
+    journey.pause(shown)
+    assert journey.stands_at(shown) == now
+    row = text(header_row(shown, Place("run", 600.0, now, 1), 120, PLAIN))
+    assert " +1 line " in row
+    assert "(-" not in row
+    journey.end = START + 300.0
+    assert journey.stands_at(shown) == START + 300.0
+    row = text(header_row(shown, Place("run", 600.0, START + 300.0, 2), 120, PLAIN))
+    assert "(-4m 54s) +2 lines" in row
+    journey.cursor = START + 123.0
+    assert journey.stands_at(shown) == START + 123.0

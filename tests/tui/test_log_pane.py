@@ -329,14 +329,18 @@ async def test_filters_narrow_and_are_cleared() -> None:
     app = Host(filled(100))
     async with app.run_test(size=(80, 11)) as pilot:
         assert await shown(pilot, "f") == [*range(80, 100, 2)]
-        assert "only log0.log" in screen_text(app)[0]
+        assert "only log0 " in screen_text(app)[0]
         assert await shown(pilot, "f") == [*range(81, 101, 2)]
         assert await shown(pilot, "v", "v") == [*range(9, 100, 10)]
         assert "error and worse" in screen_text(app)[0]
         assert await shown(pilot, "x") == [*range(90, 100)]
         app.pane.filter(Filter(texts=("number 09", "/[24]\\.$/")))
         assert await shown(pilot) == [92, 94]
+        app.pane.filter(Filter(texts=("no such words",)))
+        await pilot.pause()
+        assert "no line that is kept passes" in screen_text(app)[1]
         assert await shown(pilot, "x") == [*range(90, 100)]
+        assert "/ find  & only  f log" in screen_text(app)[0]
 
 
 async def test_a_trace_shows_its_gaps() -> None:

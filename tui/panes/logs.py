@@ -9,7 +9,7 @@ from textual import events
 from textual.timer import Timer
 
 from perfmon.errors import InputError
-from perfmon.logbook import Line, LogBook, Place, Query
+from perfmon.logbook import EVERYTHING, Line, LogBook, Place, Query
 from perfmon.snapshot import EvidenceLine
 from perfmon.text import plain
 
@@ -17,8 +17,8 @@ from ..loghunt import Hunting
 from ..logview import LogView
 from ..messages import LineMessage, LineYanked, PagerAsked
 from ..render.loglines import UNMARKED, Columns, Marked, gaps_of, log_row, short_names
-from ..render.logtitle import told
-from ..render.rows import Row
+from ..render.logtitle import keys_within, told
+from ..render.rows import Row, cells
 from ..skin import Skin
 
 _PACE_S = 0.1
@@ -29,7 +29,6 @@ _COUNT_S = 1.0
 _WHEEL = 3
 _SIDEWAYS = 20
 _KEPT_ROWS = 512
-_KEYS = "/ find  & only  f log  v level  r trace  e error  m mark  O pager"
 
 
 class LineOpened(LineMessage):
@@ -122,6 +121,8 @@ class LogPane(Hunting, can_focus=True):
             self._made.clear()
         gaps = gaps_of(view.lines) if columns.gaps else {}
         rows = [self._row(line, gaps.get(at), columns) for at, line in enumerate(view.lines)]
+        if not rows and view.wanted != EVERYTHING and not (view.waiting or view.searching):
+            rows = [((" no line that is kept passes: x shows all of them again", self.skin.style("muted")),)]
         return [self._title(width), *rows] if self._top_row else rows
 
     def _laid_out(self, width: int) -> Columns:
@@ -161,13 +162,8 @@ class LogPane(Hunting, can_focus=True):
         return row
 
     def _title(self, width: int) -> Row:
-        return self.title_row(
-            self.number or 0,
-            "LOG",
-            told(self.view, self._query, self.note, piece=self.view is not self._live),
-            _KEYS if width >= 120 else "",
-            width,
-        )
+        left = told(self.view, self._query, self.note, piece=self.view is not self._live)
+        return self.title_row(self.number or 0, "LOG", left, keys_within(width - cells(left)), width)
 
     def dress(self, skin: Skin) -> None:
         """Puts on another skin."""

@@ -117,9 +117,10 @@ def _rate(lines: float) -> str:
 def _state(picture: Picture, place: Place, skin: Skin, brief: bool = False) -> list[Run]:
     span = (f" {brief_seconds(place.span_s)}", skin.style("muted"))
     if place.paused_at is not None:
-        behind = format_seconds(max(0.0, picture.now - place.paused_at))
-        said = f"PAUSED {skin.glyph('paused')} {moment_text(place.paused_at, picture)} (-{behind})"
-        more = f" +{place.unseen_lines} lines" if place.unseen_lines else ""
+        behind = max(0.0, picture.now - place.paused_at)
+        said = f"PAUSED {skin.glyph('paused')} {moment_text(place.paused_at, picture)}"
+        said += f" (-{brief_seconds(float(int(behind)))})" if behind >= 1.0 else ""
+        more = f" +{place.unseen_lines} line{'s' * (place.unseen_lines != 1)}" if place.unseen_lines else ""
         return [(said, skin.style("warning")), (more, skin.style("muted"))]
     if picture.stale_s is not None:
         return [(f"SILENT {skin.glyph('stale')} for {format_seconds(picture.stale_s)}", skin.style("stale")), span]

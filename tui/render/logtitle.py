@@ -6,6 +6,19 @@ from perfmon.logbook import Query
 from perfmon.text import plain
 
 from ..logview import LogView
+from .loglines import short_names
+
+_KEYS = ("/ find", "& only", "f log", "v level", "r trace", "e error", "m mark", "O pager")
+_TAKEN = 18
+"""Cells of a title that have other uses, whatever it says."""
+
+
+def keys_within(room: int) -> str:
+    """As many of the pane's keys as a title of `room` cells can name."""
+    shown = 0
+    while shown < len(_KEYS) and len("  ".join(_KEYS[: shown + 1])) + _TAKEN <= room:
+        shown += 1
+    return "  ".join(_KEYS[:shown])
 
 
 def told(view: LogView, query: Query | None, note: str, *, piece: bool) -> str:
@@ -15,10 +28,10 @@ def told(view: LogView, query: Query | None, note: str, *, piece: bool) -> str:
     if piece:
         parts.append("read back from the file: End returns")
     elif not view.follow:
-        parts.append(f"+{_grouped(view.unseen)} lines" if view.unseen else "not following")
+        parts.append(f"+{_grouped(view.unseen)} line{'s' * (view.unseen != 1)}" if view.unseen else "not following")
     if wanted.sources:
-        names = view.book.names
-        parts.append("only " + ", ".join(plain(names.get(source, "?"), 30) for source in sorted(wanted.sources)))
+        names = short_names(view.book.names)
+        parts.append("only " + ", ".join(names.get(source, "?") for source in sorted(wanted.sources)))
     if wanted.level:
         parts.append(f"{wanted.level.name.lower()} and worse")
     if wanted.trace:
