@@ -20,6 +20,7 @@ class Pace:
 
     def __init__(self, *, played: bool = False) -> None:
         self._share = _PLAYED_SHARE if played else _SHARE
+        self._played = played
         self._judged_at = float("-inf")
         self._cost_s = 0.0
         self._version = -1
@@ -30,7 +31,7 @@ class Pace:
         Where time stands `still`, at the end or in a replay that is paused, somebody looks at this very moment.
         """
         rest = _SOON_S if still else max(_SOON_S, min(self._cost_s / self._share, _LONGEST_S))
-        if version == self._version:
+        if version == self._version and (still or not self._played):  # a silence that is played may be hours
             rest = max(rest, _IDLE_S)
         return clock - self._judged_at >= rest
 

@@ -32,6 +32,11 @@ def test_where_nothing_was_said_since_nothing_is_judged_anew_for_a_while() -> No
     assert after(0.001).due(112.1, 1)
 
 
+def test_a_silence_that_is_played_is_judged_as_its_time_goes() -> None:
+    assert after(0.001, played=True).due(101.1, 1)
+    assert not after(0.001, played=True).due(105.0, 1, still=True)
+
+
 def test_a_judgement_that_lags_behind_what_is_said_tells_its_age() -> None:
     pace = after(0.14)
     assert pace.behind_s(109.9, 2) is None

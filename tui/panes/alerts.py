@@ -70,7 +70,7 @@ class AlertPane(Listing):
         if self.number is not None:
             place = self.place(height - 1 - names)
             keys = _KEYS if width >= 150 else _KEYS[:14] if width >= 80 else ""
-            summary = self.summary(width - 24 - len(place) - len(keys))
+            summary = self.summary(width - 16 - len(place) - len(keys))
             right = "  ".join(part for part in (place, keys) if part)
             rows.append(self.title_row(self.number, "ALERTS", summary, right, width))
         if names and self._picture is not None:
