@@ -135,10 +135,17 @@ def test_a_silent_log_is_called_by_what_tells_it_from_the_others() -> None:
 
 
 def test_why_a_verdict_is_stale_gives_way_to_what_it_costs() -> None:
-    for now in (picture(alert()), picture(alert(state=AlertState.UNKNOWN, until=START + 500.0))):
-        said = text(verdict_row(replace(now, stale_s=3725.0), 80, PLAIN))
-        assert "STALE 1h 02m  lost " in said
-        assert len(said) <= 80
+    silent = replace(picture(alert(state=AlertState.UNKNOWN, until=START + 500.0)), stale_s=3725.0)
+    said = text(verdict_row(silent, 80, PLAIN))
+    assert "STALE 1h 02m  lost " in said
+    assert len(said) <= 80
+
+
+@pytest.mark.parametrize("until", [None, START + 4000.0])
+def test_a_verdict_that_speaks_of_the_silence_is_not_stale_by_it(until: float | None) -> None:
+    said = text(verdict_row(replace(picture(alert(until=until)), stale_s=3725.0), 200, PLAIN))
+    assert "STALE" not in said
+    assert "lost 31 %" in said
 
 
 @pytest.mark.parametrize(

@@ -68,8 +68,10 @@ def _badge(skin: Skin, level: Level, text: str) -> list[Run]:
 def _as_of(picture: Picture, verdict: Verdict, room: int, skin: Skin) -> list[Run]:
     """How old it is, where the logs that prove it speak no more of the present; why, where the cost fits beside it."""
     age, who = picture.stale_s, "no log speaks"
+    alerts = _alerts_of(picture, verdict.signature)
+    if age is not None and any(alert.held_until(picture.now) >= picture.now for alert in alerts):
+        return []  # it speaks of that silence
     if age is None:
-        alerts = _alerts_of(picture, verdict.signature)
         if not alerts or any(alert.state is not AlertState.UNKNOWN for alert in alerts):
             return []
         proof = {line.source for alert in alerts for line in alert.finding.evidence}
