@@ -10,7 +10,7 @@ PRESETS = LAYOUTS[1:]
 WIDE = 110
 HEADED = 100
 """So many cells have room for the names of the columns of alerts."""
-_LEAST_LANES = 6
+_LEAST_LANES = 3
 USUALLY_LISTED = (1, 3)
 """Alerts and sources that room is kept for as long as nobody knows how many there are."""
 _TITLE_AND_AXIS = 2

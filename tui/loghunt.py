@@ -71,7 +71,7 @@ class Hunting(Pane):
             self._moved("nothing is searched: / asks what")
             return
         what = f"with {plain(self._query.query, 40)}"
-        self._seek(Filter(texts=(self._query.query,)), onward, lambda: self._missed(what, onward))
+        self._seek(Filter(texts=(self._query.query,)), onward, lambda: self._missed(what, "nN", onward))
 
     def _seek(self, wanted: Filter, onward: bool, missed: Callable[[], None]) -> None:
         self.note = ""
@@ -81,8 +81,9 @@ class Hunting(Pane):
             self.note = str(error)
         self.redraw()
 
-    def _missed(self, what: str, onward: bool) -> None:
-        self.note = f"no {'later' if onward else 'earlier'} line {what}"
+    def _missed(self, what: str, keys: str, onward: bool) -> None:
+        other = f"{keys[1]} looks back" if onward else f"{keys[0]} looks on"
+        self.note = f"no {'later' if onward else 'earlier'} line {what} ({other})"
 
     def do_next_error(self) -> None:
         """To the next error, or critical event."""
@@ -100,7 +101,7 @@ class Hunting(Pane):
 
         def missed() -> None:
             if event is None:
-                self._missed("that is an error", onward)
+                self._missed("that is an error", "eE", onward)
             else:
                 self.view.at(event)
 

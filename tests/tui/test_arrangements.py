@@ -83,6 +83,5 @@ async def test_a_run_of_few_metrics_leaves_no_row_empty(tmp_path: Path) -> None:
     lines = [f"2026-03-02 10:00:{at:02d} INFO [gen] batch.done completions=64 dur_ms=3000" for at in range(60)]
     (tmp_path / "a.log").write_text("".join(f"{line}\n" for line in lines))
     async with running(lambda: FollowFeed([str(tmp_path / "a.log")]), size=(120, 40)) as (app, pilot):
-        await until(pilot, lambda: sum("batch.done" in row for row in screen_text(app)) > 12)
-        board = [row for row in screen_text(app) if "completions  " in row]
-        assert board, "lanes keep their rows"
+        await until(pilot, lambda: all(row.strip() for row in screen_text(app)))
+        assert any("completions  " in row for row in screen_text(app)), "lanes keep their rows"

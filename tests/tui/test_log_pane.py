@@ -304,7 +304,7 @@ async def test_a_search_goes_from_match_to_match() -> None:
         assert selected(app) == 85
         await shown(pilot, "n", "n")
         assert selected(app) == 95
-        assert "no later line" in screen_text(app)[0]
+        assert re.search(r"no later line with .* \(N looks back\)", screen_text(app)[0])
         match = SKIN.style("match")
         assert any(style == match for row in app.pane._drawn for _, style in row)
 

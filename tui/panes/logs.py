@@ -22,6 +22,8 @@ from ..render.rows import Row, cells
 from ..skin import Skin
 
 _PACE_S = 0.1
+_SHARE = 0.15
+"""Of a core, for lines that come: those of a thousand logs take long to put in order."""
 _EARLY_S = 0.03
 """So much sooner is as good: what comes in rounds is shown in the same round."""
 _RESUME_S = 0.015
@@ -60,7 +62,7 @@ class LogPane(Hunting, can_focus=True):
         self._marks: set[Place] = set()
         self._begin = 0
         self._version = -1
-        self._painted = 0.0
+        self._painted = self._cost_s = 0.0
         self._timer: Timer | None = None
         self._columns: Columns | None = None
         self._basis: tuple[object, ...] = ()
@@ -75,7 +77,7 @@ class LogPane(Hunting, can_focus=True):
         """Something may have been appended: paints it at once after a quiet moment, else when it is time."""
         if not self.display or not self.is_mounted or self._version == self.book.version or self._timer is not None:
             return
-        pace = _PACE_S if self.view.follow else _COUNT_S
+        pace = max(_PACE_S, self._cost_s / _SHARE) if self.view.follow else _COUNT_S
         left = self._painted + pace - time.monotonic()
         if left <= _EARLY_S:
             self.redraw()
@@ -101,8 +103,9 @@ class LogPane(Hunting, can_focus=True):
     # --- drawing ------------------------------------------------------------------------------------------------
     def redraw(self) -> None:
         """Repaints what has changed."""
-        self._painted = time.monotonic()
+        self._painted, began = time.monotonic(), time.thread_time()
         super().redraw()
+        self._cost_s = time.thread_time() - began
         if (self.view.waiting or self.view.searching) and self._timer is None and self.is_mounted:
             self._timer = self.set_timer(_RESUME_S, self._due)
 

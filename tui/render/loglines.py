@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -79,16 +80,13 @@ class Columns:
 def short_names(names: Mapping[int, str]) -> dict[int, str]:
     """As little of the logs' names as tells them apart: file names without their ends, or the folder that differs."""
     parts = {index: PurePath(name.replace(":", "/")).parts or (name,) for index, name in names.items()}
+    # How many of those that end alike have a part at a depth: there may be thousands.
+    alike = Counter((own[-1], depth, part) for own in parts.values() for depth, part in enumerate(reversed(own)))
     short: dict[int, str] = {}
     for index, own in parts.items():
-        stem = PurePath(own[-1]).stem or own[-1]
-        rivals = [other for at, other in parts.items() if at != index and other[-1] == own[-1]]
-        differing = (
-            part
-            for depth, part in enumerate(reversed(own[:-1]), 2)
-            if all(len(other) < depth or other[-depth] != part for other in rivals)
-        )
-        short[index] = plain(next(differing, stem) if rivals else stem, 40)
+        stem, (last, *folders) = PurePath(own[-1]).stem or own[-1], reversed(own)
+        differing = (part for depth, part in enumerate(folders, 1) if alike[last, depth, part] == 1)
+        short[index] = plain(next(differing, stem) if alike[last, 0, last] > 1 else stem, 40)
     return short
 
 
