@@ -339,6 +339,7 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         said = self._said if time.monotonic() - self._said_at < _SAID_S else ""
         unseen = max(0, self.monitor.picture.lines - journey.lines_then) if journey.paused else 0
         layout = "strip" if self._layout is not None and self._layout.bare else self.preset
+        layout = "maximised" if self.zoomed else layout
         return Place(
             self.opening.title,
             journey.span_s,

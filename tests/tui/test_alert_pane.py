@@ -119,6 +119,31 @@ def test_no_figure_is_cut_in_two() -> None:
         assert len(row) == width
 
 
+async def test_below_few_alerts_stands_what_the_chosen_one_says_and_what_to_do() -> None:
+    said = "15 of 16 weight updates waited 12.4 s behind 128 in-flight generations, the RPC took 1.2 s"
+    first = alert(1, finding=finding(sentence=said, advice=("Use a dedicated admin client.",)))
+    second = alert(2, finding=finding(sentence="Another sentence.", advice=()))
+    app = Host(lambda: Shown(picture(first, second)))
+    async with app.run_test(size=(60, 10)) as pilot:
+        text = screen_text(app)
+        assert [row.strip() for row in text[3:7]] == [
+            "",
+            "15 of 16 weight updates waited 12.4 s behind 128",
+            "in-flight generations, the RPC took 1.2 s",
+            "▸ Use a dedicated admin client.",
+        ]
+        await pilot.press("j")
+        await pilot.pause()
+        assert screen_text(app)[4].strip() == "Another sentence."
+        assert not any("weight updates" in row for row in screen_text(app))
+        await pilot.resize_terminal(60, 5)
+        await pilot.pause()
+        assert [row.strip() for row in screen_text(app)[3:]] == ["", "Another sentence."]
+        await pilot.resize_terminal(60, 4)
+        await pilot.pause()
+        assert not screen_text(app)[3].strip()
+
+
 async def test_keys_move_the_cursor_and_ask_for_what_they_name() -> None:
     app = Host(lambda: Shown(picture(*several())))
     async with app.run_test(size=(80, 24)) as pilot:

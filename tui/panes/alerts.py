@@ -11,7 +11,7 @@ from perfmon.units import format_seconds
 from ..layout import HEADED
 from ..listing import Listing
 from ..messages import AlertAcked, AlertMessage, AlertOpened, AlertSilenceAsked, AlertUndone
-from ..render.alerts import Moment, alert_row, heading_row
+from ..render.alerts import Moment, alert_row, heading_row, preview
 from ..render.moments import brief_seconds
 from ..render.rows import Row
 from ..skin import Skin
@@ -76,6 +76,14 @@ class AlertPane(Listing):
         if names and self._picture is not None:
             rows.append(heading_row(self.skin, width, self._picture.window_s))
         return rows
+
+    def foot(self, width: int, height: int) -> Sequence[Row]:
+        """Where there is room below the list: what the alert under the cursor says."""
+        free = height - len(self.head(width, height)) - self.count()
+        if self.number is None or self.selected is None or free < 2:
+            return ()
+        shown = preview(self.selected, self.skin, width, free - 1)
+        return [*shown, *[()] * (free - 1 - len(shown))] if shown else ()
 
     def count(self) -> int:
         """One line says that there is nothing."""

@@ -12,6 +12,7 @@ from perfmon.picture import Alert, AlertState
 
 from ..skin import Skin
 from .moments import moment_text
+from .prose import wrapped
 from .rows import Row, Run
 
 WORDS = {Severity.CRITICAL: "CRIT", Severity.WARNING: "WARN", Severity.INFO: "INFO"}
@@ -134,6 +135,18 @@ def whole_figures(text: str, room: int, cut_off: str) -> str:
     head, _, last = text[: room - 1].rpartition(" ")
     halved = text[room - 1] != " " and any(char.isdigit() for char in last)
     return f"{head} {cut_off}" if halved else text
+
+
+def preview(alert: Alert, skin: Skin, width: int, room: int) -> list[Row]:
+    """What an alert says, and what to do: as much as `room` rows hold; sentences that have no room are left out."""
+    rows: list[Row] = []
+    advice = [f"{skin.glyph('next')} {text}" for text in alert.finding.advice[:1]]
+    for text, style in ((alert.finding.sentence, "muted"), *((text, "accent") for text in advice)):
+        lines = wrapped(text, max(1, width - 4))
+        if len(rows) + len(lines) > room:
+            break
+        rows += [((f"   {line}", skin.style(style)),) for line in lines]
+    return rows
 
 
 def heading_row(skin: Skin, width: int, window_s: float) -> Row:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from perfmon.drawing import bar, compact_seconds, fit
+from perfmon.drawing import bar, compact, compact_seconds, fit
 from perfmon.model import TimeBase
 from perfmon.picture import Picture, SourceNow
 from perfmon.rules.wording import counted, format_share
@@ -53,7 +53,8 @@ def _told(source: SourceNow, base: TimeBase, style: str) -> Iterable[tuple[str, 
     missing = " - see `perfmon analyze LOG --explain-formats`" if source.lines and not source.events else ""
     matched = f"{source.events:,} of {counted(source.lines, 'line')} recognised ({share}){missing}"
     yield "format", f"{source.format}; {matched}", "text" if source.events else "warning"
-    read = f"{format_bytes(source.bytes)} read, {source.lines_per_s:.0f} lines/s, {format_bytes(source.bytes_per_s)}/s"
+    rates = f"{compact(source.lines_per_s, 6)} lines/s, {format_bytes(source.bytes_per_s)}/s"
+    read = f"{format_bytes(source.bytes)} read, {rates}"
     yield "read", f"{read}, last {age(source)}{'' if age(source) in ('-', 'now') else ' ago'}", style
     if source.last is not None:
         yield "clock", f"last dated line {moment_text(source.last, base)}{_offset(source.offset_s)}", "text"
