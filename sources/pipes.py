@@ -67,7 +67,11 @@ class PipeTail:
         self._plain = stat.S_ISREG(os.fstat(self._fd).st_mode)
 
     def _listen(self) -> None:
-        asyncio.get_running_loop().add_reader(self._fd, self._readable)
+        try:
+            asyncio.get_running_loop().add_reader(self._fd, self._readable)
+        except PermissionError:  # nothing that one could wait for: /dev/null
+            self._plain = self.more = True
+            return
         self._reading = True
 
     def _pause(self) -> None:

@@ -143,6 +143,13 @@ def test_a_pipe_that_ends_ends_it(tmp_path: Path) -> None:
     assert done.stderr.startswith(b"perfmon: recorded 2 lines")
 
 
+@pytest.mark.parametrize("closed", ["</dev/null", "<&-"])
+def test_without_any_input_there_is_nothing_to_record(closed: str, tmp_path: Path) -> None:
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", *RECORD, "-", "-o", "run.pmrec"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr[:23]) == (0, "perfmon: recorded 0 lin")
+
+
 def test_a_size_that_is_reached_ends_it(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_bytes(os.urandom(100_000).hex().encode() + b"\n")
     with start(tmp_path, "a.log", "--max-size", "4K") as process:
