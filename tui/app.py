@@ -351,6 +351,10 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
             "overview" if layout == "auto" else layout,
         )
 
+    def asked_action(self, action: Action) -> None:
+        """A key of the footer was clicked: it is for the pane that the footer names them of."""
+        self.do(action)
+
     def asked_doctor(self, about: SourceNow | None) -> None:
         """A source was opened."""
         from .screens.doctor import DoctorScreen

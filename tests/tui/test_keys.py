@@ -906,6 +906,24 @@ async def test_a_notice_is_said_however_many_there_were() -> None:
 
 
 # --- the mouse --------------------------------------------------------------------------------------------------------
+async def test_a_click_on_a_key_of_the_footer_does_what_it_does() -> None:
+    async with running() as (app, pilot):
+        hands = Hands(app, pilot)
+        foot = screen_text(app)[-1]
+        await pilot.click(offset=(foot.index("help"), app.size.height - 1))
+        await hands.until(lambda: isinstance(app.screen, HelpScreen))
+        await hands.press("escape")
+        await hands.to("log")
+        await hands.shows("& only lines")
+        await pilot.click(offset=(screen_text(app)[-1].index("only lines") + 3, app.size.height - 1))
+        await hands.until(lambda: isinstance(app.screen, Prompt))
+        await hands.press("escape")
+        await pilot.click(offset=(screen_text(app)[-1].rindex("overview"), app.size.height - 1))
+        await pilot.click(offset=(0, app.size.height - 1))
+        await pilot.pause()
+        assert len(app.screen_stack) == 1
+
+
 async def test_a_click_chooses_a_lane_and_puts_the_cursor() -> None:
     async with running() as (app, pilot):
         hands = Hands(app, pilot)

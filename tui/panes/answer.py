@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from textual.events import Click
+
 from perfmon.picture import Picture
 
-from ..pane import Pane
+from ..pane import Asked, Pane
 from ..render.answer import answer_rows
-from ..render.bars import Place, footer_row, header_row
+from ..render.bars import Place, footer_action, footer_row, header_row
 from ..render.rows import Row
 from ..skin import Skin
 
@@ -66,6 +68,13 @@ class FooterPane(Pane):
         self._place, self._pane = place, pane
         if not same or not self._drawn:
             self.redraw()
+
+    def on_click(self, event: Click) -> None:
+        """A click does what stands there."""
+        action = footer_action(event.x, self._pane, self._place, self.size.width, self._remapped)
+        if action is not None:
+            event.stop()
+            self.post_message(Asked("action", action))
 
     def rows(self, width: int, height: int) -> Sequence[Row]:
         """One."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -11,7 +11,7 @@ from perfmon.picture import Freshness, Level, Picture, RunState
 from perfmon.text import plain
 from perfmon.units import format_bytes, format_seconds
 
-from ..actions import footer_actions, keys_of, spelled
+from ..actions import Action, footer_actions, keys_of, spelled
 from ..skin import Skin
 from .machines.badges import host_runs, polls_text
 from .moments import brief_seconds
@@ -151,12 +151,32 @@ def footer_row(pane: str, place: Place, width: int, skin: Skin, remapped: Mappin
     """The keys that matter while `pane` has them."""
     right: list[Run] = [(f"{place.preset} ", skin.style("faint"))]
     runs: list[Run] = [(" ", skin.style("text"))]
-    room = width - 1 - sum(cells(text) for text, _ in right)
-    for action in footer_actions(pane):
-        key, title = spelled(keys_of(action, remapped)[0]), action.title
-        size = cells(key) + cells(title) + 3
-        if size > room:
-            continue
-        room -= size
-        runs += [(key, skin.style("footer-key")), (f" {title}  ", skin.style("footer-text"))]
+    for action in _footer_actions(pane, place, width, remapped):
+        runs.append((spelled(keys_of(action, remapped)[0]), skin.style("footer-key")))
+        runs.append((f" {action.title}  ", skin.style("footer-text")))
     return between(runs, right, width, (" ", skin.style("text")))
+
+
+def footer_action(at: int, pane: str, place: Place, width: int, remapped: Mapping[str, str]) -> Action | None:
+    """What stands in column `at` of that row."""
+    begin = 1
+    for action in _footer_actions(pane, place, width, remapped):
+        end = begin + _footer_cells(action, remapped)
+        if begin <= at < end - 2:  # two cells lie between them
+            return action
+        begin = end
+    return None
+
+
+def _footer_actions(pane: str, place: Place, width: int, remapped: Mapping[str, str]) -> Iterator[Action]:
+    """Those that there is room for."""
+    room = width - 1 - cells(f"{place.preset} ")
+    for action in footer_actions(pane):
+        size = _footer_cells(action, remapped)
+        if size <= room:
+            room -= size
+            yield action
+
+
+def _footer_cells(action: Action, remapped: Mapping[str, str]) -> int:
+    return cells(spelled(keys_of(action, remapped)[0])) + cells(action.title) + 3
