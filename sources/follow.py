@@ -100,6 +100,9 @@ class Follower:
         self._pipes: list[PipeTail] = []
         self._passed: set[Path] = set()
         """Compressed files, which are not followed."""
+        self._behind: dict[Tail, int] = {}
+        """Bytes of each that are not read yet; what has read everything is not among them."""
+        self._all_behind = 0
         self._next_scan = 0.0
         self._scan_s = inf
         """What the last look for logs took."""
@@ -129,8 +132,8 @@ class Follower:
 
     @property
     def behind(self) -> int:
-        """Bytes of the followed files that were there when they were found and are not read yet."""
-        return sum(tail.behind for tail in self._tails.values())
+        """Bytes of the followed files that were there when they had their last turn and are not read yet."""
+        return self._all_behind
 
     def changed_at(self, log: LogFile) -> float | None:
         """When a followed file was last written to, in seconds since 1970; None when nobody can say."""
@@ -173,7 +176,7 @@ class Follower:
             if pipe.more or pipe.look():
                 async for item in pipe.advance():
                     yield item
-        turns = deque(_turn(tail) for tail in self._tails.values())
+        turns = deque(map(self._turn, self._tails.values()))
         gave, size = False, 0
         while turns:
             # Where a file system may hang nobody else shall wait for it; elsewhere a thread's turn costs more than it.
@@ -185,6 +188,21 @@ class Follower:
             await asyncio.sleep(0)
         self._pace_s = _FLOOD_PACE_S if size > _FLOOD_BYTES else _PACE_S
         self._streak = max(1, self._streak + 1) if gave else min(-1, self._streak - 1)
+
+    def _turn(self, tail: Tail) -> Iterator[Item]:
+        """What is new in one log (blocking)."""
+        if tail.more or tail.look():
+            for item in tail.advance():
+                self._count(tail)
+                yield item
+            self._count(tail)
+
+    def _count(self, tail: Tail) -> None:
+        """Of a thousand logs the others need not be asked again."""
+        behind = tail.behind
+        self._all_behind += behind - self._behind.pop(tail, 0)
+        if behind:
+            self._behind[tail] = behind
 
     async def _rest(self) -> None:
         """Until something changes, but not so soon after the last round that a busy log costs a turn a line."""
@@ -238,12 +256,6 @@ class Follower:
         history = self._history or not first
         self._tails[path] = Tail(log, self._known, self._clock, history=history, new=not first, unread=self._unread)
         return []
-
-
-def _turn(tail: Tail) -> Iterator[Item]:
-    """What is new in one log (blocking)."""
-    if tail.more or tail.look():
-        yield from tail.advance()
 
 
 def _some(turns: deque[Iterator[Item]]) -> list[Item]:

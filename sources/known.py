@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from pathlib import Path
 
-from .rotation import is_part_of, may_hold
+from .rotation import may_hold, names_of_logs
 from .stream import Identity, Print, Stream, identity_of
 
 _REMEMBERED = 4096
@@ -68,7 +68,9 @@ class Known:
         """Whether a file is a copy, or may become one: for a while a copy is shorter than what it copies."""
         if identity in self._copies:
             return True
-        held = [self._holds(path, text) for log, text in self._all_texts() if is_part_of(path, log)]
+        names = names_of_logs(path.name)  # most have none, and a thousand logs need not be compared with each other
+        beside = {path.with_name(name) for name in names}
+        held = [self._holds(path, text) for log, text in self._all_texts() if log in beside] if beside else []
         if True in held:
             self._copies.add(identity)
             return True

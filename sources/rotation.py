@@ -17,10 +17,14 @@ _COUNTED = re.compile(r"\.(\d{1,4})(?:\.[a-z]\w+)?$")
 
 def is_part_of(path: Path, log: Path) -> bool:
     """Whether `path` is named as an older part of `log` is: `a.log.1`, `a.log-20260101`, `a.log.2.gz`."""
-    name = path.name
+    return path.name.startswith(log.name) and path.parent == log.parent and log.name in names_of_logs(path.name)
+
+
+def names_of_logs(name: str) -> set[str]:
+    """The names of which `name` may be an older part's."""
     bare = name.rpartition(".")[0] if compression_of(name) else name
-    beside = path.parent == log.parent and name.startswith(log.name)
-    return beside and _ROTATED.fullmatch(bare[len(log.name) :]) is not None
+    ends = (at for at, char in enumerate(bare) if at and char in ".-")
+    return {bare[:at] for at in ends if _ROTATED.fullmatch(bare, at)}
 
 
 def age_by_name(path: str) -> tuple[int, str]:

@@ -43,8 +43,9 @@ _AHEAD_S = 1.0
 """The clock may be so much ahead of the present, which waits for the next line."""
 _FAR = 2
 """Times what the ring holds."""
-_ALIGNING, _DRAWING = 0.01, 0.1
-"""The most of a core that laying clocks over each other may take, and drawing the board while the history is read."""
+_ALIGNING, _DRAWING, _LISTING = 0.01, 0.1, 0.01
+"""The most of a core that laying clocks over each other may take, drawing the board while the history is read, and
+telling of each log, of which there may be a thousand."""
 
 
 class Watch:
@@ -77,7 +78,9 @@ class Watch:
         self._alignment = align(self.session.store)
         self._aligned = -1
         self._aligning, self._drawing = Spacing(_ALIGNING), Spacing(_DRAWING)
+        self._listing = Spacing(_LISTING)
         self._drawn: Board | None = None
+        self._listed: tuple[SourceNow, ...] = ()
         self._dated: set[int] = set()
         self._told_by_run = False
         self._baseline_note = ""
@@ -341,7 +344,7 @@ class Watch:
         if now is None and self._snapshot is not None:
             known = self._snapshot.run.end
         board, actual = self._drawn_board(viewport(look, known), known), self._actual(known)
-        sources = tuple(self._source(held, clock) for held in self._intake.of_run)
+        sources = self._listed_sources(clock)
         return Picture(
             number=number,
             state=self._state(),
@@ -416,6 +419,15 @@ class Watch:
         read = sum(held.state.bytes for held in self._logs.values())
         self._most_behind = max(self._most_behind, behind + read)
         return 0.0 if not self._most_behind else 1.0 - behind / self._most_behind
+
+    def _listed_sources(self, clock: float) -> tuple[SourceNow, ...]:
+        """The logs of this moment, or of one a little earlier where there are very many."""
+        began, logs = time.monotonic(), self._intake.of_run
+        live = self._feed.caught_up and not self.steered and not self.ended
+        if not live or len(logs) != len(self._listed) or self._listing.due(began):
+            self._listed = tuple(self._source(held, clock) for held in logs)
+            self._listing.done(began, time.monotonic() - began)
+        return self._listed
 
     def _source(self, held: WatchedLog, clock: float) -> SourceNow:
         state, lively = held.state, held.lively
