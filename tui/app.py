@@ -285,7 +285,7 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         """It never takes back what the board had: panes that grow and shrink are hard to read."""
         if newest.snapshot is None or newest.progress is not None:
             return self._lanes
-        return max(self._lanes or 0, lanes_wanted(newest.board))
+        return max(self._lanes or 0, lanes_wanted(newest.board, brief=self.strip))
 
     def _tells_more(self, newest: Picture) -> bool:
         """Whether a picture has more to say than that time went on; that, too, is said once a second."""

@@ -15,6 +15,8 @@ USUALLY_LISTED = (1, 3)
 """Alerts and sources that room is kept for as long as nobody knows how many there are."""
 _TITLE_AND_AXIS = 2
 _STRIP_WIDTH, _STRIP_HEIGHT = 72, 18
+_TALL = 6
+"""Rows that lanes leave of a strip, from which on it has more panes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ def layout_for(
     if zoomed is not None and height >= 4:
         return _zoomed(height, zoomed)
     if preset == "strip" or small:
-        return _strip(width, height)
+        return _strip(width, height, 0 if listed is None else listed[0], lanes)
     full = _full(width, height, preset, hidden, listed, machines)
     return full if lanes is None or preset not in ("auto", "overview") else _lent(full, lanes)
 
@@ -77,15 +79,23 @@ def _zoomed(height: int, pane: str) -> Layout:
     return Layout(header, answer, footer=1, bare=False, **rows)
 
 
-def _strip(width: int, height: int) -> Layout:
-    """Answers first; then lanes; then one row that says how the run goes, and the keys when there is room."""
+def _strip(width: int, height: int, alerts: int, lanes: int | None) -> Layout:
+    """Answers first; then lanes; then one row that says how the run goes, and the keys when there is room.
+
+    Of a tall one, what lanes do not need shows alerts and the log.
+    """
     answer = min(height, 3)
     header = int(height >= 4)
     rest = height - answer - header
     if width < 40:
         return Layout(header, answer, 0, 0, 0, 0, 0, bare=True)
     footer = int(rest >= 4)
-    return Layout(header, answer, rest - footer, 0, 0, 0, footer, bare=True)
+    board = rest - footer
+    spare = 0 if lanes is None else board - max(_LEAST_LANES, lanes)
+    if spare < _TALL:
+        return Layout(header, answer, board, 0, 0, 0, footer, bare=True)
+    listed = min(1 + max(1, alerts), spare // 2)
+    return Layout(header, answer, board - spare, listed, 0, spare - listed, footer, bare=True)
 
 
 def _full(

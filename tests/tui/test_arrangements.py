@@ -58,6 +58,29 @@ def test_the_strip_is_for_a_split_below_the_run() -> None:
     assert (layout.answer, layout.board, layout.log) == (3, 5, 0)
 
 
+def test_a_tall_strip_has_more_panes_than_the_timeline() -> None:
+    layout = layout_for(70, 40, listed=(2, 3), lanes=12)
+    assert layout.bare
+    assert (layout.board, layout.alerts, layout.sources) == (12, 3, 0)
+    assert rows(layout) == 40
+    assert layout_for(60, 10, listed=(2, 3), lanes=3).log == 0
+    assert layout_for(39, 40, listed=(2, 3), lanes=3).log == 0
+    assert layout_for(70, 40, listed=(2, 3)).log == 0, "nobody knows yet how many lanes there are"
+
+
+async def test_a_tall_narrow_terminal_shows_the_log_too(tmp_path: Path) -> None:
+    lines = [f"2026-03-02 10:00:{at:02d} INFO [gen] batch.done completions=64 dur_ms=3000" for at in range(60)]
+    (tmp_path / "a.log").write_text("".join(f"{line}\n" for line in lines))
+    async with running(lambda: FollowFeed([str(tmp_path / "a.log")]), size=(70, 40)) as (app, pilot):
+        await until(pilot, lambda: sum(not row.strip() for row in screen_text(app)) <= 1)
+        text = screen_text(app)
+        assert any("2 ALERTS" in row for row in text)
+        assert sum("batch.done" in row for row in text) > 20
+        assert "HEALTHY" in text[0] or "No bottleneck" in text[0]
+        await pilot.resize_terminal(60, 10)
+        await until(pilot, lambda: not any("4 LOG" in row for row in screen_text(app)))
+
+
 def test_rows_that_no_alert_and_no_source_needs_are_the_boards() -> None:
     few, many, all_of_them = (layout_for(200, 50, listed=(count, 1)) for count in (1, 5, 30))
     assert few.alerts < many.alerts < all_of_them.alerts == layout_for(200, 50).alerts

@@ -12,7 +12,7 @@ from perfmon.picture import Board, Level, MetricLane, Picture, Viewport
 
 from ..skin import Skin
 from .bars import moment_text
-from .lanes import UPDATES, Drawing, Geometry, Lane, lanes_of
+from .lanes import UPDATES, Drawing, Geometry, Lane, lanes_of, pressing_spans
 from .moments import brief_seconds
 from .rows import Row, Run
 
@@ -21,16 +21,17 @@ _ROWS_OF_UPDATES = ((22, _MOST_UPDATES), (13, 4), (9, 3))
 """What updates have at least, by the rows that there are; those that no other lane needs are theirs, too."""
 
 
-def lanes_wanted(board: Board) -> int:
-    """How many lanes there are to show, to share out the room."""
+def lanes_wanted(board: Board, *, brief: bool = False) -> int:
+    """How many lanes there are to show, to share out the room; `brief` as in `lanes_of`."""
     updates = sum(len(lane.bars) for lane in board.spans if lane.kind == UPDATES)
-    return min(updates, _MOST_UPDATES) + _other_lanes(board)
+    return min(updates, _MOST_UPDATES) + _other_lanes(board, brief=brief)
 
 
-def _other_lanes(board: Board) -> int:
+def _other_lanes(board: Board, *, brief: bool) -> int:
     """Lanes that are not of weight updates."""
-    spans = [lane.metric for lane in board.spans if lane.bars and lane.kind != UPDATES]
-    return len(spans) + 1 + sum(lane.name not in spans for lane in board.metrics)
+    shown = pressing_spans(board) if brief else board.spans
+    spans = [lane.metric for lane in shown if lane.bars and lane.kind != UPDATES]
+    return len(spans) + (not brief) + sum(lane.name not in spans for lane in board.metrics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +115,8 @@ def _drawn_lanes(
 ) -> Drawn:
     """The lanes in sight, in at most `body` rows."""
     update_rows = next((rows for least, rows in _ROWS_OF_UPDATES if body >= least), 1)
-    if not brief and not sight.wanted:
-        update_rows = max(update_rows, min(_MOST_UPDATES, body - _other_lanes(board)))
+    if not sight.wanted:
+        update_rows = max(update_rows, min(_MOST_UPDATES, body - _other_lanes(board, brief=brief)))
     lanes = lanes_of(board, geometry, skin, update_rows, sight.order, sight.wanted, brief=brief)
     selected = min(max(0, sight.selected), max(0, len(lanes) - 1))
     top = min(max(0, sight.top), max(0, len(lanes) - body))

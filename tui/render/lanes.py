@@ -278,15 +278,20 @@ def lanes_of(
 
 def _pressing(board: Board, stats: Mapping[str, MetricLane]) -> tuple[list[SpanLane], list[MetricLane]]:
     """Spans that were critical, then metrics with limits, the worst first, then what is left."""
-
-    def share(metric: str) -> float:
-        lane = stats.get(metric)
-        return lane.critical_share or 0.0 if lane is not None else 0.0
-
-    spans = [lane for lane in board.spans if lane.kind in (UPDATES, "generation-batch") or share(lane.metric) > 0]
-    spans.sort(key=lambda lane: (lane.kind != UPDATES, -share(lane.metric)))
+    spans = pressing_spans(board)
+    spans.sort(key=lambda lane: (lane.kind != UPDATES, -_critical_share(stats.get(lane.metric))))
     metrics = sorted(board.metrics, key=lambda lane: (lane.good is None, -(lane.critical_share or 0.0)))
     return spans, metrics
+
+
+def pressing_spans(board: Board) -> list[SpanLane]:
+    """Updates, batches, and what was critical."""
+    critical = {lane.name for lane in board.metrics if _critical_share(lane) > 0}
+    return [lane for lane in board.spans if lane.kind in (UPDATES, "generation-batch") or lane.metric in critical]
+
+
+def _critical_share(lane: MetricLane | None) -> float:
+    return lane.critical_share or 0.0 if lane is not None else 0.0
 
 
 def _updates(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: Skin, rows: int) -> list[Drawing]:
