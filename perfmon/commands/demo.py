@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     from perfmon.sources.replay import Player
 
     config = read_config(args)
-    if args.ahead < 0:
+    if not args.ahead >= 0:  # nan is neither
         raise UsageError(f"--ahead {args.ahead:g}: expected 0 or more seconds")
     player = Player(demo_timeline(args.scenario, args.seed, args.minutes), speed=args.speed, linger=True)
     player.seek(min(args.ahead, 60 * args.minutes))

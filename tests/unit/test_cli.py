@@ -104,6 +104,7 @@ def test_without_arguments_this_folder_is_watched(
         (["analyze", "x.log", "--config", "gone.toml"], "perfmon: gone.toml: file: cannot be read"),
         (["completion", "tcsh"], "invalid choice: 'tcsh'"),
         (["rules", "frob"], "invalid choice: 'frob'"),
+        (["demo", "--ahead", "nan"], "--ahead nan: expected 0 or more seconds"),
     ],
 )
 def test_wrong_usage_is_one_line(
