@@ -15,7 +15,7 @@ from perfmon.board.builder import BoardBuilder, Now
 from perfmon.config import WATCHED, Config
 from perfmon.logbook import LogBook
 from perfmon.model import TimeBase
-from perfmon.picture import Alert, AlertKey, Board, Freshness, Picture, RunState, SourceNow, Viewport
+from perfmon.picture import Alert, AlertKey, Board, Freshness, Picture, RunState, Viewport
 from perfmon.session import Session
 from perfmon.snapshot import Snapshot
 from perfmon.sources.blocks import Block, Notice
@@ -26,8 +26,8 @@ from perfmon.sources.unread import Stretch
 
 from .beyond import with_present
 from .feeds import Anew, Feed
-from .freshness import stands_at
 from .intake import Intake, WatchedLog
+from .listing import Listing, Moment, last_of
 from .pace import Pace, Spacing
 from .present import Present
 from .recorder import Recorder
@@ -43,9 +43,8 @@ _AHEAD_S = 1.0
 """The clock may be so much ahead of the present, which waits for the next line."""
 _FAR = 2
 """Times what the ring holds."""
-_ALIGNING, _DRAWING, _LISTING = 0.01, 0.1, 0.01
-"""The most of a core that laying clocks over each other may take, drawing the board while the history is read, and
-telling of each log, of which there may be a thousand."""
+_ALIGNING, _DRAWING = 0.01, 0.1
+"""The most of a core that laying clocks over each other may take, and drawing the board while the history is read."""
 
 
 class Watch:
@@ -78,9 +77,8 @@ class Watch:
         self._alignment = align(self.session.store)
         self._aligned = -1
         self._aligning, self._drawing = Spacing(_ALIGNING), Spacing(_DRAWING)
-        self._listing = Spacing(_LISTING)
+        self._listing = Listing(self.session)
         self._drawn: Board | None = None
-        self._listed: tuple[SourceNow, ...] = ()
         self._dated: set[int] = set()
         self._told_by_run = False
         self._baseline_note = ""
@@ -206,8 +204,7 @@ class Watch:
             held.lively.written(changed)
 
     def _last(self, held: WatchedLog) -> float | None:
-        last = stands_at(held.state)
-        return None if last is None else last + self._alignment.shifts.get(held.state.index, 0.0)
+        return last_of(held, self._alignment)
 
     def _first(self, alignment: Alignment) -> float | None:
         """The moment of the first line of the run."""
@@ -344,7 +341,8 @@ class Watch:
         if now is None and self._snapshot is not None:
             known = self._snapshot.run.end
         board, actual = self._drawn_board(viewport(look, known), known), self._actual(known)
-        sources = self._listed_sources(clock)
+        live = self._feed.caught_up and not self.steered and not self.ended
+        sources = self._listing.told(self._intake.of_run, Moment(clock, alignment, self._over), live=live)
         return Picture(
             number=number,
             state=self._state(),
@@ -419,41 +417,3 @@ class Watch:
         read = sum(held.state.bytes for held in self._logs.values())
         self._most_behind = max(self._most_behind, behind + read)
         return 0.0 if not self._most_behind else 1.0 - behind / self._most_behind
-
-    def _listed_sources(self, clock: float) -> tuple[SourceNow, ...]:
-        """The logs of this moment, or of one a little earlier where there are very many."""
-        began, logs = time.monotonic(), self._intake.of_run
-        live = self._feed.caught_up and not self.steered and not self.ended
-        if not live or len(logs) != len(self._listed) or self._listing.due(began):
-            self._listed = tuple(self._source(held, clock) for held in logs)
-            self._listing.done(began, time.monotonic() - began)
-        return self._listed
-
-    def _source(self, held: WatchedLog, clock: float) -> SourceNow:
-        state, lively = held.state, held.lively
-        lively.count(clock, state.lines, state.bytes)
-        lines_per_s, bytes_per_s = lively.rates()
-        patterns = {
-            self.session.scanner.patterns[at].pattern.name: count for at, count in sorted(state.patterns.items())
-        }
-        packs = sorted({name.partition("/")[0] for name in patterns})
-        offsets = {offset.source: offset.seconds for offset in self._alignment.offsets}
-        return SourceNow(
-            index=state.index,
-            name=held.shown,
-            freshness=Freshness.ENDED if self._over else lively.freshness(clock, state),
-            format="+".join(packs) or "unknown",
-            bytes=state.bytes,
-            lines=state.lines,
-            events=sum(state.patterns.values()),
-            bytes_per_s=bytes_per_s,
-            lines_per_s=lines_per_s,
-            age_s=None if lively.read_at is None else max(0.0, clock - lively.read_at),
-            last=self._last(held),
-            errors=state.errors,
-            skipped=state.skipped,
-            notes=tuple(state.notes),
-            patterns=patterns,
-            unparsed=held.unparsed.lines,
-            offset_s=offsets.get(state.index),
-        )
