@@ -14,6 +14,9 @@ from perfmon.units import format_bytes
 if TYPE_CHECKING:
     from perfmon.recording.writer import RecordingWriter
 
+_BACK_S = 1.0
+"""Only a replay that begins anew goes back so far: all that was recorded of it would come again."""
+
 
 class Recorder:
     """At most one recording at a time; what becomes of it is told as a notice."""
@@ -21,7 +24,7 @@ class Recorder:
     def __init__(self, notices: MutableSequence[str]) -> None:
         self._notices = notices
         self._writer: RecordingWriter | None = None
-        self._since = 0.0
+        self._since = self._last = 0.0
         self._failed: Recording | None = None
         self._loading = ""
         """A log, while that is read which was there already."""
@@ -46,7 +49,7 @@ class Recorder:
         except PerfmonError as error:
             self._notices.append(str(error))
             return
-        self._since = clock
+        self._since = self._last = clock
         if self._loading:
             self._writer.write(0.0, self._loading, Notice("", "history"))
         self._notices.append(f"recording to {path}")
@@ -60,8 +63,14 @@ class Recorder:
         """The next of what a log gives."""
         if isinstance(item, Notice) and item.kind in ("history", "present"):
             self._loading = log if item.kind == "history" else ""
-        if self._writer is not None:
-            self._writer.write(clock - self._since, log, item)
+        if self._writer is None:
+            return
+        if clock < self._last - _BACK_S:
+            self._notices.append("the replay went back: its recording has ended")
+            self.end()
+            return
+        self._last = clock
+        self._writer.write(clock - self._since, log, item)
 
     def keep_up(self) -> None:
         """Writes what is due; a recording that cannot go on is told, and over."""
@@ -81,7 +90,8 @@ class Recorder:
         writer = self._writer
         if writer is not None:
             writer.close()
-            self._notices.append(f"recorded {format_bytes(writer.bytes_written)} to {writer.path}")
+            recorded = f"recorded {format_bytes(writer.bytes_written)} to {writer.path}"
+            self._notices.append(writer.failed or recorded)
             self._writer = None
 
     def state(self, clock: float) -> Recording | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from perfmon.monitor.recorder import Recorder
+from perfmon.recording.reader import open_recording
 from perfmon.recording.writer import RecordingWriter
 from perfmon.sources.blocks import Block
 
@@ -43,3 +44,29 @@ def test_one_that_failed_is_told_until_another_is_begun(tmp_path: Path) -> None:
     began = recorder.state(101.0)
     assert began is not None
     assert began.failed is None
+
+
+def test_what_a_replay_plays_again_is_not_recorded_again(tmp_path: Path) -> None:
+    notices: list[str] = []
+    recorder, path = Recorder(notices), tmp_path / "run.pmrec"
+    recorder.begin(str(path), [], 90.0)
+    recorder.take("a.log", Block(b"x\n", 0, 1), 95.0)
+    recorder.take("a.log", Block(b"y\n", 2, 2), 94.5)  # a seek forwards may tell of a moment before
+    recorder.take("a.log", Block(b"x\n", 0, 1), 5.0)
+    assert recorder.state(5.0) is None
+    assert notices[1:] == [
+        "the replay went back: its recording has ended",
+        f"recorded {path.stat().st_size} B to {path}",
+    ]
+    recording = open_recording(path)
+    assert [frame.item for frame in recording.frames()] == [Block(b"x\n", 0, 1), Block(b"y\n", 2, 2)]
+    assert recording.note is None
+
+
+def test_one_that_somebody_removed_is_not_told_as_recorded(tmp_path: Path) -> None:
+    notices: list[str] = []
+    recorder, path = Recorder(notices), tmp_path / "run.pmrec"
+    recorder.begin(str(path), [], 0.0)
+    path.unlink()
+    recorder.end()
+    assert notices[1:] == [f"{path}: recording stopped: the file was removed, and all that was recorded is lost"]
