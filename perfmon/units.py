@@ -24,7 +24,7 @@ _SUFFIXES = (
 )
 """The first that fits."""
 
-_STEPS = "steps"
+STEPS = "steps"
 TO_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h|d)(?![a-z])")
@@ -40,7 +40,7 @@ def metric_unit(metric: str) -> str:
     """
     base = metric.split("{", 1)[0].split(".", 1)[0]
     if base in ("staleness", "off_policy"):
-        return _STEPS
+        return STEPS
     for suffix, unit in _SUFFIXES:
         if base.endswith(suffix):
             return unit
@@ -122,7 +122,7 @@ def format_value(value: float, unit: str) -> str:
     if unit == "%":
         return f"{value:.1f} %"
     text = f"{value:.0f}" if value == int(value) and abs(value) < 1e12 else f"{value:.4g}"
-    return f"{text} {unit.removesuffix('s') if text == '1' and unit == _STEPS else unit}".strip()
+    return f"{text} {unit.removesuffix('s') if text == '1' and unit == STEPS else unit}".strip()
 
 
 def read_value(text: str, unit: str) -> float:
@@ -132,7 +132,7 @@ def read_value(text: str, unit: str) -> float:
     (12400.0, 96.8)
     """
     if unit not in ("ms", "s"):
-        return parse_number(text.removesuffix(unit).removesuffix(_STEPS[:-1]).strip())
+        return parse_number(text.removesuffix(unit).removesuffix(STEPS[:-1]).strip())
     seconds = parse_duration(text.removeprefix("-")) * (-1.0 if text.startswith("-") else 1.0)
     return seconds * 1000.0 if unit == "ms" else seconds
 

@@ -8,7 +8,7 @@ from math import isfinite, isnan
 
 from perfmon.glyphs import UNICODE, Glyphs
 from perfmon.text import plain
-from perfmon.units import format_bytes, format_seconds
+from perfmon.units import STEPS, format_bytes, format_seconds
 
 _UNITS = ("", "k", "M", "G", "T", "P", "E")
 _BRIEF = {"tokens/s": (" tok/s", "/s")}
@@ -79,7 +79,8 @@ def compact_value(value: float, unit: str, cells: int = 7) -> str:
     if unit == "%":
         return _first((f"{value:.1f} %", f"{value:.1f}%", f"{value:.0f}%", _scaled(value, 1)), cells)
     number = compact(value, cells)
-    forms = (f" {unit}", *_BRIEF.get(unit, ())) if unit else ()
+    whole = unit.removesuffix("s") if number == "1" and unit == STEPS else unit
+    forms = (f" {whole}", *_BRIEF.get(unit, ())) if unit else ()
     return next((told for form in forms if len(told := f"{number}{form}") <= cells), number)
 
 

@@ -136,6 +136,14 @@ async def test_below_few_alerts_stands_what_the_chosen_one_says_and_what_to_do()
         await pilot.pause()
         assert screen_text(app)[4].strip() == "Another sentence."
         assert not any("weight updates" in row for row in screen_text(app))
+        await pilot.press("k")
+        await pilot.resize_terminal(40, 6)
+        await pilot.pause()
+        assert [row.strip() for row in screen_text(app)[4:]] == [
+            "15 of 16 weight updates waited 12.4",
+            "s behind 128 in-flight generations, …",
+        ]
+        await pilot.press("j")
         await pilot.resize_terminal(60, 5)
         await pilot.pause()
         assert [row.strip() for row in screen_text(app)[3:]] == ["", "Another sentence."]

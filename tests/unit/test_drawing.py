@@ -277,6 +277,7 @@ def test_compact_durations(seconds: float, cells: int, text: str) -> None:
 def test_compact_values() -> None:
     assert compact_value(30333, "ms") == "30.3 s"
     assert compact_value(93.25, "%", 5) == "93.2%"
+    assert [compact_value(count, "steps") for count in (1.0, 2.0)] == ["1 step", "2 steps"]
     assert compact_value(93.25, "%", 3) == "93%"
     assert [compact_value(2310.9, "tokens/s", cells) for cells in (14, 12, 8, 5)] == [
         "2311 tokens/s",

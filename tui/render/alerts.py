@@ -138,13 +138,13 @@ def whole_figures(text: str, room: int, cut_off: str) -> str:
 
 
 def preview(alert: Alert, skin: Skin, width: int, room: int) -> list[Row]:
-    """What an alert says, and what to do: as much as `room` rows hold; sentences that have no room are left out."""
+    """What an alert says, and what to do: as much as `room` rows hold."""
     rows: list[Row] = []
     advice = [f"{skin.glyph('next')} {text}" for text in alert.finding.advice[:1]]
     for text, style in ((alert.finding.sentence, "muted"), *((text, "accent") for text in advice)):
-        lines = wrapped(text, max(1, width - 4))
+        lines = wrapped(text, max(1, width - 5))
         if len(rows) + len(lines) > room:
-            break
+            lines = [*lines[: room - 1], f"{lines[room - 1]} {skin.glyph('cut')}"] if not rows and room > 1 else []
         rows += [((f"   {line}", skin.style(style)),) for line in lines]
     return rows
 
