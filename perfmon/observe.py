@@ -7,11 +7,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from perfmon.logbook import LogBook
 from perfmon.monitor import Feed, FollowFeed, Monitor
+from perfmon.monitor.freshness import Liveliness
 from perfmon.sources.blocks import Block, Cutter, Notice
 from perfmon.sources.files import STDIN, LogFile, discover
 from perfmon.sources.kinds import ARCHIVES
@@ -21,7 +23,7 @@ from .analysis import Options, Progress, read
 from .config import BUILTIN, Config
 from .errors import UsageError
 from .model import TimeBase
-from .picture import Picture, RunState
+from .picture import Freshness, Picture, RunState
 from .session import MEMORY_MB, Session
 from .snapshot import Snapshot
 from .sourcestate import SourceState
@@ -87,9 +89,9 @@ def glance(
     config: Config,
     window: str | None = None,
     polled: Sequence[tuple[LogFile, Block]] = (),
-) -> tuple[Snapshot, int]:
+) -> tuple[Snapshot, int, float | None]:
     """What the last TAIL bytes of each log tell, and how many logs were cut short or left out for that; beside them
-    what pollers have just said.
+    what pollers have just said. And for how many seconds every log is silent, where that is longer than is usual.
 
     Of compressed logs and archives nothing is read: their ends cannot be had without all the rest. Raises UsageError
     and InputError.
@@ -100,16 +102,36 @@ def glance(
     # The ends of logs do not show how the run began: nothing can be learned from them.
     session, short = Session(replace(config, baseline=BUILTIN)), 0
     most = min(TAIL, _GLANCE // max(1, len(logs)))
+    read: list[tuple[SourceState, Path]] = []
     for log in logs:
         if log.compression == ARCHIVES:
             continue
         state = session.add_source(log.name)
-        whole = log.compression is None and log.member is None and _read_end(session, state, log, most)
-        short += not whole
+        followed = log.compression is None and log.member is None
+        short += not (followed and _read_end(session, state, log, most))
+        read += [(state, log.path)] if followed else []
     states = {log: session.add_source(log.name) for log in dict.fromkeys(log for log, _ in polled)}
     for log, block in polled:
         session.feed(states[log], block)
-    return _judged(session, window), short
+    snapshot = _judged(session, window)
+    return snapshot, short, None if polled else _silent_s(read, some=snapshot.verdict is None)
+
+
+def _silent_s(read: Sequence[tuple[SourceState, Path]], *, some: bool) -> float | None:
+    """Seconds since the last of the logs was written, when all are silent; with `some` one of them is enough."""
+    now, silent, speaking = time.time(), list[float](), 0
+    for state, path in read:
+        lively = Liveliness()
+        with suppress(OSError):
+            lively.written(path.stat().st_mtime)
+        freshness = lively.freshness(now, state)
+        if freshness is Freshness.STALE and lively.read_at is not None:
+            silent.append(now - lively.read_at)
+        # One that is silent when idle says nothing by its silence: the others decide.
+        speaking += freshness is not Freshness.STALE and not (state.ended or state.idle_silence)
+    if not silent or (speaking and not some):
+        return None
+    return max(silent) if speaking else min(silent)
 
 
 def _read_end(session: Session, state: SourceState, log: LogFile, most: int) -> bool:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pictures
@@ -70,6 +71,20 @@ def test_without_a_monitor_the_logs_are_looked_at(logs: Path, capsys: pytest.Cap
     assert err == "perfmon: no monitor observes this: looked at the logs\n"
 
 
+@pytest.mark.parametrize(("scenario", "silent"), [("frontend-queue", 3), ("healthy", 1)])
+def test_a_run_that_nobody_hears_any_more_is_not_told_as_if_it_went_on(
+    scenario: str, silent: int, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for log in write_demo(place / "logs", scenario, 0, 10.0)[-silent:]:
+        os.utime(log, (written := time.time() - 7200, written))
+    assert main(["status", str(place / "logs")]) == ExitCode.DONE
+    assert capsys.readouterr().out.startswith("? STALE 2h00m")
+    for log in (place / "logs").iterdir():
+        os.utime(log)
+    assert main(["status", str(place / "logs")]) == ExitCode.DONE
+    assert "STALE" not in capsys.readouterr().out
+
+
 def test_a_monitor_that_is_silent_is_not_believed(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     StateFile([str(logs)]).write(pictures.picture(snapshot=None))
     [path] = Path("XDG_RUNTIME_DIR/perfmon").iterdir()
@@ -93,7 +108,7 @@ def test_only_the_end_of_a_long_log_is_read(
     logs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(observe, "TAIL", 20_000)
-    snapshot, short = observe.glance([str(logs)], Config())
+    snapshot, short, _ = observe.glance([str(logs)], Config())
     assert short == 2
     assert [source.bytes <= 20_000 for source in snapshot.run.sources] == [True, True, True]
     assert main(["status", str(logs)]) == ExitCode.DONE
