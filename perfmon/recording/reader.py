@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -180,9 +181,13 @@ def _payload(descriptor: int, group: Group) -> bytes:
 
 def _opened(path: Path) -> int:
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise InputError(f"{_name(path)}: cannot be read: {error.strerror}") from None
+    if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise InputError(f"{_name(path)}: a pipe cannot be played (write it to a file first)")
+    return descriptor
 
 
 def _name(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import subprocess
 import sys
@@ -139,6 +140,12 @@ def test_what_is_no_recording_is_one_line(tmp_path: Path, data: bytes, told: str
         open_recording(path)
     with pytest.raises(InputError, match="cannot be read"):
         open_recording(tmp_path / "gone.pmrec")
+
+
+def test_a_pipe_is_one_line_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.pmrec")
+    with pytest.raises(InputError, match=r"run\.pmrec: a pipe cannot be played \(write it to a file first\)"):
+        open_recording(tmp_path / "run.pmrec")
 
 
 def test_a_group_that_promises_too_much_is_damage(tmp_path: Path) -> None:
