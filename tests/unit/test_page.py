@@ -59,8 +59,8 @@ def test_what_was_over_meanwhile_has_lasted_since_it_began_anew() -> None:
     began = pictures.START + 40.0
     once = page(picture=pictures.picture(pictures.alert()))
     again = page(picture=pictures.picture(pictures.alert(since=began + 540.0)))
-    assert [line for line in once.splitlines() if "14 occurrences" in line][0].count("for 9m") == 1
-    assert "for 20" in [line for line in again.splitlines() if "14 occurrences" in line][0]
+    assert next(line for line in once.splitlines() if "14 occurrences" in line).count("for 9m") == 1
+    assert "for 20" in next(line for line in again.splitlines() if "14 occurrences" in line)
 
 
 def test_updates_are_drawn_from_the_board_and_from_the_timeline() -> None:
