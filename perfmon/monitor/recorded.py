@@ -11,9 +11,6 @@ from perfmon.sources.replay import Player
 
 from .feeds import Anew, Item, PlayerFeed
 
-_LATELY_S = 600.0
-"""Nobody waits for more of a log that was written so long before the recording began."""
-
 
 class RecordedFeed(PlayerFeed):
     """Heeds the marks of `marked.MarkedFeed`; a recording without them is played as if all of it had been live."""
@@ -52,8 +49,8 @@ class RecordedFeed(PlayerFeed):
         return super().caught_up and (not self._loading or self._player.ended)
 
     def changed_at(self, log: LogFile) -> float | None:
-        """When it was written to last; None where that is long before the recording began."""
+        """When it was written to last, perhaps before the recording began."""
         written, told_s = self._written.get(log.name), self._player.told_at_s(log)
         if written is None or (told_s is not None and told_s > self._present_s):
             return super().changed_at(log)
-        return written if self._player.timeline.start - written < _LATELY_S else None
+        return written

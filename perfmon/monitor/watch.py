@@ -196,11 +196,12 @@ class Watch:
 
     def _look_back(self, clock: float) -> None:
         """The files' own times tell how long ago the last lines of the history were written."""
-        telling = {id(held) for held in self._telling()}
+        telling, player = {id(held) for held in self._telling()}, self._feed.player
         for held, changed in self._intake.changed():
             last = self._last(held)
             if last is not None and id(held) in telling:
-                self._present.written(last, changed, clock, waited=self.steered)
+                waited = player is not None and changed >= player.timeline.start
+                self._present.written(last, changed, clock, waited=waited)
             held.lively.written(changed)
 
     def _last(self, held: WatchedLog) -> float | None:
