@@ -22,7 +22,8 @@ def settle_streams() -> None:
         try:
             os.fstat(stream)
         except OSError:  # closed by the shell (`2>&-`)
-            os.open(os.devnull, os.O_RDWR)  # the first that is free
+            # It is the first that is free. What is closed cannot be read: an empty input would be another thing.
+            os.open(os.devnull, os.O_WRONLY)
     raw = _Forgiving(_STDERR, "w", closefd=False)
     known = sys.stderr.encoding if sys.stderr is not None else "utf-8"
     sys.stderr = io.TextIOWrapper(io.BufferedWriter(raw), known, "backslashreplace", line_buffering=True)

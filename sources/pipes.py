@@ -42,7 +42,11 @@ class PipeTail:
         if self._fd < 0:
             self._open()
         if self._plain:
-            self._arrived(await asyncio.to_thread(os.read, self._fd, _CHUNK * 16))
+            try:
+                self._arrived(await asyncio.to_thread(os.read, self._fd, _CHUNK * 16))
+            except OSError as error:  # closed by the shell (`<&-`), or a disk that fails
+                yield self.log, Notice(f"{self.log.name}: cannot be read ({error.strerror}), the rest is lost", "lost")
+                self._arrived(b"")
         self.more = self._plain
         while self._waiting and not self.ended:
             data = self._waiting.popleft()

@@ -123,7 +123,8 @@ def test_a_board_that_was_made_often_is_the_one_that_is_made_once(cuts: list[int
         ]
     for metric, twin in zip(once.metrics, often.metrics, strict=True):
         assert (metric.name, metric.levels) == (twin.name, twin.levels)
-        assert [a for a in metric.values if not isnan(a)] == [b for b in twin.values if not isnan(b)]
+        # A mean is rounded otherwise where many samples are added at once.
+        assert metric.values == pytest.approx(twin.values, nan_ok=True)
 
 
 def test_a_gap_is_no_zero() -> None:

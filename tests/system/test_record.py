@@ -143,11 +143,13 @@ def test_a_pipe_that_ends_ends_it(tmp_path: Path) -> None:
     assert done.stderr.startswith(b"perfmon: recorded 2 lines")
 
 
-@pytest.mark.parametrize("closed", ["</dev/null", "<&-"])
-def test_without_any_input_there_is_nothing_to_record(closed: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("closed", "said"), [("</dev/null", ""), ("<&-", "perfmon: stdin: cannot be read")])
+def test_without_any_input_there_is_nothing_to_record(closed: str, said: str, tmp_path: Path) -> None:
     command = ["sh", "-c", f'exec "$@" {closed}', "sh", *RECORD, "-", "-o", "run.pmrec"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stderr[:23]) == (0, "perfmon: recorded 0 lin")
+    *before, last = done.stderr.splitlines()
+    assert (done.returncode, last[:23]) == (0, "perfmon: recorded 0 lin")
+    assert [line[: len(said)] for line in before[:1]] == ([said] if said else [])
 
 
 def test_a_size_that_is_reached_ends_it(tmp_path: Path) -> None:

@@ -64,8 +64,13 @@ async def test_its_json_is_read_as_well(cluster: slurm_node.Cluster) -> None:
     assert list(jobs_of_json(cluster.run("squeue", "--json"), "nobody", 2e9)) == []
     cluster.run("scancel", job)
     nodes = ("sinfo", "-N", "--json", "-n", cluster.host)  # as `scontrol show node` from 23.02 on
-    (well,) = nodes_of_json(cluster.run(*nodes))
-    assert (well.name, well.values) == (cluster.host, {"unwell": 0.0})
+    slurm_node.wait_for(  # it does not respond for a moment behind a job that was ended at once
+        lambda: (
+            [(well.name, well.values) for well in nodes_of_json(cluster.run(*nodes))]
+            == [(cluster.host, {"unwell": 0.0})]
+        ),
+        cluster.folder,
+    )
     cluster.run("scontrol", "update", f"nodename={cluster.host}", "state=drain", "reason=Xid 79 | ticket 7")
     (ill,) = nodes_of_json(cluster.run(*nodes))
     assert (ill.values, ill.words["reason"]) == ({"unwell": 1.0}, "Xid 79 | ticket 7")
