@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .ending import end
+
 if TYPE_CHECKING:
     from asyncinotify import Inotify
 
@@ -84,13 +86,13 @@ class Waker:
     async def close(self) -> None:
         """Stops watching."""
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-        if self._inotify is not None:
-            self._inotify.close()
-            self._inotify = None
+        inotify, self._inotify = self._inotify, None
+        try:
+            if task is not None:
+                await end(task)
+        finally:
+            if inotify is not None:
+                inotify.close()
 
     async def _listen(self, inotify: Inotify) -> None:
         async for event in inotify:

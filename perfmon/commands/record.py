@@ -10,12 +10,12 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon.errors import ExitCode, InputError, PerfmonError
+from perfmon.sources.ending import end
 from perfmon.text import plain
 from perfmon.units import format_bytes, format_seconds
 
@@ -138,9 +138,7 @@ class _Recorder:
         finally:
             self._clear()
             ended.cancel()
-            following.cancel()
-            with suppress(asyncio.CancelledError):
-                await following
+            await end(following)
 
     def told(self) -> str:
         """What has been recorded, in a line."""

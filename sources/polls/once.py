@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 
 from ..blocks import Block, Notice
+from ..ending import end
 from ..files import LogFile
 from .asked import Asked
 from .machines import HereMachine
@@ -39,7 +39,5 @@ async def _asked_once(asked: Sequence[Asked], places: Places) -> list[tuple[LogF
     except TimeoutError:
         pass
     finally:
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
+        await end(running)
     return told

@@ -14,6 +14,7 @@ from zlib import crc32
 from perfmon.text import plain, without_secrets
 
 from ..blocks import Cutter
+from ..ending import end
 from ..remote.following import Emit
 from .log import poll_log
 from .poller import AbsentError, Machine, Poller
@@ -119,10 +120,8 @@ class Paced:
                 tell_at = now + max(every, _TELL_S)
         finally:
             if not asking.done():
-                asking.cancel()
-                with suppress(asyncio.CancelledError, Exception):
-                    async with asyncio.timeout(_END_S):
-                        await asking
+                with suppress(Exception):
+                    await end(asking, _END_S)
 
     async def _well(self, readings: Sequence[Reading], began: float) -> None:
         now = time.monotonic()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 
 from perfmon.errors import PerfmonError
 from perfmon.text import plain, without_secrets
 
+from ...ending import end
 from ...remote.runner import Runner
 from ..poller import AbsentError, Machine, PollError
 from ..reading import Area, Reading
@@ -73,9 +73,7 @@ class SmiRoad:
     async def close(self) -> None:
         """Ends what it started."""
         if self._asking is not None:
-            self._asking.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._asking
+            await end(self._asking)
         if self._stream is not None:
             await self._stream.close()
         await self._runner.close()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 
 from perfmon.errors import PerfmonError
 from perfmon.text import plain, without_secrets
 
+from ...ending import end
 from ..poller import Machine, PollError
 from ..reading import Reading
 
@@ -45,11 +46,9 @@ class Stream:
 
     async def close(self) -> None:
         """Ends the command."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        task, self._task = self._task, None
+        if task is not None:
+            await end(task)
 
     async def _run(self) -> None:
         wait_s = 1.0

@@ -13,6 +13,7 @@ from pathlib import Path
 from perfmon.errors import UsageError
 from perfmon.text import plain, without_secrets
 
+from ...ending import end
 from ...remote.quoting import quoted
 from ...remote.runner import Runner, RunnerError
 from ..poller import AbsentError, Machine, PollError
@@ -90,9 +91,8 @@ class AttachedPoller:
         """Ends the driver; nothing of Ray's is stopped."""
         task, self._task = self._task, None
         if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await task
+            with suppress(Exception):
+                await end(task)
 
     async def _cluster(self) -> Cluster:
         runner: Runner | None = None
