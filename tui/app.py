@@ -176,7 +176,7 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         self.set_interval(_TICK_S, self._tick)
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell had the screen
         loop = asyncio.get_running_loop()
-        for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
             with suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread: tests
                 loop.add_signal_handler(name, self._leave, 128 + name)
 

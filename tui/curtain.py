@@ -26,7 +26,7 @@ def curtain(title: str, theme: ThemeData, glyphs: Glyphs, preset: str = "auto") 
 
     Whatever ends perfmon before that leaves the terminal as it was.
     """
-    for name in (signal.SIGTERM, signal.SIGHUP):
+    for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         with suppress(ValueError):  # not in the main thread
             signal.signal(name, _end)
     with suppress(ValueError):

@@ -20,6 +20,7 @@ from .arguments import (
     add_formats_argument,
     completes_files,
     completes_folders,
+    on_disk,
     read_config,
 )
 from .progress import ReadingBar
@@ -53,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     completes_folders(
         parser.add_argument(
-            "-o", "--output", metavar="DIR", type=Path, help="write the report files into a new folder in DIR"
+            "-o", "--output", metavar="DIR", type=on_disk, help="write the report files into a new folder in DIR"
         )
     )
     parser.add_argument(

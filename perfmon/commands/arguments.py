@@ -37,6 +37,24 @@ def completes_folders(action: argparse.Action) -> None:
     action.complete = _FOLDERS  # type: ignore[attr-defined]  # read by shtab
 
 
+def add_text_output_argument(parser: argparse.ArgumentParser, about: str) -> None:
+    """`-o FILE` of a command that makes text."""
+    told = f"{about} (- is standard output)"
+    completes_files(parser.add_argument("-o", "--output", metavar="FILE", type=Path, help=told))
+
+
+def is_printed(output: Path | None) -> bool:
+    """Whether what was made goes to standard output."""
+    return output is None or str(output) == "-"
+
+
+def on_disk(text: str) -> Path:
+    """The type of an argument that names what has to be a file or a folder."""
+    if text == "-":
+        raise argparse.ArgumentTypeError("this cannot go to standard output: give it a name")
+    return Path(text)
+
+
 def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     """The files that add to, or replace, the built-in data: configuration, signatures and bands."""
     completes_files(parser.add_argument("--config", metavar="FILE", type=Path, help="one more configuration file"))

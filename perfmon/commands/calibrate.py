@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 from perfmon.errors import ExitCode, InputError
 
-from .arguments import add_data_arguments, add_formats_argument, completes_files, read_config
+from .arguments import (
+    add_data_arguments,
+    add_formats_argument,
+    add_text_output_argument,
+    completes_files,
+    is_printed,
+    read_config,
+)
 from .progress import ReadingBar
 
 if TYPE_CHECKING:
@@ -30,9 +37,7 @@ EXAMPLE = "perfmon calibrate good-run/ -o bands.toml"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     completes_files(parser.add_argument("spec", metavar="LOG", nargs="+", help="logs of a healthy run"))
-    completes_files(
-        parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="where the limits go (default: stdout)")
-    )
+    add_text_output_argument(parser, "where the limits go")
     parser.add_argument("--since", metavar="TIME", help="leave out what was earlier (TIME as for analyze)")
     parser.add_argument("--until", metavar="TIME", help="leave out what was later")
     add_formats_argument(parser)
@@ -101,7 +106,7 @@ def _warn(snapshot: Snapshot, calibration: Calibration) -> None:
 
 
 def _write(output: Path | None, text: str, count: int) -> None:
-    if output is None:
+    if output is None or is_printed(output):
         sys.stdout.write(text)
         return
     from perfmon.reports.saving import save

@@ -16,7 +16,7 @@ from perfmon import __version__
 from perfmon.errors import ConnectError, ExitCode, InputError, UsageError
 from perfmon.units import format_bytes
 
-from .arguments import completes_files
+from .arguments import completes_files, on_disk
 from .progress import ReadingBar
 from .reach import add_login_arguments, connect, wanted
 
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a file, folder or quoted glob there, from the home folder on unless absolute; more than once for several",
     )
     completes_files(
-        parser.add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help="the archive (.tar.gz)")
+        parser.add_argument("-o", "--output", metavar="FILE", type=on_disk, required=True, help="the archive (.tar.gz)")
     )
     parser.add_argument("--force", action="store_true", help="overwrite the archive when there is one")
     add_login_arguments(parser)

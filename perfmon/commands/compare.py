@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING
 
 from perfmon.errors import ExitCode, InputError, UsageError
 
-from .arguments import add_data_arguments, add_formats_argument, completes_files, read_config, seconds
+from .arguments import (
+    add_data_arguments,
+    add_formats_argument,
+    add_text_output_argument,
+    completes_files,
+    is_printed,
+    read_config,
+    seconds,
+)
 from .progress import ReadingBar
 
 if TYPE_CHECKING:
@@ -34,11 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     completes_files(parser.add_argument("before", metavar="BEFORE", help="the run to compare with"))
     completes_files(parser.add_argument("after", metavar="AFTER", help="the run that is judged"))
     parser.add_argument("--json", action="store_true", help="print the comparison as JSON")
-    completes_files(
-        parser.add_argument(
-            "-o", "--output", metavar="FILE", type=Path, help="write a Markdown page (with --json: the document)"
-        )
-    )
+    add_text_output_argument(parser, "write a Markdown page (with --json: the document)")
     parser.add_argument(
         "--fail-on",
         action="append",
@@ -120,7 +124,7 @@ def _report(args: argparse.Namespace, comparison: Comparison) -> None:
         text = json.dumps(document(comparison), indent=2, allow_nan=False) + "\n"
     else:
         text = reports.text(comparison) if args.output is None else reports.markdown(comparison)
-    if args.output is None:
+    if is_printed(args.output):
         sys.stdout.write(text)
         return
     from perfmon.reports.saving import save

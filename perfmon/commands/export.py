@@ -17,7 +17,9 @@ from .arguments import (
     add_baseline_argument,
     add_data_arguments,
     add_formats_argument,
+    add_text_output_argument,
     completes_files,
+    is_printed,
     read_config,
     seconds,
 )
@@ -68,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_data_arguments(serving)
     for kind, example in (("alert-rules", "perfmon.rules.yml"), ("grafana", "perfmon-dashboard.json")):
         made = _subcommand(kinds, kind, f"{_ABOUT[kind][0].upper()}{_ABOUT[kind][1:]}.", f"{kind} -o {example}")
-        completes_files(made.add_argument("-o", "--output", metavar="FILE", type=Path, help="instead of printing it"))
+        add_text_output_argument(made, "instead of printing it")
         add_formats_argument(made)
         add_data_arguments(made)
 
@@ -110,7 +112,7 @@ def _made(kind: str, config: Config) -> str:
 
 
 def _write(text: str, output: Path | None) -> None:
-    if output is None:
+    if output is None or is_printed(output):
         sys.stdout.write(text)
         return
     try:

@@ -19,7 +19,7 @@ from perfmon.sources.ending import end
 from perfmon.text import plain
 from perfmon.units import format_bytes, format_seconds
 
-from .arguments import completes_files, seconds
+from .arguments import completes_files, on_disk, seconds
 from .reach import add_reach_arguments, connect, feed_of, sort_specs
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     completes_files(parser.add_argument("spec", metavar="SPEC", nargs="+", help="what to follow, as for analyze"))
     completes_files(
         parser.add_argument(
-            "-o", "--output", metavar="FILE", type=Path, help="the recording (default: perfmon-DATE-TIME.pmrec)"
+            "-o", "--output", metavar="FILE", type=on_disk, help="the recording (default: perfmon-DATE-TIME.pmrec)"
         )
     )
     parser.add_argument("--for", dest="for_s", metavar="TIME", type=seconds, help="end after this time (30s, 10m)")

@@ -15,7 +15,17 @@ from perfmon.errors import ExitCode, UsageError
 from perfmon.text import plain, without_secrets
 from perfmon.units import format_seconds
 
-from .arguments import add_data_arguments, add_formats_argument, completes_files, read_config, seconds, window
+from .arguments import (
+    add_data_arguments,
+    add_formats_argument,
+    add_text_output_argument,
+    completes_files,
+    is_printed,
+    on_disk,
+    read_config,
+    seconds,
+    window,
+)
 from .progress import ReadingBar
 from .reach import add_reach_arguments, connect, feed_of, say_missing, sort_specs
 from .screen import themes_for
@@ -42,17 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--for", dest="for_s", metavar="TIME", type=seconds, help="follow the logs this long first (30s, 5m)"
     )
-    completes_files(
-        parser.add_argument(
-            "-o", "--output", metavar="FILE", type=Path, help="where the page goes; in a folder it gets a dated name"
-        )
-    )
+    add_text_output_argument(parser, "where the page goes; in a folder it gets a dated name")
     parser.add_argument("--json", action="store_true", help="the document of analyze --json instead of the page")
     parser.add_argument(
         "--redact", action="store_true", help="mask names of hosts, addresses, paths and users, each always alike"
     )
     completes_files(
-        parser.add_argument("--svg", metavar="FILE", type=Path, help="write a screenshot as well, as an SVG image")
+        parser.add_argument("--svg", metavar="FILE", type=on_disk, help="write a screenshot as well, as an SVG image")
     )
     parser.add_argument(
         "--size",
@@ -121,7 +127,7 @@ def _write(args: argparse.Namespace, seen: Observed) -> None:
     for note in notes:
         print(f"perfmon: {note}", file=sys.stderr)
     text = _document(args, seen) if args.json else _page(args, seen, made, notes)
-    if args.output is None:
+    if is_printed(args.output):
         _print(text)
         return
     from perfmon.reports.saving import save

@@ -177,7 +177,7 @@ def test_stopping_going_on_and_leaving_give_the_terminal_back(server: Server, tm
     assert settings(window) == before
 
 
-@pytest.mark.parametrize(("number", "code"), [("TERM", 143), ("HUP", 129), ("INT", 130)])
+@pytest.mark.parametrize(("number", "code"), [("TERM", 143), ("HUP", 129), ("INT", 130), ("QUIT", 131)])
 def test_signals_end_it_and_give_the_terminal_back(server: Server, tmp_path: Path, number: str, code: int) -> None:
     (tmp_path / "a.log").write_text("kept\n")
     window = server.open(tmp_path, f"{PERFMON} watch a.log", (80, 24))

@@ -47,6 +47,24 @@ def test_the_page_goes_to_stdout(logs: Path, capsys: pytest.CaptureFixture[str])
     assert err == ""
 
 
+@pytest.mark.parametrize(
+    "command", [["snapshot", "logs"], ["compare", "logs", "logs"], ["calibrate", "logs"], ["export", "alert-rules"]]
+)
+def test_a_dash_is_standard_output(command: list[str], logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command, "-o", "-"]) == ExitCode.DONE
+    assert len(capsys.readouterr().out.splitlines()) > 10
+    assert not Path("-").exists()
+
+
+@pytest.mark.parametrize("command", [["record", "logs"], ["analyze", "logs"]])
+def test_what_has_to_be_a_file_does_not_go_to_standard_output(
+    command: list[str], logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "-o", "-"]) == ExitCode.USAGE
+    assert "this cannot go to standard output: give it a name" in capsys.readouterr().err
+    assert not Path("-").exists()
+
+
 def test_a_page_that_is_redirected_is_utf_8_whatever_the_locale(logs: Path) -> None:
     command = [sys.executable, "-m", "perfmon", "snapshot", str(logs)]
     done = subprocess.run(command, env=os.environ | {"PYTHONIOENCODING": "latin-1"}, capture_output=True, check=True)
