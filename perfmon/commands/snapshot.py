@@ -8,7 +8,6 @@ import sys
 from datetime import datetime
 from functools import partial
 from io import TextIOWrapper
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon.errors import ExitCode, UsageError
