@@ -68,7 +68,7 @@ def share_of_alerts(width: int) -> int:
 
 def shares(width: int, machines: bool) -> tuple[str, str]:
     """The same for Textual, of alerts and sources; machines need more than logs do."""
-    return ("1fr", "1fr") if width >= WIDE else ("11fr", "9fr") if machines else ("5fr", "3fr")
+    return ("1fr", "1fr") if width >= WIDE else ("3fr", "2fr") if machines else ("5fr", "3fr")
 
 
 def _zoomed(height: int, pane: str) -> Layout:

@@ -18,6 +18,7 @@ from textual.geometry import Region
 from perfmon.glyphs import ASCII
 from perfmon.model import Severity, TimeBase
 from perfmon.picture import Alert, AlertState, Picture
+from perfmon.tui.layout import shares
 from perfmon.tui.messages import AlertAcked, AlertMessage, AlertOpened, AlertSilenceAsked, AlertUndone
 from perfmon.tui.panes.alerts import AlertPane
 from perfmon.tui.render.alerts import Moment, alert_row
@@ -106,6 +107,15 @@ async def test_it_says_what_each_state_means() -> None:
     )
     for row, words in zip(text[2:8], expected, strict=True):
         assert re.search(words, row), row
+
+
+@pytest.mark.parametrize("machines", [False, True])
+def test_beside_machines_on_80_columns_a_title_is_whole(machines: bool) -> None:
+    left, right = (float(share.removesuffix("fr")) for share in shares(80, machines))
+    width = int(80 * left / (left + right))
+    found = alert(finding=finding(title="Front-end queue saturation"))
+    row = alert_row(found, PLAIN, "background", width, Moment(START, 600.0, TimeBase.WALL))
+    assert "Front-end queue saturation " in "".join(text for text, _ in row)
 
 
 def test_no_figure_is_cut_in_two() -> None:

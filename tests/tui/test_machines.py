@@ -65,6 +65,12 @@ def test_a_gpu_tells_its_use_memory_power_heat_and_what_slows_it_down() -> None:
     assert "91C" in lines[4]
 
 
+def test_what_is_critical_is_told_in_a_narrow_pane_sooner_than_what_is_well() -> None:
+    lines = told(observed(), room=3, width=32)
+    assert any(line.startswith(" ✗ a100-1") and line.rstrip().endswith("91C") for line in lines), lines
+    assert any(line.startswith(" ✗ vllm") and "kv 91%" in line for line in lines), lines
+
+
 def test_a_lost_gpu_and_what_is_not_supported_are_values() -> None:
     lost = seen(NOW, 1, [gpu(0, 0, 0.0, state="lost"), reading("a100-0", Area.GPU, "1", state="unsupported")])
     lines = told(observed(seen=lost), "gpus", 80)

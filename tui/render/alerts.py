@@ -26,6 +26,8 @@ _STATES = {
 """Styles of the glyphs of states; a firing one has that of its severity, the others are faint."""
 _DIM = (AlertState.INHIBITED, AlertState.SILENCED, AlertState.RESOLVED)
 _AGE, _COUNT, _LOST = 6, 5, 6
+_COUNTED = 55
+"""From so many cells on, titles leave room for how often."""
 _WINDOWS = 3
 """Windows that the sparkline reaches back."""
 
@@ -37,17 +39,18 @@ class Columns:
     title: int
     says: int
     counts: bool
+    lost: bool
     spark: int
 
     @classmethod
     def of(cls, width: int) -> Columns:
         """For a pane of that width."""
         spark_cells = 13 if width >= 150 else 8 if width >= 96 else 0
-        counts = width >= 44
-        room = width - 3 - (5 + _AGE + 1 if width >= 30 else 0) - (_COUNT + _LOST + 2 if counts else 0)
-        room -= spark_cells + 1 if spark_cells else 0
+        lost, counts = width >= 44, width >= _COUNTED
+        room = width - 3 - (5 + _AGE + 1 if width >= 30 else 0) - (_COUNT + 1 if counts else 0)
+        room -= (_LOST + 1 if lost else 0) + (spark_cells + 1 if spark_cells else 0)
         title = max(0, room) if width < 72 else 32 if width >= 150 else 27
-        return cls(title, max(0, room - title - 1), counts, spark_cells)
+        return cls(title, max(0, room - title - 1), counts, lost, spark_cells)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,7 @@ def alert_row(alert: Alert, skin: Skin, ground: str, width: int, moment: Moment,
     if columns.counts:
         count = compact(alert.count, _COUNT - 1) + "×" if alert.count else "-"
         runs.append(run(count, "faint" if dim else "text", _COUNT + 1, True))
+    if columns.lost:
         lost = compact_seconds(alert.lost_s, _LOST) if alert.lost_s > 0 else "-"
         runs.append(run(lost, loud if alert.lost_s > 0 else "faint", _LOST + 1, True))
     if columns.spark:

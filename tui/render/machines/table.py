@@ -14,6 +14,10 @@ from ..prose import Words
 T = TypeVar("T")
 _MATTERS = 2
 """Columns of this rank and below are worth shortening a name for."""
+_TELLS_WHY = 0.5
+"""The rank of a column that says what is critical: without it a mark has no reason."""
+_LOOKED_AT = 64
+"""Of more things than that nobody asks each how it is, to choose columns."""
 Cell = tuple[str, str]
 """(text, name of a style)"""
 
@@ -23,7 +27,7 @@ class Column(Generic[T]):
     """One column of a table."""
 
     cells: int
-    rank: int
+    rank: float
     """The larger, the sooner it goes; 0 stays as long as anything does."""
     draw: Callable[[T, int], Cell]
     """What it shows of a thing in so many cells."""
@@ -38,6 +42,8 @@ class Column(Generic[T]):
 def chosen(columns: Sequence[Column[T]], things: Sequence[T], width: int) -> list[Column[T]]:
     """Those that have something to say and room for it, a blank between them, as wide as they are to be."""
     kept = [column for column in columns if any(column.draw(thing, column.cells)[0] for thing in things)]
+    if _cells(kept) > width:
+        kept = [_kept_longer(column, things[:_LOOKED_AT]) for column in kept]
     while (over := _cells(kept) - width) > 0 and (goes := max(kept, key=lambda column: column.rank)).rank:
         give = next((at for at, one in enumerate(kept) if 0 < one.least <= one.cells - over), None)
         if give is not None and goes.rank <= _MATTERS:
@@ -46,6 +52,13 @@ def chosen(columns: Sequence[Column[T]], things: Sequence[T], width: int) -> lis
             kept.remove(goes)
     more = _shared([column.grow for column in kept], width - _cells(kept))
     return [replace(one, cells=one.cells + extra) if extra else one for one, extra in zip(kept, more, strict=True)]
+
+
+def _kept_longer(column: Column[T], things: Sequence[T]) -> Column[T]:
+    """The same; where it tells of something critical it goes after those that do not."""
+    if column.rank <= _TELLS_WHY or all(column.draw(thing, column.cells)[1] != "critical" for thing in things):
+        return column
+    return replace(column, rank=_TELLS_WHY)
 
 
 def _shared(wanted: Sequence[int], spare: int) -> list[int]:
