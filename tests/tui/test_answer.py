@@ -8,12 +8,14 @@ from dataclasses import replace
 import pytest
 from builders import lane, with_metrics
 from hosts import PLAIN
+from machines import gpu, reading, seen
 from pictures import START, alert, picture, source
 from snapshots import finding, healthy, snapshot
 
 from perfmon.model import TimeBase
 from perfmon.picture import AlertState, Freshness, Level, Picture, Recording, RunState, Viewport
 from perfmon.snapshot import ConditionState, LedgerEntry
+from perfmon.sources.polls.reading import Area
 from perfmon.tui.journey import Journey
 from perfmon.tui.render.answer import ledger_row, verdict_row
 from perfmon.tui.render.bars import Place, header_row
@@ -230,6 +232,26 @@ def test_the_screen_goes_on_saying_that_it_failed() -> None:
     for width in (80, 120, 200):
         row = header_row(picture(recording=failed), Place("run", 600.0), width, PLAIN)
         assert "REC failed" in "".join(text for text, _ in row)
+
+
+def test_what_machines_tell_before_the_first_log_is_nothing_about_the_run() -> None:
+    shown = picture(snapshot=healthy(), sources=(), seen=seen(START + 600.0, 1, [gpu(0, 0, 90.0)]))
+    said = text(verdict_row(shown, 120, PLAIN))
+    assert "LEARNING" in said
+    assert "no log has a line yet" in said
+    assert "productive" not in text(ledger_row(shown, 120, PLAIN))
+    assert "not observed" not in text(why_row(shown, 120, PLAIN))
+    begun = replace(shown, sources=(source(),))
+    assert "productive" in text(ledger_row(begun, 120, PLAIN))
+    assert "HEALTHY" in text(verdict_row(begun, 120, PLAIN))
+
+
+def test_an_engine_that_is_polled_without_any_log_is_learnt_of_and_then_healthy() -> None:
+    engine = reading("a100-0", Area.QUEUE, "8000", kind="vllm", running=100, waiting=0, kv_usage_pct=55)
+    shown = picture(snapshot=healthy(), sources=(), seen=seen(START + 600.0, 1, [engine]))
+    assert "HEALTHY" in text(verdict_row(shown, 120, PLAIN))
+    fresh = replace(shown, snapshot=replace(healthy(), metrics={}))
+    assert "LEARNING  No bottleneck found" in text(verdict_row(fresh, 120, PLAIN))
 
 
 @pytest.mark.parametrize(

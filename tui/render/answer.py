@@ -10,6 +10,7 @@ from perfmon.drawing import stack
 from perfmon.picture import Alert, AlertState, Freshness, Level, Picture, RunState, SourceNow
 from perfmon.rules.wording import format_share
 from perfmon.snapshot import LedgerEntry, Snapshot, Verdict
+from perfmon.sources.polls.reading import Area
 from perfmon.text import plain
 from perfmon.units import format_seconds
 
@@ -28,6 +29,8 @@ _NOTHING = {
     RunState.PAUSED: "nothing was played yet: space goes on",
 }
 _LEAST_EVENTS = 3
+_OF_RUNS = (Area.QUEUE, Area.VALUE, Area.SOCKET, Area.JOB)
+"""What is polled of a run; hosts and GPUs are there without one."""
 _STEP_S = 5.0
 _LEAST_BAR = 8
 _ENDS = {"productive": -1, "unknown": 1}
@@ -177,10 +180,28 @@ def _no_verdict(picture: Picture, snapshot: Snapshot, width: int, skin: Skin) ->
             (f"{_called(first, picture)}{more} silent for {format_seconds(first.age_s or 0.0)}", skin.style("stale")),
             (f"  else: {_shortened(summary, max(20, width - 50))}", skin.style("muted")),
         )
-    events = sum(source.events for source in picture.sources)
-    if events < _LEAST_EVENTS:
-        learning = f" {skin.glyph('loading')} LEARNING "
-        return ((learning, skin.style("badge-info")), (f" {summary}", skin.style("text")))
+    if only_machines(picture):
+        summary = "no log has a line yet: only machines are judged"
+    elif _known(picture, snapshot) >= _LEAST_EVENTS:
+        return _healthy(picture, summary, width, skin)
+    learning = f" {skin.glyph('loading')} LEARNING "
+    return ((learning, skin.style("badge-info")), (f" {summary}", skin.style("text")))
+
+
+def only_machines(picture: Picture) -> bool:
+    """Nothing but hosts and GPUs has told anything: of the run nobody knows."""
+    told = any(source.lines for source in picture.sources) or any(one.reading.area in _OF_RUNS for one in picture.seen)
+    return not told and bool(picture.seen)
+
+
+def _known(picture: Picture, snapshot: Snapshot) -> int:
+    """Lines that were recognised; without logs, samples of what is polled."""
+    if any(source.lines for source in picture.sources):
+        return sum(source.events for source in picture.sources)
+    return max((stats.summary.count for stats in snapshot.metrics.values()), default=0)
+
+
+def _healthy(picture: Picture, summary: str, width: int, skin: Skin) -> Row:
     good = _badge(skin, Level.GOOD, f"{skin.mark(Level.GOOD)} HEALTHY")
     judged = _judged(picture, width, skin)
     room = width - row_cells(good) - row_cells(judged)
@@ -202,7 +223,7 @@ def ledger_row(picture: Picture, width: int, skin: Skin) -> Row:
     """One stacked bar of the window, and its legend: as many causes as fit."""
     snapshot = picture.snapshot
     entries = [entry for entry in (snapshot.ledger if snapshot else ()) if entry.share > 0]
-    if snapshot is None or not entries:
+    if snapshot is None or not entries or (snapshot.verdict is None and only_machines(picture)):
         return ()
     blamed = snapshot.verdict.signature if snapshot.verdict is not None else ""
     order = sorted(entries, key=lambda entry: (_ENDS.get(entry.cause, 0), entry.cause != blamed, -entry.share))

@@ -189,7 +189,10 @@ def _why_not(picture: Picture, snapshot: Snapshot, width: int, skin: Skin) -> Ro
         return ((f"  reading what the logs hold already: {format_share(picture.progress)}", muted),)
     unseen = "; ".join(plain(text.partition(":")[0]) for text in snapshot.unseen[:3])
     beyond = any(lane.now_level is Level.CRITICAL for lane in picture.board.metrics)
-    return ((f"  not observed: {unseen}", muted),) if unseen and not beyond else _within_limits(picture, width, skin)
+    silent = bool(picture.seen) and not any(source.lines for source in picture.sources)
+    if not unseen or beyond or silent:
+        return _within_limits(picture, width, skin)
+    return ((f"  not observed: {unseen}", muted),)
 
 
 def _within_limits(picture: Picture, width: int, skin: Skin) -> Row:
