@@ -126,7 +126,7 @@ class UnknownLost(Lint):
         for key, kind in (("spans", lost.spans), ("until", lost.until)):
             if kind and not known.word(kind):
                 yield f"lost.{key}", f"{kind}: no format tells of it"
-        for name in (*filter(None, (lost.share, lost.rest)), *lost.fraction):
+        for name in (*lost.share, *filter(None, (lost.rest,)), *lost.fraction):
             if not known.metric(name):
                 yield "lost", f"{name}: no format tells of it"
         if not (lost.leg or lost.spans or lost.share or lost.rest or lost.fraction):

@@ -122,7 +122,8 @@ def _part(lost: Lost, item: Item, view: View) -> float:
         return column.values[start] if stop > start else 0.0
 
     if lost.share:
-        return min(1.0, value(lost.share) / 100.0)
+        own = next((name for name in lost.share if name in item.values), lost.share[0])
+        return min(1.0, value(own) / 100.0)
     if lost.rest:
         return max(0.0, 1.0 - value(lost.rest) / 100.0)
     whole = sum(value(metric) for metric in lost.fraction)

@@ -82,7 +82,7 @@ def _lost(table: Table) -> Lost | None:
         beyond=entry.text("beyond", ""),
         baseline=entry.flag("baseline"),
         spans=entry.text("spans", ""),
-        share=entry.text("share", ""),
+        share=entry.texts("share"),
         rest=entry.text("rest", ""),
         fraction=entry.texts("fraction"),
         back=max(1, int(entry.number("back", 1))),

@@ -38,8 +38,8 @@ class Lost:
 
     `leg` queue or rpc of a weight update or `whole` of an occurrence, less the good limit of `beyond`, or `between` it
     and the sample before; or the `spans` of a kind during the finding; or the time between samples times `share` (a
-    metric in %), times what `rest` (another) leaves of 100 %, or times `fraction[0] / sum(fraction)`. What lasts uses
-    `leg` where a run has nothing of the others.
+    metric in %; of several the one that was looked at), times what `rest` (another) leaves of 100 %, or times
+    `fraction[0] / sum(fraction)`. What lasts uses `leg` where a run has nothing of the others.
     """
 
     leg: Literal["", "queue", "rpc", "whole", "between"] = ""
@@ -47,7 +47,7 @@ class Lost:
     baseline: bool = False
     """Beyond the median of the occurrences' uncontended peers instead of beyond a band."""
     spans: str = ""
-    share: str = ""
+    share: tuple[str, ...] = ()
     rest: str = ""
     fraction: tuple[str, ...] = ()
     back: int = 1
