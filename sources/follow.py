@@ -143,10 +143,12 @@ class Follower:
 
     async def close(self) -> None:
         """Lets go of everything."""
-        await self._waker.close()
-        for pipe in self._pipes:
-            pipe.close()
-        self._known.close()
+        try:
+            await self._waker.close()
+        finally:
+            for pipe in self._pipes:
+                pipe.close()
+            self._known.close()
 
     def _everyone(self) -> list[Tail | PipeTail]:
         return [*self._tails.values(), *self._pipes]

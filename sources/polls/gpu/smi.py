@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 
 from perfmon.errors import PerfmonError
@@ -72,11 +73,12 @@ class SmiRoad:
 
     async def close(self) -> None:
         """Ends what it started."""
-        if self._asking is not None:
-            await end(self._asking)
-        if self._stream is not None:
-            await self._stream.close()
-        await self._runner.close()
+        async with AsyncExitStack() as ending:
+            ending.push_async_callback(self._runner.close)
+            if self._stream is not None:
+                ending.push_async_callback(self._stream.close)
+            if self._asking is not None:
+                await end(self._asking)
 
     # --- finding out what it can tell ---------------------------------------------------------------------------
     async def _opened(self) -> Stream:
