@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from perfmon.sources.blocks import Block, Notice
 from perfmon.sources.bulk import BulkScanner, Cut, splittable
+from perfmon.sources.copies import without_copies
 from perfmon.sources.files import STDIN, LogFile, discover, distinct
 from perfmon.sources.kinds import ARCHIVES
 from perfmon.sources.ranges import OddLineError
@@ -59,7 +60,7 @@ def examine(options: Options, progress: Progress | None = None) -> tuple[Snapsho
 
 def read(options: Options, progress: Progress | None = None) -> Session:
     """A session that holds all of complete logs; InputError or UsageError when a SPEC is wrong."""
-    logs = distinct([*discover(options.specs), *options.logs])
+    logs, copies = without_copies(distinct([*discover(options.specs), *options.logs]))
     session = Session(options.config)
     try:
         _Reader(session, logs, options.jobs or _cores(), progress).read()
@@ -67,7 +68,20 @@ def read(options: Options, progress: Progress | None = None) -> Session:
         # Ranges cannot be told apart within a line that is longer than a range is read: once more, as one stream.
         session = Session(options.config, session.scanner)
         _Reader(session, logs, 1, progress).read()
+    _tell_copies(session, copies)
     return session
+
+
+def _tell_copies(session: Session, copies: Mapping[LogFile, Sequence[LogFile]]) -> None:
+    """Said once, of the first of the logs that are there more than once."""
+    count = sum(map(len, copies.values()))
+    if count:
+        from perfmon.rules.wording import counted
+
+        of, (copy, *_) = next(iter(copies.items()))
+        more = "" if count == 1 else f", and so it is with {counted(count - 1, 'more log')}"
+        state = next(state for state in session.store.sources if state.spec == of.name)
+        state.note(f"{copy.name} holds the same{more}: read once")
 
 
 @contextmanager
