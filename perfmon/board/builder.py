@@ -206,8 +206,9 @@ class BoardBuilder:
         for (metric, _), series in self._store.series.items():
             grouped.setdefault(metric, []).append(series)
         grouped = {metric: held for metric, held in grouped.items() if self._belongs(metric, held, now)}
-        lanes = [self._lane(metric, held, now, bands) for metric, held in grouped.items()]
-        lanes += self._update_lanes(now, bands)
+        lanes = self._update_lanes(now, bands)
+        of_updates = {lane.name for lane in lanes}  # what updates tell is what is judged: no second lane of the name
+        lanes += [self._lane(name, held, now, bands) for name, held in grouped.items() if name not in of_updates]
         places = {metric: at for at, metric in enumerate(METRIC_ORDER)}
         lanes.sort(key=lambda lane: (places.get(lane.name, len(places)), lane.good is None, lane.name))
         return tuple(lanes)

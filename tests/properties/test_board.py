@@ -132,3 +132,16 @@ def test_a_gap_is_no_zero() -> None:
     lane = next(lane for lane in board.metrics if lane.name == "dur_ms")
     assert all(isnan(value) for value in lane.values[:3])
     assert set(lane.levels[:3]) == {0}
+
+
+def test_what_updates_tell_and_a_line_of_another_kind_too_is_one_lane() -> None:
+    session = Session(Config())
+    state = session.add_source("a.log")
+    lines = [*LINES, "2026-08-21 10:01:00 INFO queue_ms=5"]
+    session.feed(state, Block("".join(f"{line}\n" for line in lines).encode(), 0, 1))
+    first = state.first or 0.0
+    assert any(metric == "queue_ms" for metric, _ in session.store.series)
+    builder = BoardBuilder(session.store, session.recent, session.knowledge.bands)
+    board = builder.build(Now(Viewport(first - 20, first + 61, 16), first + 61, align(session.store), None, ()))
+    lanes = [lane for lane in board.metrics if lane.name == "queue_ms"]
+    assert [lane.now for lane in lanes] == [100.0]
