@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from heapq import nsmallest
 
 from perfmon.rules.bands import Band
-from perfmon.rules.in_flight import overtaken, unanswered
 from perfmon.rules.items import UPDATE, Item
 from perfmon.rules.silence import set_forward
 from perfmon.rules.tracks import Track
@@ -15,12 +14,13 @@ from perfmon.rules.view import View
 from perfmon.rules.wording import counted
 
 from .alignment import Alignment
-from .model import TOLD_PROBLEMS, Update
+from .model import TOLD_PROBLEMS
 from .snapshot import EvidenceLine, MetricStats, SourceInfo, TimelineRow
 from .sourcestate import SourceState
 from .stats import summarise
 from .store import Store
 from .text import evidence_text
+from .unended import Unended
 from .units import format_seconds, metric_unit
 
 _TELLING = 64
@@ -28,8 +28,6 @@ _TELLING = 64
 _OVERLAPS = 3
 _BESIDE = 4
 """So many things of other kinds, and so many updates, that share time with one are named."""
-_OPEN = 3
-"""Updates without an end that are told of a log."""
 _TIMELINE = (
     UPDATE, "generation-batch", "checkpoint-write", "checkpoint-wait", "policy-wait", "batch-wait", "weight-sync",
 )  # fmt: skip
@@ -163,9 +161,9 @@ def source_infos(
     store: Store, view: View, alignment: Alignment, pattern_names: Sequence[str]
 ) -> tuple[SourceInfo, ...]:
     """One entry a log; what pollers say is none of the run's, but where there is nothing else."""
-    opened, passed = unanswered(view), overtaken(view)
+    unended = Unended(view)
     logs = [state for state in store.sources if not state.polled] or store.sources
-    return tuple(_info(state, view, alignment, pattern_names, opened, passed) for state in logs)
+    return tuple(_info(state, view, alignment, pattern_names, unended) for state in logs)
 
 
 def _info(
@@ -173,8 +171,7 @@ def _info(
     view: View,
     alignment: Alignment,
     names: Sequence[str],
-    opened: Sequence[Update],
-    passed: Sequence[Update],
+    unended: Unended,
 ) -> SourceInfo:
     patterns = {names[at] if at < len(names) else str(at): n for at, n in sorted(state.patterns.items())}
     packs = sorted({name.partition("/")[0] for name in patterns}, key=lambda pack: (-_lines(pack, patterns), pack))
@@ -184,8 +181,7 @@ def _info(
     if state.index in alignment.notes:
         notes.append(alignment.notes[state.index])
     notes += _other_run(state, view, alignment)
-    notes += [_unanswered(update, view) for update in opened if update.source == state.index][-_OPEN:]
-    notes += _overtaken([update for update in passed if update.source == state.index])
+    notes += unended.notes(state.index)
     if state.stepped_back:
         notes.append(f"its clock went back {counted(state.stepped_back, 'time')} by more than a minute")
     if (jump := set_forward(state, view)) is not None:
@@ -223,48 +219,6 @@ def _other_run(state: SourceState, view: View, alignment: Alignment) -> list[str
         ]
     low, high = before[-1]
     return [f"begins {format_seconds(high - low)} after the logs before it: another run; the pause is not judged"]
-
-
-def _unanswered(update: Update, view: View) -> str:
-    """How far an update came whose client never told its end: it was killed, or the log ends too early."""
-    state, shift = view.store.sources[update.source], view.shifts.get(update.source, 0.0)
-    line = _sent_at(update)
-    after = max(0.0, (state.last or 0.0) - (update.start or 0.0))
-    server = next(((ref, text) for ref, text in reversed(update.refs) if ref.source == update.server), None)
-    if server is not None and server[0].source != update.source:
-        came = f"the server's last word of it is in {view.store.sources[server[0].source].spec}, line {server[0].line}"
-    else:
-        heard = [other for other in view.store.sources if other.index == _server(view)]
-        late = [
-            (other.last or 0.0) + view.shifts.get(other.index, 0.0) - (update.start or 0.0) - shift for other in heard
-        ]
-        gone_on = f", though {heard[0].spec} goes on for {format_seconds(late[0])}" if late and late[0] > 0 else ""
-        came = f"no server tells of it{gone_on}"
-    return (
-        f"line {line}: weight update {evidence_text(update.key)} was sent and never done: "
-        f"the log ends {format_seconds(after)} later without its client.done; {came}"
-    )
-
-
-def _overtaken(updates: Sequence[Update]) -> list[str]:
-    """Said once of all updates without an end that others followed: what they waited is in no figure."""
-    if not updates:
-        return []
-    first = min(updates, key=lambda update: update.start or 0.0)
-    whose = f"line {_sent_at(first)}, {evidence_text(first.key)}"
-    return [
-        f"{counted(len(updates), 'weight update')} without client.done though others followed ({whose}): failed, "
-        "killed, or the line was lost; what such waited is in no figure"
-    ]
-
-
-def _sent_at(update: Update) -> int:
-    return next((ref.line for ref, _ in update.refs if ref.source == update.source), 0)
-
-
-def _server(view: View) -> int | None:
-    """The log of the server that answered the others."""
-    return next((told.server for told in reversed(view.store.updates) if told.server not in (None, told.client)), None)
 
 
 def _lines(pack: str, patterns: dict[str, int]) -> int:

@@ -1,4 +1,4 @@
-"""A weight update that a killed client left open is told, with its line, and how far it came."""
+"""What a killed process left open is told, with its line; of a weight update how far it came."""
 
 from __future__ import annotations
 
@@ -64,3 +64,75 @@ def test_of_those_that_others_followed_it_is_said_how_many_have_no_end() -> None
     assert note.startswith("2 weight updates without client.done though others followed (line 3, bbb)")
     assert not _notes(_CLIENT, _SERVER, "without client.done")
     assert not _notes(_CLIENT + _DONE.replace("ccc", "bbb"), _SERVER, "without client.done")
+
+
+# --- what else begins and ends ----------------------------------------------------------------------------------------
+_WAIT = (
+    "2026-08-21 10:00:00 INFO [ckpt] wait.start target_step=8\n"
+    "2026-08-21 10:00:01 INFO [ckpt] wait.done target_step=8 wait_ms=1000.0\n"
+    "2026-08-21 10:00:30 INFO [ckpt] wait.start target_step=9\n"
+)
+_WAIT_ON = (
+    "2026-08-21 10:00:40 INFO [ckpt] wait.start target_step=10\n"
+    "2026-08-21 10:00:41 INFO [ckpt] wait.done target_step=10 wait_ms=1000.0\n"
+)
+_BATCH = (
+    "2026-08-21 10:00:00 INFO [gen] batch.start inflight=96 target_batch=64\n"
+    "2026-08-21 10:00:01 INFO [gen] batch.done completions=64 dur_ms=1000.0 inflight=96\n"
+    "2026-08-21 10:00:30 INFO [gen] batch.start inflight=96 target_batch=64\n"
+)
+_RPC = _SERVER + (
+    "2026-08-21 10:00:30 INFO [weights][bbb] server.recv path=/update_weights t=130.0\n"
+    "2026-08-21 10:00:30 INFO [weights][bbb] rpc.start op=update_weights t=130.1\n"
+)
+_RPC_ON = _SERVER.replace("aaa", "ccc").replace(":00 INFO", ":40 INFO").replace(":01 INFO", ":41 INFO")
+_FAILED = "2026-08-21 10:00:31 INFO [weights][bbb] client.done wall_ms=1000.0 error=ReadError\n"
+_OPEN_RPC = "line 5: the RPC of weight update bbb began and never ended: the log ends without its rpc.done"
+
+
+def _said(**logs: str) -> list[str]:
+    snapshot = diagnose_texts({f"{name}.log": text for name, text in logs.items()})
+    return [note for source in snapshot.run.sources for note in source.notes if "ended" in note or "without" in note]
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        (
+            _WAIT + _ON,
+            "line 3: checkpoint wait 9 began and never ended: the log ends 60.0 s later without its wait.done",
+        ),
+        (_BATCH, "line 3: generation batch began and never ended: the log ends 0 ms later without its batch.done"),
+        (_RPC, _OPEN_RPC),
+        (
+            _WAIT + _WAIT_ON,
+            "1 checkpoint wait without wait.done though others followed (line 3, 9): failed, killed, or the line was "
+            "lost; what such waited is in no figure",
+        ),
+        (
+            _RPC + _RPC_ON,
+            "1 RPC without rpc.done though others followed (line 4, bbb): failed, killed, or the line was lost; what "
+            "such waited is in no figure",
+        ),
+    ],
+)
+def test_what_a_killed_process_began_is_told(log: str, told: str) -> None:
+    assert _said(one=log) == [told]
+
+
+def test_an_rpc_whose_client_failed_is_told_in_the_servers_log() -> None:
+    assert _said(client=_CLIENT + _FAILED, server=_RPC) == [_OPEN_RPC]
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        _WAIT + "2026-08-21 10:00:31 INFO [ckpt] wait.done target_step=9 wait_ms=1000.0\n",
+        _WAIT + "2026-08-21 10:00:31 INFO Orchestrator finished\n",
+        _BATCH + "2026-08-21 10:00:31 INFO [gen] batch.done dur_ms=1000.0 error=CancelledError\n",
+        _RPC + "2026-08-21 10:00:31 INFO [weights][bbb] rpc.done op=update_weights t=131.0 rpc_ms=900 error=OSError\n",
+        _SERVER,
+    ],
+)
+def test_what_ended_or_was_ended_is_not(log: str) -> None:
+    assert _said(one=log) == []
