@@ -9,6 +9,7 @@ import pytest
 from hosts import PLAIN, SIZES, SKIN, Host, paged, screen_text
 from pictures import START, alert, bar, board, picture
 from snapshots import HOSTILE, finding, hostile
+from whole import running
 
 from perfmon.glyphs import ASCII
 from perfmon.picture import Alert, AlertState, Bar, Level, Picture
@@ -22,6 +23,7 @@ from perfmon.tui.messages import (
     LineYanked,
     PagerAsked,
 )
+from perfmon.tui.render.waterfall import traces_of
 from perfmon.tui.screens.alert import AlertScreen
 from perfmon.tui.skin import Skin
 
@@ -34,7 +36,7 @@ FOUND = finding(
     ),
     confused_with=("slow-weight-load: there the load takes long", "frontend-queue: itself", "an idle server"),
     evidence=EVIDENCE,
-    moments=(Moment((12, 0), 520.0, 533.2, "ab13"), Moment((13, 0), 560.0, 573.2, "ab14")),
+    moments=(Moment((12,), 520.0, 533.2, "ab13"), Moment((13, 0), 560.0, 573.2, "ab14")),
 )
 
 
@@ -167,6 +169,14 @@ async def test_it_holds_still_and_says_that_there_is_news() -> None:
         page(app).show(replace(made, alerts=()))
         await pilot.pause()
         assert "gone since" in screen_text(app)[0]
+
+
+async def test_every_weight_update_of_a_run_is_an_occurrence_with_its_step() -> None:
+    async with running() as (app, _):
+        found = next(alert for alert in app.picture.alerts if alert.finding.signature == "frontend-queue")
+        traces = traces_of(found, app.picture)
+        assert len(traces) == len(found.finding.moments) == found.finding.count
+        assert all(trace.step and trace.level is Level.CRITICAL for trace in traces)
 
 
 async def test_other_occurrences_are_told_one_by_one() -> None:

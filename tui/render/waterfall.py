@@ -16,6 +16,8 @@ from .prose import Words
 _UPDATE = "weight-update"
 _LABEL, _FIGURES, _MARK = 17, 29, 3
 _MOST = 12
+_OF_SPANS = (1, 2)
+"""Numbers in the id of a moment that is a span: the span's own, and which of several of its moments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ def traces_of(alert: Alert, picture: Picture) -> list[Trace]:
 
 
 def _trace(moment: Moment, bars: Mapping[int, Bar], slowest: Mapping[str, TimelineRow]) -> Iterator[Trace]:
-    bar = bars.get(moment.id[0]) if len(moment.id) == 2 else None
+    bar = bars.get(moment.id[0]) if len(moment.id) in _OF_SPANS else None
     if bar is not None:
         legs = tuple(Leg(leg.kind, leg.start - bar.start, leg.end - bar.start) for leg in bar.legs)
         yield Trace(bar.key, _step(bar.values), legs, bar.end - bar.start, bar.level, bar.open, bar.values)
