@@ -23,7 +23,12 @@ def claims(found: Found, view: View) -> list[Window]:
         return []
     items = [occurrence.item for occurrence in found.occurrences]
     if lost.spans and view.spans(lost.spans):
-        return union((span.start, span.end) for item in items for span in _told(lost.spans, item, view))
+        told = [(item, _told(lost.spans, item, view)) for item in items]
+        mute = [item for item, spans in told if not spans and item.values] if lost.share else []
+        return union(
+            [(span.start, span.end) for _, spans in told for span in spans]
+            + _shared(lost, mute, view, found.signature.every_s)
+        )
     if lost.leg == "between":
         track = view.track(next(iter(items[0].values)))
         return union((_before(track, item, view, lost.back), _until(lost.until, track, item, view)) for item in items)
@@ -43,9 +48,13 @@ def extent(item: Item, view: View) -> Window:
 
 
 def _told(kind: str, item: Item, view: View) -> list[Item]:
-    """The spans that the item's own lines tell of, else those that share its time."""
+    """The spans that the item's own lines tell of, else those that share its time, or that which a sample speaks of."""
     own = [span for span in (view.told_by(kind, ref) for ref, _ in item.refs) if span is not None]
-    return own or view.overlapping(kind, item.start - _EDGE_S, item.end + _EDGE_S)
+    own = own or view.overlapping(kind, item.start - _EDGE_S, item.end + _EDGE_S)
+    if own or item.end > item.start or not item.values:
+        return own
+    start, end = extent(item, view)
+    return view.overlapping(kind, start + _EDGE_S, end - _EDGE_S)
 
 
 def _limit(lost: Lost, signature: Signature, view: View) -> float:
