@@ -23,7 +23,7 @@ from perfmon.tui.messages import (
     LineYanked,
     PagerAsked,
 )
-from perfmon.tui.render.waterfall import traces_of
+from perfmon.tui.render.waterfall import traces_of, waterfall
 from perfmon.tui.screens.alert import AlertScreen
 from perfmon.tui.skin import Skin
 
@@ -177,6 +177,11 @@ async def test_every_weight_update_of_a_run_is_an_occurrence_with_its_step() -> 
         traces = traces_of(found, app.picture)
         assert len(traces) == len(found.finding.moments) == found.finding.count
         assert all(trace.step and trace.level is Level.CRITICAL for trace in traces)
+        bars = [
+            "".join(text for text, _ in row) for row in waterfall(found, app.picture, PLAIN, 120)[1:] if len(row) > 1
+        ]
+        assert len(bars) > 5
+        assert all("●" in bar for bar in bars), bars
 
 
 async def test_other_occurrences_are_told_one_by_one() -> None:

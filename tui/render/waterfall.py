@@ -44,6 +44,8 @@ def _trace(moment: Moment, bars: Mapping[int, Bar], slowest: Mapping[str, Timeli
     bar = bars.get(moment.id[0]) if len(moment.id) in _OF_SPANS else None
     if bar is not None:
         legs = tuple(Leg(leg.kind, leg.start - bar.start, leg.end - bar.start) for leg in bar.legs)
+        if legs and not bar.open:
+            legs = (*legs, Leg("done", legs[-1].end, legs[-1].end))
         yield Trace(bar.key, _step(bar.values), legs, bar.end - bar.start, bar.level, bar.open, bar.values)
     elif moment.key and moment.key in slowest:
         yield _told(slowest[moment.key])
