@@ -57,6 +57,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skip", metavar="TIME", type=seconds, help="leave out the beginning of both runs (1m: warm-up, first fill)"
     )
+    parser.add_argument(
+        "--first",
+        metavar="TIME",
+        type=seconds,
+        help="look at so much of both runs alone, of what --skip leaves of them",
+    )
     add_formats_argument(parser)
     add_data_arguments(parser)
 
@@ -87,20 +93,29 @@ def _read(spec: str, args: argparse.Namespace, config: Config) -> Run:
     from perfmon.analysis import Options, examine
     from perfmon.comparison import run_of
     from perfmon.config import FIGURES
-    from perfmon.units import format_seconds
 
     _refuse_document(spec)
     since = None if args.skip is None else f"{args.skip:.3f}"
-    options = Options(specs=(spec,), since=since, jobs=config.jobs, config=config, detail=FIGURES)
+    until = None if args.first is None else f"{args.first + (args.skip or 0.0):.3f}"
+    options = Options(specs=(spec,), since=since, until=until, jobs=config.jobs, config=config, detail=FIGURES)
     with ReadingBar("reading logs") as bar:
         try:
             snapshot, view, knowledge = examine(options, bar)
         except UsageError as error:
-            if since is None or not str(error).startswith("--since"):
-                raise
-            why = "it is no longer than that, or no line of it has a clock"
-            raise UsageError(f"{spec}: its first {format_seconds(args.skip)} cannot be left out: {why}") from None
+            raise UsageError(_uncut(spec, args, str(error))) from None
     return run_of(snapshot, view, knowledge)
+
+
+def _uncut(spec: str, args: argparse.Namespace, error: str) -> str:
+    """Why a stretch of a run cannot be looked at, by the option that asked for it."""
+    from perfmon.units import format_seconds
+
+    if not error.startswith("--since"):
+        return error
+    if args.skip is not None:
+        why = "it is no longer than that, or no line of it has a clock"
+        return f"{spec}: its first {format_seconds(args.skip)} cannot be left out: {why}"
+    return f"{spec}: its first {format_seconds(args.first)} cannot be told from the rest: no line of it has a clock"
 
 
 def _refuse_document(spec: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from perfmon.rules.wording import counted
 from perfmon.snapshot import Snapshot
-from perfmon.units import format_value
+from perfmon.units import format_seconds, format_value
 
 from .criteria import Criterion
 from .findings import LOST, finding_changes, lost_change, lost_shares, problem, weighty
@@ -16,6 +16,8 @@ from .values import Comparison, CriterionResult, FindingChange, LostShare, Metri
 
 _NAMED = 3
 _TOLD = 8
+_LIKE_LENGTHS = 3.0
+"""Runs are of like length up to so many times the shorter one."""
 _ONE_EVENT = "but no figure moved beyond chance: one incident that lasts does as much, and another run would tell"
 
 
@@ -57,6 +59,7 @@ class _Weighed:
     ) -> None:
         self._before, self._after, self._criteria = before, after, criteria
         self._findings = findings
+        self._unlike = _unlike_lengths(before, after)
         self._judged = [change for change in metrics if change.verdict is not None and not change.group]
         counted = sorted((change for change in self._judged if change.counts), key=_limits_first)
         self._better = [change for change in counted if change.verdict == "better"]
@@ -87,7 +90,7 @@ class _Weighed:
             return "fixed"
         if good and bad:
             return "mixed"
-        doubtful = self._rare or self.open
+        doubtful = self._rare or self.open or self._unlike
         return "improved" if good else "regressed" if bad else "cannot tell" if doubtful else "unchanged"
 
     def _mended(self) -> bool:
@@ -166,6 +169,9 @@ class _Weighed:
             return f"{change.title}: {change.doubt}"
         for change in self.open:
             return f"{change.title}: {change.told}; {_ONE_EVENT}"
+        if self._unlike and self._judged:
+            shown = "No difference beyond chance in what both runs show"
+            return f"{shown}, but {self._unlike}: what comes later was seen in one alone"
         return "No metric with a good direction has enough samples in both runs"
 
 
@@ -186,11 +192,22 @@ def _percent(share: float) -> str:
     return f"{share * 100:.0f} %" if share >= 0.1 or share == 0 else f"{share * 100:.1f} %"
 
 
+def _unlike_lengths(before: Snapshot, after: Snapshot) -> str:
+    """How long both runs are, where one is much longer: it may have begun what the other never came to."""
+    early, late = before.run.wall_s, after.run.wall_s
+    if min(early, late) <= 0 or max(early, late) <= _LIKE_LENGTHS * min(early, late):
+        return ""
+    return f"{format_seconds(early)} were observed before and {format_seconds(late)} after"
+
+
 def _notes(before: Run, after: Run, findings: Sequence[FindingChange]) -> tuple[str, ...]:
     notes = []
-    lengths = [run.snapshot.run.wall_s for run in (before, after)]
-    if min(lengths) > 0 and max(lengths) > 3 * min(lengths):
-        notes.append("one run is more than three times as long as the other: compare stretches of like length (--skip)")
+    if _unlike_lengths(before.snapshot, after.snapshot):
+        shorter = min(before.snapshot.run.wall_s, after.snapshot.run.wall_s)
+        notes.append(
+            "one run is more than three times as long as the other: compare stretches of like length "
+            f"(--first {max(1.0, shorter):.0f}s)"
+        )
     for name, run in (("before", before), ("after", after)):
         if run.snapshot.dropped:
             notes.append(f"samples of the run {name} were thinned by the byte budget: its figures lean to large values")

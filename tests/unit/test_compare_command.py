@@ -108,6 +108,12 @@ def test_the_beginning_of_both_can_be_left_out(capsys: Output) -> None:
     assert told["runs"]["after"]["wall_s"] < 310
 
 
+def test_the_beginning_of_both_alone_can_be_looked_at(capsys: Output) -> None:
+    main(["compare", "before", "after", "--skip", "1m", "--first", "3m", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert [told["runs"][side]["wall_s"] for side in ("before", "after")] == pytest.approx([180.0, 180.0], abs=1.0)
+
+
 @pytest.mark.parametrize(
     ("argv", "named"),
     [
@@ -119,11 +125,14 @@ def test_the_beginning_of_both_can_be_left_out(capsys: Output) -> None:
         (["before", "after", "-o", "gone/page.md"], "gone/page.md"),
         (["before", "after", "--skip", "soon"], "soon"),
         (["before", "after", "--skip", "2h"], "before: its first 2h 00m cannot be left out"),
+        (["before", "after", "--first", "0"], "--first"),
+        (["undated.log", "after", "--first", "2h"], "undated.log: its first 2h 00m cannot be told from the rest"),
     ],
 )
 def test_bad_input_is_one_line_that_names_it(argv: list[str], named: str, capsys: Output) -> None:
     main(["analyze", "before", "--json"])
     Path("saved.json").write_text(capsys.readouterr().out)
+    Path("undated.log").write_text("[ckpt] write.done step=1 write_ms=5.0\n")
     assert main(["compare", *argv]) == ExitCode.USAGE
     out, err = capsys.readouterr()
     assert out == ""

@@ -265,6 +265,24 @@ def test_an_episode_more_may_be_chance() -> None:
     assert comparison.verdict == "unchanged"
 
 
+@pytest.mark.parametrize(("seconds", "told"), [(75.0, "cannot tell"), (300.0, "unchanged"), (0.0, "unchanged")])
+def test_a_run_that_broke_off_early_is_not_called_unchanged(seconds: float, told: str) -> None:
+    whole = snapshots.healthy()
+    early = replace(whole, run=replace(whole.run, end=whole.run.start + seconds, wall_s=seconds))
+    for pair in ((run(CALM, whole), run(CALM, early)), (run(CALM, early), run(CALM, whole))):
+        comparison = compare(*pair, CRITERIA)
+        assert comparison.verdict == told
+        assert any("--first 75s" in note for note in comparison.notes) == (told == "cannot tell")
+        assert ("what comes later was seen in one alone" in comparison.sentence) == (told == "cannot tell")
+
+
+def test_what_differs_is_told_of_a_short_run_too() -> None:
+    whole = snapshots.healthy()
+    early = replace(whole, run=replace(whole.run, end=whole.run.start + 60.0, wall_s=60.0))
+    slow = run({**CALM, "queue_ms": around(900.0)}, early)
+    assert compare(run(CALM, whole), slow, ()).verdict == "regressed"
+
+
 # --- criteria ---------------------------------------------------------------------------------------------------------
 def _criteria(comparison: Comparison) -> list[bool | None]:
     return [result.ok for result in comparison.criteria]
