@@ -6,7 +6,7 @@ import gc
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from perfmon.sources.blocks import Block, Notice
@@ -55,7 +55,8 @@ def examine(options: Options, progress: Progress | None = None) -> tuple[Snapsho
     """As `analyze`, with the samples that were judged and what they were judged by."""
     with _collector_paused():
         session = read(options, progress)
-        return *session.examined(options.since, options.until, options.detail), session.knowledge
+        snapshot, view = session.examined(options.since, options.until, options.detail)
+        return snapshot, view, replace(session.knowledge, learned=session.baseline_note)
 
 
 def read(options: Options, progress: Progress | None = None) -> Session:

@@ -13,7 +13,7 @@ from perfmon.rules.view import View
 from perfmon.rules.wording import counted
 
 from .alignment import Alignment
-from .calibration import LEARNED, learn
+from .calibration import FEWEST, LEARNED, learn
 from .config import FIGURES
 from .diagnosis import Knowledge, judge, view_of
 from .model import Severity, TimeBase
@@ -75,6 +75,9 @@ class Baseline:
             self.knowledge = replace(self._given, bands=calibration.applied(self._given.bands))
             count = counted(len(calibration.learned), "metric")
             self.note = f"limits of {count} learned from the first {format_seconds(seconds)}"
+        elif self.knowledge is self._given:
+            why = "the limits hold already" if calibration.held_already else f"no metric has {FEWEST} samples"
+            self.note = f"nothing is learned from the first {format_seconds(seconds)}: {why}"
 
 
 @dataclass(frozen=True, slots=True)

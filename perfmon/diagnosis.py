@@ -52,6 +52,8 @@ class Knowledge:
     bands: Bands
     async_level: float | None = None
     """From the configuration; else learned from the run."""
+    learned: str = ""
+    """What came of learning limits from the run's own start, in one line; empty where that was not tried."""
 
 
 def diagnose(

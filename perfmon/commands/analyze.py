@@ -28,6 +28,7 @@ from .reach import add_login_arguments, fetched, split
 
 if TYPE_CHECKING:
     from perfmon.config import Config
+    from perfmon.diagnosis import Knowledge
     from perfmon.snapshot import Snapshot
     from perfmon.sources.files import LogFile
 
@@ -118,8 +119,10 @@ def _positive(text: str) -> int:
 
 def _diagnose(args: argparse.Namespace, config: Config, specs: Sequence[str], logs: Sequence[LogFile]) -> Snapshot:
     from perfmon.analysis import Options, examine
+    from perfmon.baseline import LEAST_S
     from perfmon.config import AUTO, FIGURES
     from perfmon.rules.bands import LEARNED
+    from perfmon.units import format_seconds
 
     options = Options(
         specs=tuple(specs),
@@ -134,9 +137,10 @@ def _diagnose(args: argparse.Namespace, config: Config, specs: Sequence[str], lo
     with ReadingBar("reading logs") as bar:
         _HELD[:] = examine(options, bar)
     snapshot: Snapshot = _HELD[0]
+    knowledge: Knowledge = _HELD[2]
     if config.baseline == AUTO and not any(m.bands_from.startswith(LEARNED) for m in snapshot.metrics.values()):
-        why = "it is too short, has no clock, or does not begin healthy"
-        print(f"perfmon: no limits were learned from the run: {why}; they stay as they are", file=sys.stderr)
+        short = f"the run is shorter than {format_seconds(LEAST_S)}, or no line of it has a clock"
+        print(f"perfmon: --baseline auto: {knowledge.learned or f'{short}: nothing is learned'}", file=sys.stderr)
     return snapshot
 
 

@@ -144,7 +144,19 @@ def test_a_run_that_is_bad_at_once_keeps_its_finding_and_is_told(capsys: Output)
     assert main(["analyze", "bad", "--fail-on", "critical", "--baseline", "auto"]) == ExitCode.FOUND
     out, err = capsys.readouterr()
     assert "Slow weight load" in out
-    assert "no limits were learned" in err
+    assert "--baseline auto: the run does not begin healthy (slow-weight-load): nothing is learned" in err
+
+
+def test_a_run_that_teaches_nothing_says_why(capsys: Output) -> None:
+    lines = [f"2026-03-02 08:{at // 6:02}:{at % 6}0 INFO [ckpt] write.done step={at} write_ms=90.0" for at in range(60)]
+    told = {
+        "short.log": (lines[:20], "the run is shorter than 5m 00s, or no line of it has a clock: nothing is learned"),
+        "few.log": (lines[::9], "nothing is learned from the first 5m 00s: no metric has 10 samples"),
+    }
+    for name, (held, said) in told.items():
+        Path(name).write_text("\n".join(held) + "\n")
+        assert main(["analyze", name, "--baseline", "auto"]) == ExitCode.DONE
+        assert capsys.readouterr().err == f"perfmon: --baseline auto: {said}\n"
 
 
 def test_a_wrong_baseline_names_file_and_key() -> None:
