@@ -37,6 +37,17 @@ def produce(queue):
         queue.put(1)
         time.sleep(pause_s)
 
+@ray.remote(num_cpus=0)
+class Mute:
+    def fill(self):
+        return 3
+
+@ray.remote(num_cpus=0)
+class Busy:
+    def qsize(self):
+        time.sleep(3600)
+
+beside = [actor.options(name=f"{name}-{actor_name}").remote() for actor, actor_name in ((Mute, "mute"), (Busy, "busy"))]
 running = [consume.remote(queue) for _ in range(consumers)] + [produce.remote(queue) for _ in range(producers)]
 print("ready", flush=True)
 sys.stdin.read()

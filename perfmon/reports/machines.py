@@ -153,7 +153,7 @@ def _queue(around: Surroundings, thing: Thing) -> Cells:
     depth, room = (_told(seen, key, compact) for key in ("depth", "capacity"))
     return (
         _name(around, thing),
-        seen.reading.words.get("kind", ""),
+        _kind(seen),
         _told(seen, "running", compact),
         _told(seen, "waiting", compact),
         percent(value(seen, "kv_usage_pct")),
@@ -165,6 +165,12 @@ def _queue(around: Surroundings, thing: Thing) -> Cells:
         _age(around, seen),
         _trend(seen, lately),
     )
+
+
+def _kind(seen: Seen) -> str:
+    """And why it does not answer, where it says so."""
+    words = seen.reading.words
+    return ": ".join(word.replace("_", " ") for word in (words.get("kind", ""), words.get("why", "")) if word)
 
 
 def _socket(around: Surroundings, thing: Thing) -> Cells:

@@ -28,6 +28,7 @@ async def test_a_real_head() -> None:
     with ray_head.head() as head:
         await who_waits_is_told_by_the_metrics_alone(head)
         await producers_before_a_full_queue_and_its_depth(head)
+        await those_that_do_not_answer_say_why(head)
         await a_queue_that_is_not_there(head)
         await the_cluster_is_found_by_its_process(head)
 
@@ -84,6 +85,17 @@ async def producers_before_a_full_queue_and_its_depth(head: ray_head.Head) -> No
         assert not alive
         assert await until(by_dashboard, waiting("producers", 1.0)), "the cluster goes on"
     await by_dashboard.close()
+
+
+async def those_that_do_not_answer_say_why(head: ray_head.Head) -> None:
+    _, attached = queue_pollers(HereMachine(), "ray", f"{head.folder}#lab/some,some-mute,some-busy")
+    with head.queue("some", producers=0, pause_s=0.0, consumers=0):
+        told = await until(attached, lambda told: len(told) == 3 and "busy" in told["ray/some-busy"].words["why"])
+        assert told["ray/some"].values["depth"] == 0.0
+        assert told["ray/some"].words["why"] == ""
+        assert told["ray/some-mute"].words["why"] == "has neither qsize nor size"
+        assert told["ray/some-mute"].values["silent_pct"] == 100.0
+        await attached.close()
 
 
 async def a_queue_that_is_not_there(head: ray_head.Head) -> None:

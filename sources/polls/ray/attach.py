@@ -53,6 +53,8 @@ class _Heard:
 
     depths: dict[str, list[float]] = field(default_factory=dict)
     silent: dict[str, int] = field(default_factory=dict)
+    why: dict[str, str] = field(default_factory=dict)
+    """Of the queues that did not answer, the last reason."""
     took_ms: list[float] = field(default_factory=list)
 
 
@@ -149,12 +151,23 @@ class AttachedPoller:
                 self._heard.depths.setdefault(name, []).append(float(depth))
             elif name in depths:
                 self._heard.silent[name] = self._heard.silent.get(name, 0) + 1
+                self._heard.why[name] = _reason(told.get("why"), name)
+
+
+def _reason(why: object, name: str) -> str:
+    told = why.get(name) if isinstance(why, dict) else None
+    return plain(told, 60) if isinstance(told, str) else ""
 
 
 def _readings(heard: _Heard) -> list[Reading]:
     took = {"answer_ms": round(max(heard.took_ms), 1)} if heard.took_ms else {}
     names = sorted({*heard.depths, *heard.silent})
-    return [Reading(Area.QUEUE, f"ray/{name}", {**_values(name, heard), **took}, {"kind": "ray"}) for name in names]
+    return [
+        Reading(
+            Area.QUEUE, f"ray/{name}", {**_values(name, heard), **took}, {"kind": "ray", "why": heard.why.get(name, "")}
+        )
+        for name in names
+    ]
 
 
 def _values(name: str, heard: _Heard) -> Mapping[str, float]:

@@ -2,8 +2,8 @@
 
 It is fed to `python -` and joins as a driver, which adds a row to the cluster's list of jobs and nothing else. What is
 asked for is a JSON object in PERFMON_QUEUES: address, namespace, names, every_s. It prints one JSON object a sample,
-and ends when nobody reads them any more. A queue that does not answer within a second is told as null: that it is
-busy is a finding, too.
+and ends when nobody reads them any more. A queue that does not answer within a second is told as null, with the reason:
+that it is busy is a finding, too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def is_part(actor: str, name: str) -> bool:
 
 
 def find(ray: Any, asked: Any) -> Any:
-    """Queue name → its actors' methods that tell how many are in."""
+    """Queue name → its actors' methods that tell how many are in; None for an actor that has none of them."""
     found: Any = {}
     for actor in ray.util.list_named_actors(all_namespaces=True):
         names = [name for name in asked["names"] if is_part(actor["name"], name)]
@@ -43,17 +43,18 @@ def find(ray: Any, asked: Any) -> Any:
             continue
         handle = ray.get_actor(actor["name"], namespace=actor["namespace"])
         method = next((getattr(handle, method) for method in METHODS if hasattr(handle, method)), None)
-        if method is not None:
-            found.setdefault(names[0], []).append(method)
+        found.setdefault(names[0], []).append(method)
     return found
 
 
 def depth(ray: Any, methods: Any) -> Any:
-    """How many are in all shards together; None where one does not answer."""
+    """(how many are in all shards together, ""); (None, why) where one does not answer."""
+    if None in methods:
+        return None, "has neither " + " nor ".join(METHODS)
     try:
-        return sum(ray.get([method.remote() for method in methods], timeout=LIMIT_S))
-    except Exception:
-        return None
+        return sum(ray.get([method.remote() for method in methods], timeout=LIMIT_S)), ""
+    except Exception as error:
+        return None, "busy" if isinstance(error, ray.exceptions.GetTimeoutError) else type(error).__name__
 
 
 def main() -> None:
@@ -66,8 +67,10 @@ def main() -> None:
         began = time.time()
         if began - looked > LOOK_EVERY_S:
             queues, looked = find(ray, asked), began
-        depths = {name: depth(ray, methods) for name, methods in queues.items()}
-        tell({"at": began, "ms": 1e3 * (time.time() - began), "depths": depths})
+        told = {name: depth(ray, methods) for name, methods in queues.items()}
+        depths = {name: count for name, (count, _) in told.items()}
+        why = {name: reason for name, (_, reason) in told.items() if reason}
+        tell({"at": began, "ms": 1e3 * (time.time() - began), "depths": depths, "why": why})
         time.sleep(max(0.0, asked["every_s"] - (time.time() - began)))
 
 
