@@ -110,7 +110,8 @@ def _depth(seen: Seen) -> str:
 
 def _rest(seen: Seen, cells: int) -> str:
     """What its kind of queue tells beyond that, as much as there is room for: `step 42  loss 0.31`."""
-    told = [f"{key} {compact(seen.reading.values[key], 6)}" for key in seen.reading.values if key not in _TOLD]
+    told = [why.replace("_", " ")] if (why := seen.reading.words.get("why", "")) else []
+    told += [f"{key} {compact(seen.reading.values[key], 6)}" for key in seen.reading.values if key not in _TOLD]
     while len(told) > 1 and len("  ".join(told)) > cells:
         told.pop()
     return "  ".join(told)
