@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon.errors import ExitCode, InputError, UsageError
+from perfmon.text import plain
 
 from .arguments import (
     add_data_arguments,
@@ -25,7 +26,7 @@ from .arguments import (
 from .progress import ReadingBar
 
 if TYPE_CHECKING:
-    from perfmon.comparison import Comparison, Run
+    from perfmon.comparison import Comparison, Criterion, Run
     from perfmon.config import Config
 
 DESCRIPTION = """\
@@ -75,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
     config = replace(read_config(args), baseline=BUILTIN)  # by limits of its own start each would be as usual
     criteria = load_criteria(args.criteria or config.criteria)
+    _warn_of_names(args.criteria or config.criteria, criteria, config)
     if "criteria" in args.fail_on and not criteria:
         raise UsageError(
             f"--fail-on criteria: {args.criteria or config.criteria} asks for nothing: add a [[criterion]]"
@@ -87,6 +89,21 @@ def run(args: argparse.Namespace) -> int:
     _report(args, comparison)
     _warn(args, comparison)
     return ExitCode.FOUND if _found(comparison, args.fail_on) else ExitCode.DONE
+
+
+def _warn_of_names(file: Path | None, criteria: Sequence[Criterion], config: Config) -> None:
+    """Says which metrics of the user's criteria will never be observed: such a criterion is never judged."""
+    if file is None:
+        return
+    from perfmon.selftest import vocabulary
+
+    words = vocabulary(config.format_dirs)
+    for at, criterion in enumerate(criteria):
+        for metric in criterion.metrics:
+            name = metric.partition("{")[0]
+            if not words.tells(name):
+                told = f"{plain(name, 80)}: no format tells of it{words.near(name)}"
+                print(f"perfmon: {file}: criterion[{at}].metric: {told}", file=sys.stderr)
 
 
 def _read(spec: str, args: argparse.Namespace, config: Config) -> Run:

@@ -101,6 +101,13 @@ def test_ones_own_criteria(place: str, capsys: Output) -> None:
     assert "✗ idle: inflight mean 128" in capsys.readouterr().out
 
 
+def test_a_criterion_that_no_run_can_meet_is_said(capsys: Output) -> None:
+    Path("mine.toml").write_text('schema = 1\n[[criterion]]\nname = "a"\nmetric = ["quee_ms", "rpc_ms"]\nbelow = 5\n')
+    main(["compare", "before", "after", "--criteria", "mine.toml"])
+    told = "perfmon: mine.toml: criterion[0].metric: quee_ms: no format tells of it, did you mean queue_ms?\n"
+    assert capsys.readouterr().err == told
+
+
 def test_the_beginning_of_both_can_be_left_out(capsys: Output) -> None:
     main(["compare", "before", "after", "--skip", "5m", "--json"])
     told = json.loads(capsys.readouterr().out)
