@@ -24,6 +24,8 @@ _TURN = 1 << 20
 _TICK_S = 0.02
 """However fast time goes, items are handed over in goes that are this far apart."""
 _AT_MOST_S = 3600.0
+_TOGETHER_S = 10.0
+"""However fast time goes, no log is handed over so much further than the others: they would seem to be silent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,7 @@ class Player:
                 yield Rewound(to_s)
             due = self._transport.due(self._next_s(), self.duration_s)
             if not self._ready:
-                self._gather(due)
+                self._gather(due if self.seeking else min(due, (self._next_s() or 0.0) + _TOGETHER_S))
             if self._ready and due > -math.inf:
                 _, name, item = self._ready.popleft()
                 yield self._log(name), item

@@ -124,8 +124,8 @@ class PlayerFeed:
 
     def clock(self) -> float:
         """Seconds since 1970 as they were, or would have been."""
-        player = self._player
-        return player.timeline.start + (player.handed_s if player.seeking else player.position_s)
+        player = self._player  # lines that are due together come log by log: never before it was their time
+        return player.timeline.start + (player.handed_s if player.seeking else max(player.position_s, player.handed_s))
 
     @property
     def caught_up(self) -> bool:

@@ -296,7 +296,7 @@ class Watch:
 
     def _actual(self, now: float) -> float | None:
         """Which moment it is, where the present waits for the run and that goes on."""
-        actual = self._present.actual(self._feed.clock()) if self._looked_back and not self._over else None
+        actual = self._present.actual(self._feed.clock()) if self._looked_back and not self.ended else None
         return actual if actual is not None and actual > now + _AHEAD_S else None
 
     def _heed_baseline(self) -> None:
@@ -310,7 +310,7 @@ class Watch:
 
     def _stale_s(self) -> float | None:
         """Age of the newest line, where every log is silent for longer than is usual for it."""
-        if not self._looked_back or self._over:
+        if not self._looked_back or self.ended:
             return None
         clock = self._feed.clock()
         # A server that is silent when idle says nothing by its silence: the others decide.
@@ -322,7 +322,7 @@ class Watch:
 
     def _silent(self) -> dict[str, float]:
         """The logs and pollers that do not speak of the present any more, and when they were heard last."""
-        if not self._looked_back or self._over:
+        if not self._looked_back or self.ended:
             return {}
         clock = self._feed.clock()
         silent = [held for held in self._intake.of_run if held.lively.freshness(clock, held.state) is Freshness.STALE]

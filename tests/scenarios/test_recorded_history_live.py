@@ -71,11 +71,13 @@ async def played(file: Path) -> tuple[Picture, bool]:
     return judged(watch), early
 
 
-def told(picture: Picture) -> list[tuple[str, int, float]]:
-    """How often each was found in the window, and since the beginning; the end of a replay is no silence."""
+def told(picture: Picture) -> list[tuple[object, ...]]:
+    """How often each was found in the window, and since the beginning; and whether that is about the past."""
     assert picture.snapshot is not None
     found = [(one.signature, one.count, round(one.lost_s, -1)) for one in picture.snapshot.findings]
-    return found + [(alert.finding.signature, alert.count, round(alert.lost_s, -1)) for alert in picture.alerts]
+    alerts = [(one.finding.signature, one.state, one.count, round(one.lost_s, -1)) for one in picture.alerts]
+    stale_s = None if picture.stale_s is None else round(picture.stale_s, -1)
+    return [*found, *alerts, (stale_s,)]
 
 
 @pytest.mark.parametrize("record_at", [0, 2])
@@ -85,10 +87,11 @@ def test_a_replay_tells_of_the_history_what_was_told(
     scenario: str, age_s: float, record_at: int, tmp_path: Path
 ) -> None:
     logs, file = tmp_path / "logs", tmp_path / "run.pmrec"
-    for log in write_demo(logs, scenario, minutes=60.0):
-        os.utime(log, (written := time.time() - age_s, written))
+    write_demo(logs, scenario, minutes=60.0)
     if record_at:  # nothing of a log is recorded that was read before
         (logs / "a.log").write_text("nothing that anybody knows\n")
+    for log in logs.rglob("*.*"):
+        os.utime(log, (written := time.time() - age_s, written))
     live = asyncio.run(watched(logs, file, record_at))
     picture, early = asyncio.run(played(file))
     assert not early
