@@ -8,11 +8,11 @@ from functools import partial
 from math import floor, isnan
 
 from perfmon.drawing import Tick, axis, compact_value, fit, ticks
-from perfmon.picture import Board, Level, MetricLane, Picture, Viewport
+from perfmon.picture import Board, Level, MetricLane, Picture, SpanLane, Viewport
 
 from ..skin import Skin
 from .bars import moment_text
-from .lanes import UPDATES, Drawing, Geometry, Lane, lanes_of, pressing_spans
+from .lanes import UPDATES, Drawing, Geometry, Lane, lanes_of, length_of, pressing_spans, shown_unit
 from .moments import brief_seconds
 from .rows import Row, Run
 
@@ -130,7 +130,7 @@ def _drawn_lanes(
     port = (board.viewport.start, board.viewport.end, column, skin)
     for at, drawing in enumerate(lanes[top : top + body]):
         chosen = sight.focused and top + at == selected
-        row_of = partial(lane_row, geometry=geometry, column=column, chosen=chosen, skin=skin)
+        row_of = partial(lane_row, port=board.viewport, geometry=geometry, column=column, chosen=chosen, skin=skin)
         lane, row = made.get(at, drawing, (*port, geometry, chosen), row_of)
         rows.append(row)
         kept.append(lane)
@@ -155,12 +155,14 @@ def _axis_row(picture: Picture, geometry: Geometry, cursor: float | None, skin: 
     )
 
 
-def lane_row(lane: Lane, geometry: Geometry, column: int | None, chosen: bool, skin: Skin) -> Row:
+def lane_row(lane: Lane, port: Viewport, geometry: Geometry, column: int | None, chosen: bool, skin: Skin) -> Row:
     """One lane, `chosen` when the selection is on it."""
     label_style = skin.style("selection") if chosen else skin.style(lane.style)
     now, level = lane.now, lane.level
     if column is not None and isinstance(lane.shown, MetricLane):
         now, level = at_column(lane.shown, column, geometry)
+    elif column is not None and lane.bars:
+        now, level = bar_at(lane, port, column, geometry)
     mark = skin.mark(level) if level is not Level.NONE and now else " "
     head: list[Run] = [
         (" ", skin.style("text")),
@@ -178,7 +180,17 @@ def at_column(lane: MetricLane, column: int, geometry: Geometry) -> tuple[str, L
     """The value under the cursor."""
     if not 0 <= column < len(lane.values) or isnan(lane.values[column]):
         return "-", Level.NONE
-    return compact_value(lane.values[column], lane.unit, geometry.now), Level(lane.levels[column])
+    return compact_value(lane.values[column], shown_unit(lane.unit), geometry.now), Level(lane.levels[column])
+
+
+def bar_at(lane: Lane, port: Viewport, column: int, geometry: Geometry) -> tuple[str, Level]:
+    """How long the worst of the spans under the cursor took."""
+    under = [bar for bar in lane.bars if port.column(bar.start) <= column <= port.column(bar.end)]
+    if not under:
+        return "-", Level.NONE
+    worst = max(under, key=lambda bar: (bar.level, bar.end - bar.start))
+    metric = lane.shown.metric if isinstance(lane.shown, SpanLane) else "wall_ms"
+    return length_of(worst, metric, geometry.now), worst.level
 
 
 def with_cursor(runs: Sequence[Run], column: int, skin: Skin) -> list[Run]:

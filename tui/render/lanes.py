@@ -85,6 +85,8 @@ class Lane:
     """The chart, of as many cells as it has columns."""
     stats: str
     shown: Bar | MetricLane | SpanLane | None = None
+    bars: Sequence[Bar] = ()
+    """Of a row of several: what the cursor may stand on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ def shared_lane(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: S
     last = bars[-1]
     wall = compact_value(last.values.get("wall_ms", 0.0), "ms", geometry.now)
     runs = gantt_runs(bars, port, geometry.chart, skin)
-    return Lane("updates", last.key, label, "text", wall, last.level, runs, _shares(last, geometry), last)
+    return Lane("updates", last.key, label, "text", wall, last.level, runs, _shares(last, geometry), last, bars)
 
 
 def _shares(bar: Bar, geometry: Geometry) -> str:
@@ -145,9 +147,7 @@ def span_lane(lane: SpanLane, stats: MetricLane | None, port: Viewport, geometry
     drawn = {level: (skin.spark[height], _bar_style(level, usual, skin)) for level, height in _HEIGHTS.items()}
     runs = runs_of({column: drawn[level] for column, level in worst.items()}, geometry.chart, skin)
     last = _telling(lane.bars)
-    value = next(iter(last.values.values()), None) if last is not None else None
-    unit = "ms" if lane.metric.endswith("_ms") else "s"
-    now = "" if value is None else compact_value(value, unit, geometry.now)
+    now = "" if last is None else length_of(last, lane.metric, geometry.now)
     now_level = last.level if last is not None else Level.NONE
     label = _NAMES.get(lane.kind, lane.kind)
     label = label if len(label) <= geometry.label else _BRIEF.get(lane.kind, label)
@@ -161,7 +161,14 @@ def span_lane(lane: SpanLane, stats: MetricLane | None, port: Viewport, geometry
         runs,
         _stats(stats, geometry, skin) if stats else "",
         lane,
+        lane.bars,
     )
+
+
+def length_of(bar: Bar, metric: str, cells: int) -> str:
+    """How long a span took, by the metric that says so."""
+    value = bar.values.get(metric, next(iter(bar.values.values()), None))
+    return "" if value is None else compact_value(value, "ms" if metric.endswith("_ms") else "s", cells)
 
 
 def _telling(bars: Sequence[Bar]) -> Bar | None:
@@ -182,7 +189,7 @@ def metric_lane(lane: MetricLane, geometry: Geometry, skin: Skin) -> Lane:
     limit = None if lane.lower_is_worse else lane.critical
     # A new value changes the figures beside the chart, but only the worst one of a column shows in that.
     runs = list(_chart(array("d", lane.values).tobytes(), lane.levels, limit, lane.unit, skin))
-    now = "" if lane.now is None else compact_value(lane.now, _shown_unit(lane.unit), geometry.now)
+    now = "" if lane.now is None else compact_value(lane.now, shown_unit(lane.unit), geometry.now)
     return Lane(
         "metric", lane.name, plain(lane.name, 40), "text", now, lane.now_level, runs, _stats(lane, geometry, skin), lane
     )
@@ -204,7 +211,7 @@ def _chart(packed: bytes, levels: bytes, limit: float | None, unit: str, skin: S
     return tuple(runs)
 
 
-def _shown_unit(unit: str) -> str:
+def shown_unit(unit: str) -> str:
     """Units that the metric's name says already take no room."""
     return "" if unit == "steps" else unit
 
@@ -219,7 +226,7 @@ def _scale(values: Sequence[float], limit: float | None, unit: str) -> tuple[flo
 
 def _stats(lane: MetricLane, geometry: Geometry, skin: Skin) -> str:
     def told(value: float | None, cells: int) -> str:
-        return " " * cells if value is None else compact_value(value, _shown_unit(lane.unit), cells).rjust(cells)
+        return " " * cells if value is None else compact_value(value, shown_unit(lane.unit), cells).rjust(cells)
 
     share = "" if lane.critical_share is None else f"{100 * lane.critical_share:.0f}%"
     if geometry.stats >= 36:
@@ -244,7 +251,7 @@ def alerts_lane(ticks: Sequence[Transition], port: Viewport, geometry: Geometry,
         firing = tick.state.value == "firing"
         glyph = skin.mark(tick.level) if firing else skin.glyph(tick.state.value)
         cells[column] = (glyph, skin.level(tick.level) if firing else skin.style("muted"))
-    firing_now = sum(tick.state.value == "firing" for tick in ticks)
+    firing_now = sum(tick.state.value == "firing" for tick in ticks if 0 <= port.column(tick.time) < geometry.chart)
     told = f" {firing_now} fired" if firing_now else ""
     return Lane("alerts", "", "alerts", "text", "", Level.NONE, runs_of(cells, geometry.chart, skin), told)
 

@@ -1,0 +1,49 @@
+"""The rows of the board: what they say where the cursor stands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hosts import PLAIN
+from pictures import START, bar, board, picture
+
+from perfmon.picture import AlertState, Bar, Level, Picture, SpanLane, Transition, Viewport
+from perfmon.tui.render.board import Made, Sight, draw_board
+
+WRITE = Bar(
+    "checkpoint-write", "7", START + 300.0, START + 304.0, False, Level.WARNING, (), {"write_ms": 4000.0}, (), 99
+)
+
+
+def shown() -> Picture:
+    """Weight updates and one checkpoint."""
+    made = board(*(bar(at, 12.0 + at, seq=at) for at in range(1, 14)))
+    writes = SpanLane("checkpoint-write", "write_ms", (WRITE,))
+    return picture(board=replace(made, spans=(*made.spans, writes), viewport=Viewport(START, START + 600.0, 73)))
+
+
+def row(made: Picture, name: str, cursor: float | None) -> str:
+    """The row of a lane, up to its chart."""
+    sight = Sight(cursor)
+    drawn = draw_board(made, 120, 14, sight, PLAIN, Made())
+    lines = ["".join(text for text, _ in one) for one in drawn.rows]
+    return next(line[:28] for line in lines if line.startswith(f" {name}"))
+
+
+def test_where_the_cursor_stands_a_lane_tells_the_span_there_and_none_where_there_is_none() -> None:
+    made = shown()
+    assert "4.0 s !" in row(made, "ckpt write", None)
+    assert "4.0 s !" in row(made, "ckpt write", START + 301.0)
+    assert row(made, "ckpt write", START + 100.0).split()[2:] == ["-"]
+    assert "14.2 s ✗" in row(made, "weights x", START + 45.0)
+    assert row(made, "weights x", START + 20.0).split()[2:] == ["-"]
+
+
+def test_alerts_are_counted_where_they_are_seen() -> None:
+    ticks = tuple(
+        Transition(START + at, ("frontend-queue", ()), AlertState.FIRING, Level.CRITICAL) for at in (100.0, 900.0)
+    )
+    made = shown()
+    made = replace(made, board=replace(made.board, ticks=ticks))
+    drawn = draw_board(made, 120, 14, Sight(), PLAIN, Made())
+    assert any("1 fired" in "".join(text for text, _ in one) for one in drawn.rows)
