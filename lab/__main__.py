@@ -18,7 +18,8 @@ _BEGINS = 0.25
 def main(argv: list[str] | None = None) -> int:
     """Runs the lab once; the exit status."""
     asked = _parser().parse_args(argv)
-    names = tuple(dict.fromkeys(name for name in asked.fault.split(",") if name and name != HEALTHY))
+    said = (name.strip() for name in asked.fault.split(","))
+    names = tuple(dict.fromkeys(name for name in said if name and name != HEALTHY))
     unknown = [name for name in names if name not in FAULTS]
     if unknown:
         print(f"lab: {unknown[0]!r} is no fault; there are {', '.join(FAULTS)}", file=sys.stderr)

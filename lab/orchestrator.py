@@ -8,7 +8,7 @@ import os
 import random
 import signal
 import sys
-import threading
+import time
 from collections import deque
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
@@ -27,6 +27,7 @@ from .plan import Plan
 from .trainer import STABLE
 from .words import Noise, speak_like_prime
 
+_ENDS = (signal.SIGINT, signal.SIGTERM)
 _LOOK_S = 0.05
 _FILL_S = 1.0
 _PROMPT = 10
@@ -287,15 +288,21 @@ class Orchestrator:
             self._evaluating = False
 
     def _hang(self, seconds: float) -> None:
-        """Everything in this process stands still."""
+        """Everything in this process stands still, until it is told to end."""
         self._hung = True
+        told: list[int] = []
+        kept = {number: signal.signal(number, lambda number, _: told.append(number)) for number in _ENDS}
         with self._journal.during("hang"):
-            threading.Event().wait(seconds)
+            until = self._journal.now() + seconds
+            while not told and self._journal.now() < until:
+                time.sleep(_LOOK_S)
+        for number, handler in kept.items():
+            signal.signal(number, handler)
 
 
 async def _run(plan: Plan) -> None:
     task = asyncio.create_task(Orchestrator(plan).run())
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _ENDS:
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     with suppress(asyncio.CancelledError):
         await task

@@ -91,6 +91,22 @@ def test_a_run_is_judged_while_it_goes_on_and_ends_when_it_is_told(
     assert _told(out / "logs" / "orchestrator.log", "Orchestrator finished")
 
 
+def test_the_truth_of_a_hang_that_the_end_breaks_off_is_as_long_as_it_was(
+    tmp_path: Path, running: list[subprocess.Popen[bytes]]
+) -> None:
+    out = tmp_path / "run"
+    lab = _lab(out, "--fault", "stall", "--begins", "0")
+    running.append(lab)
+    _wait_for(out / "logs" / "orchestrator.log", "Starting orchestrator")
+    time.sleep(2.0)
+    lab.send_signal(signal.SIGINT)
+    assert lab.wait(PATIENCE_S) == 130
+    truth = json.loads((out / "truth.json").read_text("utf-8"))
+    assert truth["lost_s"] > 1.0
+    assert truth["faults"][0]["bites_s"] + truth["lost_s"] == pytest.approx(truth["observed_s"], abs=1.0)
+    assert _told(out / "logs" / "orchestrator.log", "Orchestrator finished")
+
+
 def test_no_process_outlives_a_lab_that_is_killed(tmp_path: Path, running: list[subprocess.Popen[bytes]]) -> None:
     out = tmp_path / "run"
     lab = _lab(out)
