@@ -91,7 +91,7 @@ class Notifier:
     def _show_title(self, picture: Picture) -> None:
         verdict = picture.snapshot.verdict if picture.snapshot else None
         said = "✓ perfmon" if verdict is None else f"{verdict.severity.label} {verdict.title}"
-        if picture.stale_s is not None or picture.snapshot is None:
+        if picture.past_s is not None or picture.snapshot is None:
             said = "? perfmon"
         # In tmux, a `#` of a title begins a format.
         said = plain(" ".join(said.replace("#", " ").split()), _TITLE)

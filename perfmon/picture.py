@@ -109,6 +109,10 @@ class Alert:
         """Up to when it is known to hold."""
         return now if self.until is None else self.until
 
+    def holds_still(self, now: float) -> bool:
+        """Whether it is known to hold at `now`."""
+        return self.state not in (AlertState.RESOLVED, AlertState.PENDING) and self.held_until(now) >= now
+
 
 @dataclass(frozen=True, slots=True)
 class Transition:
@@ -293,6 +297,15 @@ class Picture:
     """The moment of the first line on the axis; None where no line tells its time."""
     unjudged_s: float | None = None
     """Age of the verdict, where it is more than a moment and what came since was not judged yet; None otherwise."""
+
+    @property
+    def past_s(self) -> float | None:
+        """`stale_s`, unless the verdict holds up to the present all the same, as one does that is that silence."""
+        verdict = None if self.snapshot is None else self.snapshot.verdict
+        if self.stale_s is None or verdict is None:
+            return self.stale_s
+        alerts = [alert for alert in self.alerts if alert.finding.signature == verdict.signature]
+        return None if any(alert.holds_still(self.now) for alert in alerts) else self.stale_s
 
     @property
     def asked(self) -> float:

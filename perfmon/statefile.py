@@ -294,7 +294,7 @@ def _firing(picture: Picture) -> int:
 
 def state_of_picture(specs: tuple[str, ...], picture: Picture) -> State:
     """How a live run stands."""
-    stale_s = picture.stale_s
+    stale_s = picture.past_s
     if stale_s is None and (picture.snapshot is None or picture.snapshot.verdict is None):
         # What a silent log would have said is not known: that is not green.
         ages = [source.age_s for source in picture.sources if source.freshness == "stale" and source.age_s is not None]

@@ -36,8 +36,8 @@ def cautions(picture: Picture | None) -> list[str]:
     said = []
     if picture.state is RunState.LOADING or picture.progress is not None:
         said.append(f"What the logs held already was still being read ({percent(picture.progress or 0.0)}).")
-    if picture.stale_s is not None:
-        said.append(f"The newest line was {format_seconds(picture.stale_s)} old: the verdict is about the past.")
+    if picture.past_s is not None:
+        said.append(f"The newest line was {format_seconds(picture.past_s)} old: the verdict is about the past.")
     return said
 
 

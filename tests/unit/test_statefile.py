@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pictures
@@ -14,7 +15,8 @@ import pytest
 import snapshots
 
 from perfmon.picture import AlertState, RunState
-from perfmon.statefile import EVERY_S, StateFile, absolute, read_state, read_states
+from perfmon.reports.answers import cautions
+from perfmon.statefile import EVERY_S, StateFile, absolute, read_state, read_states, state_of_picture
 
 SECRET = "hf_abcdefghijklmnopqrstuvwxyz"  # noqa: S105
 
@@ -59,6 +61,15 @@ def test_what_is_written_is_read() -> None:
     assert (state.lost_share, state.metric, state.unit, state.value) == (0.31, "queue_ms", "ms", 13300.0)
     assert state.values[:3] == (0.2, 12000.0, None)
     assert 0 <= state.age_s < 60
+
+
+@pytest.mark.parametrize(
+    ("until", "stale_s"), [(None, None), (pictures.START + 4000.0, None), (pictures.START + 500.0, 3725.0)]
+)
+def test_a_silence_that_is_the_verdict_is_not_told_as_the_past(until: float | None, stale_s: float | None) -> None:
+    picture = replace(pictures.picture(pictures.alert(until=until)), stale_s=3725.0)
+    assert state_of_picture(("logs",), picture).stale_s == stale_s
+    assert bool(cautions(picture)) == (stale_s is not None)
 
 
 def test_other_specs_are_another_matter() -> None:

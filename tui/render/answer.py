@@ -70,9 +70,9 @@ def _badge(skin: Skin, level: Level, text: str) -> list[Run]:
 
 def _as_of(picture: Picture, verdict: Verdict, room: int, skin: Skin) -> list[Run]:
     """How old it is, where the logs that prove it speak no more of the present; why, where the cost fits beside it."""
-    age, who = picture.stale_s, "no log speaks"
+    age, who = picture.past_s, "no log speaks"
     alerts = _alerts_of(picture, verdict.signature)
-    if age is not None and any(alert.held_until(picture.now) >= picture.now for alert in alerts):
+    if age is None and picture.stale_s is not None:
         return []  # it speaks of that silence
     if age is None:
         if not alerts or any(alert.state is not AlertState.UNKNOWN for alert in alerts):
