@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from perfmon.drawing import compact_seconds, compact_value, spark
 
 from .glyphs import UNICODE, Glyphs
-from .statefile import State
+from .runstate import State
 from .text import plain
 
 COLUMNS = 8

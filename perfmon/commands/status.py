@@ -8,7 +8,8 @@ import os
 import sys
 
 from perfmon.errors import ExitCode, InputError, UsageError
-from perfmon.statefile import State, read_state, read_states
+from perfmon.runstate import State
+from perfmon.statefile import read_state, read_states
 
 from .arguments import add_data_arguments, add_formats_argument, completes_files, read_config, seconds
 
@@ -69,8 +70,9 @@ def _of_the_only_monitor(args: argparse.Namespace) -> State:
 
 def _of_logs(args: argparse.Namespace) -> State:
     from perfmon.observe import TAIL, glance
+    from perfmon.runstate import state_of
     from perfmon.sources.polls.once import asked_once
-    from perfmon.statefile import absolute, state_of
+    from perfmon.statefile import absolute
 
     from .reach import places_of, sort_specs
 

@@ -16,7 +16,8 @@ import snapshots
 
 from perfmon.picture import AlertState, RunState
 from perfmon.reports.answers import cautions
-from perfmon.statefile import EVERY_S, StateFile, absolute, read_state, read_states, state_of_picture
+from perfmon.runstate import state_of_picture
+from perfmon.statefile import EVERY_S, StateFile, absolute, read_state, read_states
 
 SECRET = "hf_abcdefghijklmnopqrstuvwxyz"  # noqa: S105
 

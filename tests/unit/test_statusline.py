@@ -9,7 +9,7 @@ import pytest
 import snapshots
 
 from perfmon.model import Severity
-from perfmon.statefile import State, state_of
+from perfmon.runstate import State, state_of
 from perfmon.statusline import plain_line, tmux_line
 
 
