@@ -169,25 +169,26 @@ class Orchestrator:
             self._wanted = size
         told_at = nearly_at = None
         began = self._journal.now()
-        with emit.generation_batch(inflight=lambda: len(self._active), target_batch=size) as batch:
-            while len(rollouts) < size:
-                while self._done and len(rollouts) < size:
-                    rollouts.append(self._done.popleft())
-                now = self._journal.now()
-                if nearly_at is None and len(rollouts) >= _NEARLY * size:
-                    nearly_at = now
-                if told_at is None or now - told_at >= _FILL_S:
-                    told_at = now
-                    self._tell_fill(len(rollouts), size)
-                if len(rollouts) < size:
-                    self._came.clear()
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(self._came.wait(), _FILL_S)
-            batch.completions = len(rollouts)
-        ended = self._journal.now()
-        self._journal.stretch("batch", began, ended, step=step)
-        if nearly_at is not None:
-            self._journal.stretch("tail", nearly_at, ended, step=step)
+        try:
+            with emit.generation_batch(inflight=lambda: len(self._active), target_batch=size) as batch:
+                while len(rollouts) < size:
+                    while self._done and len(rollouts) < size:
+                        rollouts.append(self._done.popleft())
+                    now = self._journal.now()
+                    if nearly_at is None and len(rollouts) >= _NEARLY * size:
+                        nearly_at = now
+                    if told_at is None or now - told_at >= _FILL_S:
+                        told_at = now
+                        self._tell_fill(len(rollouts), size)
+                    if len(rollouts) < size:
+                        self._came.clear()
+                        with suppress(TimeoutError):
+                            await asyncio.wait_for(self._came.wait(), _FILL_S)
+                batch.completions = len(rollouts)
+        finally:
+            if nearly_at is not None:
+                self._journal.stretch("tail", nearly_at, self._journal.now(), step=step)
+        self._journal.stretch("batch", began, self._journal.now(), step=step)
         return rollouts
 
     def _tell_fill(self, have: int, size: int) -> None:

@@ -1,8 +1,9 @@
 """What a run lost, as the lab itself knows it: from its journal alone, with nothing of perfmon.
 
-A load, a write, a wait of the orchestrator, an evaluation or a hang that the end of the run broke off counts as far as
-it had come; an update that has not reached the server by then, and a batch that has not come, do not: no log tells how
-long they took. The costs follow the definition of lost time: the part of a stretch beyond what is good for it.
+A load, a write, a wait of the orchestrator, the last tenth of a batch, an evaluation or a hang that the end of the run
+broke off counts as far as it had come. An update that has not reached the server by then, and a batch that the trainer
+waits for, do not: no log tells how long they took. The costs follow the definition of lost time: the part of a stretch
+beyond what is good for it.
 
     queue        an update's wait before the engine takes it, beyond 100 ms
     load         the engine's load of weights, beyond 2 s
