@@ -106,7 +106,7 @@ class Monitor:
         self._period_s = PERIOD_S
         self._pictured_at = self._read_at = self._woken_at = 0.0
         self._news = False
-        self._told_at = float("inf")
+        self._told_at = time.monotonic()  # listeners are soon told of a run that says nothing yet, too
         self._way_until = 0.0
         self._collector = self._settled = False
         self._watch: Watch | None = None
