@@ -1,4 +1,4 @@
-"""What the lab's commands have in common: lengths of runs, and an end in order."""
+"""What the lab's commands have in common: lengths and numbers of runs, and an end in order."""
 
 from __future__ import annotations
 
@@ -29,6 +29,13 @@ def moment(text: str) -> float:
     if not 0 <= seconds <= _LONGEST_S:
         raise argparse.ArgumentTypeError(f"{text!r}: expected seconds, at most a week of them")
     return seconds
+
+
+def how_many(text: str) -> int:
+    """So many of something, as an argument: one at least."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number of 1 or more")
+    return int(text)
 
 
 def in_order(work: Callable[[], int], left: str = "") -> int:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from perfmon.ledger import PRODUCTIVE, UNKNOWN
 
-from .asked import in_order
+from .asked import how_many, in_order
 from .cases import CASES, Case, truly_lost
-from .conductor import Lab, memory, run_together
+from .conductor import Lab, LabError, memory, run_together
 from .judged import Judgement, judge
 from .recorded import Recorded
 
@@ -115,7 +115,10 @@ def rows(folder: Path = RECORDED, cases: Sequence[Case] = CASES) -> Iterator[Row
 
 def record(cases: Sequence[Case], folder: Path, at_once: int) -> int:
     """Runs them, some at once, and keeps what they leave; the exit status. Raises LabError."""
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LabError(f"{folder}: {error.strerror}; name another folder") from None
     with tempfile.TemporaryDirectory(prefix="lab-", dir=memory()) as scratch:
         run_together([Lab(case.plan(f"{scratch}/{case.name}")) for case in cases], at_once)
         for case in cases:
@@ -128,7 +131,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m lab.matrix", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="only these runs (default: all)")
     parser.add_argument("--record", action="store_true", help="run the lab anew")
-    parser.add_argument("--at-once", type=int, default=2, help="runs at once while recording (default: 2)")
+    parser.add_argument("--at-once", type=how_many, default=2, help="runs at once while recording (default: 2)")
     parser.add_argument("--folder", type=Path, default=RECORDED, help="where the runs are kept")
     asked = parser.parse_args(argv)
     unknown = [name for name in asked.names if name not in {case.name for case in CASES}]

@@ -150,6 +150,7 @@ def test_runs_side_by_side_that_are_ended_leave_nothing(
         ("lab", ["--fault", "nothing"], "'nothing' is no fault"),
         ("lab.before_after", ["--seconds", "inf"], "'inf'"),
         ("lab.matrix", ["nothing"], "'nothing' is no run"),
+        ("lab.matrix", ["--record", "--at-once", "0", "healthy"], "'0'"),
         ("lab.healthy", ["--seeds", "x"], "'x'"),
     ],
 )
