@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
-import sys
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -23,7 +20,7 @@ from textual.widget import Widget
 
 from perfmon.glyphs import UNICODE, Glyphs
 from perfmon.monitor import Monitor
-from perfmon.picture import Picture, SourceNow
+from perfmon.picture import Picture
 from perfmon.snapshot import Snapshot
 from perfmon.themes.schema import ThemeData
 
@@ -34,30 +31,20 @@ from .direct import Direct
 from .doings import PANES, Doings
 from .driver import QuietDriver
 from .journey import Journey
-from .layout import USUALLY_LISTED, Layout, layout_for, shares
-from .messages import (
-    AlertAcked,
-    AlertOpened,
-    AlertSilenceAsked,
-    AlertUndone,
-    JumpToLine,
-    LineYanked,
-    PagerAsked,
-)
-from .pane import Asked, Pane
+from .layout import Layout, layout_for, shares
+from .leaving import Leaving, terminal_is_gone
+from .pane import Pane
 from .panes.alerts import AlertPane
 from .panes.answer import AnswerPane, FooterPane, HeaderPane
 from .panes.board import BoardPane
-from .panes.logs import LineOpened, LogPane
+from .panes.logs import LogPane
 from .panes.sources import SourcesPane
 from .render.bars import Place
-from .render.board import lanes_wanted
-from .render.machines.summary import lines_wanted
+from .room import Room
 from .skin import Skin, depth_of
 from .typeahead import TypedAhead
 
 _SAID_S = 6.0
-_LEAVE_S = 3.0
 _STUCK_S = 5.0
 """After so long without an answer to the monitor it is asked whether there is a terminal at all."""
 _AHEAD_S = 0.03
@@ -67,15 +54,6 @@ _SLOWLY_S = 0.9
 _TICK_S = 2.0
 _UNSEEN_S = 1.5
 """Pictures show the header, too: only where none came for so long is it shown for its own sake."""
-
-
-def terminal_is_gone() -> bool:
-    """Whether what the screen is drawn on has hung up."""
-    stream = sys.__stderr__
-    try:
-        return stream is None or not os.isatty(stream.fileno())
-    except (OSError, ValueError):
-        return True
 
 
 class Woken(Message):
@@ -95,7 +73,7 @@ class Opening:
     glyphs: Glyphs = UNICODE
 
 
-class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
+class PerfmonApp(Doings, Leaving, TypedAhead, inherit_bindings=False):
     """The screen of a monitor, which it starts and stops.
 
     Keys are those of `tui.actions` alone: Textual's own ctrl+q, which elsewhere lets a stopped terminal go on, would
@@ -119,14 +97,8 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         self.hidden: set[str] = set()
         self.zoomed: str | None = None
         self.theme_name = opening.theme
-        self.fault: Exception | None = None
-        """What ended it, when a fault did."""
         self._layout: Layout | None = None
-        self._listed = USUALLY_LISTED
-        """The most alerts, and sources, that there were to list, once all that the logs held was read."""
-        self._counted = False
-        self._lanes: int | None = None
-        """The most lanes that the board had; None until all that the logs held was read."""
+        self._room = Room()
         self._listed_at = 0.0
         self._shown: tuple[object, ...] = (None,)
         self._keys = by_key(opening.keys)
@@ -175,38 +147,11 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         self.call_after_refresh(self.set_timer, _AHEAD_S, self._begin)
         self.set_interval(_TICK_S, self._tick)
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell had the screen
-        loop = asyncio.get_running_loop()
-        for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
-            with suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread: tests
-                loop.add_signal_handler(name, self._leave, 128 + name)
-
-    def _leave(self, code: int) -> None:
-        """A signal ends it, at the latest after a while: Textual waits for ever to write to a terminal that is gone."""
-        self.exit(code)
-        late = threading.Timer(_LEAVE_S, self._end, (code,))
-        late.daemon = True
-        late.start()
-
-    def terminal_gone(self) -> None:
-        """Nobody looks any more, and no signal said so."""
-        self._leave(128 + signal.SIGHUP)
-
-    def _end(self, code: int) -> None:
-        self.monitor.stop()
-        os._exit(code)
+        self.heed_signals()
 
     def _begin(self) -> None:
         self._ask_for_view()
         self.monitor.start(self._wake)
-
-    def _handle_exception(self, error: Exception) -> None:
-        """A fault of perfmon ends it; whoever runs the app tells of it in a line, once the terminal is as it was."""
-        self.fault = self.fault or error
-        super()._handle_exception(error)
-
-    def _fatal_error(self) -> None:
-        """Instead of Textual's pages of local variables, among them lines of logs."""
-        self._close_messages_no_wait()
 
     def on_unmount(self) -> None:
         """The recording is closed before the screen is gone."""
@@ -255,9 +200,7 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
         self.picture = replace(self.picture, board=newest.board) if self.journey.paused else newest
         self._hear(newest)
         self._point_out(newest.snapshot)
-        listed, lanes = self._listed_of(newest), self._lanes_of(newest)
-        if (listed, lanes) != (self._listed, self._lanes):
-            self._listed, self._lanes = listed, lanes
+        if self._room.is_wanted_anew(newest, len(self.picture.alerts), strip=self.strip):
             self.arrange()
         self.board.span_s = self.journey.span_s
         self.board.show(self.picture)
@@ -273,19 +216,6 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
             show(newest)
         if more or self._place() != self._placed:
             self._show_place()
-
-    def _listed_of(self, newest: Picture) -> tuple[int, int]:
-        """Alerts that come to nothing go again: the rows that they had stay."""
-        whole = newest.snapshot is not None and newest.progress is None
-        alerts, sources = (0, 0) if whole and not self._counted else self._listed
-        self._counted = self._counted or whole
-        return max(alerts, len(self.picture.alerts)), max(sources, lines_wanted(newest))
-
-    def _lanes_of(self, newest: Picture) -> int | None:
-        """It never takes back what the board had: panes that grow and shrink are hard to read."""
-        if newest.snapshot is None or newest.progress is not None:
-            return self._lanes
-        return max(self._lanes or 0, lanes_wanted(newest.board, brief=self.strip))
 
     def _tells_more(self, newest: Picture) -> bool:
         """Whether a picture has more to say than that time went on; that, too, is said once a second."""
@@ -351,25 +281,15 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
             "overview" if layout == "auto" else layout,
         )
 
-    def asked_action(self, action: Action) -> None:
-        """A key of the footer was clicked: it is for the pane that the footer names them of."""
-        self.do(action)
-
-    def asked_doctor(self, about: SourceNow | None) -> None:
-        """A source was opened."""
-        from .screens.doctor import DoctorScreen
-
-        self.push_screen(DoctorScreen(self.skin, self.monitor.picture, about))
-
     # --- layout -----------------------------------------------------------------------------------------------
     def arrange(self, size: Size | None = None) -> None:
         """Gives every pane its rows, on a terminal of that size or of the one that is known."""
         if not self.is_running:
             return
         width, height = size or self.size
-        machines = bool(self.picture.seen or self.picture.links)
+        room, machines = self._room, bool(self.picture.seen or self.picture.links)
         layout = layout_for(
-            width, height, self.preset, self.hidden, self.zoomed, self._listed, machines=machines, lanes=self._lanes
+            width, height, self.preset, self.hidden, self.zoomed, room.listed, machines=machines, lanes=room.lanes
         )
         self.sources.whole = self.zoomed == "sources"
         if layout == self._layout:
@@ -477,52 +397,6 @@ class PerfmonApp(Doings, TypedAhead, inherit_bindings=False):
             method = getattr(self, f"do_{action.id}", None)
         if method is not None:
             method()
-
-    def on_asked(self, message: Asked) -> None:
-        """A pane wants something done."""
-        message.stop()
-        getattr(self, f"asked_{message.action}")(message.about)
-
-    # --- what panes and screens of alerts ask -------------------------------------------------------------------
-    def on_alert_opened(self, message: AlertOpened) -> None:
-        """Shows all of an alert."""
-        self.open_alert(message.alert)
-
-    def on_alert_acked(self, message: AlertAcked) -> None:
-        """Somebody looks after it."""
-        self.monitor.ack(message.alert.key)
-
-    def on_alert_silence_asked(self, message: AlertSilenceAsked) -> None:
-        """For how long?"""
-        self.ask_silence(message.alert)
-
-    def on_alert_undone(self, message: AlertUndone) -> None:
-        """Neither acknowledged nor silenced any more."""
-        self.monitor.undo(message.alert.key)
-
-    def on_jump_to_line(self, message: JumpToLine) -> None:
-        """Leaves what is open and shows the line."""
-        self.jump_to_line(message.source, message.line, message.text)
-
-    def on_line_opened(self, message: LineOpened) -> None:
-        """Shows the weight update that a line is about, else when it was printed."""
-        bars = [bar for bar in self.updates() if message.trace and bar.key == message.trace]
-        if bars:
-            when = message.when
-            self.open_trace(bars[-1] if when is None else min(bars, key=lambda bar: abs(bar.start - when)))
-        elif message.when is not None:
-            self.point(message.when)
-        else:
-            self.say("nobody knows when this line was printed")
-
-    def on_line_yanked(self, message: LineYanked) -> None:
-        """Copies it."""
-        self.copy_to_clipboard(message.copied)
-        self.say("copied")
-
-    def on_pager_asked(self, message: PagerAsked) -> None:
-        """Opens its log."""
-        self.page(message.source, message.line, message.text)
 
     def dress(self, name: str) -> None:
         """Puts on another theme."""

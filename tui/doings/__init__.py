@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
+from .answering import Answering
 from .arranging import PANES
 from .general import General
 from .replaying import Replaying
-from .showing import Showing
 
 
-class Doings(General, Showing, Replaying):
+class Doings(General, Answering, Replaying):
     """The app's half of the actions; `PerfmonApp` has the other things that it is made of."""
 
     def do_palette(self) -> None:

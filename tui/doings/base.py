@@ -14,6 +14,7 @@ from ..timely import Timely
 if TYPE_CHECKING:
     from perfmon.monitor import Monitor
 
+    from ..actions import Action
     from ..app import Opening
     from ..panes.alerts import AlertPane
     from ..panes.board import BoardPane
@@ -41,6 +42,10 @@ class Base(Timely, App[int]):
 
     def say(self, text: str) -> None:
         """Says something for a few seconds."""
+        raise NotImplementedError
+
+    def do(self, action: Action) -> None:
+        """Does an action where the keys are."""
         raise NotImplementedError
 
     def arrange(self) -> None:
