@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from perfmon.rules.wording import counted
 from perfmon.snapshot import Snapshot
+from perfmon.text import plain
 from perfmon.units import format_seconds, format_value
 
 from .criteria import Criterion
@@ -214,7 +215,18 @@ def _notes(before: Run, after: Run, findings: Sequence[FindingChange]) -> tuple[
         if not any(source.events for source in run.snapshot.run.sources):
             notes.append(f"no line of the run {name} was recognised (perfmon analyze SPEC --explain-formats)")
     notes += [f"{change.signature}: {change.doubt}" for change in findings if not change.proven]
-    return tuple(notes)
+    return (*notes, *_of_logs("before", before.snapshot), *_of_logs("after", after.snapshot))
+
+
+def _of_logs(name: str, run: Snapshot) -> list[str]:
+    """What was lost or odd in the logs of a run: it is in no figure."""
+    told = [
+        f"{name}: {plain(source.spec, 200)}: {plain(note.removeprefix(f'{source.spec}: '), 300)}"
+        for source in run.run.sources
+        for note in source.notes
+    ]
+    more = len(told) - _TOLD
+    return [*told[:_TOLD], f"{name}: {counted(more, 'more note')} (perfmon analyze)"] if more > 0 else told
 
 
 def _one_sided(metrics: Sequence[MetricChange]) -> tuple[str, ...]:

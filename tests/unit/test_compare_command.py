@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import tarfile
@@ -106,6 +107,15 @@ def test_a_criterion_that_no_run_can_meet_is_said(capsys: Output) -> None:
     main(["compare", "before", "after", "--criteria", "mine.toml"])
     told = "perfmon: mine.toml: criterion[0].metric: quee_ms: no format tells of it, did you mean queue_ms?\n"
     assert capsys.readouterr().err == told
+
+
+def test_what_a_run_lost_is_told_beside_its_figures(capsys: Output) -> None:
+    for name in ("before", "after"):
+        whole = gzip.compress((Path(name) / "orchestrator.log").read_bytes())
+        Path(f"{name}.log.gz").write_bytes(whole[: len(whole) * 9 // 10] if name == "after" else whole)
+    main(["compare", "before.log.gz", "after.log.gz", "--json"])
+    notes = [note for note in json.loads(capsys.readouterr().out)["notes"] if "after.log.gz" in note]
+    assert [note for note in notes if re.fullmatch(r"after: after\.log\.gz: truncated after \d+ bytes, .*", note)]
 
 
 def test_the_beginning_of_both_can_be_left_out(capsys: Output) -> None:

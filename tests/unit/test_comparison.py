@@ -276,6 +276,16 @@ def test_a_run_that_broke_off_early_is_not_called_unchanged(seconds: float, told
         assert ("what comes later was seen in one alone" in comparison.sentence) == (told == "cannot tell")
 
 
+def test_what_is_odd_in_the_logs_is_told_once_each_and_not_without_end() -> None:
+    whole = snapshots.healthy()
+    (source, *_) = whole.run.sources
+    odd = replace(source, spec="a.log", notes=tuple(f"a.log: line {at} is odd" for at in range(11)))
+    after = replace(whole, run=replace(whole.run, sources=(odd,)))
+    notes = [note for note in compare(run(CALM), run(CALM, after), ()).notes if note.startswith("after: ")]
+    told = [f"after: a.log: line {at} is odd" for at in range(8)]
+    assert notes == [*told, "after: 3 more notes (perfmon analyze)"]
+
+
 def test_what_differs_is_told_of_a_short_run_too() -> None:
     whole = snapshots.healthy()
     early = replace(whole, run=replace(whole.run, end=whole.run.start + 60.0, wall_s=60.0))
