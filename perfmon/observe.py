@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from perfmon.logbook import LogBook
 from perfmon.monitor import Feed, FollowFeed, Monitor
@@ -84,23 +85,34 @@ def observe(
     return _Watch(specs, config, window, for_s, columns).run(following)
 
 
+class Glance(NamedTuple):
+    """What a single look told."""
+
+    snapshot: Snapshot
+    short: int
+    """Logs of which only the end was read."""
+    unread: int
+    """Logs of which nothing was read."""
+    stale_s: float | None
+    """For how many seconds every log is silent, where that is longer than is usual."""
+
+
 def glance(
     specs: Sequence[str],
     config: Config,
     window: str | None = None,
     polled: Sequence[tuple[LogFile, Block]] = (),
-) -> tuple[Snapshot, int, float | None]:
-    """What the last TAIL bytes of each log tell, and how many logs were cut short or left out for that; beside them
-    what pollers have just said. And for how many seconds every log is silent, where that is longer than is usual.
+) -> Glance:
+    """What the last TAIL bytes of each log tell; beside them what pollers have just said.
 
-    Of compressed logs and archives nothing is read: their ends cannot be had without all the rest. Raises UsageError
-    and InputError.
+    Of compressed logs, archives and recordings nothing is read: their ends cannot be had without all the rest. Raises
+    UsageError and InputError.
     """
     logs = discover(specs) if specs or not polled else []
     if any(log.path == STDIN for log in logs):
         raise UsageError("standard input cannot be looked at again and again: name files, or start a monitor")
     # The ends of logs do not show how the run began: nothing can be learned from them.
-    session, short = Session(replace(config, baseline=BUILTIN)), 0
+    session, short, unread = Session(replace(config, baseline=BUILTIN)), 0, 0
     most = min(TAIL, _GLANCE // max(1, len(logs)))
     read: list[tuple[SourceState, Path]] = []
     for log in logs:
@@ -108,13 +120,16 @@ def glance(
             continue
         state = session.add_source(log.name)
         followed = log.compression is None and log.member is None
-        short += not (followed and _read_end(session, state, log, most))
-        read += [(state, log.path)] if followed else []
+        if not followed:
+            unread += 1
+            continue
+        short += not _read_end(session, state, log, most)
+        read.append((state, log.path))
     states = {log: session.add_source(log.name) for log in dict.fromkeys(log for log, _ in polled)}
     for log, block in polled:
         session.feed(states[log], block)
     snapshot = _judged(session, window)
-    return snapshot, short, None if polled else _silent_s(read, some=snapshot.verdict is None)
+    return Glance(snapshot, short, unread, None if polled else _silent_s(read, some=snapshot.verdict is None))
 
 
 def _silent_s(read: Sequence[tuple[SourceState, Path]], *, some: bool) -> float | None:

@@ -80,10 +80,11 @@ def _of_logs(args: argparse.Namespace) -> State:
     if wanted.remote:
         raise UsageError(f"{wanted.remote[0].text}: only a monitor that runs can tell of other machines: start one")
     polled = asked_once(wanted.asked, lambda: places_of(wanted.local)) if wanted.asked else ()
-    snapshot, short, stale_s = glance(wanted.local, read_config(args), _LOOK, polled)
-    cut = f", of {short} only the last {TAIL >> 20} MiB or nothing" if short else ""
-    print(f"perfmon: no monitor observes this: looked at the logs{cut}", file=sys.stderr)
-    return state_of(absolute(args.spec), snapshot, "observed", stale_s=stale_s)
+    seen = glance(wanted.local, read_config(args), _LOOK, polled)
+    cut = f", of {seen.short} only at the last {TAIL >> 20} MiB" if seen.short else ""
+    left = f", not at {seen.unread} compressed or recorded (perfmon snapshot reads all of it)" if seen.unread else ""
+    print(f"perfmon: no monitor observes this: looked at the logs{cut}{left}", file=sys.stderr)
+    return state_of(absolute(args.spec), seen.snapshot, "observed", stale_s=seen.stale_s)
 
 
 def _rendered(state: State, form: str, told_by: str) -> str:

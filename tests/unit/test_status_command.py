@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -108,11 +109,18 @@ def test_only_the_end_of_a_long_log_is_read(
     logs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(observe, "TAIL", 20_000)
-    snapshot, short, _ = observe.glance([str(logs)], Config())
-    assert short == 2
-    assert [source.bytes <= 20_000 for source in snapshot.run.sources] == [True, True, True]
+    seen = observe.glance([str(logs)], Config())
+    assert (seen.short, seen.unread) == (2, 0)
+    assert [source.bytes <= 20_000 for source in seen.snapshot.run.sources] == [True, True, True]
     assert main(["status", str(logs)]) == ExitCode.DONE
-    assert "of 2 only the last" in capsys.readouterr().err
+    assert "looked at the logs, of 2 only at the last" in capsys.readouterr().err
+
+
+def test_what_has_no_end_that_could_be_read_alone_is_counted(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (logs / "old.log.gz").write_bytes(gzip.compress(b"step 1\n"))
+    assert main(["status", str(logs)]) == ExitCode.DONE
+    said = "looked at the logs, not at 1 compressed or recorded (perfmon snapshot reads all of it)\n"
+    assert capsys.readouterr().err.endswith(said)
 
 
 def test_what_cannot_be_looked_at_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
