@@ -94,7 +94,7 @@ def _metrics(pattern: Pattern) -> list[str]:
 
 
 def _gives(pattern: Pattern) -> str:
-    other = {"leg": "weight update", "step": "progress", "mark": "count of"}
+    other = {"leg": "weight update", "step": "progress", "mark": "count of", "row": "a row of a table"}
     said = [f"`{name}`" for name in _metrics(pattern)]
     for emit in pattern.emit:
         if emit.kind in ("span", "open", "close"):

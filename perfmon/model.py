@@ -81,6 +81,12 @@ STEP = 5
 MARK = 6
 """(MARK, name: str, count: float, group: str): something countable happened."""
 
+TABLE = 7
+"""(TABLE, pattern index, fields): the rows of a table follow, line by line; what the pattern says of its fields and of
+their least and greatest value is told when it has ended."""
+ROW = 8
+"""(ROW, value: float): a row of the table that began above it."""
+
 Observation = tuple[Any, ...]
 
 Fields = dict[str, float | str]

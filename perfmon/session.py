@@ -5,9 +5,9 @@ What judges is imported when it is needed: by then processes that scan are at wo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perfmon.rules.bands import Bands, load_bands
 from perfmon.sources.blocks import Block, Notice
@@ -21,7 +21,7 @@ from .config import BUILTIN, FIGURES, WATCHED, WHOLE, Config, Detail
 from .errors import UsageError
 from .items import MARKS
 from .machines import Machines, Seen
-from .model import TOLD_PROBLEMS, Span, TimeBase
+from .model import TOLD_PROBLEMS, Observation, Span, TimeBase
 from .moments import moment
 from .recent import Recent
 from .sourcestate import SourceState
@@ -66,7 +66,7 @@ class Session:
         self._bands = bands
         self._knowledge: Knowledge | None = None
         self._baseline: Baseline | None = None
-        self._assembler = Assembler(self.store)
+        self._assembler = Assembler(self.store, self._of_table)
         self._clocks: dict[int, SourceClock] = {}
         self.recent = Recent(self.store, lambda: self._assembler.open_spans)
         self._packs = {pack.id: pack for pack in self.scanner.packs}
@@ -155,6 +155,9 @@ class Session:
                 state.note(f"line {line + line_base}: {told} cannot be meant: left out")
         self._assembler.ingest(state, self._clocks[state.index], scanned.records, line_base)
 
+    def _of_table(self, pattern: int, values: Mapping[str, Any], low: float, high: float) -> list[Observation]:
+        return self.scanner.patterns[pattern].of_table(dict(values), low, high)
+
     def notice(self, state: SourceState, notice: Notice) -> None:
         """Something that was lost or odd in a log."""
         if notice.kind in MARKS:
@@ -174,6 +177,7 @@ class Session:
         from .diagnosis import diagnose, judge, view_of
 
         self._characterise()
+        self._assembler.end_tables()
         alignment = self.lay()
         self._learn(alignment)
         names = [compiled.pattern.name for compiled in self.scanner.patterns]

@@ -16,9 +16,11 @@ from .model import (
     LEG,
     MARK,
     OPEN,
+    ROW,
     SAMPLE,
     SPAN,
     STEP,
+    TABLE,
     UNDER_WAY,
     Fields,
     Observation,
@@ -28,6 +30,7 @@ from .model import (
 )
 from .sourcestate import SourceState
 from .store import Store
+from .tables import Tables, Tell, Told
 from .updates import Updates
 
 _OPEN_LIMIT = 10_000
@@ -39,8 +42,10 @@ _WITHIN_STEPS = ("batch-wait", "policy-wait", "data-wait", "weight-sync")
 class Assembler:
     """Feeds a store with the records of all logs of a run."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, tell: Tell) -> None:
+        """`tell` says what a table over many lines means."""
         self.store = store
+        self._tables = Tables(tell)
         self._updates = Updates(store)
         self._open: dict[tuple[int, str, str], Span] = {}
         self._steps: dict[tuple[int, str], float] = {}
@@ -56,6 +61,8 @@ class Assembler:
             CLOSE: self._closed,
             STEP: self._step,
             MARK: self._mark,
+            TABLE: self._table,
+            ROW: self._row,
         }
 
     def ingest(self, state: SourceState, clock: Clock, records: Sequence[Record], line_base: int = 0) -> None:
@@ -189,3 +196,24 @@ class Assembler:
 
     def _mark(self, _state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
         self.store.mark(told[1], told[3], time, told[2], ref.source, ref.line, ref.offset, text)
+
+    def _table(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
+        self._tell(self._tables.begin(state, time, ref, told, text))
+
+    def _row(self, _state: SourceState, _time: float, ref: Ref, told: Observation, text: str) -> None:
+        self._tables.row(ref, told[1], text)
+
+    def end_tables(self) -> None:
+        """What was read is all there is for now: tables at its end have ended."""
+        for told in self._tables.end_all():
+            self._tell(told)
+
+    def _tell(self, ended: Told | None) -> None:
+        if ended is None:
+            return
+        state, time, ref, observations, text = ended
+        for told in observations:
+            if told[0] == SAMPLE:
+                self.store.sample(told[1], told[3], time, told[2], ref.source, ref.line, ref.offset, text)
+            else:
+                self._handlers[told[0]](state, time, ref, told, text)

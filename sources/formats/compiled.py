@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 
-from perfmon.model import Observation, Stamp
+from perfmon.model import TABLE, Observation, Stamp
 
 from .emits import AbsurdValueError, Maker, maker
-from .schema import Emit, Pack, Pattern
+from .schema import EXTREMES, Emit, Pack, Pattern
 from .stamps import any_stamp
 from .values import READERS, Values
 
@@ -37,6 +38,10 @@ class CompiledPattern:
 
     @cached_property
     def _makers(self) -> tuple[Maker, ...]:
+        return (lambda values: (TABLE, self.index, values),) if self.pattern.rows else self._told
+
+    @cached_property
+    def _told(self) -> tuple[Maker, ...]:
         return tuple(maker(emit) for emit in self.pattern.emit)
 
     def fields(self, text: str) -> Values | None:
@@ -66,6 +71,13 @@ class CompiledPattern:
             return [made for make in self._makers if (made := make(values)) is not None]
         except (ValueError, OverflowError, IndexError, TypeError):
             return self._observe_carefully(values, problems)
+
+    def of_table(self, values: Values, low: float, high: float) -> list[Observation]:
+        """What a table says that a line of this pattern heads, from its least and greatest row."""
+        told = {**values, **dict(zip(EXTREMES, (low, high), strict=True))}
+        with suppress(ValueError, OverflowError, TypeError):
+            return [made for make in self._told if (made := make(told)) is not None]
+        return []
 
     def _observe_carefully(self, values: Values, problems: list[str]) -> list[Observation]:
         observations: list[Observation] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from perfmon.model import CLOSE, LEG, LEGS, MARK, OPEN, SAMPLE, SPAN, STEP, Fields, Observation
+from perfmon.model import CLOSE, LEG, LEGS, MARK, OPEN, ROW, SAMPLE, SPAN, STEP, Fields, Observation
 from perfmon.units import convert, metric_unit
 
 from .schema import Emit
@@ -341,6 +341,16 @@ def _mark(emit: Emit) -> Maker:
     return make
 
 
+def _row(emit: Emit) -> Maker:
+    name = emit.name
+
+    def make(values: Values) -> Observation | None:
+        value = values.get(name)
+        return None if value is None else (ROW, checked(name, to_number(value, ""), ""))
+
+    return make
+
+
 _MAKERS: dict[str, Callable[[Emit], Maker]] = {
     "metric": _metric,
     "leg": _leg,
@@ -349,4 +359,5 @@ _MAKERS: dict[str, Callable[[Emit], Maker]] = {
     "close": _close,
     "step": _step,
     "mark": _mark,
+    "row": _row,
 }

@@ -11,11 +11,11 @@ from perfmon.datafile import Table, read_toml
 from perfmon.errors import DataFileError
 from perfmon.model import LEGS
 
-from .schema import STYLES, Emit, Header, Pack, Pattern, Sample
+from .schema import EXTREMES, STYLES, Emit, Header, Pack, Pattern, Sample
 from .stamps import time_regex
 
 BUILTIN = Path(__file__).parent
-_KINDS = ("metric", "leg", "span", "open", "close", "step", "mark")
+_KINDS = ("metric", "leg", "span", "open", "close", "step", "mark", "row")
 _EMIT_KEYS = frozenset(
     (*_KINDS, "field", "unit", "scale", "over", "minus", "skip_zero", "group", "duration", "lead", "key", "as", "keep")
 ) | {"when", "component"}
@@ -38,6 +38,8 @@ def _check_fields(table: Table, emits: Iterable[Emit], groups: Iterable[str]) ->
         read.update(emit.group.split(":"))
         if emit.when is not None:
             read.add(emit.when[0])
+        if emit.kind == "row":
+            read.add(emit.name)
         if emit.kind == "leg" and emit.name not in LEGS:
             read.add(emit.name)
         for name in sorted(read - known - {""}):
@@ -45,10 +47,10 @@ def _check_fields(table: Table, emits: Iterable[Emit], groups: Iterable[str]) ->
             raise table.wrong(f"emit[{index}]", f"reads {name!r}, {expected}")
 
 
-def _check(table: Table, style: str, regex: re.Pattern[str], emits: Iterable[Emit]) -> None:
+def _check(table: Table, style: str, regex: re.Pattern[str], emits: Iterable[Emit], rows: bool) -> None:
     """Raises for a regex that does not capture what is read of it."""
     if style == "regex":
-        _check_fields(table, emits, regex.groupindex)
+        _check_fields(table, emits, [*regex.groupindex, *(EXTREMES if rows else ())])
     elif "body" not in regex.groupindex:
         raise table.wrong("regex", f"style {style!r} reads a group named body, expected (?P<body>...)")
 
@@ -102,7 +104,7 @@ def _sample(table: Table) -> Sample:
 
 
 def _pattern(pack: str, table: Table, trusted: bool) -> Pattern:
-    table.only(("id", "needles", "regex", "style", "emit", "sample", "rejects", "clock", "mono"))
+    table.only(("id", "needles", "regex", "style", "emit", "sample", "rejects", "clock", "mono", "rows"))
     style = table.text("style", "regex")
     if style not in STYLES:
         raise table.wrong("style", f"expected one of {', '.join(STYLES)}")
@@ -113,7 +115,7 @@ def _pattern(pack: str, table: Table, trusted: bool) -> Pattern:
     regex = table.text("regex", "(?P<body>.*)" if style != "regex" else None)
     emits = tuple(_emit(item) for item in table.tables("emit"))
     if not trusted:
-        _check(table, style, _compiled(table, "regex", regex), emits)
+        _check(table, style, _compiled(table, "regex", regex), emits, table.flag("rows"))
     return Pattern(
         pack=pack,
         id=table.word("id"),
@@ -125,6 +127,7 @@ def _pattern(pack: str, table: Table, trusted: bool) -> Pattern:
         rejects=table.texts("rejects"),
         clock=table.texts("clock"),
         mono=table.text("mono", ""),
+        rows=table.flag("rows"),
     )
 
 

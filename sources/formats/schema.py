@@ -14,6 +14,9 @@ Style = Literal["regex", "kv", "commas", "json", "pydict", "dashes", "pipes"]
 """How the `body` group of a pattern is read: `regex` not at all (named groups are the fields), `kv` a=1 b=2,
 `commas` a: 1, b: 2 (`=` too), `json` one object, `pydict` a dict repr, `dashes` a:1 - b:2, `pipes` a 1 | b: 2."""
 
+EXTREMES = ("min", "max")
+"""The fields of a table that its rows give."""
+
 STYLES: tuple[Style, ...] = ("regex", "kv", "commas", "json", "pydict", "dashes", "pipes")
 
 
@@ -21,10 +24,10 @@ STYLES: tuple[Style, ...] = ("regex", "kv", "commas", "json", "pydict", "dashes"
 class Emit:
     """One observation that a matching line gives; `kind` says which of the other members count."""
 
-    kind: Literal["metric", "leg", "span", "open", "close", "step", "mark"]
+    kind: Literal["metric", "leg", "span", "open", "close", "step", "mark", "row"]
     name: str
-    """Metric, span kind, component of the step, or mark; for a leg the field that names the leg, or the leg itself:
-    then the line counts only when it tells two of queue_ms, rpc_ms and wall_ms."""
+    """Metric, span kind, component of the step, mark, or the field with a row's number; for a leg the field that names
+    the leg, or the leg itself: then the line counts only when it tells two of queue_ms, rpc_ms and wall_ms."""
     field: tuple[str, ...] = ()
     """Where the value stands; the first of these that the line has. For a step its number, for a mark the count."""
     unit: str = ""
@@ -91,6 +94,9 @@ class Pattern:
     """Fields, the first of which is the line's own clock: epoch seconds (`time` in metrics.jsonl) or an ISO time."""
     mono: str = ""
     """Field with monotonic seconds (`t=`)."""
+    rows: bool = False
+    """The line heads a table, of which each row has a line, told by a pattern that emits a `row`: the fields `min` and
+    `max` are the least and the greatest of them, and nothing is told before the last of them."""
 
     @property
     def name(self) -> str:

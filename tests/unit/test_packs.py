@@ -7,7 +7,8 @@ from collections import Counter
 
 import pytest
 
-from perfmon.model import CLOSE, EPOCH, LOCAL, MARK, OPEN, SAMPLE, SPAN, STEP, TAIL, Record
+from perfmon import model
+from perfmon.model import CLOSE, EPOCH, LOCAL, MARK, OPEN, SAMPLE, SPAN, STEP, TABLE, TAIL, Observation, Record
 from perfmon.sources.formats.headers import HeaderReader
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.schema import Header, Pack, Pattern, Sample
@@ -60,13 +61,25 @@ def names(scanned: Scanned) -> list[str]:
     return [SCANNER.pattern_name(record[0]) for record in recognised(scanned)]
 
 
+def told(scanned: Scanned, pattern: str) -> list[Observation]:
+    """What the lines of one pattern say, and the tables that they head."""
+    found: list[Observation] = []
+    rows: list[float] = []
+    for record in reversed(recognised(scanned)):
+        rows += [observation[1] for observation in record[5] if observation[0] == model.ROW]
+        for observation in record[5] if SCANNER.pattern_name(record[0]) == pattern else ():
+            if observation[0] != TABLE:
+                found.append(observation)
+            elif rows:
+                found += SCANNER.patterns[observation[1]].of_table(observation[2], min(rows), max(rows))
+    return found
+
+
 def metrics(scanned: Scanned, pattern: str) -> dict[str, float]:
     """Metric to value of the lines of one pattern; `metric{group}` where a metric comes in several groups."""
     samples = [
         (observation[1], observation[3], observation[2])
-        for record in recognised(scanned)
-        if SCANNER.pattern_name(record[0]) == pattern
-        for observation in record[5]
+        for observation in told(scanned, pattern)
         if observation[0] == SAMPLE
     ]
     often = Counter(name for name, _, _ in samples)
@@ -99,9 +112,8 @@ def test_a_pattern_has_samples_for_what_it_emits(pattern: Pattern) -> None:
     shown: set[tuple[str, str]] = set()
     codes = {SAMPLE: "metric", SPAN: "span", OPEN: "open", CLOSE: "close", STEP: "step", MARK: "mark"}
     for sample in pattern.samples:
-        for record in recognised(scan(sample.text)):
-            shown |= {(codes[o[0]], o[1]) for o in record[5] if o[0] in codes}
-    wanted = {(emit.kind, emit.name) for emit in pattern.emit if emit.kind != "leg"}
+        shown |= {(codes[o[0]], o[1]) for o in told(scan(sample.text), pattern.name) if o[0] in codes}
+    wanted = {(emit.kind, emit.name) for emit in pattern.emit if emit.kind not in ("leg", "row")}
     assert wanted <= shown, "an emit that no sample shows"
 
 
@@ -284,5 +296,5 @@ def test_a_coloured_tag_does_not_keep_plain_lines_from_being_learned(tag: str) -
 
 def test_needles_stay_few_and_distinctive() -> None:
     needles = {needle for pack in PACKS for pattern in pack.patterns for needle in pattern.needles}
-    assert len(needles) <= 160
+    assert len(needles) <= 165
     assert [needle for needle in needles if len(needle.encode()) < 4] == []

@@ -1,0 +1,71 @@
+"""Tables over many lines of a log: a line that heads one, then a line a row, of which the extremes count.
+
+A block may end within one, so they are put together where the records of a log come in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .model import Observation, Ref
+from .sourcestate import SourceState
+
+Tell = Callable[[int, Mapping[str, Any], float, float], list[Observation]]
+"""(index of the pattern that heads a table, its fields, least and greatest row) → what the table says."""
+Told = tuple[SourceState, float, Ref, list[Observation], str]
+"""The log, the time, the line and its text, and what it says."""
+
+
+@dataclass(slots=True)
+class _Table:
+    state: SourceState
+    time: float
+    pattern: int
+    values: Mapping[str, Any]
+    head: str
+    line: int
+    """The last one that was read."""
+    ref: Ref
+    """That of the greatest row, whose text is the proof."""
+    text: str
+    low: float | None = None
+    high: float = 0.0
+
+
+class Tables:
+    """The table that each log is in."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._open: dict[int, _Table] = {}
+
+    def begin(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> Told | None:
+        """A line that heads a table; what the one before said."""
+        before = self.end(state.index)
+        _, pattern, values = told
+        self._open[state.index] = _Table(state, time, pattern, values, text.strip(), ref.line, ref, text)
+        return before
+
+    def row(self, ref: Ref, value: float, text: str) -> None:
+        """A row; one that does not follow the last line of a table is none of it."""
+        table = self._open.get(ref.source)
+        if table is None or ref.line != table.line + 1:
+            return
+        table.line = ref.line
+        if table.low is None or value > table.high:
+            table.high, table.ref, table.text = value, ref, f"{table.head} {text.strip()}"
+        table.low = value if table.low is None else min(table.low, value)
+
+    def end(self, source: int) -> Told | None:
+        """What the last table of a log said."""
+        table = self._open.pop(source, None)
+        if table is None or table.low is None:
+            return None
+        told = self._tell(table.pattern, table.values, table.low, table.high)
+        return table.state, table.time, table.ref, told, table.text
+
+    def end_all(self) -> list[Told]:
+        """What the last tables of all logs said."""
+        return [told for source in list(self._open) if (told := self.end(source)) is not None]
