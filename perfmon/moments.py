@@ -15,16 +15,18 @@ YEARLESS_S = 10 * 366 * _DAY
 _LEAP_YEAR = 2000
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?$")
 _UNIT = re.compile(r"[a-z]\s*$", re.IGNORECASE)
+_AGO = re.compile(r"(?<=[a-z])\s+ago$", re.IGNORECASE)
+"""`10m ago` is `10m`."""
 _BARE = re.compile(r"\d+(?:\.\d+)?$")
 
 
 def moment(text: str, start: float, end: float) -> float:
     """The moment on the axis of a run that goes from `start` to `end` (seconds).
 
-    `30m`, `1h 5m`: before the end; `120`: seconds from the start; `14:00:30`: that time of day, the first one at or
-    after the start's day began; ISO 8601. UsageError for anything else.
+    `30m`, `1h 5m`, `10m ago`: before the end; `120`: seconds from the start; `14:00:30`: that time of day, the first
+    one at or after the start's day began; ISO 8601. UsageError for anything else.
     """
-    text = text.strip()
+    text = _AGO.sub("", text.strip())
     if _BARE.match(text):
         return start + float(text)
     if not _UNIT.search(text) and "-" not in text and ":" not in text:

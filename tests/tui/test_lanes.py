@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+from builders import lane, with_metrics
 from hosts import PLAIN
 from pictures import START, bar, board, picture
 
 from perfmon.picture import AlertState, Bar, Level, Picture, SpanLane, Transition, Viewport
 from perfmon.tui.render.board import Made, Sight, draw_board
+from perfmon.tui.render.lanes import Geometry
 
 WRITE = Bar(
     "checkpoint-write", "7", START + 300.0, START + 304.0, False, Level.WARNING, (), {"write_ms": 4000.0}, (), 99
@@ -37,6 +40,18 @@ def test_where_the_cursor_stands_a_lane_tells_the_span_there_and_none_where_ther
     assert row(made, "ckpt write", START + 100.0).split()[2:] == ["-"]
     assert "14.2 s ✗" in row(made, "weights x", START + 45.0)
     assert row(made, "weights x", START + 20.0).split()[2:] == ["-"]
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_figures_end_below_the_names_of_their_columns(width: int) -> None:
+    chart = Geometry.of(width).chart
+    made = with_metrics(shown(), lane(values=(13_000.0,), levels=bytes(chart), p50=None))
+    made = replace(made, board=replace(made.board, viewport=Viewport(START, START + 600.0, chart)))
+    made = with_metrics(made, replace(made.board.metrics[0], values=(13_000.0,) * chart))
+    lines = ["".join(text for text, _ in one) for one in draw_board(made, width, 14, Sight(), PLAIN, Made()).rows]
+    axis, queue = lines[0].rstrip(), next(line for line in lines if line.startswith(" queue_ms")).rstrip()
+    assert len(axis) == len(queue)
+    assert axis.index("p95") + len("p95") == queue.index("13.0 s", queue.index("13.0 s") + 1) + len("13.0 s")
 
 
 def test_alerts_are_counted_where_they_are_seen() -> None:

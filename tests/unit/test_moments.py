@@ -27,6 +27,7 @@ def test_what_is_no_time_is_refused(text: str) -> None:
         ("2026-01-03T01:00:00", 2 * DAY, 2 * DAY + 3600),
         ("2026-08-21T14:00:00+00:00", DATED, 1787320800.0),
         ("10m", DATED, DATED + 3000),
+        ("10m ago", DATED, DATED + 3000),
     ],
 )
 def test_a_date_is_resolved_on_the_axis_that_the_run_has(text: str, start: float, expected: float) -> None:

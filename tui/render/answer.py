@@ -26,6 +26,7 @@ _NARROW, _WIDE = 72, 150
 _NOTHING = {
     RunState.LOADING: "looking for logs",
     RunState.ENDED: "nothing came",
+    RunState.REPLAY: "getting ready to play",
     RunState.PAUSED: "nothing was played yet: space goes on",
 }
 _LEAST_EVENTS = 3

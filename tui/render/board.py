@@ -145,13 +145,16 @@ def _axis_row(picture: Picture, geometry: Geometry, cursor: float | None, skin: 
         begin = min(max(0, port.column(cursor) - len(label) // 2), max(0, geometry.chart - len(label)))
         named.append(Tick(begin, label))  # the last one has its place before all others
     line = axis(named, geometry.chart)
-    heads = {36: f" {'p50':>8} {'p95':>8} {'max':>8} {'crit':>6}", 19: f" {'p95':>8} {'crit':>6}", 12: "    p95 crit"}
+    heads = {
+        36: f" {'p50':>8} {'p95':>8} {'max':>8} {'crit':>7}",
+        19: f"{'p95':>14} {'crit':>4}",
+        12: f"{'p95':>7} {'crit':>4}",
+    }
     figures = "@cursor" if cursor is not None else "now"
     return (
         (f" {fit('lane', geometry.label)}{fit(figures, geometry.now, right=True)}   ", faint),
         (line, faint),
-        (" ", faint),
-        (heads.get(geometry.stats, ""), faint),
+        (fit(heads.get(geometry.stats, ""), geometry.stats + 1), faint),
     )
 
 

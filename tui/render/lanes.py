@@ -230,9 +230,9 @@ def _stats(lane: MetricLane, geometry: Geometry, skin: Skin) -> str:
 
     share = "" if lane.critical_share is None else f"{100 * lane.critical_share:.0f}%"
     if geometry.stats >= 36:
-        return f" {told(lane.p50, 8)} {told(lane.p95, 8)} {told(lane.max, 8)} {share:>6}"
-    if geometry.stats >= 19:
-        return f" {told(lane.p95, 8)} {share:>6}"
+        return f" {told(lane.p50, 8)} {told(lane.p95, 8)} {told(lane.max, 8)} {share:>7}"
+    if geometry.stats >= 19:  # in line with what weight updates waited, and its share
+        return f"{told(lane.p95, 8):>14} {share:>4}"
     if geometry.stats >= 12:
         return f" {told(lane.p95, 6)} {share:>4}"
     # No heading says there what it is: the sign does, and what never was critical needs no figure.
