@@ -1,4 +1,7 @@
-"""What a log told to begin and never to end, in words: its process was killed, or the log ends too early."""
+"""What a log told in part, in words: something began and never ended, or a weight update ended without its RPC.
+
+A process was killed, a log ends too early, a request failed: none of that is in any figure.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,9 @@ from perfmon.rules.wording import counted
 
 from .model import LEGS, Span, Update
 from .sourcestate import SourceState
+from .stats import median
 from .text import evidence_text
-from .units import format_seconds
+from .units import format_seconds, format_value
 
 _TOLD = 3
 """So many of one kind are told of a log."""
@@ -32,8 +36,11 @@ class Unended:
     def __init__(self, view: View) -> None:
         self._view = view
         self._sent, self._passed = unanswered(view), overtaken(view)
-        self._rpcs = [] if view.present is not None else [u for u in view.store.updates if _open_rpc(u)]
-        self._spans = [] if view.present is not None else [s for s in view.store.opened() if s.kind in _KINDS]
+        watched = view.present is not None
+        self._updates: Sequence[Update] = () if watched else view.store.updates
+        self._rpcs = [update for update in self._updates if _open_rpc(update)]
+        self._untold = [update for update in self._updates if _is_untold(update)]
+        self._spans = [] if watched else [span for span in view.store.opened() if span.kind in _KINDS]
 
     def notes(self, source: int) -> list[str]:
         """What is said of one log."""
@@ -41,14 +48,15 @@ class Unended:
             *[_unanswered(update, self._view) for update in self._sent if update.source == source][-_TOLD:],
             *_overtaken([update for update in self._passed if update.source == source]),
             *self._of_rpcs(source),
+            *self._of_untold(source),
             *(note for kind in _KINDS for note in self._of_spans(source, kind)),
         ]
 
     def _of_rpcs(self, source: int) -> list[str]:
-        mine = [update for update in self._rpcs if update.server == source and self._inside(update)]
+        mine = [update for update in self._rpcs if update.server == source and _seen(update, self._view)]
         if not mine:
             return []
-        newest = max((u.seq for u in self._view.store.updates if u.server == source and u.legs & _RPC_DONE), default=-1)
+        newest = max((u.seq for u in self._updates if u.server == source and u.legs & _RPC_DONE), default=-1)
         last = [
             f"line {_last(update, source)}: the RPC of weight update {evidence_text(update.key)} began and never "
             "ended: the log ends without its rpc.done"
@@ -58,9 +66,25 @@ class Unended:
         passed = [update for update in mine if update.seq <= newest]
         return last[-_TOLD:] + _lost_ends(passed, source, ("RPC", "RPCs", "rpc.done"))
 
+    def _of_untold(self, source: int) -> list[str]:
+        """Said once of all updates that ended and told nothing but how long they took."""
+        mine = [update for update in self._untold if update.source == source and _seen(update, self._view)]
+        if not mine:
+            return []
+        every = sum(
+            u.source == source and bool(u.legs & _DONE) and _seen(u, self._view) for u in self._view.store.updates
+        )
+        first = f"line {_last(mine[0], source)}, {evidence_text(mine[0].key)}".rstrip(", ")
+        took = [update.wall_ms for update in mine if update.wall_ms is not None]
+        usual = f"; they took {format_value(median(took), 'ms')} at the median" if took else ""
+        return [
+            f"{len(mine)} of {counted(every, 'weight update')} ended without telling of the RPC "
+            f"(first in {first}{usual}): failed, or answered without rpc_ms; what such waited is in no figure"
+        ]
+
     def _of_spans(self, source: int, kind: str) -> list[str]:
         state = self._view.store.sources[source]
-        mine = [span for span in self._spans if span.source == source and span.kind == kind and self._inside(span)]
+        mine = [span for span in self._spans if span.source == source and span.kind == kind and _seen(span, self._view)]
         if not mine or said_farewell(state):
             return []
         newest = max((span.seq for span in self._view.store.spans.get(kind, ()) if span.source == source), default=-1)
@@ -73,9 +97,15 @@ class Unended:
         ]
         return last[-_TOLD:] + _lost_ends([span for span in mine if span.seq <= newest], source, _KINDS[kind])
 
-    def _inside(self, span: Span) -> bool:
-        low, high = self._view.window
-        return span.start is None or low <= span.start + self._view.shifts.get(span.source, 0.0) <= high
+
+def _is_untold(update: Update) -> bool:
+    return update.rpc_ms is None and update.queue_ms is None and bool(update.legs & _DONE)
+
+
+def _seen(span: Span, view: View) -> bool:
+    """Whether it began within what is looked at, as far as that is known."""
+    low, high = view.window
+    return span.start is None or low <= span.start + view.shifts.get(span.source, 0.0) <= high
 
 
 def _open_rpc(update: Update) -> bool:

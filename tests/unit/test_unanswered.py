@@ -121,7 +121,9 @@ def test_what_a_killed_process_began_is_told(log: str, told: str) -> None:
 
 
 def test_an_rpc_whose_client_failed_is_told_in_the_servers_log() -> None:
-    assert _said(client=_CLIENT + _FAILED, server=_RPC) == [_OPEN_RPC]
+    client, server = _said(client=_CLIENT + _FAILED, server=_RPC)
+    assert client.startswith("1 of 2 weight updates ended without telling of the RPC (first in line 4, bbb;")
+    assert server == _OPEN_RPC
 
 
 @pytest.mark.parametrize(
@@ -136,3 +138,21 @@ def test_an_rpc_whose_client_failed_is_told_in_the_servers_log() -> None:
 )
 def test_what_ended_or_was_ended_is_not(log: str) -> None:
     assert _said(one=log) == []
+
+
+def test_updates_that_failed_are_told_though_they_are_in_no_figure() -> None:
+    failed = "".join(
+        f"2026-08-21 10:{at}:00 INFO [weights][f{at}] client.send url=http://x t={at}00.0\n"
+        f"2026-08-21 10:{at}:30 INFO [weights][f{at}] client.done wall_ms=30000.0 error=ReadTimeout\n"
+        for at in (11, 12)
+    )
+    whole = _CLIENT[: _CLIENT.index("2026-08-21 10:00:30")]
+    assert _said(client=whole + failed, server=_SERVER) == [
+        "2 of 3 weight updates ended without telling of the RPC (first in line 4, f11; they took 30.0 s at the "
+        "median): failed, or answered without rpc_ms; what such waited is in no figure"
+    ]
+
+
+def test_what_the_server_tells_of_the_rpc_is_told() -> None:
+    answered = _CLIENT.replace(" rpc_ms=990 queue_ms=10", "").partition("2026-08-21 10:00:30")[0]
+    assert _said(client=answered, server=_SERVER) == []
