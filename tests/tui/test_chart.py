@@ -62,6 +62,15 @@ async def test_gaps_stay_gaps_and_limits_are_dashed_where_nothing_stands_before_
     assert marks[10:18] == "   ✗   ✗"
 
 
+async def test_where_nothing_was_measured_there_is_no_scale_but_the_limits() -> None:
+    app = Shown(with_metrics(picture(), lane(values=(nan,), levels=bytes(100))))
+    async with app.run_test(size=(110, 24)):
+        text = screen_text(app)
+    assert sum("┤" in line for line in text) == 2
+    assert any("1.0 s ┤" in line for line in text)
+    assert any("nothing was measured" in line for line in text)
+
+
 async def test_the_cursor_reads_off_and_stays_on_its_moment() -> None:
     app = Shown(with_metrics(picture(), lane(values=(60.0, 200.0, nan, nan))))
     async with app.run_test(size=(110, 24)) as pilot:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, inf, isfinite, isnan, log10, nan
 
-from perfmon.drawing import axis, compact_value, fit, ticks
+from perfmon.drawing import axis, compact_value, cut, fit, ticks
 from perfmon.model import TimeBase
 from perfmon.picture import Level, MetricLane, Viewport
 
@@ -70,7 +70,7 @@ def scale_of(lane: MetricLane, columns: Columns, rows: int) -> Scale:
     if lane.unit == "%" and 50.0 < high <= 100.0 and low >= 0.0:
         high = 100.0
     for limit in (lane.good, lane.critical):
-        if limit is not None and isfinite(limit) and high < limit <= _NEAR * high:
+        if limit is not None and isfinite(limit) and high < limit and (limit <= _NEAR * high or not known):
             high = limit
     if high - low < _LEAST:
         high = low + 1.0
@@ -91,6 +91,9 @@ def _round_step(least: float, unit: str) -> float:
 
 
 # --- drawing ----------------------------------------------------------------------------------------------------------
+_NOTHING, _ROOM_FOR_WORDS = "nothing was measured in the time that is in sight", 3
+
+
 def chart_rows(
     lane: MetricLane, port: Viewport, base: TimeBase, now: float, size: tuple[int, int], cursor: int | None, skin: Skin
 ) -> list[Row]:
@@ -116,7 +119,8 @@ def _plot(lane: MetricLane, columns: Columns, rows: int, cursor: int | None, ski
     scale = scale_of(lane, columns, rows)
     per_row = (scale.high - scale.low) / rows
     named: dict[int, tuple[str, str]] = {}
-    for value in scale.values:
+    measured = any(isfinite(value) for value in columns.values)
+    for value in scale.values if measured else ():  # else round numbers of nothing, several of them alike
         named[_row_of(value, scale.low, per_row, rows)] = (_told(value, lane.unit), "muted")
     limits: dict[int, str] = {}
     for limit, style in ((lane.good, "warning"), (lane.critical, "critical")):
@@ -125,7 +129,11 @@ def _plot(lane: MetricLane, columns: Columns, rows: int, cursor: int | None, ski
             limits[at] = style
             named[at] = (_told(limit, lane.unit), style)
     heights = [_eighths(value, scale, rows) for value in columns.values]
-    return [_row(at, heights, columns, named, limits, cursor, skin) for at in range(rows - 1, -1, -1)]
+    drawn = [_row(at, heights, columns, named, limits, cursor, skin) for at in range(rows - 1, -1, -1)]
+    if not measured and rows >= _ROOM_FOR_WORDS:
+        words = cut(f" {skin.glyph('waiting')} {_NOTHING}", len(heights))
+        drawn[1] = (*drawn[1][:2], (words.ljust(len(heights)), skin.style("muted")))
+    return drawn
 
 
 def _row_of(value: float, low: float, per_row: float, rows: int) -> int:
