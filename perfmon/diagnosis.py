@@ -19,7 +19,7 @@ from . import __version__
 from .alignment import Alignment, align
 from .config import WHOLE, Detail
 from .evidence import NEWEST, evidence_lines, moments
-from .facts import metric_stats, nothing_found, slowest_rows, source_infos, timeline_rows, unseen_signals
+from .facts import metric_stats, nothing_found, slowest_rows, source_infos, timeline_rows, unjudged, unseen_signals
 from .ledger import PRODUCTIVE, UNKNOWN, Claim, Shares, share_out, union, without
 from .model import ALL_LEGS, Severity, TimeBase
 from .recent import Recent
@@ -89,13 +89,15 @@ def judge(
     unseen = unseen_signals(view)
     infos = source_infos(store, view, alignment, pattern_names)
     complete = [update.legs for update in store.updates].count(ALL_LEGS)
+    metrics = metric_stats(view, detail.points)
+    odd = () if verdict is not None else unjudged(view, metrics, knowledge.signatures)
     return Snapshot(
         version=__version__,
         run=RunInfo(start, end, view.observed_s, alignment.base, infos),
         verdict=verdict,
         findings=tuple(sorted(findings, key=lambda f: (-f.severity.rank, -f.lost_s, f.first_s, f.signature))),
         ledger=_ledger(found, shares, view.observed_s),
-        metrics=metric_stats(view, detail.points),
+        metrics=metrics,
         traces_complete=complete,
         traces_partial=len(store.updates) - complete,
         clock_offsets=tuple(
@@ -106,7 +108,7 @@ def judge(
         or any(state.stepped_back or state.stepped for state in store.sources),
         timeline=timeline_rows(view, detail.rows),
         slowest=slowest_rows(view),
-        summary=verdict.sentence if verdict is not None else nothing_found(view, len(findings)),
+        summary=verdict.sentence if verdict is not None else nothing_found(view, len(findings), odd),
         unseen=unseen,
         dropped=dict(store.dropped),
     )

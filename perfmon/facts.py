@@ -8,10 +8,12 @@ from heapq import nsmallest
 
 from perfmon.rules.bands import Band
 from perfmon.rules.items import UPDATE, Item
+from perfmon.rules.schema import Signature
 from perfmon.rules.silence import set_forward
 from perfmon.rules.tracks import Track
 from perfmon.rules.view import View
-from perfmon.rules.wording import counted
+from perfmon.rules.vocabulary import metrics_of
+from perfmon.rules.wording import counted, format_share
 
 from .alignment import Alignment
 from .model import TOLD_PROBLEMS
@@ -25,6 +27,8 @@ from .units import format_seconds, metric_unit
 
 _TELLING = 64
 """So many samples tell whether they are of one log and one engine: those of several come in turn."""
+_OFTEN = 0.2
+"""A metric that is critical in so many of its samples is told of, though no signature looks at it."""
 _OVERLAPS = 3
 _BESIDE = 4
 """So many things of other kinds, and so many updates, that share time with one are named."""
@@ -238,13 +242,30 @@ def unseen_signals(view: View) -> tuple[str, ...]:
     return tuple(missing)
 
 
-def nothing_found(view: View, minor_findings: int) -> str:
-    """The summary of a run without a verdict: what was observed."""
+def unjudged(view: View, metrics: Mapping[str, MetricStats], signatures: Sequence[Signature]) -> tuple[str, ...]:
+    """What the logs tell that is critical much of the time, and that no signature looks at: `data_share in 98 %`."""
+    judged = {name for signature in signatures for name in metrics_of(signature)}
+    return tuple(
+        f"{name} in {format_share(stats.band_shares['critical'])}"
+        for name, stats in metrics.items()
+        if name not in judged
+        and stats.band_shares.get("critical", 0.0) >= _OFTEN
+        and not _is_polled(view.track(name), view)
+    )
+
+
+def _is_polled(track: Track, view: View) -> bool:
+    return all(view.store.sources[track.source(at)].polled for at in range(min(len(track), _TELLING)))
+
+
+def nothing_found(view: View, minor_findings: int, odd: Sequence[str] = ()) -> str:
+    """The summary of a run without a verdict: what was observed, and what of that no signature judges."""
     seen = _seen(view)
     if not seen:
         return "No bottleneck found: nothing that perfmon knows was observed"
     minor = f"; {counted(minor_findings, 'smaller finding')}" if minor_findings else ""
-    return f"No bottleneck found: {', '.join(seen)} observed{minor}"
+    critical = f"; critical though, and judged by no signature: {', '.join(odd)} of the samples" if odd else ""
+    return f"No bottleneck found: {', '.join(seen)} observed{minor}{critical}"
 
 
 def _seen(view: View) -> list[str]:

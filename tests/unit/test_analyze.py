@@ -203,3 +203,13 @@ def test_formats_that_recognise_as_many_lines_are_told_in_one_order() -> None:
         command = [sys.executable, "-m", "perfmon", "analyze", "tie.log", "--json"]
         done = subprocess.run(command, capture_output=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed})
         assert json.loads(done.stdout)["run"]["sources"][0]["format"] == "generic+prime-rl+trace+trl"
+
+
+def test_what_is_critical_and_judged_by_no_signature_is_no_clean_bill(capsys: Output) -> None:
+    for name, waited_s in (("starved.log", 0.6), ("fed.log", 0.01)):
+        Path(name).write_text("".join(f"step={step} step_time=0.8 data_time={waited_s}\n" for step in range(20)))
+    assert main(["analyze", "starved.log"]) == ExitCode.DONE
+    said = " ".join(capsys.readouterr().out.split())
+    assert "critical though, and judged by no signature: data_share in 100 % of the samples" in said
+    assert main(["analyze", "fed.log"]) == ExitCode.DONE
+    assert "critical" not in capsys.readouterr().out
