@@ -24,7 +24,7 @@ def claims(found: Found, view: View) -> list[Window]:
     items = [occurrence.item for occurrence in found.occurrences]
     if lost.spans and view.spans(lost.spans):
         told = [(item, _told(lost.spans, item, view)) for item in items]
-        mute = [item for item, spans in told if not spans and item.values] if lost.share else []
+        mute = [item for item, spans in told if not spans and not item.values.keys().isdisjoint(lost.share)]
         return union(
             [(span.start, span.end) for _, spans in told for span in spans]
             + _shared(lost, mute, view, found.signature.every_s)
