@@ -62,3 +62,10 @@ def test_alerts_are_counted_where_they_are_seen() -> None:
     made = replace(made, board=replace(made.board, ticks=ticks))
     drawn = draw_board(made, 120, 14, Sight(), PLAIN, Made())
     assert any("1 fired" in "".join(text for text, _ in one) for one in drawn.rows)
+
+
+def test_a_strip_that_has_room_tells_names_apart() -> None:
+    made = with_metrics(shown(), lane("batch_fill"), lane("batch_wait_s"))
+    lines = ["".join(text for text, _ in one) for one in draw_board(made, 70, 9, Sight(), PLAIN, Made(), False).rows]
+    assert any(line.startswith(" batch_fill ") for line in lines)
+    assert any(line.startswith(" batch_wait_s ") for line in lines)

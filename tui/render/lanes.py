@@ -40,6 +40,8 @@ _STYLES = {
     "checkpoint-wait": "checkpoint-wait",
     "generation-batch": "generation",
 }
+_SHARED_OUT = ((150, 17, 9, 36), (100, 15, 8, 19), (72, 14, 8, 12), (66, 14, 7, 5))
+"""From so many cells on: those of a lane's name, of its newest value and of its figures."""
 _HEIGHTS = {Level.NONE: 2, Level.GOOD: 2, Level.WARNING: 4, Level.CRITICAL: 6}
 
 
@@ -57,7 +59,7 @@ class Geometry:
     def of(cls, width: int) -> Geometry:
         """The one for a pane of that width; the chart has what the others leave. Of one width it is one object."""
         label, now, stats = next(
-            (parts for least, *parts in ((150, 17, 9, 36), (100, 15, 8, 19), (72, 14, 8, 12)) if width >= least),
+            (parts for least, *parts in _SHARED_OUT if width >= least),
             [9, 7, 5 if width >= 48 else 0],
         )
         return cls(label, now, max(4, width - label - now - stats - 5), stats)
