@@ -69,3 +69,11 @@ def test_a_strip_that_has_room_tells_names_apart() -> None:
     lines = ["".join(text for text, _ in one) for one in draw_board(made, 70, 9, Sight(), PLAIN, Made(), False).rows]
     assert any(line.startswith(" batch_fill ") for line in lines)
     assert any(line.startswith(" batch_wait_s ") for line in lines)
+
+
+def test_a_filter_that_no_lane_passes_says_so() -> None:
+    drawn = draw_board(shown(), 80, 9, Sight(wanted="/x[y]/"), PLAIN, Made())
+    assert drawn.count == 0
+    said = "".join(text for text, _ in drawn.rows[1])
+    assert "no lane has '/x[y]/' in its name" in said
+    assert len(drawn.rows) == len(drawn.lanes) == 2

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import floor, isnan
 
-from perfmon.drawing import Tick, axis, compact_value, fit, ticks
+from perfmon.drawing import Tick, axis, compact_value, cut, fit, ticks
 from perfmon.picture import Board, Level, MetricLane, Picture, SpanLane, Viewport
+from perfmon.text import plain
 
 from ..skin import Skin
 from .bars import moment_text
@@ -134,6 +135,9 @@ def _drawn_lanes(
         lane, row = made.get(at, drawing, (*port, geometry, chosen), row_of)
         rows.append(row)
         kept.append(lane)
+    if not lanes and sight.wanted and body > 0:
+        text = f" {skin.glyph('waiting')} no lane has {plain(sight.wanted, 30)!r} in its name: / and nothing shows all"
+        rows, kept = [((cut(text, geometry.begin + geometry.chart), skin.style("muted")),)], [None]
     return Drawn(rows, kept, len(lanes), top, selected)
 
 
