@@ -57,7 +57,7 @@ def looked_at(watch: Watch) -> tuple[float, float]:
 class Simulated:
     """A feed whose clock is where the run is."""
 
-    caught_up, behind, player = True, 0, None
+    caught_up, of_past, behind, player = True, False, 0, None
     hosts = ()
 
     def __init__(self, start: float) -> None:

@@ -18,7 +18,7 @@ from perfmon.sources.files import LogFile
 class _Feed:
     """Nothing comes of it: the lines are given to the watch directly."""
 
-    caught_up, behind, player = True, 0, None
+    caught_up, of_past, behind, player = True, False, 0, None
     hosts = ()
 
     def __init__(self, now: float) -> None:

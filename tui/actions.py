@@ -42,7 +42,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("help", ("question_mark",), "help", "What every key does.", "General", rank=0),
     Action("palette", ("colon", "ctrl+p"), "command", "Find and run anything by name.", "General", rank=1),
     Action("snapshot", ("s",), "snapshot", "Write what is on the screen as a markdown page.", "General", rank=5),
-    Action("record", ("R",), "record", "Begin or end a recording of all that is read.", "General"),
+    Action("record", ("R",), "record", "Begin or end a recording of what the log holds and all that comes.", "General"),
     Action("theme", ("T",), "theme", "The next colour theme.", "General"),
     Action("doctor", ("D",), "doctor", "How well each log is understood, with lines that are not.", "General"),
     Action("suspend", ("ctrl+z",), "suspend", "To the shell; fg returns.", "General"),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from perfmon.items import Block
 from perfmon.text import ESCAPES
 
-from .chunks import NEVER, Chunk, Mark, line_count, pieces
+from .chunks import NEVER, Chunk, Mark, blocks, line_count, pieces
 
 if TYPE_CHECKING:
     from perfmon.sources.formats.schema import Pack
@@ -124,13 +124,14 @@ class LogBook:
         with self._lock:
             shelf = self._shelves.setdefault(source, _Shelf(name))
             shelf.name, shelf.path = name, path or shelf.path
-        line = block.line
+        line, offset = block.line, block.offset
         parts = pieces(block.data, _PIECE)
         for at, data in enumerate(parts, 1):
             self._arrivals += 1
-            chunk = self._chunk(source, shelf, data, line, clock, last=at == len(parts), live=live)
+            mark = Mark(0, line, self._arrivals, NEVER, offset)
+            chunk = self._chunk(source, shelf, data, mark, clock, last=at == len(parts), live=live)
             self._put(source, shelf, chunk)
-            line = line and line + chunk.count
+            line, offset = line and line + chunk.count, offset + len(data)
         self.version += 1
         if self.heard is not None:
             self.heard()
@@ -173,17 +174,16 @@ class LogBook:
             self.epoch += 1
 
     def _chunk(
-        self, source: int, shelf: _Shelf, data: bytes, line: int, clock: Clock, *, last: bool, live: bool
+        self, source: int, shelf: _Shelf, data: bytes, mark: Mark, clock: Clock, *, last: bool, live: bool
     ) -> Chunk:
         """A chunk for `data`; its times lie after those of the chunks before it."""
         before = shelf.chunks[-1] if shelf.chunks else None
         count, near = line_count(data), clock.last
         if near is None:
             now = self._latest if before is None else max(self._latest, before.end)
-            mark = Mark(0, line, self._arrivals, now)
-            return Chunk(0, data, shelf.lines, count, (mark,), now, now, 0.0, None, None, True, self._arrivals)
+            marks = (mark._replace(time=now),)
+            return Chunk(0, data, shelf.lines, count, marks, now, now, 0.0, None, None, True, self._arrivals)
         mono = clock.mono_to_wall if clock.kind is not None else 0.0
-        mark = Mark(0, line, self._arrivals, NEVER)
         chunk = Chunk(
             0, data, shelf.lines, count, (mark,), NEVER, near, near, clock.kind, mono, False, self._arrivals
         )  # fmt: skip
@@ -291,6 +291,13 @@ class LogBook:
         with self._lock:
             held = {source: tuple(shelf.chunks) for source, shelf in self._shelves.items()}
             return self.version, held, self._shifts
+
+    def held(self) -> list[tuple[str, Block]]:
+        """All lines that the ring holds, each with the name of its log, in the order in which they arrived."""
+        with self._lock:
+            chunks = [(chunk, shelf.name) for shelf in self._shelves.values() for chunk in shelf.chunks]
+        chunks.sort(key=lambda held: held[0].arrived)
+        return [(name, block) for chunk, name in chunks for block in blocks(chunk)]
 
     @property
     def names(self) -> dict[int, str]:

@@ -9,6 +9,7 @@ from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
+from perfmon.items import Block
 from perfmon.sources.accelerator import newlines
 
 _CHUNK_BYTES = 500
@@ -30,6 +31,8 @@ class Mark(NamedTuple):
     """Grows with everything that is appended to the book."""
     time: float
     """When they arrived, where nothing else dates them; NEVER otherwise."""
+    offset: int
+    """Bytes of the file before it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,6 +89,16 @@ class Chunk:
             if mark.line and mark.line <= number < mark.line + stop - mark.at:
                 yield mark.at + number - mark.line
             stop = mark.at
+
+
+def blocks(chunk: Chunk) -> Iterator[Block]:
+    """The lines of a chunk as they were appended, but for those that followed each other."""
+    rest = chunk.data
+    stops = [*(mark.at for mark in chunk.marks[1:]), chunk.count]
+    for mark, stop in zip(chunk.marks, stops, strict=True):
+        *_, left = rest.split(b"\n", stop - mark.at) if stop < chunk.count else (b"",)
+        yield Block(rest[: len(rest) - len(left)], mark.offset, mark.line)
+        rest = left
 
 
 def line_count(data: bytes) -> int:

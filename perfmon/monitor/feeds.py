@@ -49,6 +49,10 @@ class Feed(Protocol):
         """All that was there at the start was read."""
 
     @property
+    def of_past(self) -> bool:
+        """What comes was printed before anybody watched: when it comes says nothing of when that was."""
+
+    @property
     def behind(self) -> int:
         """Bytes that were there already and are not read yet."""
 
@@ -92,6 +96,11 @@ class FollowFeed:
         return self._follower.caught_up
 
     @property
+    def of_past(self) -> bool:
+        """The history is being read."""
+        return not self.caught_up
+
+    @property
     def behind(self) -> int:
         """Bytes of the history that are left."""
         return self._follower.behind
@@ -131,6 +140,11 @@ class PlayerFeed:
     def caught_up(self) -> bool:
         """A seek is over."""
         return not self._player.seeking
+
+    @property
+    def of_past(self) -> bool:
+        """Each line comes at its time, also on the way to another one."""
+        return False
 
     @property
     def behind(self) -> int:

@@ -112,7 +112,7 @@ class Intake:
         """The next lines of a log; of the moment where they tell none and somebody watches."""
         self.settle()
         session, state, clock = self._session, held.state, self._feed.clock()
-        watched = self._feed.caught_up or self._feed.player is not None
+        watched = not self._feed.of_past
         now = present.awaited(clock) or present.now(clock)
         at = moment(session, clock, now) if watched and needs_arrivals(session, state) else None
         if at is not None and session.clock(state).by_arrival:
@@ -159,14 +159,19 @@ class Intake:
             held.told |= said
         return news
 
-    def changed(self) -> list[tuple[WatchedLog, float]]:
-        """When the files of logs were last written; a log that tells no time is of then."""
+    def written(self) -> list[tuple[WatchedLog, float]]:
+        """When the files of logs were last written, in seconds since 1970."""
         told = []
         for (path, member), held in self.logs.items():
             changed = self._feed.changed_at(LogFile(held.shown, path, member))
-            if changed is None:
-                continue
-            told.append((held, changed))
+            if changed is not None:
+                told.append((held, changed))
+        return told
+
+    def changed(self) -> list[tuple[WatchedLog, float]]:
+        """As `written`; a log that tells no time is of then."""
+        told = self.written()
+        for held, changed in told:
             if held.state.lines and needs_arrivals(self._session, held.state):
                 at = moment(self._session, changed, None)
                 if at is not None:

@@ -87,6 +87,11 @@ class MarkedFeed:
         return self._feed.caught_up
 
     @property
+    def of_past(self) -> bool:
+        """That is being read."""
+        return self._feed.of_past
+
+    @property
     def behind(self) -> int:
         """Bytes that were there already and are not read yet."""
         return self._feed.behind

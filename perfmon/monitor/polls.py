@@ -58,6 +58,11 @@ class PolledFeed:
         return self._caught_up
 
     @property
+    def of_past(self) -> bool:
+        """The history is being read."""
+        return not self.caught_up
+
+    @property
     def behind(self) -> int:
         """Bytes of the history that are left."""
         return 0 if self._beside is None else self._beside.behind

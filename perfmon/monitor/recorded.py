@@ -48,6 +48,11 @@ class RecordedFeed(PlayerFeed):
         """A seek is over, and so is what was there already."""
         return super().caught_up and (not self._loading or self._player.ended)
 
+    @property
+    def of_past(self) -> bool:
+        """It was there when the recording began."""
+        return self._loading
+
     def changed_at(self, log: LogFile) -> float | None:
         """When it was written to last, perhaps before the recording began."""
         written, told_s = self._written.get(log.name), self._player.told_at_s(log)

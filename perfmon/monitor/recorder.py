@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableSequence
+from collections.abc import Iterable, MutableSequence, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from perfmon.errors import PerfmonError
 from perfmon.picture import Recording
@@ -18,6 +18,15 @@ _BACK_S = 1.0
 """Only a replay that begins anew goes back so far: all that was recorded of it would come again."""
 
 
+class Past(NamedTuple):
+    """What the logs said lately."""
+
+    blocks: Sequence[tuple[str, Block]]
+    """Lines, each with the name of their log."""
+    changed: Iterable[tuple[str, float]]
+    """When each log was written to last, in seconds since 1970."""
+
+
 class Recorder:
     """At most one recording at a time; what becomes of it is told as a notice."""
 
@@ -29,17 +38,17 @@ class Recorder:
         self._loading = ""
         """A log, while that is read which was there already."""
 
-    def toggle(self, path: str, logs: Iterable[str], clock: float) -> None:
+    def toggle(self, path: str, logs: Iterable[str], clock: float, past: Past | None = None) -> None:
         """Ends what is being recorded; else begins a recording, beside files that are there already."""
         if self._writer is not None:
             self.end()
             return
         file = Path(path)
         others = (file.with_stem(f"{file.stem}-{number}") for number in range(2, 1000))
-        self.begin(str(next((one for one in (file, *others) if not one.exists()), file)), logs, clock)
+        self.begin(str(next((one for one in (file, *others) if not one.exists()), file)), logs, clock, past)
 
-    def begin(self, path: str, logs: Iterable[str], clock: float) -> None:
-        """Begins a recording of these logs, instead of one that is made already."""
+    def begin(self, path: str, logs: Iterable[str], clock: float, past: Past | None = None) -> None:
+        """Begins a recording of these logs, instead of one that is made already, with what is held of the past."""
         from perfmon.recording.writer import RecordingWriter
 
         self.end()
@@ -50,9 +59,19 @@ class Recorder:
             self._notices.append(str(error))
             return
         self._since = self._last = clock
-        if self._loading:
-            self._writer.write(0.0, self._loading, Notice("", "history"))
+        self._write_past(self._writer, past or Past([], []))
         self._notices.append(f"recording to {path}")
+
+    def _write_past(self, writer: RecordingWriter, past: Past) -> None:
+        """What was there when it began, with the marks that a replay heeds."""
+        if past.blocks or self._loading:
+            writer.write(0.0, self._loading or past.blocks[0][0], Notice("", "history"))
+        for log, block in past.blocks:
+            writer.write(0.0, log, block)
+        if past.blocks and not self._loading:
+            for log, changed in past.changed:
+                writer.write(0.0, log, Notice(repr(changed), "written"))
+            writer.write(0.0, past.blocks[-1][0], Notice("", "present"))
 
     @property
     def idle(self) -> bool:

@@ -57,6 +57,11 @@ class RemoteFeed:
         return self._caught_up
 
     @property
+    def of_past(self) -> bool:
+        """The history is being read."""
+        return not self.caught_up
+
+    @property
     def behind(self) -> int:
         """Bytes of the history that are left."""
         return self._fleet.behind + (0 if self._beside is None else self._beside.behind)

@@ -30,7 +30,7 @@ from .intake import Intake, WatchedLog
 from .listing import Listing, Moment, last_of
 from .pace import Pace, Spacing
 from .present import Present
-from .recorder import Recorder
+from .recorder import Past, Recorder
 
 if TYPE_CHECKING:
     from perfmon.parts import Part
@@ -247,11 +247,15 @@ class Watch:
 
     def record(self, path: str) -> None:
         """Begins a recording."""
-        self._recorder.begin(path, [held.shown for held in self._logs.values()], self._feed.clock())
+        self._recorder.begin(path, [held.shown for held in self._logs.values()], self._feed.clock(), self._past())
 
     def toggle_recording(self, path: str) -> None:
         """Ends what is being recorded, or begins a recording."""
-        self._recorder.toggle(path, [held.shown for held in self._logs.values()], self._feed.clock())
+        self._recorder.toggle(path, [held.shown for held in self._logs.values()], self._feed.clock(), self._past())
+
+    def _past(self) -> Past:
+        """What the log pane holds: what was found just before a recording is found in it, too."""
+        return Past(self._logbook.held(), [(held.shown, changed) for held, changed in self._intake.written()])
 
     def stop_recording(self) -> None:
         """Ends a recording."""

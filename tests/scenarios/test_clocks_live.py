@@ -56,6 +56,10 @@ class Logs:
         self.now, self.caught_up = 0.0, False
         self.written: dict[str, float] = {}
 
+    @property
+    def of_past(self) -> bool:
+        return not self.caught_up
+
     def clock(self) -> float:
         return BEGIN.timestamp() + self.now
 

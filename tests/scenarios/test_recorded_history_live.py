@@ -40,7 +40,7 @@ def judged(watch: Watch) -> Picture:
 
 
 async def watched(logs: Path, file: Path, record_at: int) -> Picture:
-    """What is shown once all was read; the recording begins before the item of that number."""
+    """What is shown once all was read; the recording begins before the item of that number, below 0 behind them."""
     feed = MarkedFeed(FollowFeed([str(logs)]))
     watch, number = of(feed), 0
     if not record_at:
@@ -54,6 +54,8 @@ async def watched(logs: Path, file: Path, record_at: int) -> Picture:
             if isinstance(item, Notice) and item.kind == "present":
                 break
     picture = judged(watch)
+    if record_at < 0:
+        watch.toggle_recording(str(file))
     await feed.close()
     watch.close()
     return picture
@@ -76,11 +78,11 @@ def told(picture: Picture) -> list[tuple[object, ...]]:
     assert picture.snapshot is not None
     found = [(one.signature, one.count, round(one.lost_s, -1)) for one in picture.snapshot.findings]
     alerts = [(one.finding.signature, one.state, one.count, round(one.lost_s, -1)) for one in picture.alerts]
-    stale_s = None if picture.stale_s is None else round(picture.stale_s, -1)
+    stale_s = None if picture.stale_s is None else round(picture.stale_s, -2)
     return [*found, *alerts, (stale_s,)]
 
 
-@pytest.mark.parametrize("record_at", [0, 2])
+@pytest.mark.parametrize("record_at", [0, 2, -1])
 @pytest.mark.parametrize("age_s", [1.0, 120.0, 10_000.0])
 @pytest.mark.parametrize("scenario", ["frontend-queue", "stall"])
 def test_a_replay_tells_of_the_history_what_was_told(
@@ -88,7 +90,7 @@ def test_a_replay_tells_of_the_history_what_was_told(
 ) -> None:
     logs, file = tmp_path / "logs", tmp_path / "run.pmrec"
     write_demo(logs, scenario, minutes=60.0)
-    if record_at:  # nothing of a log is recorded that was read before
+    if record_at > 0:  # nothing of a log is recorded that was read before
         (logs / "a.log").write_text("nothing that anybody knows\n")
     for log in logs.rglob("*.*"):
         os.utime(log, (written := time.time() - age_s, written))

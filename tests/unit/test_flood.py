@@ -19,7 +19,7 @@ _MOST = 1000
 class _Flood:
     """Gives block after block, without a pause, until a picture shows some of them."""
 
-    player, behind, caught_up = None, 0, True
+    player, behind, caught_up, of_past = None, 0, True, False
     hosts = ()
 
     def __init__(self) -> None:

@@ -6,11 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from handfed import HandFed
 
 from perfmon.monitor.recorder import Recorder
 from perfmon.recording.reader import open_recording
 from perfmon.recording.writer import RecordingWriter
-from perfmon.sources.blocks import Block
+from perfmon.sources.blocks import Block, Notice
+from perfmon.sources.files import log_file
 
 
 def test_begun_and_ended_again_and_again_within_a_second(tmp_path: Path) -> None:
@@ -70,3 +72,20 @@ def test_one_that_somebody_removed_is_not_told_as_recorded(tmp_path: Path) -> No
     path.unlink()
     recorder.end()
     assert notices[1:] == [f"{path}: recording stopped: the file was removed, and all that was recorded is lost"]
+
+
+def test_what_the_log_pane_holds_is_recorded_with_its_places(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    log, fed = log_file(path), HandFed(1e9)
+    first = b"".join(b"2026-03-01 08:00:%02d INFO a line of the run\n" % second for second in range(30))
+    fed.watch.take(log, Block(first, 0, 1))
+    fed.watch.take(log, Block(b"one more\n", len(first), 31))
+    fed.watch.take(log, Block(b"after a rotation\n", 0, 1))
+    fed.watch.record(str(tmp_path / "run.pmrec"))
+    fed.watch.take(log, Block(b"what came then\n", 17, 2))
+    fed.watch.close()
+    kept = [frame.item for frame in open_recording(tmp_path / "run.pmrec").frames()]
+    assert [item.kind for item in kept if isinstance(item, Notice)] == ["history", "present"]
+    blocks = [item for item in kept if isinstance(item, Block)]
+    assert [(block.offset, block.line) for block in blocks] == [(0, 1), (0, 1), (17, 2)]
+    assert b"".join(block.data for block in blocks) == first + b"one more\nafter a rotation\nwhat came then\n"
