@@ -6,7 +6,9 @@ import math
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime
+from functools import cache
 
 from hosts import screen_text
 from textual.pilot import Pilot
@@ -16,7 +18,7 @@ from perfmon.demo.feed import demo_timeline
 from perfmon.monitor import Feed, Monitor
 from perfmon.monitor.feeds import PlayerFeed
 from perfmon.picture import RunState
-from perfmon.sources.replay import Player
+from perfmon.sources.replay import Player, Timeline
 from perfmon.themes.loader import load_themes
 from perfmon.tui.app import Opening, PerfmonApp
 
@@ -27,9 +29,16 @@ _COST = re.compile(r"cpu +\S+  \S+ [MG]iB")
 
 def played() -> Feed:
     """The front-end queue: twelve minutes, all at once."""
-    player = Player(demo_timeline("frontend-queue", 0, MINUTES, BEGIN), speed=math.inf, linger=True)
-    player.seek(60.0 * MINUTES)  # a past, for which no clock goes on meanwhile
+    player = Player(_run(), speed=math.inf, linger=True)
+    player.seek(player.duration_s)  # a past, for which no clock goes on meanwhile
     return PlayerFeed(player)
+
+
+@cache
+def _run() -> Timeline:
+    """With its true length, for some lines come later: a seek to its end leaves nothing to come after it."""
+    timeline = demo_timeline("frontend-queue", 0, MINUTES, BEGIN)
+    return replace(timeline, duration_s=max(at_s for at_s, _, _ in timeline.items()))
 
 
 @asynccontextmanager
