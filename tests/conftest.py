@@ -14,9 +14,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Started in the background, a shell has everything ignore Ctrl+C: then what the tests start would, too."""
+    """In the background, or under nohup, signals are ignored: then what the tests start would ignore them, too."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)  # what is not ignored is as usual in what is started
 
 
 @pytest.hookimpl(wrapper=True)
