@@ -183,7 +183,8 @@ class Orchestrator:
                     if len(rollouts) < size:
                         self._came.clear()
                         with suppress(TimeoutError):
-                            await asyncio.wait_for(self._came.wait(), _FILL_S)
+                            async with asyncio.timeout(_FILL_S):  # `wait_for` may lose that somebody ends it
+                                await self._came.wait()
                 batch.completions = len(rollouts)
         finally:
             if nearly_at is not None:

@@ -109,8 +109,13 @@ def test_series_alerts_and_every_query_of_the_dashboard(tmp_path: Path) -> None:
         assert finding["metric"]["signature"] == "frontend-queue"
         assert finding["metric"]["url"] == "http://10.0.0.5:8000"
         [queue] = server.query('perfmon_window_queue_seconds{metric="queue_ms", stat="p50"}')
-        told = {tuple(sorted(labels.items())): value for labels, value in running.scrape()["perfmon_level"]}
-        assert len(server.query("perfmon_level")) == len(told)
+
+        def all_told() -> bool:
+            """Of pollers, which may tell of something for the first time between the two, too."""
+            told = {tuple(sorted(labels.items())) for labels, _ in running.scrape()["perfmon_level"]}
+            return len(server.query("perfmon_level")) == len(told)
+
+        wait(all_told, "all series are there")
         assert 5.0 < float(queue["value"][1]) < 30.0
 
         wait(lambda: _alerts(server), "the alert fires")

@@ -473,7 +473,7 @@ def test_a_recording_on_a_full_disk_is_told_and_stays_readable(server: Server, t
     window.shows("cannot be written")
     window.press("q")
     window.shows("left: 0")
-    assert recorded(recording).startswith(b"kept\n")
+    assert recorded(recording).startswith(b"begin\nkept\n")
 
 
 def test_the_children_of_no_window_outlive_it(server: Server, tmp_path: Path) -> None:
