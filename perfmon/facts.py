@@ -72,8 +72,12 @@ def _stats(name: str, track: Track, view: View, points: int) -> MetricStats:
         critical=band.critical if band is not None else None,
         bands_from=band.origin if band is not None else "",
         series=_thinned(track, view.window[0], points),
-        of_several=len({(track.source(at), track.group(at)) for at in range(min(len(track), _TELLING))}) > 1,
+        of_several=track.only is None and _of_several(track),
     )
+
+
+def _of_several(track: Track) -> bool:
+    return len({(track.source(at), track.group(at)) for at in range(min(len(track), _TELLING))}) > 1
 
 
 def _counts(band: Band, ordered: Sequence[float]) -> list[int]:
@@ -90,7 +94,7 @@ def _thinned(track: Track, start: float, most: int) -> tuple[tuple[float, float]
     if not most:
         return ()
     if count <= most:
-        return tuple((time - start, value) for time, value in zip(track.times, track.values, strict=True))
+        return tuple(zip([time - start for time in track.times], track.values, strict=True))
     size = 2 * count / most
     points: list[int] = []
     told = list(track.values)
@@ -244,14 +248,10 @@ def unseen_signals(view: View) -> tuple[str, ...]:
 
 def unjudged(view: View, metrics: Mapping[str, MetricStats], signatures: Sequence[Signature]) -> tuple[str, ...]:
     """What the logs tell that is critical much of the time, and that no signature looks at: `data_share in 98 %`."""
-    judged = {name for signature in signatures for name in metrics_of(signature)}
-    return tuple(
-        f"{name} in {format_share(stats.band_shares['critical'])}"
-        for name, stats in metrics.items()
-        if name not in judged
-        and stats.band_shares.get("critical", 0.0) >= _OFTEN
-        and not _is_polled(view.track(name), view)
-    )
+    often = {name: stats.band_shares.get("critical", 0.0) for name, stats in metrics.items()}
+    often = {name: share for name, share in often.items() if share >= _OFTEN and not _is_polled(view.track(name), view)}
+    judged = {name for signature in signatures for name in metrics_of(signature)} if often else set()
+    return tuple(f"{name} in {format_share(share)}" for name, share in often.items() if name not in judged)
 
 
 def _is_polled(track: Track, view: View) -> bool:

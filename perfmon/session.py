@@ -180,7 +180,7 @@ class Session:
         self._assembler.end_tables()
         alignment = self.lay()
         self._learn(alignment)
-        names = [compiled.pattern.name for compiled in self.scanner.patterns]
+        names = self.scanner.pattern_names
         clip: tuple[float | None, float | None] = (None, None)
         if since is not None or until is not None:
             if alignment.base is TimeBase.NONE:
@@ -216,7 +216,7 @@ class Session:
 
         self._characterise()
         self._learn(alignment)
-        names = [compiled.pattern.name for compiled in self.scanner.patterns]
+        names = self.scanner.pattern_names
         snapshot = diagnose(self.store, self.knowledge, names, window, alignment, WATCHED, now, self.recent)
         return replace(snapshot, seen=self.seen(alignment))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING
@@ -74,7 +75,13 @@ def usual_gap(state: SourceState) -> float:
 
 def said_farewell(state: SourceState) -> bool:
     """Its last dated line says that it ends."""
-    return bool(FAREWELL.search(state.last_line[1]))
+    return _is_farewell(state.last_line[1])
+
+
+@lru_cache(64)
+def _is_farewell(text: str) -> bool:
+    """Asked of the same lines several times in every judgement."""
+    return FAREWELL.search(text) is not None
 
 
 def is_over(state: SourceState) -> bool:

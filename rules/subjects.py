@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import compress, count, pairwise, repeat
+from itertools import compress, count, pairwise
 from math import inf
-from operator import ge, gt, itemgetter
+from operator import itemgetter
 from typing import cast
 
 from perfmon.model import Ref
 from perfmon.stats import median
 
-from .conditions.alternatives import AnyOf
-from .conditions.base import Condition
-from .conditions.baseline import Baseline
-from .conditions.threshold import Threshold
+from .bars import LENGTH, Bar, bars_of
 from .earlier import Told, earlier
 from .items import UPDATE, Item, Stream, Streams
 from .schema import Signature, Subject
@@ -68,57 +65,8 @@ def items_of(subject: Subject, signature: Signature, view: View) -> Judged:
     return _numbered(_absences(subject.name, view))
 
 
-LENGTH = ""
-"""Stands for the seconds that an item lasts where a metric is expected."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Bar:
-    """What a value of a metric must be above, or reach, for a condition to hold: most never are."""
-
-    metric: str
-    limit: float
-    reached: bool = False
-
-    def pick(self, values: Sequence[float]) -> list[bool]:
-        """Which values are."""
-        return list(map(ge if self.reached else gt, values, repeat(self.limit)))
-
-
-def _bars(condition: Condition, view: View) -> list[_Bar]:
-    """At least one of these is passed by what the condition holds for; none when that cannot be told quickly."""
-    if isinstance(condition, Threshold):
-        bar = _bar(condition, view)
-        return [bar] if bar is not None else []
-    if not isinstance(condition, AnyOf):
-        return []
-    bars = [_bar(part, view) if getattr(part, "within_s", 0.0) <= 0 else None for part in condition.of]
-    told = [bar for bar in bars if bar is not None]
-    return told if len({bar.metric for bar in told}) == len(bars) else []
-
-
-def _bar(condition: Condition, view: View) -> _Bar | None:
-    if isinstance(condition, Baseline):
-        usual = condition.usual(view)
-        return None if usual is None else _Bar(LENGTH, condition.factor * usual)
-    if not isinstance(condition, Threshold):
-        return None
-    limits = condition.limits
-    if limits.above is not None and not limits.band:
-        return _Bar(condition.metric, limits.above if limits.clear is None else limits.clear)
-    band = view.bands.get(condition.metric)
-    if limits.band == "critical" and band is not None and band.higher_is_worse:
-        return _Bar(condition.metric, band.good, reached=True)
-    return None
-
-
-def _quick(signature: Signature, view: View) -> list[_Bar]:
-    first = signature.conditions[0]
-    return _bars(first, view) if first.required else []
-
-
 def _span_items(kind: str, signature: Signature, view: View) -> Judged:
-    items, passed = _passing(kind, _quick(signature, view), view)
+    items, passed = _passing(kind, bars_of(signature, view), view)
     judged = Judged(total=len(items))
     keys, places, judged.streams = _streams(kind, items, signature.identity, view)
     for at in compress(range(len(items)), passed):
@@ -155,7 +103,7 @@ def _keys(items: Sequence[Item], names: Sequence[str]) -> list[str]:
     return ["/".join([str(item.fields.get(name, "")) for name in names]) for item in items]
 
 
-def _passing(kind: str, bars: Sequence[_Bar], view: View) -> tuple[Sequence[Item], Sequence[bool]]:
+def _passing(kind: str, bars: Sequence[Bar], view: View) -> tuple[Sequence[Item], Sequence[bool]]:
     """The spans that tell one of the values, and which of them pass; all of them when none tells any."""
     items = view.spans(kind)
     if not bars:
@@ -182,9 +130,11 @@ def _column(kind: str, metric: str, view: View) -> list[float | None]:
 
 
 def _sample_items(name: str, track: Track, signature: Signature, view: View) -> Judged:
-    bar = next((bar for bar in _quick(signature, view) if bar.metric == name), None)
+    bar = next((bar for bar in bars_of(signature, view) if bar.metric == name), None)
     picked = bar.pick(track.values) if bar is not None else [True] * len(track)
     judged = Judged(total=len(track))
+    if track.only is not None and not signature.every_s and len(track):
+        return _of_one(name, track, picked, signature.skip_first)
     floors: dict[object, float] = {}
     skip, every_s = signature.skip_first, signature.every_s
     beats: dict[object, float] = {}
@@ -212,6 +162,23 @@ def _sample_items(name: str, track: Track, signature: Signature, view: View) -> 
             )
         )  # fmt: skip
     return judged
+
+
+def _of_one(name: str, track: Track, picked: Sequence[bool], skip: int) -> Judged:
+    """The same of samples that all are of one log and group: only those that are picked are looked at."""
+    assert track.only is not None  # noqa: S101
+    count, times, values, key = len(track), track.times, track.values, track.only
+    skipped = min(count, max(0, skip - track.earlier.get(key, 0)))
+    floor = times[skipped - 1] if skipped else -inf
+    source, group = key
+    items = [
+        Item(
+            times[at], times[at], {name: values[at]}, {}, (track.ref(at),), group, "", source,
+            stream=key, at=at, floor=floor,
+        )
+        for at in compress(range(skipped, count), picked[skipped:])
+    ]  # fmt: skip
+    return Judged(items, count - skipped, {key: Stream(count, times[0], times[-1])})
 
 
 def _numbered(items: Iterable[Item]) -> Judged:

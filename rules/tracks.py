@@ -28,6 +28,8 @@ class Track:
     earlier: Mapping[object, int] = field(default_factory=dict)
     """Samples of each (log, group) that lie before what is looked at."""
     columns: dict[str, Column] = field(default_factory=dict)
+    only: tuple[int, str] | None = None
+    """The log and group of all samples, where it is known that they are of one."""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -77,6 +79,7 @@ def merged(metric: str, held: Sequence[Series], shifts: Mapping[int, float], cli
             lambda at: (only.ref(at), only.text(at)),
             lambda _: only.group,
             lambda at: only.sources[at],
+            only=(only.sources[0], only.group) if only and only.steady() else None,
         )
     low, high = clip or (float("-inf"), float("inf"))
     if len(held) == 1 and held[0].steady():
@@ -126,6 +129,7 @@ def _cut(metric: str, only: Series, shift: float, low: float, high: float) -> Tr
         lambda _: only.group,
         lambda at: only.sources[first + at],
         {(only.sources[0], only.group): first} if first else {},
+        only=(only.sources[0], only.group) if only else None,
     )
 
 

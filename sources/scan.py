@@ -61,6 +61,8 @@ class Scanner:
         self.packs = tuple(packs)
         self.calm = calm
         self.patterns: list[CompiledPattern] = compile_patterns(self.packs)
+        self.pattern_names = [compiled.pattern.name for compiled in self.patterns]
+        """`pack/pattern` by a record's pattern index."""
         needles, self.asked = needle_index(self.patterns)
         self.headers = HeaderReader(self.packs)
         self.shapes = Shapes()
@@ -77,10 +79,6 @@ class Scanner:
         """Remembers the shape of a leg line: `tail` from the needle on, without its newline."""
         if tail.startswith(self.leg_needle) and self.shapes.learn(tail, trace, leg):
             self.finder.know(self.shapes)
-
-    def pattern_name(self, index: int) -> str:
-        """`pack/pattern` of a record's pattern index."""
-        return self.patterns[index].pattern.name
 
     def pattern_pack(self, index: int) -> str:
         """Pack id of a record's pattern index."""
@@ -291,7 +289,8 @@ class _Block:
                 until = self.lines.latest(anchor, LATE_LINES)
             elif anchor is tail:
                 until = self.lines.latest(anchor, _LOOKED_BACK)
-            for low, high in self._silences(anchors, before, until):
+            near = until[1][0] == before[1][0] and 0.0 <= until[1][1] - before[1][1] < QUIET_S
+            for low, high in () if near else self._silences(anchors, before, until):
                 if low[1][0] != high[1][0]:  # the clock must know both neighbours to say how they lie to each other
                     self._tell(SILENCE, low, [(low[1], None)])
                 self._tell(SILENCE, high, [(low[1], None), (self._line_at(high[0]),)], low[0])

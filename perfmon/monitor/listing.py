@@ -50,8 +50,8 @@ class Listing:
         state, lively, clock = held.state, held.lively, now.clock
         lively.count(clock, state.lines, state.bytes)
         lines_per_s, bytes_per_s = lively.rates()
-        names = self._session.scanner.pattern_name
-        patterns = {names(at): count for at, count in sorted(state.patterns.items())}
+        names = self._session.scanner.pattern_names
+        patterns = {names[at]: count for at, count in sorted(state.patterns.items())}
         packs = sorted({name.partition("/")[0] for name in patterns})
         return SourceNow(
             index=state.index,

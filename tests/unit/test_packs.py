@@ -58,7 +58,7 @@ def recognised(scanned: Scanned) -> list[Record]:
 
 def names(scanned: Scanned) -> list[str]:
     """`pack/pattern` of every recognised line."""
-    return [SCANNER.pattern_name(record[0]) for record in recognised(scanned)]
+    return [SCANNER.pattern_names[record[0]] for record in recognised(scanned)]
 
 
 def told(scanned: Scanned, pattern: str) -> list[Observation]:
@@ -67,7 +67,7 @@ def told(scanned: Scanned, pattern: str) -> list[Observation]:
     rows: list[float] = []
     for record in reversed(recognised(scanned)):
         rows += [observation[1] for observation in record[5] if observation[0] == model.ROW]
-        for observation in record[5] if SCANNER.pattern_name(record[0]) == pattern else ():
+        for observation in record[5] if SCANNER.pattern_names[record[0]] == pattern else ():
             if observation[0] != TABLE:
                 found.append(observation)
             elif rows:

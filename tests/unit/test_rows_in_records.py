@@ -21,7 +21,7 @@ PRINTED = (
 
 def _read(line: str) -> list[object]:
     scanned = SCANNER.scan(f"{line}\n".encode())
-    return [(SCANNER.pattern_name(record[0]), record[5]) for record in scanned.records if record[0] >= 0]
+    return [(SCANNER.pattern_names[record[0]], record[5]) for record in scanned.records if record[0] >= 0]
 
 
 @pytest.mark.parametrize("line", PRINTED)
