@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from math import floor, nan
 
 from perfmon.series import Series
@@ -58,8 +59,7 @@ class Buckets:
 
     def values(self, first: int, columns: int) -> list[float]:
         """The values of `columns` columns from column `first` on; NaN where nothing was measured."""
-        get = self._cells.get
-        return [get(at, nan) for at in range(first, first + columns)]
+        return list(map(self._cells.get, range(first, first + columns), repeat(nan)))
 
     def forget(self, before: int) -> None:
         """Lets go of the columns before `before`."""

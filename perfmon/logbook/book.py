@@ -190,11 +190,13 @@ class LogBook:
         if not last:
             told = self._told(chunk, data[-_LOOK_BYTES:].split(b"\n")[:0:-1])
             rest = before.end if before is not None and not before.free else near
-            chunk = replace(chunk, end=rest if told is None else told)
-        chunk = self._based(shelf, chunk)
-        return self._drifted(source, shelf, chunk) if live else chunk
+            chunk.end = rest if told is None else told
+        self._base(shelf, chunk)
+        if live:
+            self._drift(source, shelf, chunk)
+        return chunk
 
-    def _drifted(self, source: int, shelf: _Shelf, chunk: Chunk) -> Chunk:
+    def _drift(self, source: int, shelf: _Shelf, chunk: Chunk) -> None:
         """A log that prints no dates any more speaks now all the same."""
         now = self._latest - self._shifts.get(source, 0.0)
         if chunk.near != shelf.near:
@@ -202,17 +204,17 @@ class LogBook:
         elif shelf.adrift or now - chunk.end > _ADRIFT_S:
             shelf.adrift = True
             if now > chunk.end:
-                return replace(chunk, base=now, end=now, marks=(chunk.marks[0]._replace(time=now),))
-        return chunk
+                chunk.base, chunk.end, chunk.marks = now, now, (chunk.marks[0]._replace(time=now),)
 
-    def _based(self, shelf: _Shelf, chunk: Chunk) -> Chunk:
-        """The chunk with its lower bound, after those before it were moved out of its way."""
+    def _base(self, shelf: _Shelf, chunk: Chunk) -> None:
+        """Gives a new chunk its lower bound, after those before it were moved out of its way."""
         before = shelf.chunks[-1] if shelf.chunks else None
         if before is None or before.free:
             told = self._told(chunk, chunk.data[:_LOOK_BYTES].split(b"\n"))
             base = chunk.end if told is None else min(told, chunk.end)
             self._change(shelf, lambda old: replace(old, base=base, end=base, free=False, marks=_undated(old.marks)))
-            return replace(chunk, base=base)
+            chunk.base = base
+            return
         if before.kind is None and chunk.kind is not None:
             # Times were monotonic until the first date came.
             by = chunk.end - before.end if chunk.mono is None else chunk.mono
@@ -222,8 +224,9 @@ class LogBook:
         if chunk.end < before.end and not adrift:
             # The clock went back: what was said before stands before, and the present remains the present.
             self._change(shelf, lambda old: replace(old, base=min(old.base, chunk.end), end=min(old.end, chunk.end)))
-            return replace(chunk, base=chunk.end)
-        return replace(chunk, base=before.end, end=max(before.end, chunk.end))
+            chunk.base = chunk.end
+            return
+        chunk.base, chunk.end = before.end, max(before.end, chunk.end)
 
     def _told(self, chunk: Chunk, raws: Sequence[bytes]) -> float | None:
         """The time of the first of these lines that has one."""
@@ -253,18 +256,21 @@ class LogBook:
     def _put(self, source: int, shelf: _Shelf, chunk: Chunk) -> None:
         chunks = shelf.chunks
         before = chunks[-1] if chunks and _joins(chunks[-1], chunk) else None
-        whole = chunk if before is None else _joined(before, chunk)
+        lines, size = chunk.count, len(chunk.data)
+        if before is not None:
+            _join(before, chunk)
         with self._lock:
             self._serial += 1
-            shelf.lines += chunk.count
-            shelf.bytes += len(chunk.data)
+            chunk.serial = self._serial
+            shelf.lines += lines
+            shelf.bytes += size
             if before is None:
                 self._order.append(source)
             else:
                 chunks.pop()
                 self._held -= before.cost
-            chunks.append(replace(whole, serial=self._serial))
-            self._held += whole.cost
+            chunks.append(chunk)
+            self._held += chunk.cost
             if not chunk.free:
                 self._latest = max(self._latest, chunk.end + self._shifts.get(source, 0.0))
             self._forget()
@@ -337,17 +343,18 @@ def _joins(before: Chunk, chunk: Chunk) -> bool:
     )
 
 
-def _joined(before: Chunk, chunk: Chunk) -> Chunk:
-    """One chunk for two small ones. A mark is needed only where numbers jump, or other logs spoke in between."""
+def _join(before: Chunk, chunk: Chunk) -> None:
+    """Makes a new chunk, which is small, one with the small one before it.
+
+    A mark is needed only where numbers jump, or other logs spoke in between.
+    """
     last, mark = before.marks[-1], chunk.marks[0]
     goes_on = mark.line == (last.line and last.line + before.count - last.at) and mark.time == last.time
     marks = before.marks
     if not goes_on or mark.arrival != before.arrived + 1:
         marks = (*marks, mark._replace(at=before.count))
-    return replace(
-        chunk, data=before.data + chunk.data, first=before.first, count=before.count + chunk.count, marks=marks,
-        base=before.base,
-    )  # fmt: skip
+    chunk.data, chunk.first, chunk.count = before.data + chunk.data, before.first, before.count + chunk.count
+    chunk.marks, chunk.base = marks, before.base
 
 
 def _undated(marks: tuple[Mark, ...]) -> tuple[Mark, ...]:

@@ -35,9 +35,12 @@ class Mark(NamedTuple):
     """Bytes of the file before it."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Chunk:
-    """Lines of one log that stand together. Times are seconds on that log's own axis, unless `free`."""
+    """Lines of one log that stand together. Times are seconds on that log's own axis, unless `free`.
+
+    One that the book holds is never changed, for views of other threads hold it, too: another one takes its place.
+    """
 
     serial: int
     """Different for every chunk, also for one that only grew."""
