@@ -7,7 +7,7 @@ import os
 import stat
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -27,6 +27,8 @@ from .watching import Waker
 
 _RESCAN_S, _BACKSTOP_S = 1.0, 5.0
 """How often new logs are looked for; the latter where the kernel tells of them."""
+_FEW = 32
+"""Folders whose times are worth a look before all that is in them is listed."""
 _QUICK_S = 0.002
 """A look that takes no longer costs less than having a thread look."""
 _PACE_S, _FLOOD_PACE_S = 0.24, 0.09
@@ -106,6 +108,9 @@ class Follower:
         self._next_scan = 0.0
         self._scan_s = inf
         """What the last look for logs took."""
+        self._whole_scan = float("-inf")
+        """Until then a look for logs may be no more than one at the folders' times."""
+        self._folders_changed: tuple[int, ...] = ()
         self._round_at = float("-inf")
         self._pace_s = _PACE_S
         self._streak = 0
@@ -187,7 +192,8 @@ class Follower:
                 gave = True
                 size += _size_of(item[1])
                 yield item
-            await asyncio.sleep(0)
+            if turns or size > _FLOOD_BYTES:  # a little costs nobody a turn
+                await asyncio.sleep(0)
         self._pace_s = _FLOOD_PACE_S if size > _FLOOD_BYTES else _PACE_S
         self._streak = max(1, self._streak + 1) if gave else min(-1, self._streak - 1)
 
@@ -210,6 +216,7 @@ class Follower:
         """Until something changes, but not so soon after the last round that a busy log costs a turn a line."""
         if not self._napping and self._streak >= _BUSY_ROUNDS and not self._waker.polling:
             self._napping = True
+            self._next_scan = min(self._next_scan, self._clock() + _RESCAN_S)
             await self._waker.nap()
         elif self._napping and self._streak <= -_CALM_ROUNDS:
             self._napping = False
@@ -226,8 +233,12 @@ class Follower:
 
     async def _scan(self, first: bool) -> list[Item]:
         """Looks for logs that appeared."""
-        self._waker.listing_changed = False
         began = self._clock()
+        folders, changed = self._waker.wanted, _changes(self._waker.wanted) if self._napping else ()
+        if changed and changed == self._folders_changed and began < self._whole_scan:
+            self._next_scan = began + _RESCAN_S  # nothing has come or gone in any of the folders
+            return []
+        self._waker.listing_changed = False
         if self._waker.polling or self._scan_s > _QUICK_S:
             listing = await asyncio.to_thread(_listed, self._specs)
         else:
@@ -237,6 +248,8 @@ class Follower:
         self._next_scan = began + max(pace, 10 * self._scan_s)
         if self._napping:
             self._waker.remember(listing.folders)
+            self._whole_scan = began + _BACKSTOP_S
+            self._folders_changed = changed if listing.folders == folders else ()
         else:
             await self._waker.watch(listing.folders)
         notices: list[Item] = []
@@ -315,6 +328,14 @@ def _watch_name(path: Path, folders: set[str]) -> None:
     folders.add(os.path.realpath(near))
     if whole.is_symlink():
         folders.add(os.path.dirname(os.path.realpath(whole)))
+
+
+def _changes(folders: Collection[str]) -> tuple[int, ...]:
+    """When something came to each of these folders, or went; () where that is not to be told, or of too many."""
+    try:
+        return tuple([os.stat(folder).st_mtime_ns for folder in sorted(folders)]) if len(folders) <= _FEW else ()
+    except OSError:
+        return ()
 
 
 def _is_pipe(path: str) -> bool:

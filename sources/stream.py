@@ -16,6 +16,7 @@ _LONG = 1 << 24
 """Bytes that are there: of more, stretches may be left to somebody else to read."""
 _HEAD = 256
 _TAIL = 64
+_ROOM = 1 << 12
 
 Identity = tuple[int, int]
 """Device and inode: what stays when a file is renamed."""
@@ -69,6 +70,10 @@ class Stream:
         """Reading begins anew: the file holds another text."""
         self.print = EMPTY
         self.cutter = Cutter(frames=True)
+        self.at_end = False
+        """What was read last was all that there was."""
+        self.known_size = 0
+        """Bytes that the file had when it was looked at last."""
         self._seen = (-1, -1)
         self._unread: Unread | None = None
 
@@ -100,7 +105,8 @@ class Stream:
 
     def size(self) -> int:
         """Bytes that the file has now."""
-        return os.fstat(self.fd).st_size
+        self.known_size = os.fstat(self.fd).st_size
+        return self.known_size
 
     def quiet(self) -> bool:
         """Whether the file has neither grown nor been written to since all of it was read."""
@@ -144,17 +150,20 @@ class Stream:
             self.cutter.line, self._unread = self._unread.line_at(self.cutter.offset), None
         if before.st_size - position > CHUNK:  # up to the end of a line: what is whole need not be put together
             size += os.pread(self.fd, LOOK, position + CHUNK).find(b"\n") + 1
-        data = os.pread(self.fd, size, position)
+        # Room for what is there, and for some that comes meanwhile: large rooms are dear to make, and to give back.
+        room = min(size, max(0, before.st_size - position) + _ROOM)
+        data = os.pread(self.fd, room, position)
+        self.at_end = len(data) < room
         return self._checked(data, before)
 
     def _checked(self, data: bytes, before: os.stat_result) -> tuple[bytes, bool]:
         """Tells by looking after reading whether the text was replaced before, during or since."""
         position = self.print.position
-        same = os.fstat(self.fd).st_size >= position + len(data) and self.print.fits(self.fd)
+        same = self.size() >= position + len(data) and self.print.fits(self.fd)
         if not same and data and os.pread(self.fd, len(data), position) == data:
             return b"", True  # these bytes are of the new text, which is read from its start
         self._advance(data)
-        if len(data) < CHUNK:
+        if self.at_end:
             self._seen = (before.st_size, before.st_mtime_ns)
         return data, not same
 

@@ -17,7 +17,7 @@ from .files import LogFile
 from .kinds import HEAD, compression_in, is_binary
 from .known import Known
 from .rotation import parts_since, rest_in_copy
-from .stream import CHUNK, Stream, identity_of
+from .stream import Stream, identity_of
 from .unread import Stretch
 
 LINGER_S = 5.0
@@ -42,6 +42,8 @@ class Tail:
         self._clock = clock
         self._skip = not history
         self._new, self._unread = new, unread
+        self._looked: tuple[os.stat_result | None] | tuple[()] = ()
+        """What bears the name, where that was looked at just before."""
         self._gone_at: float | None = None
         self._left_ns: int | None = None
         """When the file that last bore the name was written to last."""
@@ -50,12 +52,13 @@ class Tail:
 
     @property
     def behind(self) -> int:
-        """Bytes of the open file that are not read yet."""
-        return 0 if self.stream is None else max(0, self.stream.size() - self.stream.print.position)
+        """Bytes of the open file that were there when it was looked at last, and are not read yet."""
+        return 0 if self.stream is None else max(0, self.stream.known_size - self.stream.print.position)
 
     def look(self) -> bool:
         """Whether `advance` has anything to do."""
         state = _state(self.log.path)
+        self._looked = (state,)
         if self.stream is None or state is None or self._late or identity_of(state) != self.stream.identity:
             return True
         return not self.stream.quiet()
@@ -66,7 +69,7 @@ class Tail:
         for stream, until in list(self._late):
             yield from self._read_late(stream, until)
         # Looked at before the old file is read to its end: who writes to the new one has left the old one by then.
-        state = _state(self.log.path)
+        (state,), self._looked = self._looked or (_state(self.log.path),), ()
         if self.stream is None:
             yield from self._open(state)
         if self.stream is None:
@@ -125,7 +128,7 @@ class Tail:
             if replaced:
                 for item in self._start_anew(stream):
                     yield item
-            elif len(data) < CHUNK:
+            elif stream.at_end:
                 return
         self.more = True
 

@@ -131,6 +131,29 @@ async def test_an_unfinished_line_waits_for_its_end(log: Writer, polling: bool) 
         await reader.has([*log.lines, "half a line"])
 
 
+async def test_a_log_that_appears_while_others_are_busy(log: Writer, tmp_path: Path) -> None:
+    """Where every round gives something the kernel is not listened to: folders are looked at now and then."""
+    (tmp_path / "below").mkdir()
+    fresh = (Writer(tmp_path / "b.log"), Writer(tmp_path / "below" / "c.log"))
+    async with following(tmp_path) as reader:
+
+        async def busy() -> None:
+            while True:
+                log.write(1)
+                await asyncio.sleep(0.03)
+
+        writing = asyncio.create_task(busy())
+        try:
+            for writer in fresh:
+                await asyncio.sleep(2.0)  # by now nobody listens, and there was more than one look
+                writer.write()
+                name = str(writer.path)
+                await reader.until(lambda writer=writer, name=name: reader.lines(name) == writer.lines)  # type: ignore[misc]
+        finally:
+            writing.cancel()
+        await reader.until(lambda: reader.lines(str(log.path)) == log.lines)
+
+
 async def test_frames_of_a_progress_bar_arrive_before_their_line_ends(log: Writer) -> None:
     async with following(log.path) as reader:
         with log.path.open("ab", buffering=0) as file:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,28 @@ def test_every_line_comes_once_however_much_is_read(
     for block in blocks:
         assert told[block.offset :].startswith(block.data)
         assert block.line == told.count(b"\n", 0, block.offset) + 1
+
+
+def test_what_comes_while_it_is_read_is_left_for_the_next_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room is made for what is there and for a little more; a file that has grown by more is not at its end."""
+    path = tmp_path / "a.log"
+    path.write_bytes(b"one\n")
+    opened, pread = Stream(path), os.pread
+    more = b"".join(b"%d more\n" % at for at in range(4000))
+
+    def grown(fd: int, size: int, at: int) -> bytes:
+        if not path.stat().st_size > 4:
+            with path.open("ab") as file:
+                file.write(more)
+        return pread(fd, size, at)
+
+    monkeypatch.setattr("perfmon.sources.stream.os.pread", grown)
+    first, replaced = opened.read()
+    assert not replaced
+    assert not opened.at_end
+    assert not opened.quiet()
+    rest, _ = opened.read()
+    assert opened.at_end
+    assert opened.quiet()
+    assert first + rest == b"one\n" + more
+    opened.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.sources import stream, tail
+from perfmon.sources import stream
 from perfmon.sources.blocks import Block, Notice
 from perfmon.sources.follow import Follower
 from perfmon.sources.unread import Stretch
@@ -21,8 +21,7 @@ Told = list[tuple[int, int, bytes]]
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that no test needs much of a log."""
-    for module in (stream, tail):
-        monkeypatch.setattr(module, "CHUNK", 4096)
+    monkeypatch.setattr(stream, "CHUNK", 4096)
     monkeypatch.setattr(stream, "STRETCH", _SIZE)
     monkeypatch.setattr(stream, "_LONG", 30_000)
 
