@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .picture import Picture
 
 SCHEMA = 1
-EVERY_S = 2.0
+EVERY_S = 4.0
 """The shortest time between two writes, unless the verdict or the number of alerts that fire is another one."""
 _LARGEST = 65536
 
@@ -112,19 +112,23 @@ class StateFile:
 
 
 def _own_folder(path: str) -> None:
-    """Makes the folder, and raises Refused when it is somebody else's or a link."""
-    with suppress(FileExistsError):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        os.mkdir(path, 0o700)
-    _check_owner(path)
-    if stat.S_IMODE(os.lstat(path).st_mode) & 0o077:
+    """Makes the folder where it is not there, and raises Refused when it is somebody else's or a link."""
+    try:
+        found = _check_owner(path)
+    except FileNotFoundError:
+        with suppress(FileExistsError):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            os.mkdir(path, 0o700)
+        found = _check_owner(path)
+    if stat.S_IMODE(found.st_mode) & 0o077:
         os.chmod(path, 0o700)
 
 
-def _check_owner(path: str) -> None:
+def _check_owner(path: str) -> os.stat_result:
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         raise Refused(f"{path} is not a folder of yours")
+    return found
 
 
 def _sweep(where: str) -> None:
@@ -139,17 +143,23 @@ def _sweep(where: str) -> None:
 
 def _replace(path: str, text: str) -> None:
     fresh = f"{path}.new"
-    with suppress(FileNotFoundError):
-        os.unlink(fresh)
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        with open(handle, "w", encoding="utf-8") as out:
-            out.write(text)
+        handle = _created(fresh)
+    except FileExistsError:  # whatever it is, it is none that somebody still writes
+        os.unlink(fresh)
+        handle = _created(fresh)
+    try:
+        with open(handle, "wb", buffering=0) as out:
+            out.write(text.encode())
         os.replace(fresh, path)
     except OSError:
         with suppress(OSError):
             os.unlink(fresh)
         raise
+
+
+def _created(path: str) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def _key(specs: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .ending import end
+from .waiting import set_within
 
 if TYPE_CHECKING:
     from asyncinotify import Inotify
@@ -50,9 +51,7 @@ class Waker:
         """Returns when something may have changed; at the latest after `at_most_s`, else the polling interval."""
         if at_most_s is None:
             at_most_s = self._poll_s if self.polling else max(self._poll_s, _BACKSTOP_S)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(at_most_s):
-                await self._event.wait()
+        await set_within(self._event, at_most_s)
         self._event.clear()
 
     async def nap(self) -> None:
@@ -62,6 +61,11 @@ class Waker:
     def remember(self, folders: Collection[str]) -> None:
         """Folders to watch after the nap."""
         self._wanted = frozenset(folders)
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        """The folders that are watched, or will be after the nap."""
+        return self._wanted
 
     async def resume(self) -> None:
         """Watches again."""

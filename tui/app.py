@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field, replace
 
 from textual.app import ComposeResult
@@ -15,7 +17,6 @@ from textual.containers import Horizontal
 from textual.events import Resize
 from textual.filter import LineFilter
 from textual.geometry import Size
-from textual.message import Message
 from textual.widget import Widget
 
 from perfmon.glyphs import UNICODE, Glyphs
@@ -54,10 +55,6 @@ _SLOWLY_S = 0.9
 _TICK_S = 2.0
 _UNSEEN_S = 1.5
 """Pictures show the header, too: only where none came for so long is it shown for its own sake."""
-
-
-class Woken(Message):
-    """The monitor has something new."""
 
 
 @dataclass(slots=True)
@@ -104,7 +101,10 @@ class PerfmonApp(Doings, Leaving, TypedAhead, inherit_bindings=False):
         self._keys = by_key(opening.keys)
         self._cost = OwnCost()
         self.direct = Direct(self)
-        self._woken = False
+        self._woken, self._woken_at = False, 0.0
+        self._own_loop: asyncio.AbstractEventLoop | None = None
+        self._own_context: Context | None = None
+        """The loop of the screen, and what Textual looks up its app in."""
         self._said, self._said_at = "", 0.0
         self._told: tuple[str, ...] = ()
         self._placed: Place | None = None
@@ -150,6 +150,7 @@ class PerfmonApp(Doings, Leaving, TypedAhead, inherit_bindings=False):
         self.heed_signals()
 
     def _begin(self) -> None:
+        self._own_loop, self._own_context = asyncio.get_running_loop(), copy_context()
         self._ask_for_view()
         self.monitor.start(self._wake)
 
@@ -165,27 +166,28 @@ class PerfmonApp(Doings, Leaving, TypedAhead, inherit_bindings=False):
 
     # --- what comes from the monitor ------------------------------------------------------------------------------
     def _wake(self) -> None:
-        """Called in the monitor's thread: one message is on its way at most."""
-        if not self._woken:
+        """Called in the monitor's thread: one call is on its way at most."""
+        if not self._woken and self._own_loop is not None:
             self._woken, self._woken_at = True, time.monotonic()
-            with suppress(Exception):  # the screen has just been closed
-                self.post_message(Woken())
+            # Not by a message: what comes several times a second would take three turns of the loop instead of two.
+            with suppress(RuntimeError):  # the screen has just been closed
+                self._own_loop.call_soon_threadsafe(self._heed, context=self._own_context)
         elif time.monotonic() - self._woken_at > _STUCK_S and terminal_is_gone():
             # Whoever writes to a terminal that hung up waits for ever, and nobody is left to press a key.
             self.monitor.abandon()
             os._exit(128 + signal.SIGHUP)
 
-    async def _dispatch_message(self, message: Message) -> None:
-        """What comes several times a second is the app's alone: for all else Textual looks who handles it."""
-        if isinstance(message, Woken):
+    def _heed(self) -> None:
+        """What Textual does where something goes wrong with a message."""
+        try:
             self.on_woken()
-        else:
-            await super()._dispatch_message(message)
+        except Exception as error:
+            self._handle_exception(error)
 
     def on_woken(self) -> None:
         """Shows what is new."""
         self._woken = False
-        if not self.screen_stack:  # it is closing
+        if self._exit or self._closing or not self.screen_stack:
             return
         if self.monitor.failed is not None:
             self.exit(1)

@@ -24,6 +24,7 @@ from perfmon.picture import (
     RunState,
     Viewport,
 )
+from perfmon.sources.waiting import set_within
 
 if TYPE_CHECKING:
     from .feeds import Feed
@@ -34,9 +35,11 @@ PERIOD_S = 0.5
 _SLOW_S = 2.0
 _TOGETHER_S = 0.01
 """News are told so far apart at least."""
-_READY, _PATIENCE, _CALM = 0.75, 1.25, 2.0
-"""Shares of a period: from when on a picture is made with the next news, by when it is made without any, and by when
-where there was none for a while."""
+_READY, _PATIENCE, _CALM, _SILENT = 0.75, 1.25, 2.0, 4.0
+"""Shares of a period: from when on a picture is made with the next news, by when it is made without any, by when
+where there was none for a while, and by when where logs have been silent for long."""
+_LONG_S = 10.0
+"""Logs that are silent for so long are likely to stay so for some seconds more."""
 _TELL_S = 3.0
 _TURN_S = 0.05
 """What is read at one go before pictures have their turn."""
@@ -238,12 +241,12 @@ class Monitor:
                 now = self._read_at = time.monotonic()
                 if now < self._way_until:
                     await asyncio.sleep(self._way_until - now)
-                elif now - turned >= _TURN_S:
+                elif self._news and now - turned >= _TURN_S:
                     await asyncio.sleep(0)  # a flood gives more at one go than is read between two pictures
                     turned = time.monotonic()
                 if not isinstance(item, Anew) and not self._news:
                     # Once the feed rests: what it gives in one go is one piece of news.
-                    self._news = True
+                    self._news, turned = True, now
                     loop.call_later(max(0.0, self._woken_at + _TOGETHER_S - now), self._tell_news)
         watch.ended = True
 
@@ -280,9 +283,14 @@ class Monitor:
             self._stirred.clear()
             if self._asked or self._stopping.is_set():
                 continue
-            # Where nothing came, only clocks and ages move on: once a second is enough for them.
-            patience = _PATIENCE if self._read_at >= began - self._period_s or watch.steered else _CALM
-            await self._rest(feed, began + patience * self._period_s)
+            await self._rest(feed, began + self._patience(began, watch) * self._period_s)
+
+    def _patience(self, now: float, watch: Watch) -> float:
+        """By when to make the next picture, in periods."""
+        if watch.steered or self._read_at >= now - self._period_s:
+            return _PATIENCE
+        # Where nothing came, only clocks and ages move on, and what pollers say.
+        return _SILENT if 0.0 < self._read_at < now - _LONG_S and self._period_s == PERIOD_S else _CALM
 
     def _settle(self) -> None:
         """The history was read: what is left of it stays."""
@@ -298,11 +306,12 @@ class Monitor:
     async def _rest(self, feed: Feed, until: float) -> None:
         """Until the next picture is due: then, when somebody asks, or as soon as the history was read."""
         assert self._stirred is not None  # noqa: S101
-        loading = not feed.caught_up
-        while not self._stirred.is_set() and not (loading and feed.caught_up):
-            left = max(0.05, until - time.monotonic())
+        if feed.caught_up:
+            await set_within(self._stirred, max(0.05, until - time.monotonic()))
+            return
+        while not self._stirred.is_set() and not feed.caught_up:
             try:
-                async with asyncio.timeout(min(left, _LOOK_S) if loading else left):
+                async with asyncio.timeout(min(max(0.05, until - time.monotonic()), _LOOK_S)):
                     await self._stirred.wait()
             except TimeoutError:
                 if time.monotonic() >= until:

@@ -53,6 +53,7 @@ async def running(
             app.monitor.judge_window(app.monitor.window_s)  # at once: nobody waits for the next period
             await until(pilot, lambda: app.picture.state is RunState.ENDED and bool(app.picture.alerts))
             await until(pilot, lambda: bool(app.picture.board.metrics))
+            await _fits(app, pilot)
         else:
             await until(pilot, lambda: app.monitor.picture.number > 1)
         yield app, pilot
@@ -74,9 +75,14 @@ async def until(pilot: Pilot[int], true: Callable[[], bool]) -> None:
     raise AssertionError("it never came")
 
 
+async def _fits(app: PerfmonApp, pilot: Pilot[int]) -> None:
+    """Until the board has the picture of its size, and shows it."""
+    await until(pilot, lambda: not app.board.size.width or app.picture.board.viewport.columns == app.board.columns)
+    await pilot.pause()
+
+
 async def settled(app: PerfmonApp, pilot: Pilot[int]) -> list[str]:
     """The screen, once the board has the picture of its size."""
     await pilot.pause()
-    await until(pilot, lambda: not app.board.size.width or app.picture.board.viewport.columns == app.board.columns)
-    await pilot.pause()
+    await _fits(app, pilot)
     return [_COST.sub(lambda found: " " * len(found[0]), line) for line in screen_text(app)]

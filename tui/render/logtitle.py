@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from perfmon.logbook import Query
 from perfmon.text import plain
 
@@ -13,6 +15,7 @@ _TAKEN = 18
 """Cells of a title that have other uses, whatever it says."""
 
 
+@lru_cache(16)
 def keys_within(room: int) -> str:
     """As many of the pane's keys as a title of `room` cells can name."""
     shown = 0
