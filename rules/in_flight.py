@@ -15,7 +15,6 @@ from perfmon.model import ALL_LEGS, LEGS, Span, Update
 from .items import Item
 from .leads import TOGETHER, Lead, lead
 from .silence import is_over
-from .successors import bygone
 
 if TYPE_CHECKING:
     from .view import View
@@ -51,7 +50,7 @@ def in_flight(spans: Iterable[Span], view: View) -> list[Item]:
         if update.legs == ALL_LEGS:
             ended.setdefault(way(update), []).append(update)
     leads = {taken: lead(mine, view) for taken, mine in ended.items()}
-    gone = bygone(view.store.sources, view.shifts)  # what was open when a run ended is answered by no other
+    gone = view.bygone  # what was open when a run ended is answered by no other
     current = (update for update in updates if update.source not in gone)
     return [item for update in current if (item := _item(update, newest, servers, leads, view)) is not None]
 

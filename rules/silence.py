@@ -21,7 +21,6 @@ from perfmon.stats import median, percentile
 
 from .followers import is_filled
 from .rhythm import proven_s
-from .successors import bygone
 from .told_end import FAREWELL, RUN_OVER
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def quiet_logs(view: View) -> list[Quiet]:
     it lies is not known well enough to say that it was silent while others went on.
     """
     telling = [state for state in _telling(view) if state.index not in view.guessed]
-    gone = bygone(view.store.sources, view.shifts)
+    gone = view.bygone
     return _seen([stretch for state in telling for stretch in (*_inner(state, view), *_tail(state, view, gone))], view)
 
 
@@ -195,7 +194,7 @@ def _span(state: SourceState, view: View) -> Window:
 def _watched(state: SourceState, view: View) -> Window:
     """The same up to the present, where a log that is still watched did not say farewell."""
     low, high = _span(state, view)
-    if view.present is None or is_over(state) or state.index in bygone(view.store.sources, view.shifts):
+    if view.present is None or is_over(state) or state.index in view.bygone:
         return (low, high)
     return (low, max(high, view.present))
 

@@ -22,6 +22,7 @@ from .items import UPDATE, UPDATE_METRICS, Item, Streams, value_of
 from .restarts import Restart, restarts
 from .silence import Quiet, apart, dark_run, logs_of, quiet_logs, quiet_run, silences
 from .still_open import still_open
+from .successors import bygone
 from .told_twice import ToldTwice, told_twice
 from .tracks import EMPTY, Track, merged
 
@@ -282,6 +283,11 @@ class View:
     def quiet_logs(self) -> list[Quiet]:
         """Stretches without a line, log by log."""
         return quiet_logs(self)
+
+    @cached_property
+    def bygone(self) -> Mapping[int, float]:
+        """Logs whose run is over, by index, with the moment at which it was."""
+        return bygone(self.store.sources, self.shifts)
 
     @cached_property
     def apart(self) -> list[Window]:
