@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .picture import Picture
 
 SCHEMA = 1
-EVERY_S = 4.0
+EVERY_S = 3.0
 """The shortest time between two writes, unless the verdict or the number of alerts that fire is another one."""
 _LARGEST = 65536
 
@@ -149,7 +149,7 @@ def _replace(path: str, text: str) -> None:
         os.unlink(fresh)
         handle = _created(fresh)
     try:
-        with open(handle, "wb", buffering=0) as out:
+        with open(handle, "wb") as out:
             out.write(text.encode())
         os.replace(fresh, path)
     except OSError:

@@ -192,8 +192,10 @@ class Follower:
                 gave = True
                 size += _size_of(item[1])
                 yield item
-            if turns or size > _FLOOD_BYTES:  # a little costs nobody a turn
+            if turns:
                 await asyncio.sleep(0)
+        if size > _FLOOD_BYTES or any(tail.more for tail in self._everyone()):
+            await asyncio.sleep(0)  # a little costs nobody a turn; what is read and not told of costs it, too
         self._pace_s = _FLOOD_PACE_S if size > _FLOOD_BYTES else _PACE_S
         self._streak = max(1, self._streak + 1) if gave else min(-1, self._streak - 1)
 
@@ -231,10 +233,15 @@ class Follower:
         if 0.0 < early <= self._pace_s:
             await asyncio.sleep(early)
 
+    @property
+    def _naps_well(self) -> bool:
+        """What comes shows in the times of folders that are known: not below folders that a pattern may match."""
+        return self._napping and not any(spec.kind is Kind.GLOB for spec in self._specs)
+
     async def _scan(self, first: bool) -> list[Item]:
         """Looks for logs that appeared."""
         began = self._clock()
-        folders, changed = self._waker.wanted, _changes(self._waker.wanted) if self._napping else ()
+        folders, changed = self._waker.wanted, _changes(self._waker.wanted) if self._naps_well else ()
         if changed and changed == self._folders_changed and began < self._whole_scan:
             self._next_scan = began + _RESCAN_S  # nothing has come or gone in any of the folders
             return []

@@ -316,11 +316,12 @@ class PerfmonApp(Doings, Leaving, TypedAhead, inherit_bindings=False):
         self.alerts.styles.width, self.sources.styles.width = shares(width, machines)
         self.board.bare = layout.bare
         if before is None or before.bare != layout.bare:
+            below = self.screen_stack[0]  # something may be open over it
             # In a strip the answers come first: there the header only says how the run goes.
             if layout.bare:
-                self.screen.move_child(self.header, after=self.board)
+                below.move_child(self.header, after=self.board)
             else:
-                self.screen.move_child(self.header, before=self.answer)
+                below.move_child(self.header, before=self.answer)
         if self.focused is None or not self.focused.display:
             self.focus_first()
         self._show_place()

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 
 from perfmon.errors import UsageError
 from perfmon.sources.blocks import Block, Notice
-from perfmon.sources.follow import follow
+from perfmon.sources.follow import Follower, follow
 
 PATIENCE_S = 10.0
 
@@ -152,6 +153,65 @@ async def test_a_log_that_appears_while_others_are_busy(log: Writer, tmp_path: P
         finally:
             writing.cancel()
         await reader.until(lambda: reader.lines(str(log.path)) == log.lines)
+
+
+async def test_a_log_that_a_pattern_matches_appears_in_a_new_folder(
+    log: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder was there before the log was, and nothing that is watched changes with it."""
+    monkeypatch.setattr("perfmon.sources.follow._BACKSTOP_S", 3600.0)
+    fresh = Writer(tmp_path / "run" / "out.log")
+    async with following(log.path, tmp_path / "*" / "out.log") as reader:
+
+        async def busy() -> None:
+            while True:
+                log.write(1)
+                await asyncio.sleep(0.03)
+
+        writing = asyncio.create_task(busy())
+        try:
+            await asyncio.sleep(2.0)
+            fresh.path.parent.mkdir()
+            await asyncio.sleep(2.0)
+            fresh.write()
+            await reader.until(lambda: reader.lines(str(fresh.path)) == fresh.lines)
+        finally:
+            writing.cancel()
+
+
+@pytest.mark.parametrize("kind", ["binary", "hole"])
+async def test_others_have_their_turns_while_what_is_no_text_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Nothing comes of it that could be handed on, however long it is."""
+    monkeypatch.setattr("perfmon.sources.stream.CHUNK", 4096)
+    path = tmp_path / "a.log"
+    path.write_bytes(b"\x7fELF\2\1\1" if kind == "binary" else b"")
+    with path.open("r+b") as file:
+        file.seek(4 << 20)
+        file.write(b"\nthe end\n" if kind == "hole" else b"\0")
+    follower = Follower([str(path)], True, 0.05, None, time.monotonic)
+    turns = 0
+
+    async def read() -> None:
+        async for _ in follower.items():
+            pass
+
+    async def others() -> None:
+        nonlocal turns
+        while not follower.caught_up:
+            turns += follower.behind > 0
+            await asyncio.sleep(0)
+
+    reading = asyncio.create_task(read())
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await others()
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        await follower.close()
+    assert turns > 100
 
 
 async def test_frames_of_a_progress_bar_arrive_before_their_line_ends(log: Writer) -> None:

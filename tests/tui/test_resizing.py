@@ -40,3 +40,18 @@ async def test_a_timer_that_is_late_at_once_goes_off_all_the_same(monkeypatch: p
         for target in (app, app.log_pane):
             target.set_timer(0.01, lambda: gone_off.append(1))
         await until(pilot, lambda: len(gone_off) == 2)
+
+
+async def test_a_strip_comes_and_goes_under_what_is_open() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert app.covered
+        for size in ((80, 9), (120, 30), (60, 10)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+        await pilot.press("escape")
+        await pilot.pause()
+        assert not app.covered
+        assert app.strip
+        assert app.header.region.y > app.board.region.y

@@ -149,6 +149,29 @@ def test_what_cannot_be_written_is_told_and_ends_nothing(runtime: Path) -> None:
     file.remove()
 
 
+STUMP = """
+import os, resource, signal, sys
+from perfmon.monitor.monitor import empty_picture
+from perfmon.statefile import StateFile, read_state
+specs, clock = [f"/logs/worker-{at}.log" for at in range(400)], iter((0.0, 100.0))
+file = StateFile(specs, lambda: next(clock))
+file.write(empty_picture(600.0))
+assert not file.problem and read_state(specs) is not None
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+file.write(empty_picture(60.0))
+print(file.problem)
+print(read_state(specs) is not None)
+"""
+
+
+def test_what_is_written_in_part_takes_no_place(runtime: Path) -> None:
+    del runtime
+    told = subprocess.run([sys.executable, "-c", STUMP], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert "cannot be written" in told[0]
+    assert told[1] == "True"
+
+
 def test_a_state_of_a_process_that_is_gone_is_no_news(runtime: Path) -> None:
     written()
     document = json.loads(only(runtime).read_text())
