@@ -87,6 +87,22 @@ class Writer:
             file.write("".join(f"{line}\n" for line in new))
 
 
+@asynccontextmanager
+async def busy(writer: Writer) -> AsyncIterator[None]:
+    """A log that has something new in every round."""
+
+    async def write() -> None:
+        while True:
+            writer.write(1)
+            await asyncio.sleep(0.03)
+
+    writing = asyncio.create_task(write())
+    try:
+        yield
+    finally:
+        writing.cancel()
+
+
 def compress(path: Path) -> None:
     path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
 
@@ -137,21 +153,12 @@ async def test_a_log_that_appears_while_others_are_busy(log: Writer, tmp_path: P
     (tmp_path / "below").mkdir()
     fresh = (Writer(tmp_path / "b.log"), Writer(tmp_path / "below" / "c.log"))
     async with following(tmp_path) as reader:
-
-        async def busy() -> None:
-            while True:
-                log.write(1)
-                await asyncio.sleep(0.03)
-
-        writing = asyncio.create_task(busy())
-        try:
+        async with busy(log):
             for writer in fresh:
                 await asyncio.sleep(2.0)  # by now nobody listens, and there was more than one look
                 writer.write()
                 name = str(writer.path)
                 await reader.until(lambda writer=writer, name=name: reader.lines(name) == writer.lines)  # type: ignore[misc]
-        finally:
-            writing.cancel()
         await reader.until(lambda: reader.lines(str(log.path)) == log.lines)
 
 
@@ -161,22 +168,12 @@ async def test_a_log_that_a_pattern_matches_appears_in_a_new_folder(
     """The folder was there before the log was, and nothing that is watched changes with it."""
     monkeypatch.setattr("perfmon.sources.follow._BACKSTOP_S", 3600.0)
     fresh = Writer(tmp_path / "run" / "out.log")
-    async with following(log.path, tmp_path / "*" / "out.log") as reader:
-
-        async def busy() -> None:
-            while True:
-                log.write(1)
-                await asyncio.sleep(0.03)
-
-        writing = asyncio.create_task(busy())
-        try:
-            await asyncio.sleep(2.0)
-            fresh.path.parent.mkdir()
-            await asyncio.sleep(2.0)
-            fresh.write()
-            await reader.until(lambda: reader.lines(str(fresh.path)) == fresh.lines)
-        finally:
-            writing.cancel()
+    async with following(log.path, tmp_path / "*" / "out.log") as reader, busy(log):
+        await asyncio.sleep(2.0)
+        fresh.path.parent.mkdir()
+        await asyncio.sleep(2.0)
+        fresh.write()
+        await reader.until(lambda: reader.lines(str(fresh.path)) == fresh.lines)
 
 
 @pytest.mark.parametrize("kind", ["binary", "hole"])
