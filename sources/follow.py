@@ -7,28 +7,25 @@ import os
 import stat
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from math import inf
 from pathlib import Path
 
 from .blocks import Block, Notice
-from .files import STDIN, LogFile, archives_beside, distinct, folder_of_archives, globbed, log_file, logs_of
+from .files import STDIN, LogFile, distinct, log_file, logs_of
 from .kinds import ARCHIVES
 from .known import Known
+from .listing import changes, listed
 from .pipes import PipeTail
 from .reading import read_blocks
 from .rotation import is_part_of
 from .spec import Kind, Spec, parse_spec
 from .tail import Tail
-from .tree import walk_tree
 from .unread import Stretch
 from .watching import Waker
 
 _RESCAN_S, _BACKSTOP_S = 1.0, 5.0
 """How often new logs are looked for; the latter where the kernel tells of them."""
-_FEW = 32
-"""Folders whose times are worth a look before all that is in them is listed."""
 _QUICK_S = 0.002
 """A look that takes no longer costs less than having a thread look."""
 _PACE_S, _FLOOD_PACE_S = 0.24, 0.09
@@ -67,15 +64,6 @@ async def follow(
                 yield log, item
     finally:
         await follower.close()
-
-
-@dataclass(slots=True)
-class _Listing:
-    """What SPECs name at this moment."""
-
-    logs: list[LogFile] = field(default_factory=list)
-    folders: set[str] = field(default_factory=set)
-    """Folders in which something may appear or change."""
 
 
 class Follower:
@@ -170,7 +158,7 @@ class Follower:
                 once += logs_of(spec)
             else:
                 left.append(spec)
-                once += [log for log in _listed([spec]).logs if log.compression]
+                once += [log for log in listed([spec]).logs if log.compression]
         self._specs = left
         return distinct(once)
 
@@ -241,15 +229,15 @@ class Follower:
     async def _scan(self, first: bool) -> list[Item]:
         """Looks for logs that appeared."""
         began = self._clock()
-        folders, changed = self._waker.wanted, _changes(self._waker.wanted) if self._naps_well else ()
+        folders, changed = self._waker.wanted, changes(self._waker.wanted) if self._naps_well else ()
         if changed and changed == self._folders_changed and began < self._whole_scan:
             self._next_scan = began + _RESCAN_S  # nothing has come or gone in any of the folders
             return []
         self._waker.listing_changed = False
         if self._waker.polling or self._scan_s > _QUICK_S:
-            listing = await asyncio.to_thread(_listed, self._specs)
+            listing = await asyncio.to_thread(listed, self._specs)
         else:
-            listing = _listed(self._specs)
+            listing = listed(self._specs)
         self._scan_s = self._clock() - began
         pace = self._poll_s if self._waker.polling else _RESCAN_S if self._napping else _BACKSTOP_S
         self._next_scan = began + max(pace, 10 * self._scan_s)
@@ -296,53 +284,6 @@ def _some(turns: deque[Iterator[Item]]) -> list[Item]:
 
 def _size_of(item: Block | Stretch | Notice) -> int:
     return len(item.data) if isinstance(item, Block) else item.size if isinstance(item, Stretch) else 0
-
-
-def _listed(specs: Sequence[Spec]) -> _Listing:
-    """The logs that `specs` name now, and where more may appear (blocking)."""
-    listing = _Listing()
-    for spec in specs:
-        path = Path(spec.path)
-        _watch_name(path, listing.folders)
-        if spec.kind is Kind.GLOB:
-            paths = globbed(spec.path)
-            listing.logs += archives_beside(spec.path)
-        elif path.is_dir():
-            paths, archives = _below(path, listing.folders)
-            listing.logs += [folder_of_archives(path)] if archives else []
-        else:
-            paths = [path]
-        for log in paths:
-            _watch_name(log, listing.folders)
-        listing.logs += [log_file(log) for log in paths]
-    return _Listing(distinct(listing.logs), listing.folders)
-
-
-def _below(root: Path, folders: set[str]) -> tuple[list[Path], list[Path]]:
-    """The logs and the archives in a folder."""
-    try:
-        tree = walk_tree(root)
-    except OSError:
-        return [], []
-    folders.update(os.path.realpath(folder) for folder in tree.folders)
-    return tree.logs, tree.archives
-
-
-def _watch_name(path: Path, folders: set[str]) -> None:
-    """Adds the folders in which the file of this name, or the link that leads to it, can change."""
-    whole = Path(os.path.abspath(path))
-    near = next((parent for parent in whole.parents if os.path.isdir(parent)), Path("/"))
-    folders.add(os.path.realpath(near))
-    if whole.is_symlink():
-        folders.add(os.path.dirname(os.path.realpath(whole)))
-
-
-def _changes(folders: Collection[str]) -> tuple[int, ...]:
-    """When something came to each of these folders, or went; () where that is not to be told, or of too many."""
-    try:
-        return tuple([os.stat(folder).st_mtime_ns for folder in sorted(folders)]) if len(folders) <= _FEW else ()
-    except OSError:
-        return ()
 
 
 def _is_pipe(path: str) -> bool:
