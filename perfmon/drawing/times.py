@@ -17,6 +17,8 @@ EMPTY: Cell = (" ", "")
 _GLYPHS: Mapping[str, str] = {"send": "send", "queue": "queue", "rpc": "rpc", "done": "done", "unknown": "unknown-leg"}
 _WAITS = ("send", "queue", "unknown")
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
+_TOLD_APART = 1e15
+"""So many columns away from its origin an axis has no two moments that a float tells apart."""
 _STEPS = (
     *(number * unit for unit in (0.001, 0.01, 0.1) for number in (1, 2, 5)),
     *(1, 2, 5, 10, 15, 30),
@@ -140,6 +142,8 @@ def ticks(
     if not (0.0 < column_s < inf and isfinite(start) and (origin is None or isfinite(origin))):
         return []
     begin = 0.0 if origin is None else origin
+    if not abs(start - begin) / column_s < _TOLD_APART:
+        return []
 
     def label(offset: float) -> str:
         return _clock(offset, step) if origin is None else _offset(offset, zero, plus)

@@ -105,7 +105,7 @@ class _Scan:
         if begin and len(begin) < layout.BEGIN_SIZE and layout.pack_begin().startswith(begin):
             return None
         schema = layout.read_begin(begin)
-        if schema is None:
+        if not schema:  # none was ever written under 0
             found = "an empty file" if not begin else "another kind of file"
             raise InputError(f"{_name(self.path)}: not a recording: expected what `perfmon record` writes, not {found}")
         if schema > layout.SCHEMA:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from perfmon.errors import InputError
 from perfmon.items import Block, Notice, NoticeKind
 from perfmon.masking import masked
+from perfmon.recording import layout
 from perfmon.recording.layout import Frame
 from perfmon.recording.reader import open_recording
 from perfmon.recording.writer import RecordingWriter
@@ -101,6 +102,15 @@ def test_a_byte_that_changed_is_told_and_costs_only_what_follows(data: st.DataOb
         part = list(recording.frames())
         assert part == whole[: len(part)]
         assert recording.note is not None
+
+
+def test_a_schema_that_never_was_is_no_recording(tmp_path: Path) -> None:
+    path = written(str(tmp_path), [(0.0, "a.log", Block(b"x\n", 0, 1))], 3)
+    text = path.read_bytes()
+    begin = layout.BEGIN_SIZE
+    path.write_bytes(text[: begin - 2] + b"\0\0" + text[begin:])
+    with pytest.raises(InputError, match="not a recording"):
+        open_recording(path)
 
 
 @pytest.mark.parametrize(("raw", "shown"), CREDENTIALS)

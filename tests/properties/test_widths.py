@@ -88,6 +88,7 @@ def test_axes(start: float, span: float, width: int, origin: float | None) -> No
     assert len(axis(named, width)) == max(0, width)
 
 
+@example(-2.6683117156739864e-164, 0.0, 1, 1.797693134862316e305)
 @given(FLOATS, FLOATS, WIDTHS, st.none() | FLOATS)
 def test_axes_of_absurd_times(start: float, end: float, width: int, origin: float | None) -> None:
     assert len(axis(ticks(start, end, width, origin=origin), width)) == max(0, width)
