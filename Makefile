@@ -1,6 +1,6 @@
 # make run and make test set up everything they need: Python >= 3.11, git and a package index are enough.
 .DEFAULT_GOAL := help
-.PHONY: help run before-after test test-gpu sanitize check docs screenshots dist clean
+.PHONY: help run before-after test test-all test-gpu sanitize check docs screenshots dist clean
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -9,7 +9,8 @@ ARGS ?=
 help:
 	@echo "make run          open the live monitor on a built-in run (ARGS='slow-weight-load --speed 50')"
 	@echo "make before-after run the lab with and without a fault, and compare (ARGS='--seconds 60')"
-	@echo "make test         run the tests (ARGS='-k name' for some of them)"
+	@echo "make test         run the quick tests: a few minutes (ARGS='-k name' for some of them)"
+	@echo "make test-all     run every test, also those that are slow or need a real component (sshd, tmux, ...)"
 	@echo "make test-gpu     poll the GPUs of this machine, and write what that takes to docs/gpu.md"
 	@echo "make sanitize     run those of the compiled search under gcc's sanitizers"
 	@echo "make check        lint, format, types, layers"
@@ -29,8 +30,13 @@ run: $(READY)
 before-after: $(READY)
 	$(BIN)/python -m lab.before_after $(ARGS)
 
+# Tests that share an expensive run name it as their group: it is played once, not once for every worker.
+PYTEST = $(BIN)/python -m pytest -n auto --dist loadgroup
 test: $(READY)
-	$(BIN)/python -m pytest -n auto $(ARGS)
+	$(PYTEST) -m "not slow and not system" $(ARGS)
+
+test-all: $(READY)
+	$(PYTEST) $(ARGS)
 
 test-gpu: $(READY)
 	PERFMON_GPU_PAGE=docs/gpu.md $(BIN)/python -m pytest -q tests/system/test_gpu.py $(ARGS) || [ $$? = 5 ]
@@ -61,7 +67,7 @@ dist: $(READY)
 clean:
 	rm -rf .venv build dist perfmon_tui.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache sources/*.so
 
-$(READY): pyproject.toml sources/_scanning.c sources/_search.h
+$(READY): pyproject.toml sources/_scanning.c sources/_search.h sources/_clocks.h
 	@if command -v uv >/dev/null && uv --version >/dev/null 2>&1; then \
 	  { test -x $(BIN)/python || uv venv --quiet --python '>=3.11' .venv; } && \
 	  PYTHONWARNINGS=ignore uv pip install --quiet --python $(BIN)/python --editable . --group dev; \

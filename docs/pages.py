@@ -94,13 +94,17 @@ def _metrics(pattern: Pattern) -> list[str]:
 
 
 def _gives(pattern: Pattern) -> str:
-    other = {"leg": "weight update", "step": "progress", "mark": "count of", "row": "a row of a table"}
+    other = {
+        "leg": "weight update", "step": "progress", "mark": "count of", "row": "a row of a table", "run": "run",
+        "progress": "progress in", "failure": "failure", "detail": "more about",
+    }  # fmt: skip
+    named = ("mark", "progress", "failure", "detail", "run")
     said = [f"`{name}`" for name in _metrics(pattern)]
     for emit in pattern.emit:
         if emit.kind in ("span", "open", "close"):
             said.append(f"span {emit.name}")
         elif emit.kind != "metric":
-            said.append(f"{other[emit.kind]} {emit.name if emit.kind == 'mark' else ''}".strip())
+            said.append(f"{other[emit.kind]} {emit.name if emit.kind in named else ''}".strip())
     return ", ".join(dict.fromkeys(said))
 
 
@@ -128,6 +132,10 @@ def formats() -> str:
         " mpirun, Ray, SkyPilot, torchx, docker compose, kubectl, stern, pdsh and clush, JSON around it, colours)."
         " `perfmon analyze --explain-formats` shows what was recognised in a log. Each format is a"
         " TOML file in `sources/formats/`; your own go to `~/.config/perfmon/formats/`.",
+        "`perfmon formats learn LOG` proposes one from a log that perfmon does not read: it finds lines that repeat,"
+        " their figures with names and units, the step counter and the clock, and writes patterns with samples from the"
+        " log (credentials masked). `--install` puts it where perfmon finds it; look at it first, for what a figure"
+        " means it only knows by its name. `perfmon formats check FILE` shows mistakes after a change.",
     ]
     for pack in load_packs():
         parts += _pack(pack)

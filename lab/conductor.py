@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .clocks import true_monotonic
+from .faults import FAULTS
 from .plan import Plan
 from .truth import truth
 
@@ -105,8 +106,9 @@ class Lab:
             while (left := self.plan.started + self.plan.seconds - true_monotonic()) > 0:
                 if self._over.wait(min(left, 0.2)):
                     raise LabError("it was stopped")
+                may_end = {FAULTS[name].ends for name in self.plan.faults}
                 for process in self._processes:
-                    if process.running.poll() is not None:
+                    if process.running.poll() is not None and process.role not in may_end:
                         raise LabError(f"the {process.role} ended too early; {process.log} says why")
         finally:
             self.stop()

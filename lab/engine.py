@@ -77,6 +77,7 @@ class Engine:
         self._loading = False
         self._giants: list[Sequence] = []
         self._cache_lost = 0.0
+        self._busy_since: float | None = None
 
     @property
     def kv_usage(self) -> float:
@@ -129,6 +130,7 @@ class Engine:
             self.counts.finished[sequence.reason] += 1
         self._preempt(knobs)
         self._account(knobs, rate, took_s)
+        self._note_busy()
 
     def _rate(self, knobs: Knobs) -> float:
         """Tokens a second of each sequence."""
@@ -162,6 +164,15 @@ class Engine:
         if self._cache_lost > 0.2:
             self._journal.stretch("cache", now - self._cache_lost, now)
             self._cache_lost = 0.0
+
+    def _note_busy(self) -> None:
+        """A stretch in which there was something to generate goes to the journal when it is over."""
+        now = self._journal.now()
+        if self.running and self._busy_since is None:
+            self._busy_since = now
+        elif not self.running and self._busy_since is not None:
+            self._journal.stretch("busy", self._busy_since, now)
+            self._busy_since = None
 
     async def load(self, weights: Path, version: int) -> None:
         """Loads weights; generation stands still meanwhile. Raises OSError."""

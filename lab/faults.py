@@ -27,6 +27,8 @@ class Fault:
     """Signatures that must be found besides."""
     from_start: bool = False
     """It is there from the first moment: it is no event but how the run is."""
+    ends: str = ""
+    """The role whose process ends because of it."""
     clock_s: float = 0.0
     """How far the server's clocks are ahead of the others'."""
 
@@ -121,6 +123,27 @@ FAULTS: dict[str, Fault] = {
             {"looks_for_checkpoints": False},
         ),
         Fault("stall", "the orchestrator hangs for 75 s, and with it everything", "stall", {"hangs_s": 75.0}, "hang"),
+        Fault(
+            "hung-trainer",
+            "the trainer hangs within a step; no rollout begins while a policy is awaited, the server is still polled",
+            "stall",
+            {"trainer_hangs": True, "holds_rollouts": True, "polls_s": 2.0},
+            "hang",
+        ),
+        Fault(
+            "dead-trainer",
+            "the orchestrator hands over empty batches, and the trainer divides by the number of their rollouts",
+            "run-failed",
+            {"empty_batches": True, "holds_rollouts": True},
+            ends="trainer",
+        ),
+        Fault(
+            "gpu-memory",
+            "the trainer's activations want 30 GiB of a GPU that has 28 GiB left",
+            "out-of-memory",
+            {"activations_gib": 30.0, "holds_rollouts": True},
+            ends="trainer",
+        ),
         Fault(
             "blocking-eval",
             "every fourth step an evaluation has the engine for itself",

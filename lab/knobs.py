@@ -65,6 +65,12 @@ class Knobs:
     """Steps between evaluations that hold everything else; 0: never."""
     hangs_s: float = 0.0
     """How long it hangs, once."""
+    holds_rollouts: bool = False
+    """No rollout is begun while a policy is awaited."""
+    empty_batches: bool = False
+    """What it hands to the trainer holds no rollouts."""
+    polls_s: float = 0.0
+    """Seconds between two looks at the server's metrics; 0: nobody looks."""
 
     # --- the trainer ---
     train_s: float = 2.0
@@ -73,6 +79,10 @@ class Knobs:
     """How fast its disk takes a checkpoint."""
     visible_after_s: float = 0.0
     """How long a written checkpoint takes to be seen by others."""
+    activations_gib: float = 20.0
+    """GPU memory that a step takes beside the trainer's weights and optimizer states."""
+    trainer_hangs: bool = False
+    """It hangs within a step, until it is stopped."""
 
     # --- all of them ---
     noise_lines_s: float = 0.0

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfmon.ledger import PRODUCTIVE, UNKNOWN
+from perfmon.ledger import REST
+from perfmon.rules.activity import LEAST_STALL_S
 
 from .asked import how_many, in_order
 from .cases import CASES, Case, truly_lost
@@ -24,6 +25,12 @@ ROOT = Path(__file__).parent.parent
 RECORDED = ROOT / "tests" / "lab" / "recorded"
 IN_TIME_S = 30.0
 TOLERANCE = 0.2
+_SOON_S = 5.0
+
+
+def bound_s(signature: str) -> float:
+    """Seconds within which it must be found. A stall is none before nothing has progressed for its least length."""
+    return LEAST_STALL_S + _SOON_S if signature == "stall" else IN_TIME_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +65,8 @@ class Row:
 
     @property
     def in_time(self) -> bool:
-        """All of it within half a minute."""
-        return all(at is not None and at <= IN_TIME_S for at in self.detected_s.values())
+        """All of it within half a minute, or soon after it is there by definition."""
+        return all(at is not None and at <= bound_s(name) for name, at in self.detected_s.items())
 
     @property
     def first(self) -> str | None:
@@ -79,7 +86,7 @@ class Row:
     @property
     def beside_s(self) -> float:
         """Seconds that it counts for anything else."""
-        rest = {*self.case.expected, PRODUCTIVE, UNKNOWN}
+        rest = {*self.case.expected, *REST}
         return sum(lost for name, lost in self.said.lost.items() if name not in rest)
 
     @property
@@ -122,7 +129,7 @@ def record(cases: Sequence[Case], folder: Path, at_once: int) -> int:
     with tempfile.TemporaryDirectory(prefix="lab-", dir=memory()) as scratch:
         run_together([Lab(case.plan(f"{scratch}/{case.name}")) for case in cases], at_once)
         for case in cases:
-            Recorded.of_folder(Path(scratch) / case.name).write(_file(folder, case))
+            Recorded.of_folder(Path(scratch) / case.name).without(ROOT).write(_file(folder, case))
     return 0
 
 

@@ -68,6 +68,7 @@ class Orchestrator:
         self._own = False
         """The batch that is being made takes only what it asked for itself."""
         self._evaluating = False
+        self._awaits_policy = False
         self._hung = False
         self.policy = 0
         self._updating: asyncio.Task[None] | None = None
@@ -78,13 +79,15 @@ class Orchestrator:
             client = httpx.AsyncClient(timeout=None)  # noqa: S113 - waiting is what this is about
             self._admin = await self._clients.enter_async_context(client)
             dispatching = asyncio.create_task(self._dispatch())
+            polling = asyncio.create_task(self._poll(client))
             try:
                 await self._steps()
             finally:
                 dispatching.cancel()
+                polling.cancel()
                 for task in (*self._active, *filter(None, (self._updating,))):
                     task.cancel()
-                await asyncio.gather(dispatching, *self._active, return_exceptions=True)
+                await asyncio.gather(dispatching, polling, *self._active, return_exceptions=True)
                 if self._updating is not None:
                     await asyncio.gather(self._updating, return_exceptions=True)
         finally:
@@ -120,12 +123,22 @@ class Orchestrator:
         """Keeps as many rollouts under way as there may be."""
         while True:
             knobs = self._plan.knobs()
-            free = 0 if self._evaluating else knobs.inflight - len(self._active)
+            held = self._evaluating or (self._awaits_policy and knobs.holds_rollouts)
+            free = 0 if held else knobs.inflight - len(self._active)
             if self._own:
                 free, self._wanted = self._wanted, 0
             for _ in range(free):
                 self._start(self._rollout())
             await asyncio.sleep(_LOOK_S)
+
+    async def _poll(self, client: httpx.AsyncClient) -> None:
+        """Looks at the server's metrics, as who collects them does."""
+        while True:
+            polls_s = self._plan.knobs().polls_s
+            if polls_s:
+                with suppress(httpx.HTTPError):
+                    await client.get(f"{self._plan.url}/metrics")
+            await asyncio.sleep(polls_s or _FILL_S)
 
     def _start(self, work: object) -> None:
         task: asyncio.Task[None] = asyncio.create_task(work)  # type: ignore[arg-type]  # coroutines of this class
@@ -206,7 +219,8 @@ class Orchestrator:
         emit.rollout(trunc_pct=cut, current_step=step, ckpt_step=policy)
         path = self._plan.folder / "rollouts" / f"step_{step}.json"
         half = path.with_suffix(".part")
-        half.write_text(json.dumps([[rollout.version, rollout.cut] for rollout in rollouts]), "utf-8")
+        handed = [] if self._plan.knobs().empty_batches else rollouts
+        half.write_text(json.dumps([[rollout.version, rollout.cut] for rollout in handed]), "utf-8")
         half.replace(path)
         reward = self._random.gauss(0.42, 0.02)
         logger.success(
@@ -246,8 +260,10 @@ class Orchestrator:
         waits = f"waiting for trainer to broadcast checkpoint {step}"
         logger.info(f"Orchestrator paused: {waits}. Training is progressing normally.")
         began = self._journal.now()
+        self._awaits_policy = True
         while self._newest() < step:  # noqa: ASYNC110 - another process writes it
             await asyncio.sleep(_LOOK_S)
+        self._awaits_policy = False
         logger.info(f"Orchestrator resumed: checkpoint {step} ready (after {self._journal.now() - began:.2f}s)")
 
     async def _update(self, version: int) -> None:

@@ -8,12 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from perfmon.rules.activity import LEAST_STALL_S
+
 from .cases import BEGINS_S, CASES, RHYTHM_S
 from .faults import FAULTS
-from .matrix import IN_TIME_S, ROOT, TOLERANCE, Row, rows
+from .matrix import IN_TIME_S, ROOT, TOLERANCE, Row, bound_s, rows
 
 PAGE = ROOT / "docs" / "accuracy.md"
 RESULTS = Path(__file__).parent / "results"
+OF_LOGS = RESULTS / "cases.md"
+"""What `python -m tests.cases.page` writes: the part about the cases."""
 _NONE = "–"
 _LEAST_S = 0.05
 
@@ -34,9 +38,8 @@ every second what they tell.
 
 _NOTES = f"""\
 - *detected*: seconds from the moment a fault first costs time (or an update is missed) until perfmon tells of it. The
-  bound is {IN_TIME_S:.0f} s, of a stall too: the run's own steps and lines tell what a pause is in it. Where they tell
-  too little (the first half a minute, runs without steps, long work that a line announced), silence is a stall after
-  a minute.
+  bound is {IN_TIME_S:.0f} s; of a stall, which is one only after {LEAST_STALL_S:.0f} s without progress, it is
+  {bound_s("stall"):.0f} s.
 - *first verdict*: what stood there before the right one, where that was something else. While somebody watches, a
   symptom (the trainer waits) is told only when no cause of it (the cache is full) is about to be proven.
 - `contention` has two names. What the lab holds up is the server's front end, and what it counts is how long the update
@@ -44,7 +47,8 @@ _NOTES = f"""\
   because of it, `generation-contention`, must be told beside it.
 - *lost*: seconds of the run that perfmon counts for the named causes, against the journal's; the bound is
   {100 * TOLERANCE:.0f} %. Of two faults at once the sum is compared: no second is counted twice, and the cause that
-  comes first has it. Truncation, staleness and missing updates cost no time of their own.
+  comes first has it. What a death costs is downtime, whatever it was of. Truncation, staleness and missing updates
+  cost no time of their own.
 - Both figures follow the same definition of lost time, the part of a stretch beyond what is good for it. What a fault
   costs the run as a whole is another question: *batches* is what the run made (all but the stall take as long as the
   healthy one), and where work overlaps that may be less of a loss than the stretches add up to, or more.
@@ -66,6 +70,7 @@ def page(judged: Sequence[Row]) -> str:
         _NOTES,
         "## Confusion\n",
         _confusion(judged),
+        OF_LOGS.read_text("utf-8") if OF_LOGS.exists() else "",
         _healthy(_result("healthy")),
         _emit(_result("emit")),
         "## What the faults are\n",

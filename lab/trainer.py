@@ -14,6 +14,7 @@ from loguru import logger
 from perfmon import emit
 
 from . import throttle
+from .gpu import Gpu
 from .journal import Journal
 from .knobs import MIB
 from .plan import Plan
@@ -23,6 +24,8 @@ STABLE = "STABLE"
 """A checkpoint that holds this file is whole."""
 _LOOK_S = 0.02
 _KEPT = 8
+_STATE_GIB = 51.3
+"""Weights, gradients and optimizer states."""
 
 
 class Trainer:
@@ -33,10 +36,18 @@ class Trainer:
         self._journal = Journal(plan.folder / "journal", "trainer", plan.started)
         self._stop = threading.Event()
         self._random = random.Random(plan.seed + 2)  # noqa: S311 - no secret hangs on it
+        self._gpu = Gpu()
+        self._gpu.allocate(_STATE_GIB)
+        self._weight = 0.0
+        """Of one rollout in the loss."""
 
     def stop(self, *_: object) -> None:
         """Ends it soon."""
         self._stop.set()
+
+    def note_death(self) -> None:
+        """It ends by an exception."""
+        self._journal.stretch("died", self._journal.now(), self._journal.now())
 
     def run(self) -> None:
         """Until it is stopped."""
@@ -51,7 +62,7 @@ class Trainer:
             logger.success(
                 f"Step {step} | {took:6.1f}s | Loss {self._random.gauss(0, 0.002):.4f} | Entropy 0.3310 | "
                 f"Mismatch KL 0.0009 | Grad. Norm 0.1184 | LR 1.00e-06 | Throughput {3200 / took:.0f} tokens/s | "
-                "MFU 25.1% | Peak Mem. 71.3 GiB"
+                f"MFU 25.1% | Peak Mem. {self._gpu.peak_gib:.1f} GiB"
             )
             step += 1
         logger.info("Trainer finished")
@@ -67,18 +78,26 @@ class Trainer:
         took = self._journal.now() - began
         self._journal.stretch("batch-wait", began, began + took, step=step)
         logger.debug(f"Waited for batch to arrive for {took:.2f} seconds")
-        json.loads(path.read_text("utf-8"))
+        rollouts = json.loads(path.read_text("utf-8"))
+        self._weight = 1.0 / len(rollouts)
         path.unlink()
         return True
 
     def _compute(self) -> bool:
         logger.info("Starting forward and backward pass (num_micro_batches=8)")
         with self._journal.during("train"):
+            if self._plan.knobs().trainer_hangs:
+                with self._journal.during("hang"):
+                    self._stop.wait()
+                return False
+            activations = self._plan.knobs().activations_gib
+            self._gpu.allocate(activations)
             took = 0.0
             while took < self._plan.knobs().train_s:
                 if self._stop.wait(0.1):
                     return False
                 took += 0.1
+            self._gpu.free(activations)
         return True
 
     def _checkpoint(self, step: int) -> bool:
@@ -120,4 +139,8 @@ def train(plan: Plan) -> None:
     signal.signal(signal.SIGINT, trainer.stop)
     signal.signal(signal.SIGTERM, trainer.stop)
     logger.info("Starting RL trainer")
-    trainer.run()
+    try:
+        trainer.run()
+    except Exception:
+        trainer.note_death()
+        raise

@@ -75,7 +75,7 @@ def _cost(name: str, plan: Plan, journal: Journal, ended_s: float) -> dict[str, 
     lost = _lost(name, plan, journal, ended_s)
     return {
         "lost_s": round(_length(lost), 3),
-        "bites_s": round(lost[0][0], 3) if lost else _first(("missed", "overdue"), journal, plan.begins_s),
+        "bites_s": round(lost[0][0], 3) if lost else _first(("missed", "overdue", "died"), journal, plan.begins_s),
     }
 
 
@@ -138,6 +138,15 @@ def _evaluated(journal: Journal, begins: float, ended: float) -> Iterable[Stretc
     ]
 
 
+def _hung(journal: Journal, begins: float, ended: float) -> Iterable[Stretch]:
+    """From when the others have done what was under way, or what they could still do."""
+    work = [done for kind in ("train", "write", "batch", "busy") for _, done in journal.get(kind, ())]
+    return [
+        (max([start, *(done for done in work if start < done < end)]), end)
+        for start, end in _during("hang")(journal, begins, ended)
+    ]
+
+
 def _union(stretches: Iterable[Stretch]) -> list[Stretch]:
     merged: list[Stretch] = []
     for start, end in sorted(stretches):
@@ -156,5 +165,5 @@ _LOST: dict[str, Callable[[Journal, float, float], Iterable[Stretch]]] = {
     "policy-wait": _waits_for_policy,
     "batch-wait": _during("batch-wait"),
     "evaluation": _evaluated,
-    "hang": _during("hang"),
+    "hang": _hung,
 }

@@ -116,6 +116,7 @@ def rebase(store: Store, state: SourceState, clock: Clock) -> None:
     store.shift(state.index, seconds)
     state.first = None if state.first is None else state.first + seconds
     state.tail = None if state.tail is None else state.tail + seconds
+    state.ended_at = None if state.ended_at is None else state.ended_at + seconds
     state.latest = None if state.latest is None else state.latest + seconds
     state.last = None if state.last is None else state.last + seconds
     state.gaps = [replace(gap, start=gap.start + seconds, end=gap.end + seconds) for gap in state.gaps]

@@ -158,6 +158,7 @@ def take_out(store: Store, clock: SetClock, step: Step, opened: Iterable[Span] =
         for at, source in enumerate(series.sources):
             if source == step.source and after(series.times[at], series.lines[at]):
                 series.times[at] += by
+    store.progress.move(step.source, by, after)
     for span in [*store.updates, *(span for spans in store.spans.values() for span in spans), *opened]:
         if span.source == step.source:
             _move_span(span, by, after)

@@ -59,6 +59,8 @@ class Config:
     memory_mb: int | None = None
     """What the store of a run may keep, in MB; older samples are thinned beyond it. None: 256 for complete logs, and as
     little for a run that is watched as a monitor may take that stays open for days."""
+    gpu_price: float | None = None
+    """What one GPU costs for an hour, in a currency of the user's: lost time is told in money, too."""
     jobs: int | None = None
     """Processes that read logs; None: one a core."""
     notify: Outward = field(default_factory=Outward)
@@ -75,6 +77,7 @@ _NOTIFY = "notify"
 _THEME = "theme"
 _KEYS = "keys"
 _CRITERIA = "criteria"
+_GPU_PRICE = "gpu_price"
 _BASELINE = "baseline"
 _HERE = Path("perfmon.toml")
 
@@ -106,10 +109,12 @@ def _paths(table: Table, name: str) -> tuple[Path, ...]:
 
 def _with_file(config: Config, path: Path) -> Config:
     table = read_toml(path)
-    table.only((*_WHOLE, *_FOLDERS, *_FILES, _CRITERIA, _BASELINE, _THEME, _NOTIFY, _KEYS))
+    table.only((*_WHOLE, _GPU_PRICE, *_FOLDERS, *_FILES, _CRITERIA, _BASELINE, _THEME, _NOTIFY, _KEYS))
     if _NOTIFY in table.data:
         told = read_outward(config.notify, table.table(_NOTIFY, table.data[_NOTIFY]), own=path != _HERE)
         config = replace(config, notify=told)
+    if _GPU_PRICE in table.data:
+        config = replace(config, gpu_price=table.amount(_GPU_PRICE, 0.0))
     if _CRITERIA in table.data:
         config = replace(config, criteria=Path(path).parent / Path(table.text(_CRITERIA)).expanduser())
     if _BASELINE in table.data:
@@ -142,10 +147,14 @@ def _with_folder(config: Config, folder: Path) -> Config:
     return _with_file(config, file) if file.exists() else config
 
 
-def _places(explicit: Path | None) -> list[Path]:
+def user_folder() -> Path:
+    """Where the user's own configuration, formats, signatures and bands are, whether or not it exists."""
     home = os.environ.get("XDG_CONFIG_HOME", "")
-    default = (Path(home) if os.path.isabs(home) else Path("~/.config").expanduser()) / "perfmon"
-    optional = [path for path in (default, _HERE) if os.path.exists(path)]  # False where none may look
+    return (Path(home) if os.path.isabs(home) else Path("~/.config").expanduser()) / "perfmon"
+
+
+def _places(explicit: Path | None) -> list[Path]:
+    optional = [path for path in (user_folder(), _HERE) if os.path.exists(path)]  # False where none may look
     named = [Path(value).expanduser() for value in (os.environ.get("PERFMON_CONFIG"),) if value]
     return optional + named + ([explicit] if explicit else [])
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from perfmon.rules.bands import DEFAULT_ASYNC_LEVEL, Bands
 from perfmon.rules.conditions.base import Level
 from perfmon.rules.engine import find
 from perfmon.rules.found import Found, share_critical
+from perfmon.rules.run_state import component_states
 from perfmon.rules.schema import Signature
 from perfmon.rules.sentences import fill
-from perfmon.rules.silence import usual_gap
+from perfmon.rules.stalls import overdue_s
 from perfmon.rules.view import View
 from perfmon.rules.wording import counted, format_share
 
@@ -19,17 +20,41 @@ from . import __version__
 from .alignment import Alignment, align
 from .config import WHOLE, Detail
 from .evidence import NEWEST, evidence_lines, moments
-from .facts import metric_stats, nothing_found, slowest_rows, source_infos, timeline_rows, unjudged, unseen_signals
-from .ledger import PRODUCTIVE, UNKNOWN, Claim, Shares, share_out, union, without
-from .model import ALL_LEGS, Severity, TimeBase
+from .facts import (
+    goal_of,
+    metric_stats,
+    no_verdict_text,
+    slowest_rows,
+    source_infos,
+    timeline_rows,
+    unjudged,
+    unseen_signals,
+)
+from .ledger import (
+    DOWNTIME,
+    PRODUCTIVE,
+    REST,
+    RESTORE,
+    STARTUP,
+    UNACCOUNTED,
+    WASTED,
+    Claim,
+    Shares,
+    Window,
+    share_out,
+    without,
+)
+from .model import ALL_LEGS, Progress, Severity, TimeBase
 from .recent import Recent
 from .snapshot import (
+    Assessment,
     ClockOffset,
     ConditionState,
     Finding,
     LedgerEntry,
     RunInfo,
     Snapshot,
+    SourceInfo,
     Verdict,
 )
 from .stats import median
@@ -39,9 +64,8 @@ from .units import format_seconds
 
 VERDICT_SHARE = 0.02
 QUALITY_SHARE = 0.20
-_DARK_S = 60.0
 _RISE = 1.0
-"""Steps of staleness between the last two thirds of a run that are no accident."""
+"""Steps of staleness between parts of a run that are no accident."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +105,19 @@ def judge(
 ) -> Snapshot:
     """The picture of what `view` shows."""
     store = view.store
-    start, end = view.window
     found = find(knowledge.signatures, view)
     shares = _shares(found, view)
-    findings = [_worded(at, finding, found, shares, view) for at, finding in enumerate(found)]
+    findings = [_worded(at, finding, found, shares, view, pattern_names) for at, finding in enumerate(found)]
     verdict = _verdict(found, findings, shares, view)
     unseen = unseen_signals(view)
     infos = source_infos(store, view, alignment, pattern_names)
     complete = [update.legs for update in store.updates].count(ALL_LEGS)
     metrics = metric_stats(view, detail.points)
     odd = () if verdict is not None else unjudged(view, metrics, knowledge.signatures)
+    assessment = _assessment(view, verdict, found, odd)
     return Snapshot(
         version=__version__,
-        run=RunInfo(start, end, view.observed_s, alignment.base, infos),
+        run=_run_info(view, alignment, infos),
         verdict=verdict,
         findings=tuple(sorted(findings, key=lambda f: (-f.severity.rank, -f.lost_s, f.first_s, f.signature))),
         ledger=_ledger(found, shares, view.observed_s),
@@ -108,10 +132,47 @@ def judge(
         or any(state.stepped_back or state.stepped for state in store.sources),
         timeline=timeline_rows(view, detail.rows),
         slowest=slowest_rows(view),
-        summary=verdict.sentence if verdict is not None else nothing_found(view, len(findings), odd),
+        summary=verdict.sentence if verdict is not None else no_verdict_text(assessment, view, len(findings), odd),
+        assessment=assessment,
         unseen=unseen,
         dropped=dict(store.dropped),
     )
+
+
+_PROOF = 3
+"""So much progress of a kind proves that a run goes on."""
+_READ_SHARE = 0.5
+"""Of the lines of the logs: where fewer are recognised and no progress is seen, nothing can be said."""
+
+
+def _run_info(view: View, alignment: Alignment, infos: tuple[SourceInfo, ...]) -> RunInfo:
+    start, end = view.window
+    state = view.state
+    components = {one.component: one.state for one in component_states(view)}
+    runs = 1 + len({round(one.time) for one in view.boundaries})
+    return RunInfo(
+        start, end, view.observed_s, alignment.base, infos, state.state, state.since, components, goal_of(view), runs
+    )
+
+
+def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], odd: Sequence[str]) -> Assessment:
+    """What can be said of the run as a whole; healthy only with proof."""
+    if verdict is not None:
+        return Assessment.FINDING
+    logs = [state for state in view.store.sources if not state.polled]
+    if not logs:
+        samples = max((len(track) for track in view.metrics.values()), default=0)
+        return Assessment.HEALTHY if samples >= _PROOF else Assessment.LEARNING
+    lines, events = sum(state.lines for state in logs), sum(sum(state.patterns.values()) for state in logs)
+    if not view.activity.tracks and lines and events < _READ_SHARE * lines:
+        return Assessment.UNREADABLE
+    if view.activity.count < _PROOF:
+        return Assessment.LEARNING
+    grave = any(one.counts and one.severity is Severity.CRITICAL and one.explained_by is None for one in found)
+    state = view.state.state
+    if odd or grave or state in (Progress.STALLED, Progress.SILENT) or overdue_s(view) > 0:
+        return Assessment.WATCH
+    return Assessment.HEALTHY
 
 
 def view_of(
@@ -137,8 +198,10 @@ def view_of(
 def _async_level(view: View, knowledge: Knowledge) -> float:
     """The configured level, else the level that the run keeps to, but not below the default.
 
-    A run at its barrier keeps returning to the same staleness. One whose last third is staler than the third before is
-    still rising: it has not met its level, and what it began with says more.
+    A run at its barrier keeps returning to the same staleness, which it has reached with its first steps. Where the
+    last third is staler than the one before the run is still rising; where it is staler than a first third that kept
+    to a level, something has changed meanwhile, however long the run has stayed at what it came to. In both cases
+    what it began with says more.
     """
     if knowledge.async_level is not None:
         return knowledge.async_level
@@ -149,8 +212,15 @@ def _async_level(view: View, knowledge: Knowledge) -> float:
     usual = median(values)
     if third:
         begin, middle, end = (median(part) for part in (values[:third], values[third:-third], values[-third:]))
-        usual = begin if end > middle + _RISE else max(usual, min(middle, end))
+        kept = begin if _keeps(values[:third]) else middle
+        usual = begin if end > kept + _RISE else max(usual, min(middle, end))
     return max(DEFAULT_ASYNC_LEVEL, float(int(usual)))
+
+
+def _keeps(values: Sequence[float]) -> bool:
+    """Whether staleness keeps to a level: that of a run that only just begins rises to it."""
+    half = len(values) // 2
+    return half > 0 and median(values[-half:]) <= median(values[:half]) + _RISE
 
 
 # --- lost time ------------------------------------------------------------------------------------------------
@@ -171,20 +241,21 @@ def _shares(found: Sequence[Found], view: View) -> Shares:
         for at, finding in enumerate(found)
         for low, high in without(finding.claims, view.apart)
     ]
-    shares = share_out(view.window, claims, [*_dark(view), *view.apart])
-    unseen = view.window[1] - view.window[0] - view.observed_s
-    return replace(shares, unknown=max(0.0, shares.unknown - unseen))
+    return share_out(view.window, claims, _proven(view), view.apart)
 
 
-def _dark(view: View) -> list[tuple[float, float]]:
-    """Stretches about which nothing is known: no log printed a line and no reported work covers them."""
-    if not view.timed:
-        return []
-    logs = [state for state in view.store.sources if state.first is not None and not state.polled]
-    usual = max(map(usual_gap, logs), default=10.0)
-    quiet = [(low, high) for low, high in view.dark if high - low > max(_DARK_S, 5 * usual)]
-    covered = union((span.start, span.end) for kind in view.span_kinds for span in view.spans(kind)) if quiet else []
-    return without(quiet, covered)
+def _proven(view: View) -> list[tuple[str, list[Window]]]:
+    """What evidence shows of the time that no finding claims, the stronger first."""
+    over = view.death
+    after = [(over.time, view.window[1])] if over is not None and view.timed else []
+    restore = [(item.start, item.end) for item in view.spans("checkpoint-load")]
+    return [
+        (DOWNTIME, [*view.downtime, *after]),
+        (RESTORE, restore),
+        (WASTED, view.wasted),
+        (PRODUCTIVE, view.productive),
+        (STARTUP, view.startup),
+    ]
 
 
 def _ledger(found: Sequence[Found], shares: Shares, wall_s: float) -> tuple[LedgerEntry, ...]:
@@ -193,15 +264,17 @@ def _ledger(found: Sequence[Found], shares: Shares, wall_s: float) -> tuple[Ledg
         if seconds > 0:
             lost[found[at].signature.id] = lost.get(found[at].signature.id, 0.0) + seconds
     rows = sorted(lost.items(), key=lambda row: (-row[1], row[0]))
-    rows += [(PRODUCTIVE, shares.productive), (UNKNOWN, shares.unknown)]
+    rows += [(name, shares.rest[name]) for name in REST if shares.rest[name] > 0 or name in (PRODUCTIVE, UNACCOUNTED)]
     if wall_s <= 0:
         # Of no time at all nothing is known: shares add up to one all the same.
-        return tuple(LedgerEntry(cause, seconds, float(cause == UNKNOWN)) for cause, seconds in rows)
+        return tuple(LedgerEntry(cause, seconds, float(cause == UNACCOUNTED)) for cause, seconds in rows)
     return tuple(LedgerEntry(cause, seconds, seconds / wall_s) for cause, seconds in rows)
 
 
 # --- words ----------------------------------------------------------------------------------------------------
-def _worded(at: int, finding: Found, found: Sequence[Found], shares: Shares, view: View) -> Finding:
+def _worded(
+    at: int, finding: Found, found: Sequence[Found], shares: Shares, view: View, pattern_names: Sequence[str]
+) -> Finding:
     signature = finding.signature
     wall = max(view.observed_s, 1e-9)
     lost = shares.lost.get(at, 0.0)
@@ -219,7 +292,7 @@ def _worded(at: int, finding: Found, found: Sequence[Found], shares: Shares, vie
         lost_s=lost,
         lost_share=lost / wall,
         sentence=_sentence(finding, lost, view, found[cause] if cause is not None else None),
-        advice=signature.advice,
+        advice=_advice(finding, view, pattern_names),
         evidence=evidence_lines(finding, view),
         confidence=sum(condition.held is True for condition in conditions) / len(conditions),
         conditions=conditions,
@@ -229,6 +302,19 @@ def _worded(at: int, finding: Found, found: Sequence[Found], shares: Shares, vie
         moments=moments(finding, view),
         lost=tuple((low - view.window[0], high - view.window[0]) for low, high in shares.kept.get(at, ())[-NEWEST:]),
     )
+
+
+def _advice(finding: Found, view: View, pattern_names: Sequence[str]) -> tuple[str, ...]:
+    """The signature's, or that for the cause of a failure, or for the format of which the finding's lines are."""
+    cause = str(finding.occurrences[0].item.fields.get("cause", ""))
+    general = finding.signature.advice_by_cause.get(cause, finding.signature.advice)
+    special = finding.signature.advice_for
+    if not special:
+        return general
+    logs = {ref.source for occurrence in finding.occurrences for ref, _ in occurrence.item.refs}
+    patterns = {at for source in logs for at in view.store.sources[source].patterns}
+    packs = {pattern_names[at].partition("/")[0] for at in patterns if at < len(pattern_names)}
+    return next((one.advice for one in special if one.pack in packs), general)
 
 
 def _within(time: float, view: View) -> float:
@@ -247,6 +333,7 @@ def _sentence(finding: Found, lost: float, view: View, cause: Found | None) -> s
     items = [occurrence.item for occurrence in finding.occurrences]
     wall = max(view.observed_s, 1e-9)
     known = {
+        **{name: str(value) for name, value in items[0].fields.items()},
         "count": str(len(items)),
         "total": str(finding.total),
         "lost": format_seconds(lost),
@@ -255,10 +342,18 @@ def _sentence(finding: Found, lost: float, view: View, cause: Found | None) -> s
         "level": f"{view.bands.table['staleness'].good:.0f}" if "staleness" in view.bands.table else "",
         "longest": format_seconds(max(item.end - item.start for item in items)),
         "times": counted(len(items), "time") if len(items) > 1 else "",
+        **_figures(finding, view),
         **finding.identity,
     }
     text = fill(finding.sentence, {key: evidence_text(value) for key, value in known.items()}, items, view)
     return f"{text} ({cause.signature.title.lower()} explains it)" if cause is not None else text
+
+
+def _figures(finding: Found, view: View) -> dict[str, str]:
+    """What its conditions say of its last occurrence."""
+    last = finding.occurrences[-1].item
+    figures = (condition.figures(last, view) for condition in finding.signature.conditions)
+    return {slot: figure for each in figures for slot, figure in each.items()}
 
 
 def _conditions(finding: Found, view: View) -> tuple[ConditionState, ...]:
@@ -279,6 +374,15 @@ def _verdict(found: Sequence[Found], findings: Sequence[Finding], shares: Shares
     lost: dict[str, float] = {}
     for at, seconds in shares.lost.items():
         lost[found[at].signature.id] = lost.get(found[at].signature.id, 0.0) + seconds
+    failed = [at for at, finding in enumerate(found) if finding.signature.kind == "failure"]
+    if failed:
+        at = min(failed, key=lambda at: found[at].rank)
+        return _told(at, found, findings, lost.get(found[at].signature.id, 0.0), view)
+    if view.state.state is Progress.STALLED:
+        hung = [at for at, finding in enumerate(found) if _is_stall(finding)]
+        if hung:
+            at = _root(found, max(hung, key=lambda at: found[at].last))
+            return _told(at, found, findings, lost.get(found[at].signature.id, 0.0), view)
     costly = _roots(found, shares)
     if costly and wall > 0:
         at, cost = max(costly.items(), key=lambda item: (item[1], -found[item[0]].rank, -item[0]))
@@ -291,6 +395,10 @@ def _verdict(found: Sequence[Found], findings: Sequence[Finding], shares: Shares
     return None
 
 
+def _is_stall(finding: Found) -> bool:
+    return finding.counts and finding.subject.kind == "quiet" and finding.subject.name == "all"
+
+
 def _roots(found: Sequence[Found], shares: Shares) -> dict[int, float]:
     """Seconds lost to each root cause, with what it explains: a symptom is never the verdict where its cause is known.
 
@@ -298,7 +406,7 @@ def _roots(found: Sequence[Found], shares: Shares) -> dict[int, float]:
     """
     groups: dict[str, dict[int, float]] = {}
     for at, finding in enumerate(found):
-        if finding.signature.kind == "bottleneck" and at in shares.lost:
+        if finding.signature.kind in ("bottleneck", "failure") and at in shares.lost:
             root = _root(found, at)
             costs = groups.setdefault(found[root].signature.id, {})
             costs[root] = costs.get(root, 0.0) + shares.lost[at]

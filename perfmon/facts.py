@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from heapq import nsmallest
 
+from perfmon.rules.activity import START_KINDS
 from perfmon.rules.bands import Band
+from perfmon.rules.deaths import CAUSE_WORDS
 from perfmon.rules.items import UPDATE, Item
+from perfmon.rules.runs import Boundary
 from perfmon.rules.schema import Signature
 from perfmon.rules.silence import set_forward
-from perfmon.rules.tracks import Track
+from perfmon.rules.stalls import overdue_s
+from perfmon.rules.tracks import EMPTY, Track
 from perfmon.rules.view import View
 from perfmon.rules.vocabulary import metrics_of
 from perfmon.rules.wording import counted, format_share
 
 from .alignment import Alignment
-from .model import TOLD_PROBLEMS
-from .snapshot import EvidenceLine, MetricStats, SourceInfo, TimelineRow
+from .model import TOLD_PROBLEMS, Progress
+from .snapshot import Assessment, EvidenceLine, Goal, MetricStats, SourceInfo, TimelineRow
 from .sourcestate import SourceState
 from .stats import summarise
-from .store import Store
+from .store import NOT_FINITE, Store
 from .text import evidence_text
 from .unended import Unended
 from .units import format_seconds, metric_unit
@@ -30,6 +35,8 @@ _TELLING = 64
 _OFTEN = 0.2
 """A metric that is critical in so many of its samples is told of, though no signature looks at it."""
 _OVERLAPS = 3
+_SHOWN_RUNS = 3
+"""So many runs of one file are told of each by each."""
 _BESIDE = 4
 """So many things of other kinds, and so many updates, that share time with one are named."""
 _TIMELINE = (
@@ -54,6 +61,7 @@ def metric_stats(view: View, points: int) -> dict[str, MetricStats]:
 
 def _stats(name: str, track: Track, view: View, points: int) -> MetricStats:
     ordered = sorted(track.values)
+    odd = view.marks.get(name + NOT_FINITE, EMPTY)
     band = view.bands.get(name)
     shares: dict[str, float] = {}
     worst: str | None = None
@@ -72,6 +80,8 @@ def _stats(name: str, track: Track, view: View, points: int) -> MetricStats:
         critical=band.critical if band is not None else None,
         bands_from=band.origin if band is not None else "",
         series=_thinned(track, view.window[0], points),
+        not_finite=len(odd),
+        ends_not_finite=bool(odd) and odd.times[-1] > track.times[-1],
         of_several=track.only is None and _of_several(track),
     )
 
@@ -188,6 +198,7 @@ def _info(
     notes = list(state.notes)
     if state.index in alignment.notes:
         notes.append(alignment.notes[state.index])
+    notes += _not_finite(state, view)
     notes += _other_run(state, view, alignment)
     notes += unended.notes(state.index)
     if state.stepped_back:
@@ -211,10 +222,30 @@ def _info(
     )
 
 
+def _not_finite(state: SourceState, view: View) -> list[str]:
+    """Where a loss and its like are first nan or infinite in a log, by metric."""
+    told: dict[str, list[int]] = {}
+    for (name, _), series in sorted(view.store.marks.items()):
+        if name.endswith(NOT_FINITE):
+            told.setdefault(name.removesuffix(NOT_FINITE), []).extend(
+                line for line, source in zip(series.lines, series.sources, strict=True) if source == state.index
+            )
+    return [
+        f"{name} is nan or infinite in {counted(len(lines), 'line')}, first in line {min(lines)}"
+        for name, lines in told.items()
+        if lines
+    ]
+
+
 def _other_run(state: SourceState, view: View, alignment: Alignment) -> list[str]:
     """Said of each log behind a pause that separates runs, or around one."""
     if state.first is None or state.last is None:
         return []
+    own = [one for one in view.boundaries if one.source == state.index]
+    if own:
+        return [_run_text(one) for one in own[:_SHOWN_RUNS]] + (
+            [f"{counted(len(own) - _SHOWN_RUNS, 'more run')} in this file"] if len(own) > _SHOWN_RUNS else []
+        )
     shift = alignment.shifts.get(state.index, 0.0)
     first, last = state.first + shift, state.last + shift
     before = [gap for gap in view.apart if gap[1] <= first]
@@ -229,6 +260,25 @@ def _other_run(state: SourceState, view: View, alignment: Alignment) -> list[str
     return [f"begins {format_seconds(high - low)} after the logs before it: another run; the pause is not judged"]
 
 
+def _run_text(one: Boundary) -> str:
+    """What a later run in the same file is, and what became of the one before."""
+    gap = one.time - one.ended
+    after = f" after {format_seconds(gap)}" if gap >= 1.0 else ""
+    if one.resumed and one.first_step is not None and one.last_step is not None:
+        again = max(0.0, one.last_step - one.first_step + 1)
+        what = f"resumes at step {one.first_step:.0f}{after}" + (
+            f": {counted(int(again), 'step')} again" if again else ""
+        )
+    else:
+        what = f"another run begins{after}; the pause is not judged"
+    cause = (
+        ""
+        if one.failure is None
+        else f"; the one before ended by {CAUSE_WORDS.get(one.failure.cause, one.failure.cause)}"
+    )
+    return f"line {one.line}: {what}{cause}"
+
+
 def _lines(pack: str, patterns: dict[str, int]) -> int:
     return sum(count for name, count in patterns.items() if name.startswith(f"{pack}/"))
 
@@ -238,12 +288,38 @@ def unseen_signals(view: View) -> tuple[str, ...]:
     missing = [
         f"no {text}"
         for name, text in _SIGNALS
-        if not (view.spans(name) or name in view.metrics or (name == "steps" and view.steps))
+        if not (view.spans(name) or name in view.metrics or (name == "steps" and (view.steps or view.activity.count)))
     ]
     updates = view.store.updates
     if updates and not any(update.recv_t is not None for update in updates):
         missing.append("no inference log: the server side of weight updates is inferred")
     return tuple(missing)
+
+
+def goal_of(view: View) -> Goal | None:
+    """How far the run is, by the counter of its steps that goes furthest.
+
+    One that began anew within a run counts a part of it: an epoch, the rollouts of one batch.
+    """
+    begun = Counter(boundary.source for boundary in view.boundaries)
+    counters = [
+        counter
+        for counter in view.store.progress.counters.values()
+        if counter.total
+        and counter.restarts <= begun[counter.source]
+        and counter.kind not in START_KINDS
+        and not view.store.sources[counter.source].idle_silence
+    ]
+    counters = [counter for counter in counters if counter.kind == "step"] or counters
+    if not counters:
+        return None
+    best = max(counters, key=lambda counter: (counter.total or 0.0, counter.time))
+    total, left = best.total or 0.0, max(0.0, (best.total or 0.0) - best.amount)
+    made, took = best.amount - best.first_amount, best.time - best.first
+    remaining = left * took / made if made > 0 and took > 0 else best.remaining_s
+    if left and view.death is not None:  # it does not go on
+        remaining = None
+    return Goal(best.amount, total, best.kind, remaining if left else 0.0)
 
 
 def unjudged(view: View, metrics: Mapping[str, MetricStats], signatures: Sequence[Signature]) -> tuple[str, ...]:
@@ -258,13 +334,34 @@ def _is_polled(track: Track, view: View) -> bool:
     return all(view.store.sources[track.source(at)].polled for at in range(min(len(track), _TELLING)))
 
 
-def nothing_found(view: View, minor_findings: int, odd: Sequence[str] = ()) -> str:
+_STATES = {
+    Progress.STARTING: "the run is starting: no step has ended yet",
+    Progress.STALLED: "no progress is known",
+    Progress.SILENT: "no log output for long, and nothing proves an end",
+}
+
+
+def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, odd: Sequence[str] = ()) -> str:
     """The summary of a run without a verdict: what was observed, and what of that no signature judges."""
-    seen = _seen(view)
+    logs = [state for state in view.store.sources if not state.polled]
+    lines, events = sum(state.lines for state in logs), sum(sum(state.patterns.values()) for state in logs)
+    if assessment is Assessment.UNREADABLE:
+        return (
+            f"Cannot read these logs: {events:,} of {lines:,} lines are of a known format, and none tells of progress. "
+            "perfmon analyze --explain-formats shows what is recognised, perfmon formats learn LOG proposes a format"
+        )
+    seen, state = _seen(view), _STATES.get(view.state.state, "")
+    if assessment is Assessment.LEARNING:
+        observed = f"; {', '.join(seen)} observed" if seen else ""
+        return f"Too little progress to judge yet{f': {state}' if state else ''}{observed}"
     if not seen:
-        return "No bottleneck found: nothing that perfmon knows was observed"
+        return f"No bottleneck found{f': {state}' if state else ''}"
     minor = f"; {counted(minor_findings, 'smaller finding')}" if minor_findings else ""
-    critical = f"; critical though, and judged by no signature: {', '.join(odd)} of the samples" if odd else ""
+    late = overdue_s(view)
+    if late > 0 and not state:
+        state = f"no progress is known for {format_seconds(late)}, though the logs go on"
+    critical = f"; {state}" if state else ""
+    critical += f"; critical though, and judged by no signature: {', '.join(odd)} of the samples" if odd else ""
     return f"No bottleneck found: {', '.join(seen)} observed{minor}{critical}"
 
 

@@ -1,4 +1,4 @@
-"""Shares out the observed time: every moment belongs to one cause, to productive work, or to nothing known."""
+"""Shares out the observed time: every moment belongs to one cause, to proven work, or to what nothing accounts for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 PRODUCTIVE = "productive"
-UNKNOWN = "unknown"
+UNACCOUNTED = "unaccounted"
+STARTUP, RESTORE, WASTED, DOWNTIME = "startup", "restore", "wasted-progress", "downtime"
+REST = (PRODUCTIVE, STARTUP, RESTORE, WASTED, DOWNTIME, UNACCOUNTED)
+"""Entries of a ledger that are no finding's."""
 
 Window = tuple[float, float]
 
@@ -29,8 +32,8 @@ class Shares:
     """Seconds by owner, and what is left."""
 
     lost: dict[int, float]
-    productive: float
-    unknown: float
+    rest: dict[str, float]
+    """By REST: what evidence shows of the time that no finding claims."""
     kept: dict[int, list[Window]]
     """The stretches that each owner got."""
 
@@ -70,8 +73,32 @@ def without(intervals: Sequence[Window], cut: Sequence[Window]) -> list[Window]:
     return left
 
 
-def share_out(window: Window, claims: Iterable[Claim], dark: Sequence[Window]) -> Shares:
-    """Gives each moment to the claim with the smallest rank; `dark` moments that nobody claims are unknown."""
+def intersection(left: Sequence[Window], right: Sequence[Window]) -> list[Window]:
+    """Where two lists of intervals overlap."""
+    left, right = sorted(left), sorted(right)
+    common: list[Window] = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        start, end = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])
+        if start < end:
+            common.append((start, end))
+        if left[i][1] < right[j][1]:
+            i += 1
+        else:
+            j += 1
+    return common
+
+
+def share_out(
+    window: Window,
+    claims: Iterable[Claim],
+    proven: Sequence[tuple[str, Sequence[Window]]],
+    outside: Sequence[Window] = (),
+) -> Shares:
+    """Gives each moment to the claim with the smallest rank, else to the first of `proven` that holds it.
+
+    What is left is unaccounted for; the stretches `outside` (between runs) are nobody's.
+    """
     low, high = window
     starts = sorted(
         (
@@ -83,11 +110,14 @@ def share_out(window: Window, claims: Iterable[Claim], dark: Sequence[Window]) -
     kept = _sweep(starts)
     claimed = union(stretch for stretches in kept.values() for stretch in stretches)
     lost = {owner: length(stretches) for owner, stretches in kept.items()}
-    total = high - low
-    left = without([window] if total > 0 else [], claimed)
-    known = length(without(left, union((max(a, low), min(b, high)) for a, b in dark)))
-    unknown = max(0.0, length(left) - known)
-    return Shares(lost, max(0.0, total - sum(lost.values()) - unknown), unknown, kept)
+    left = without([window] if high > low else [], union([*claimed, *outside]))
+    rest: dict[str, float] = dict.fromkeys(REST, 0.0)
+    for name, stretches in proven:
+        part = intersection(left, union(stretches))
+        rest[name] += length(part)
+        left = without(left, part)
+    rest[UNACCOUNTED] = length(left)
+    return Shares(lost, rest, kept)
 
 
 def _sweep(starts: list[tuple[float, float, float, int]]) -> dict[int, list[Window]]:

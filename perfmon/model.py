@@ -6,6 +6,7 @@ item is a code (`SAMPLE`, `LEG`, ...); the type aliases below say what each posi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -27,6 +28,20 @@ class Severity(StrEnum):
     def label(self) -> str:
         """A sign and a word, so that no colour is needed: `✗ CRIT`, `! WARN`, `· INFO`."""
         return {"info": "· INFO", "warning": "! WARN", "critical": "✗ CRIT"}[self.value]
+
+
+class Progress(StrEnum):
+    """The state of a run, as its logs prove it."""
+
+    STARTING = "starting"
+    """No step yet."""
+    RUNNING = "running"
+    STALLED = "stalled"
+    FAILED = "failed"
+    FINISHED = "finished"
+    """It said so, or its last step was the last."""
+    SILENT = "silent"
+    """No line for long, and nothing proves an end."""
 
 
 class TimeBase(StrEnum):
@@ -66,18 +81,20 @@ LegStamp = Stamp | tuple[int, float, bool]
 
 # --- observations --------------------------------------------------------------------------------------------
 SAMPLE = 0
-"""(SAMPLE, metric: str, value: float in the metric's unit, group: str)."""
+"""(SAMPLE, metric: str, value: float in the metric's unit, group: str). A loss and its like may be nan or inf."""
 LEG = 1
 """As read from a line: (LEG, trace: str, leg: str, fields: dict[str, float | str]). In a record: (LEG, trace, joined)
 with the `Joined` of all legs of that trace that one block holds."""
 SPAN = 2
-"""(SPAN, kind: str, duration_s: float, lead_s: float, key: str, fields): began lead_s before the line's time."""
+"""(SPAN, kind: str, duration_s: float, lead_s: float, key: str, fields): began lead_s before the line's time. A number
+in `fields["each"]`: the same for each one since that of the last such line."""
 OPEN = 3
 """(OPEN, kind: str, key: str, fields): something began at the line's time."""
 CLOSE = 4
 """(CLOSE, kind: str, key: str, fields): it ended at the line's time."""
 STEP = 5
-"""(STEP, component: str, step: int, duration_s: float | None): progress was made."""
+"""(STEP, component: str, step: int | None, duration_s: float | None): progress was made; None: the step that the last
+bar without a name shows."""
 MARK = 6
 """(MARK, name: str, count: float, group: str): something countable happened."""
 
@@ -87,7 +104,34 @@ their least and greatest value is told when it has ended."""
 ROW = 8
 """(ROW, value: float): a row of the table that began above it."""
 
+PROGRESS = 9
+"""(PROGRESS, kind: str, amount: float | None, total: float | None, elapsed_s: float | None, remaining_s: float | None,
+key: str, metric: str): work of a kind went on. `amount` counts within one counter (kind and key of a log): only a
+change of it is progress; None: the line itself is. `metric`, if any, takes samples of the seconds for one more."""
+FAILURE = 10
+"""(FAILURE, cause: str, role: str, fatal: bool, fields): something failed; see `perfmon.sources.formats.schema.ROLES`
+for the roles."""
+DETAIL = 11
+"""(DETAIL, cause: str, fields): more about the failure of that cause in the lines just before; `frame` as the cause is
+a frame of a traceback, about the failure in the lines that follow; `handled` says that the traceback that follows is
+of an error that its process got over, `raised` that it is not."""
+RUN = 12
+"""(RUN, "begin" | "end", fields): the first or the last words of a run."""
+SAME = 13
+"""(SAME, count: int, ahead: int): so many of the lines that follow, up to the one that is `ahead` lines further on, say
+the same in the same second; no line between them says anything else. The last observation of its record."""
+
 Observation = tuple[Any, ...]
+
+
+def says_only_that(observations: Sequence[Observation]) -> bool:
+    """Whether a line says no more than that it was printed, or that work went on: then it says nothing that another one
+    of the same second did not say."""
+    for told in observations:  # noqa: SIM110 - for every line of every log: a generator takes three times as long
+        if told[0] != PROGRESS or told[2:6] != (None, None, None, None):
+            return False
+    return True
+
 
 Fields = dict[str, float | str]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
 
-from .model import TimeBase
+from .model import Progress, TimeBase
 from .snapshot import Finding, Snapshot
 
 if TYPE_CHECKING:
@@ -151,6 +151,14 @@ class SourceNow:
     """A few lines that no pattern recognised, made safe to show."""
     offset_s: float | None = None
     """Clock offset against the client's, where traces tell."""
+
+
+_FEW, _LITTLE = 20, 0.2
+
+
+def little_is_recognised(source: SourceNow) -> bool:
+    """Whether so few lines of a log are recognised that a format of its own may help."""
+    return source.lines >= _FEW and source.events < _LITTLE * source.lines
 
 
 # --- the board ------------------------------------------------------------------------------------------------
@@ -297,6 +305,11 @@ class Picture:
     """The moment of the first line on the axis; None where no line tells its time."""
     unjudged_s: float | None = None
     """Age of the verdict, where it is more than a moment and what came since was not judged yet; None otherwise."""
+
+    @property
+    def is_over(self) -> bool:
+        """The run has ended or failed, by its own logs: that nothing comes any more is no news."""
+        return self.snapshot is not None and self.snapshot.run.state in (Progress.FINISHED, Progress.FAILED)
 
     @property
     def past_s(self) -> float | None:

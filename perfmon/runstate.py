@@ -45,6 +45,10 @@ class State(NamedTuple):
     """Its last value."""
     values: tuple[float | None, ...] = ()
     """The largest of each part of the window, oldest first; None where nothing was measured."""
+    progress: str = ""
+    """The state of the run itself, as its logs prove it; "" where nothing was read."""
+    assessment: str = ""
+    """What can be said of it as a whole."""
 
 
 def firing_of(picture: Picture) -> int:
@@ -54,8 +58,8 @@ def firing_of(picture: Picture) -> int:
 
 def state_of_picture(specs: tuple[str, ...], picture: Picture) -> State:
     """How a live run stands."""
-    stale_s = picture.past_s
-    if stale_s is None and (picture.snapshot is None or picture.snapshot.verdict is None):
+    stale_s = None if picture.is_over else picture.past_s
+    if not picture.is_over and stale_s is None and (picture.snapshot is None or picture.snapshot.verdict is None):
         # What a silent log would have said is not known: that is not green.
         ages = [source.age_s for source in picture.sources if source.freshness == "stale" and source.age_s is not None]
         stale_s = max(ages, default=None)
@@ -89,6 +93,8 @@ def state_of(
         unit=evidence_text(metric.unit) if metric else "",
         value=_finite(metric.last) if metric else None,
         values=_values(metric, snapshot.run.wall_s) if metric and snapshot else (),
+        progress=snapshot.run.state.value if snapshot else "",
+        assessment=snapshot.assessment.value if snapshot else "",
     )
 
 

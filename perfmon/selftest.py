@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfmon.rules.items import UPDATE, UPDATE_METRICS
+from perfmon.rules.items import START_SPANS, UPDATE, UPDATE_METRICS
 from perfmon.rules.loader import load_signatures
 from perfmon.rules.schema import Example
 from perfmon.rules.vocabulary import Vocabulary
@@ -56,7 +56,7 @@ def diagnose_texts(logs: Mapping[str, str], config: Config | None = None, scanne
 
 def vocabulary(format_dirs: Iterable[Path] = ()) -> Vocabulary:
     """All that the built-in formats, and those of these folders, can tell of."""
-    names: dict[str, set[str]] = {"metric": set(UPDATE_METRICS), "span": {UPDATE}, "mark": set()}
+    names: dict[str, set[str]] = {"metric": set(UPDATE_METRICS), "span": {UPDATE, *START_SPANS}, "mark": set()}
     kinds = {"metric": "metric", "span": "span", "open": "span", "close": "span", "mark": "mark"}
     for emit in (e for pack in load_packs(format_dirs) for pattern in pack.patterns for e in pattern.emit):
         if emit.kind in kinds:

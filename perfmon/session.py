@@ -124,7 +124,10 @@ class Session:
     def feed(self, state: SourceState, block: Block) -> None:
         """The next lines of a log."""
         scanned = self.scanner.scan(block.data, block.offset, max(block.line, 1))
+        again = block.line > 0 and block.line == state.next_line - 1  # one more frame of a bar, in the same line
         self.take(state, scanned)
+        state.lines -= again
+        state.next_line = block.line + scanned.lines
         if state.polled:
             self.machines.hear(block.data, state.index)
 
@@ -194,7 +197,7 @@ class Session:
             clip = (low, high)
         view = view_of(self.store, self.knowledge, alignment, clip)
         snapshot = judge(view, self.knowledge, alignment, names, detail)
-        return replace(snapshot, seen=self.seen(alignment)), view
+        return replace(snapshot, seen=self.seen(alignment), gpu_price=self.config.gpu_price), view
 
     def lay(self) -> Alignment:
         """The logs laid over each other; clocks that prove to have been set are set right first."""
@@ -218,7 +221,7 @@ class Session:
         self._learn(alignment)
         names = self.scanner.pattern_names
         snapshot = diagnose(self.store, self.knowledge, names, window, alignment, WATCHED, now, self.recent)
-        return replace(snapshot, seen=self.seen(alignment))
+        return replace(snapshot, seen=self.seen(alignment), gpu_price=self.config.gpu_price)
 
     def parts(self, window: tuple[float | None, float | None], alignment: Alignment) -> tuple[Part, ...]:
         """What every metric is in each log and group, within `window` (absolute seconds on the run's axis)."""

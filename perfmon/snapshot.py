@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from .model import Severity, TimeBase
+from .model import Progress, Severity, TimeBase
 from .stats import Summary
 
 if TYPE_CHECKING:
@@ -42,6 +43,18 @@ class SourceInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Goal:
+    """How far a run is on its way, by the counter of its steps."""
+
+    done: float
+    total: float
+    unit: str
+    """What is counted: step, samples, tokens ..."""
+    remaining_s: float | None = None
+    """At the usual speed of the run; else as its own line estimates it."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunInfo:
     """The observed window."""
 
@@ -50,6 +63,16 @@ class RunInfo:
     wall_s: float
     time_base: TimeBase
     sources: tuple[SourceInfo, ...]
+    state: Progress = Progress.RUNNING
+    """What the logs prove of the run."""
+    since: float | None = None
+    """When it came to that, as `start` is; None where nobody knows."""
+    components: Mapping[str, Progress] = field(default_factory=dict)
+    """The same of each component that the logs name."""
+    goal: Goal | None = None
+    """How far it is, where lines tell."""
+    runs: int = 1
+    """How many runs the logs hold; what is said is said of the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +146,21 @@ class LedgerEntry:
     share: float
 
 
+class Assessment(StrEnum):
+    """What can be said of a run as a whole."""
+
+    FINDING = "finding"
+    """There is a verdict."""
+    HEALTHY = "healthy"
+    """Progress is proven, and nothing is wrong with what was observed."""
+    WATCH = "watch"
+    """A metric is critical, or progress is missing, and no signature explains it."""
+    LEARNING = "learning"
+    """Too little progress was seen to judge."""
+    UNREADABLE = "unreadable"
+    """Most lines are of no known format, and no progress was seen."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The one answer."""
@@ -156,6 +194,10 @@ class MetricStats:
     """Where the limits come from: seeds, facts, a user file, calibration."""
     series: tuple[tuple[float, float], ...] = ()
     """(seconds since run.start, value), thinned to at most a few thousand points, for plots and sparklines."""
+    not_finite: int = 0
+    """So many more samples were nan or infinite; nothing else here heeds them."""
+    ends_not_finite: bool = False
+    """So was the last of all; `last` is the last one that was not."""
     of_several: bool = False
     """The samples are of several engines, ranks or logs: they make no one line."""
 
@@ -206,9 +248,13 @@ class Snapshot:
     """Up to ten weight updates, slowest first."""
     summary: str = ""
     """One sentence: the verdict's, or "No bottleneck found" with what was and was not observed."""
+    assessment: Assessment = Assessment.LEARNING
+    """What the verdict is, or why there is none."""
     unseen: tuple[str, ...] = ()
     """Signals that were not observed, and what they would tell."""
     dropped: Mapping[str, int] = field(default_factory=dict)
     """What the byte budget thinned out, by kind."""
+    gpu_price: float | None = None
+    """What one GPU costs for an hour, where the user says so."""
     seen: tuple[Seen, ...] = ()
     """What pollers said last of GPUs, hosts and queues; `Seen.at` is a moment on the axis, as `run.end` is."""

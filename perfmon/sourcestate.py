@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .model import Gap
+from .model import Gap, Observation
 
 _MAX_GAPS = 4096
 _MAX_NOTES = 8
+_IDLE_S = 10.0
+_RECENT = 64
+_SHOWN = 400
 _LATE_LINES = 200
 _COARSE_S = 1.5
 """So many lines late a line may come, and so much earlier it is no late one: see `perfmon.sources.silence`."""
@@ -41,6 +45,22 @@ class SourceState:
     """Something was told before any line told a time: the first time that is told dates it."""
     gaps: list[Gap] = field(default_factory=list)
     """Stretches of 10 s and more without a dated line."""
+    next_line: int = 0
+    """The number of the line that comes next."""
+    live_lines: int = 0
+    """Recognised lines that tell of no progress: see `perfmon.progress`."""
+    idle: list[Gap] = field(default_factory=list)
+    """Stretches of 10 s and more in which every line was one of these."""
+    active_at: float | None = None
+    """When it last told of progress."""
+    idle_is_loose: bool = False
+    """When the idle stretch began is not certain: the line before it may have no clock of its own."""
+    run_of_lines: object = None
+    """What the last lines said, where that is no more than that they were printed or that work went on; and when."""
+    second: tuple[int, int] | None = None
+    """Kind and whole seconds of the last stamp."""
+    idle_since: Gap | None = None
+    """The one that may go on: its `upto` is the last line of it."""
     patterns: Counter[int] = field(default_factory=Counter)
     """Lines per pattern index."""
     notes: list[str] = field(default_factory=list)
@@ -67,6 +87,8 @@ class SourceState:
     """Time of the last dated line, on the log's own axis."""
     last_line: tuple[int, str] = (0, "")
     """Its number and text."""
+    ended_at: float | None = None
+    """When something outside ended its run, by the words of a line that has no clock at its head."""
     latest: float | None = None
     """The latest time of its last lines: some come late."""
     latest_line: tuple[int, str] = (0, "")
@@ -93,6 +115,62 @@ class SourceState:
     def _is_behind(self, time: float, line: tuple[int, str]) -> bool:
         near = line[0] - self.latest_line[0] <= _LATE_LINES
         return self.latest is not None and near and time < self.latest - _COARSE_S
+
+    def live(self, time: float, line: int, text: str) -> None:
+        """A recognised line that tells of no progress; what nobody recognised before it ends an idle stretch."""
+        self.live_lines += 1
+        held = self.idle_since
+        if held is None or line != held.upto + 1:
+            self.end_idle(None)
+            held = Gap(time, time, line, text[:_SHOWN], line)
+        if self.idle_is_loose and time > held.start:  # from this line on it is certain
+            held, self.idle_is_loose = Gap(time, time, line, text[:_SHOWN], line), False
+        self.idle_since = Gap(held.start, max(held.end, time), held.line, held.text, line)
+
+    def active(self, time: float, line: int, text: str) -> None:
+        """A line that tells of progress: an idle stretch ends, and the next may begin."""
+        held = self.idle_since
+        if held is not None and line == held.upto + 1:
+            self.end_idle(time)
+        else:
+            self.end_idle(None)
+        self.idle_is_loose, self.active_at = time == self.active_at, time
+        self.idle_since = Gap(time, time, line, text[:_SHOWN], line)
+
+    def lines_since(self, time: float) -> int:
+        """How many lines that tell of no progress came after a moment on the log's axis, as far as is known."""
+        held = [*self.idle[-_RECENT:], *([] if self.idle_since is None else [self.idle_since])]
+        return sum(max(0, gap.upto - gap.line) for gap in held if gap.end > time)
+
+    def repeats(self, mono: float | None, said: Sequence[Observation]) -> bool:
+        """Whether a line says what the one before it said in the same second; see `SAME`. A scanner tells of them
+        together as far as one block holds them."""
+        told = self.second, mono, [*said]
+        known, self.run_of_lines = self.run_of_lines, told
+        return known == told
+
+    def same(self, time: float, count: int, last: int, text: str, progressed: bool) -> None:
+        """So many more lines say what the one before said, up to the line `last`; whether that is progress."""
+        held = self.idle_since
+        if held is not None and last == held.upto + count:
+            self.idle_since = Gap(held.start, held.end, held.line, held.text, last - 1)
+        self.live_lines += count if progressed else count - 1
+        if progressed:
+            self.active(time, last, text)
+            self.idle_is_loose = True
+        else:
+            self.live(time, last, text)
+
+    def end_idle(self, time: float | None) -> None:
+        """Keeps the idle stretch until now, where it is long enough; it went on up to `time`, if given."""
+        held, self.idle_since = self.idle_since, None
+        if held is None:
+            return
+        end = held.end if time is None else max(held.end, time)
+        if end - held.start >= _IDLE_S and not self.idle_is_loose:
+            self.idle.append(Gap(held.start, end, held.line, held.text, held.upto))
+            if len(self.idle) > _MAX_GAPS:
+                del self.idle[: _MAX_GAPS // 2]
 
     def quiet(self, start: float, end: float, line: tuple[int, str], upto: int = 0) -> None:
         """A stretch without a dated line, after `line` (number, text) and up to line `upto`."""

@@ -39,7 +39,10 @@ FORMATS: Mapping[str, Callable[[State, Glyphs], str]] = {"tmux": tmux_line, "pla
 def _level(state: State) -> str:
     if state.stale_s is not None or not state.observed:
         return "unknown"
-    return state.severity if state.severity in _COLOURS else "good"
+    if state.severity in _COLOURS:
+        return state.severity
+    careful = {"watch": "warning", "learning": "unknown", "unreadable": "unknown"}
+    return "good" if state.progress == "finished" else careful.get(state.assessment, "good")
 
 
 def _said(state: State, glyphs: Glyphs) -> str:
@@ -49,7 +52,16 @@ def _said(state: State, glyphs: Glyphs) -> str:
     if not state.observed:
         return f"{mark} no data"
     stale = [] if state.stale_s is None else [f"STALE {_close(compact_seconds(state.stale_s))}"]
-    return " ".join([mark, *stale, *(_verdict(state) if state.severity else ["OK"] if not stale else [])])
+    if state.severity:
+        return " ".join([mark, *stale, *_verdict(state)])
+    return " ".join([mark, *(stale or [_quiet_word(state)])])
+
+
+def _quiet_word(state: State) -> str:
+    """What a run without a verdict is: OK with proof alone."""
+    if state.progress == "finished":
+        return "FINISHED"
+    return {"healthy": "OK", "": "OK"}.get(state.assessment, state.assessment.upper())
 
 
 def _verdict(state: State) -> list[str]:

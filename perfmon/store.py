@@ -12,9 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from .model import Span, Update
+from .progress import ProgressLog
 from .series import Series, text_bytes
 from .sourcestate import SourceState
 
+NOT_FINITE = "_not_finite"
+"""Behind the name of a metric: the mark of its samples that are nan or infinite."""
 DEFAULT_BYTES = 256 * 1024 * 1024
 _SAMPLE_BYTES = 8 + 8 + 4 + 8 + 8
 _SPAN_BYTES = 820
@@ -46,6 +49,8 @@ class Store:
         """Spans that were told to begin and not to end yet; whoever puts spans together knows them."""
         self.abandoned: deque[Span] = deque(maxlen=_MOST_ABANDONED)
         """Those that an earlier run in the same log left open: nobody waits any more."""
+        self.progress = ProgressLog()
+        """What proves that the run goes on, and what says that it failed."""
         self.version = 0
         """Grows with every change: readers compare it to know whether they must look again."""
         self.shifted = 0
@@ -72,7 +77,13 @@ class Store:
     def sample(
         self, metric: str, group: str, time: float, value: float, source: int, line: int, offset: int, text: str
     ) -> None:
-        """Adds a sample; its line is kept when the value is remarkable, the largest so far or one of the first."""
+        """Adds a sample; its line is kept when the value is remarkable, the largest so far or one of the first.
+
+        One that is nan or infinite is no sample that anything can be worked out from: it is marked, and counted apart.
+        """
+        if value - value != 0.0:
+            self.mark(metric + NOT_FINITE, group, time, 1.0, source, line, offset, text)
+            return
         series = self.series.get((metric, group))
         if series is None:
             series = self.series[metric, group] = Series(metric, group)
@@ -175,6 +186,7 @@ class Store:
     def shift(self, source: int, seconds: float) -> None:
         """Moves all that one log said so far by `seconds` (its first date came after `t=` lines)."""
         self.shifted += 1
+        self.progress.shift(source, seconds)
         for series in self.all_series():
             for at, index in enumerate(series.sources):
                 if index == source:

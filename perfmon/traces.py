@@ -6,17 +6,26 @@ input was cut into blocks.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from datetime import UTC, datetime
+from string import digits
 
 from .axis import Clock, heard, rebase, seen
 from .model import (
     BEGINS_WITH,
     BETWEEN_RUNS_S,
     CLOSE,
+    DETAIL,
+    FAILURE,
     LEG,
+    LOCAL,
     MARK,
     OPEN,
+    PROGRESS,
     ROW,
+    RUN,
+    SAME,
     SAMPLE,
     SPAN,
     STEP,
@@ -27,14 +36,30 @@ from .model import (
     Record,
     Ref,
     Span,
+    says_only_that,
 )
+from .paces import Paces, Tellers
+from .progress import Failure, RunMark, place_of
 from .sourcestate import SourceState
 from .store import Store
 from .tables import Tables, Tell, Told
 from .updates import Updates
 
 _OPEN_LIMIT = 10_000
+_ONE_BY_ONE = ("epoch",)
+"""What never runs beside another one of its kind: where lines have no clock their times add up, as those of bars do."""
 _STEPS = ("train-step", "orchestrator-step")
+_HALF_HOUR_S, _ZONE_S, _DAY_S = 1800.0, 120.0, 7 * 86400.0
+_KEPT_TEXT = 1000
+"""Characters of a line that says that something failed."""
+WAITS = frozenset(("batch-wait", "policy-wait", "data-wait", "checkpoint-wait"))
+"""That one of these begins is no progress; that it ends is."""
+_TRAINER, _BAR = "trainer", -1
+"""Whose steps a bar without a name may show; it stands for the pattern of lines that have their steps from it."""
+_BARE = "items"
+"""Kind of the progress that a bar without a name shows; its key is "", or the rank that draws it."""
+_MOST_EACH = 100_000
+"""Two lines that tell of steps further apart are not neighbours."""
 _WITHIN_STEPS = ("batch-wait", "policy-wait", "data-wait", "weight-sync")
 """What a step that is told later has waited for within."""
 
@@ -50,10 +75,25 @@ class Assembler:
         self._open: dict[tuple[int, str, str], Span] = {}
         self._steps: dict[tuple[int, str], float] = {}
         """The last step of each component, by log."""
+        self._paces, self._tellers = Paces(), Tellers()
+        self._pattern = 0
+        """The pattern of the line that is put in."""
+        self._bars: dict[int, Observation] = {}
+        """The last frame of a bar without a name, by log."""
+        self._trainers: dict[int, float | None] = {}
+        """The total of that of a trainer, by log."""
+        self._worked_out: Counter[tuple[str, int]] = Counter()
+        """Samples that were worked out of counters, by metric and log."""
+        self._each: dict[tuple[int, str], float] = {}
+        """The number up to which the last span of a kind covers what it is of, by log."""
         self._waited: dict[int, float] = {}
         """Seconds of waits since the last step, by log, where only what took time tells how it passed."""
         self._begun: dict[int, tuple[int, float]] = {}
         """Where no line has a clock: the line of the last step, and when that began."""
+        self._by_bars: dict[int, tuple[object, float]] = {}
+        """By log the last clock that a line told, and of how much time since that line bars and epochs told."""
+        self._undated = False
+        """The line that is read has the clock of the one before it, or none."""
         store.opened = lambda: self.open_spans
         self._handlers: dict[int, Callable[[SourceState, float, Ref, Observation, str], None]] = {
             SPAN: self._span,
@@ -63,11 +103,15 @@ class Assembler:
             MARK: self._mark,
             TABLE: self._table,
             ROW: self._row,
+            PROGRESS: self._progress,
+            FAILURE: self._failure,
+            DETAIL: self._detail,
+            RUN: self._run,
         }
 
     def ingest(self, state: SourceState, clock: Clock, records: Sequence[Record], line_base: int = 0) -> None:
         """Adds the records of one block, which follow those of the blocks before it; `line_base` is added to lines."""
-        sample, handlers, source = self.store.sample, self._handlers, state.index
+        source = state.index
         updates = self._updates
         updates.begin(clock)
         for pattern, line, offset, stamp, mono, observations, text in records:
@@ -81,23 +125,54 @@ class Assembler:
             if time is None:
                 time, state.undated = state.pseudo, True
             else:
-                time = seen(self.store, state, time, early=pattern >= 0)
+                # A line without a clock has that of the line before it; behind a bar it was printed later.
+                held = self._by_bars.get(source)
+                self._undated = held is not None and held[0] == (stamp, mono)
+                ahead = held[1] if held is not None and self._undated else 0.0
+                self._by_bars[source] = ((stamp, mono), ahead)
+                time = seen(self.store, state, time + ahead, early=pattern >= 0)
             line += line_base  # noqa: PLW2901 - numbers of a range count from its first line
+            if stamp is not None:
+                state.second, state.kind = (stamp[0], int(stamp[1])), clock.kind
             if pattern < 0:
                 ticked = mono if stamp is None else None
                 heard(state, clock, pattern, time, ticked, (line, text), observations, line_base)
                 continue
-            for observation in observations:
-                if observation[0] == SAMPLE:
-                    sample(observation[1], observation[3], time, observation[2], source, line, offset, text)
-                else:
-                    handlers[observation[0]](state, time, Ref(source, line, offset), observation, text)
+            self._pattern = pattern
+            self._line(state, time, mono, Ref(source, line, offset), observations, text)
         state.kind, state.monotonic = clock.kind, clock.monotonic
         state.mono_to_wall, state.stepped_back = clock.mono_to_wall, clock.stepped_back
         self.store.version += 1
         self.store.settle()
         if len(self._open) > _OPEN_LIMIT:
             self._open = dict(list(self._open.items())[-_OPEN_LIMIT // 2 :])
+
+    def _line(
+        self, state: SourceState, time: float, mono: float | None, ref: Ref, said: Sequence[Observation], text: str
+    ) -> None:
+        """What a line says, and so many others with it."""
+        more = ahead = 0
+        if said and said[-1][0] == SAME:
+            _, more, ahead = said[-1]
+            said = said[:-1]
+        if not says_only_that(said):
+            state.run_of_lines = None
+        elif state.repeats(mono, said):
+            state.same(time, 1 + more, ref.line + ahead, text, bool(said))
+            return
+        progress, sample = self.store.progress, self.store.sample
+        before = progress.advanced
+        for observation in said:
+            if observation[0] == SAMPLE:
+                sample(observation[1], observation[3], time, observation[2], ref.source, ref.line, ref.offset, text)
+            else:
+                self._handlers[observation[0]](state, time, ref, observation, text)
+        if progress.advanced == before:
+            state.live(time, ref.line, text)
+        else:
+            state.active(time, ref.line, text)
+        if more:
+            state.same(time, more, ref.line + ahead, text, bool(said))
 
     @property
     def open_spans(self) -> Collection[Span]:
@@ -106,7 +181,15 @@ class Assembler:
 
     def _span(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
         _, kind, duration, lead, key, fields = told
+        if "each" in fields:
+            number = float(fields.pop("each"))
+            covered = self._covered(state.index, kind, number)
+            if covered > 1:
+                duration, lead, key = duration * covered, lead * covered, f"{number - covered + 1:g}-{number:g}"
         start = self._passed(state, time, ref, kind, duration) if state.clockless else time - lead
+        if kind in _ONE_BY_ONE and self._undated and not state.clockless:
+            start, held = time, self._by_bars[state.index]
+            self._by_bars[state.index] = (held[0], held[1] + seen(self.store, state, time + duration) - time)
         self._add(
             Span(
                 kind, key, self.store.next_seq(), state.index, start, start + duration, duration, fields, [(ref, text)]
@@ -114,6 +197,14 @@ class Assembler:
         )
         if state.clockless:
             self._pass(state, kind, start + duration)
+        self.store.progress.advance(state.index, kind, start + duration, ref.line, state.live_lines)
+
+    def _covered(self, source: int, kind: str, number: float) -> float:
+        """How many there were since the last line that told of them, 1 where that is not known."""
+        before = self._each.get((source, kind))
+        self._each[source, kind] = number
+        grown = 1.0 if before is None else number - before
+        return grown if 1.0 <= grown <= _MOST_EACH else 1.0
 
     def _passed(self, state: SourceState, time: float, ref: Ref, kind: str, duration: float) -> float:
         """When something began in a log without clocks: a step holds the waits that were told since the last one."""
@@ -136,6 +227,8 @@ class Assembler:
     def _opened(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
         _, kind, key, fields = told
         slot = (state.index, kind, key)
+        if kind not in WAITS:
+            self.store.progress.advance(state.index, kind, time, ref.line, state.live_lines)
         if slot not in self._open:
             self._open[slot] = Span(
                 kind, key, self.store.next_seq(), state.index, time, None, None, fields, [(ref, text)]
@@ -162,6 +255,7 @@ class Assembler:
                     str(metric), "", time, float(duration) * scale, ref.source, ref.line, ref.offset, text
                 )
         self._close(span, state, time, float(duration), key, fields)
+        self.store.progress.advance(state.index, kind, time, ref.line, state.live_lines)
         span.refs.append((ref, text))
         self._add(span)
 
@@ -177,13 +271,36 @@ class Assembler:
         span.fields = {**span.fields, **fields}
 
     def _step(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
-        self.store.step(told[1], time, told[2], ref.source, ref.line, ref.offset, text)
-        slot = (state.index, told[1])
-        if told[2] <= BEGINS_WITH and self._steps.get(slot, 0) >= UNDER_WAY:
+        if told[2] is not None:
+            self._tell_step(state, time, ref, text, told[1], told[2], self._pattern)
+        elif (step := self._step_of_bar(state, time, ref, text)) is not None:
+            self._tell_step(state, time, ref, text, told[1], step, _BAR)
+
+    def _tell_step(
+        self, state: SourceState, time: float, ref: Ref, text: str, component: str, step: float, teller: int
+    ) -> None:
+        slot = (state.index, component)
+        if not self._tellers.is_new(slot, teller, step):
+            return
+        self.store.step(component, time, step, ref.source, ref.line, ref.offset, text)
+        self.store.progress.step(state.index, component, step, time, ref.line, state.live_lines)
+        if step <= BEGINS_WITH and self._steps.get(slot, 0) >= UNDER_WAY:
             self._abandon(state)
-        self._steps[slot] = told[2]
-        if told[1]:
-            state.components.add(told[1])
+        self._steps[slot] = step
+        if component:
+            state.components.add(component)
+
+    def _step_of_bar(self, state: SourceState, time: float, ref: Ref, text: str) -> float | None:
+        """The step that the bar of a trainer shows, which draws one without a name; none that has ended before."""
+        bar = self._bars.get(state.index)
+        if bar is None:
+            return None
+        _, _, amount, total, elapsed_s, remaining_s, _, _ = bar
+        if total is None or (amount >= total and self._trainers.get(state.index) != total):
+            return None
+        self._trainers[state.index] = total
+        self._progress(state, time, ref, (PROGRESS, "step", amount, total, elapsed_s, remaining_s, "", "step_s"), text)
+        return float(amount)
 
     def _abandon(self, state: SourceState) -> None:
         """Another run began in a log, behind a long silence: what the one before had begun it never ends."""
@@ -193,6 +310,82 @@ class Assembler:
         for slot, span in list(self._open.items()):
             if slot[0] == state.index and span.refs and span.refs[0][0].line <= silence.line:
                 self.store.abandoned.append(self._open.pop(slot))
+
+    def _progress(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
+        _, kind, amount, total, elapsed_s, remaining_s, key, metric = told
+        log = self.store.progress
+        if kind == _BARE and not key.strip(digits):
+            self._bars[state.index] = told
+            if total is not None and self._trainers.get(state.index) == total:
+                kind, metric = "step", "step_s"
+                self._tell_step(state, time, ref, text, _TRAINER, amount, _BAR)
+        if amount is None:
+            log.advance(state.index, kind, time, ref.line, state.live_lines)
+            return
+        if elapsed_s is not None:
+            slot = (state.index, kind, key)
+            if state.clockless:
+                time, pace = self._paces.shown(slot, amount, elapsed_s, state.pseudo)
+                state.pseudo = time
+            else:  # its frames have no clock: they are of the time of the last line that has one, or later
+                then, pace = self._paces.along(slot, amount, elapsed_s, time)
+                stamp, ahead = self._by_bars[state.index]
+                self._by_bars[state.index] = (stamp, ahead + then - time)
+                time = seen(self.store, state, then)
+            if pace is not None and metric and not self._told_otherwise(metric, state.index):
+                self.store.sample(metric, "", time, pace, ref.source, ref.line, ref.offset, text)
+        log.count(state.index, kind, key, time, ref.line, state.live_lines, amount, total, elapsed_s, remaining_s, text)
+
+    def _told_otherwise(self, metric: str, source: int) -> bool:
+        """Whether lines of a log tell of a metric themselves: then no more samples of it are worked out there."""
+        series = self.store.series.get((metric, ""))
+        told = 0 if series is None or source not in series.peaks else series.peaks[source][0]
+        if told > self._worked_out[metric, source]:
+            return True
+        self._worked_out[metric, source] += 1
+        return False
+
+    def _failure(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
+        _, cause, role, fatal, fields = told
+        if state.active_at is not None and time < state.active_at and state.kind is None:
+            time = state.active_at  # behind a bar that tells the time; the line itself has no clock
+        own = self._own_time(state, time, fields)
+        if own > time and state.last is not None:
+            state.ended_at = state.last = max(state.last, own)  # the log goes on until then
+        time = own
+        self.store.progress.fail(
+            Failure(cause, role, fatal, time, state.index, ref.line, ref.offset, text[:_KEPT_TEXT], fields)
+        )
+
+    @staticmethod
+    def _own_time(state: SourceState, time: float, fields: Fields) -> float:
+        """When a failure happened by what its line says, which may be long after the last dated line of the log.
+
+        Whole half hours between the two are another zone's clock, not a delay: then nobody knows.
+        """
+        try:
+            moment = datetime.fromisoformat(str(fields["time"])) if "time" in fields and state.kind == LOCAL else None
+        except ValueError:
+            moment = None
+        if moment is None or moment.tzinfo is not None:
+            return time
+        own = moment.replace(tzinfo=UTC).timestamp()
+        later = own - time
+        beyond = later % _HALF_HOUR_S
+        return own if 0 < later < _DAY_S and _ZONE_S < beyond < _HALF_HOUR_S - _ZONE_S else time
+
+    def _detail(self, state: SourceState, _time: float, ref: Ref, told: Observation, _text: str) -> None:
+        _, cause, fields = told
+        if cause == "frame":
+            self.store.progress.frame(state.index, place_of(fields), ref.line, fields)
+        elif cause in ("handled", "raised"):
+            self.store.progress.handled(state.index, place_of(fields), ref.line, cause == "handled")
+        else:
+            self.store.progress.detail(state.index, cause, ref.line, fields)
+
+    def _run(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
+        _, kind, fields = told
+        self.store.progress.mark(RunMark(kind, time, state.index, ref.line, ref.offset, text[:_KEPT_TEXT], fields))
 
     def _mark(self, _state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
         self.store.mark(told[1], told[3], time, told[2], ref.source, ref.line, ref.offset, text)

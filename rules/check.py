@@ -15,8 +15,10 @@ from perfmon.errors import DataFileError
 from .bands import Bands, load_bands
 from .conditions.aggregate import Aggregate
 from .conditions.base import Limits
+from .conditions.nonfinite import SUFFIX
 from .conditions.ratio import Ratio
 from .conditions.threshold import Threshold
+from .deaths import CAUSE_WORDS
 from .loader import load_signature, load_signatures
 from .schema import Signature
 from .sentences import KNOWN, OPTIONAL_KNOWN, STATS
@@ -31,7 +33,7 @@ from .vocabulary import (
 
 _PERCENT = ("_pct", "_share", "_usage", "_fill", "_busy")
 _OF_SIGNATURES = frozenset({"id", "title", "kind", "sentence", "on", "condition", "example"})
-_CALCULATED = frozenset({"usual_s", "ended", "none", "duration_s", "wall_ms"})
+_CALCULATED = frozenset({"usual_s", "ended", "none", "duration_s", "wall_ms", "idle_s"})
 """Values of silences, absences and spans that no line tells."""
 
 
@@ -46,6 +48,7 @@ class Known:
 
     def metric(self, name: str) -> bool:
         """There is such a metric."""
+        name = name.removesuffix(SUFFIX)  # the mark of its samples that are not finite
         return self.words is None or name in self.words.metrics or name in self.bands.table or name in _CALCULATED
 
     def word(self, name: str) -> bool:
@@ -84,6 +87,15 @@ class NoExample(Lint):
                 yield f"example[{at}].verdict", "the verdict must fire, expected fires = true"
 
 
+_FAILURE_SLOTS = frozenset(
+    (
+        "what", "message", "type", "rank", "ranks", "host", "pid", "component", "frame", "hung", "echoes", "op", "seq",
+        "ran_ms", "group_name", "reported", "silent_ranks", "behind", "stood", "asked", "free", "capacity", "gpu",
+    )
+)  # fmt: skip
+"""Fields that lines of failures may have."""
+
+
 class UnknownNames(Lint):
     """A metric, span or mark that no format tells of: the condition would never hold."""
 
@@ -93,6 +105,9 @@ class UnknownNames(Lint):
             if subject.kind in ("quiet",):
                 if subject.name not in ("all", "one"):
                     yield f"on[{at}].quiet", f"{subject.name}: expected all or one"
+            elif subject.kind == "failure":
+                odd = [cause for cause in subject.name.split("|") if cause not in CAUSE_WORDS]
+                yield from ((f"on[{at}].failure", f"{cause}: no cause of a failure") for cause in odd)
             elif subject.kind == "absence" and known.no_span(subject.name):
                 yield (
                     f"on[{at}].absence",
@@ -129,8 +144,8 @@ class UnknownLost(Lint):
         for name in (*lost.share, *filter(None, (lost.rest,)), *lost.fraction):
             if not known.metric(name):
                 yield "lost", f"{name}: no format tells of it"
-        if not (lost.leg or lost.spans or lost.share or lost.rest or lost.fraction):
-            yield "lost", "says nothing, expected leg, spans, share, rest or fraction"
+        if not (lost.leg or lost.spans or lost.share or lost.rest or lost.fraction or lost.short):
+            yield "lost", "says nothing, expected leg, spans, share, rest, fraction or short"
 
 
 class UnknownBand(Lint):
@@ -172,9 +187,16 @@ class Sentences(Lint):
     def check(self, signature: Signature, known: Known) -> Iterator[tuple[str, str]]:
         """A figure outside of `[...]` must be one that every occurrence has."""
         own = [own_values(subject) for subject in signature.subjects]
+        figures = {slot for condition in every_condition(signature.conditions) for slot in condition.tells}
         for key, slot, required in sentence_slots(signature):
+            if slot in _FAILURE_SLOTS and all(s.kind in ("failure", "quiet") for s in signature.subjects):
+                continue  # fields of the lines, as far as they have them
             if slot in signature.identity or slot in KNOWN:
                 if required and ((slot in OPTIONAL_KNOWN and slot != "level") or slot in signature.identity):
+                    yield key, f"{{{slot}}} may be empty, expected it in [...]"
+                continue
+            if slot in figures:
+                if required:
                     yield key, f"{{{slot}}} may be empty, expected it in [...]"
                 continue
             metric, _, stat = slot.rpartition(".")

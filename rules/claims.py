@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
+from math import inf
 
 from perfmon.ledger import Window, union
+from perfmon.stats import median
 
 from .conditions.baseline import Baseline, undisturbed_median
 from .found import Found
@@ -14,6 +17,10 @@ from .tracks import Track
 from .view import View
 
 _EDGE_S = 1e-6
+_GAP = 2.0
+"""Times the usual interval: a longer one is a gap in which nothing is known."""
+_OF_A_STEP = ("_s", "_ms", "_share")
+"""How metrics end that tell of all the time since the one before: what a step took, or which part of it."""
 
 
 def claims(found: Found, view: View) -> list[Window]:
@@ -30,8 +37,10 @@ def claims(found: Found, view: View) -> list[Window]:
             + _shared(lost, mute, view, found.signature.every_s)
         )
     if lost.leg == "between":
-        track = view.track(next(iter(items[0].values)))
+        track = _track(items[0], view)
         return union((_before(track, item, view, lost.back), _until(lost.until, track, item, view)) for item in items)
+    if lost.short:
+        return union(_cut_short(found, lost, items, view))
     lasting = [item for item in items if item.end > item.start] if lost.leg else []
     limit = _limit(lost, found.signature, view)
     legs = [_leg(lost, item, limit, view) for item in lasting]
@@ -40,11 +49,18 @@ def claims(found: Found, view: View) -> list[Window]:
     return union(legs)
 
 
+def _track(item: Item, view: View) -> Track:
+    """The samples, or the marks, of which an item is one."""
+    name = next(iter(item.values))
+    found = view.track(name)
+    return found if len(found) else view.marks.get(name, found)
+
+
 def extent(item: Item, view: View) -> Window:
     """The time that an item speaks of: its own, or for a sample that since the sample before it."""
     if item.end > item.start or not item.values:
         return (item.start, item.end)
-    return (_before(view.track(next(iter(item.values))), item, view), item.end)
+    return (_before(_track(item, view), item, view), item.end)
 
 
 def _told(kind: str, item: Item, view: View) -> list[Item]:
@@ -91,26 +107,73 @@ def _shared(lost: Lost, items: Iterable[Item], view: View, every_s: float) -> li
     """Of the time before each sample, the part that was lost, laid at its end."""
     windows: list[Window] = []
     for item in items:
-        track, part = view.track(next(iter(item.values))), _part(lost, item, view)
+        track, part = _track(item, view), _part(lost, item, view)
         start = _before(track, item, view, every_s=every_s)
         if part > 0 and item.end > start:
             windows.append((item.end - part * (item.end - start), item.end))
     return windows
 
 
-def _before(track: Track, item: Item, view: View, back: int = 1, every_s: float = 0.0) -> float:
-    """When the sample `back` before this one was taken, of its log and group; the window's start when there is none.
+def _cut_short(found: Found, lost: Lost, items: Iterable[Item], view: View) -> list[Window]:
+    """Of the time that each item speaks of, the part that the conditions say was lost, laid at its end.
 
-    Those that came within `every_s` before it were not judged: it speaks of their time, too.
+    Where they have no opinion it is the part that `share`, `rest` or `fraction` says.
     """
-    at = track.between(item.end, item.end)[0]
-    while back and at >= 0:
+    windows: list[Window] = []
+    for item in items:
+        shares = (condition.short(item, view) for condition in found.signature.conditions)
+        share = next((share for share in shares if share is not None), None)
+        if share is None:
+            share = _part(lost, item, view)
+        start, end = extent(item, view)
+        if share > 0 and end > start:
+            windows.append((end - min(1.0, share) * (end - start), end))
+    return windows
+
+
+def _before(track: Track, item: Item, view: View, back: int = 1, every_s: float = 0.0) -> float:
+    """When the sample `back` before this one was taken, of its log and group.
+
+    Those that came within `every_s` before it were not judged: it speaks of their time, too. A level (how many
+    requests run) speaks of no more time than usually lies between two samples, however long nothing was printed
+    before it; what a step took speaks of all of the step. Before the first sample there is nothing to charge.
+    """
+    at, time = track.between(item.end, item.end)[0], item.end
+    longest = _longest(track, item, view)
+    while back:
         at -= 1
         while at >= 0 and (track.source(at), track.group(at)) != (item.source, item.group):
             at -= 1
-        if at < 0 or track.times[at] <= item.end - every_s + _EDGE_S:
+        if at < 0:
+            cut = track.earlier.get((item.source, item.group), 0) > 0  # it stands before what is looked at
+            return max(time - _usual(track, item, view) if cut else time, item.floor, view.window[0])
+        if time - track.times[at] > longest:
+            return max(time - _usual(track, item, view), item.floor)
+        time = track.times[at]
+        if time <= item.end - every_s + _EDGE_S:
             back -= 1
-    return max(track.times[at] if at >= 0 else view.window[0], item.floor)
+    return max(time, item.floor)
+
+
+def _longest(track: Track, item: Item, view: View) -> float:
+    """Seconds up to which the time between two samples is that of which the later one speaks."""
+    if track.metric.endswith(_OF_A_STEP):
+        return inf
+    return _GAP * _usual(track, item, view)
+
+
+def _usual(track: Track, item: Item, view: View) -> float:
+    """Seconds that usually lie between samples of a log and group; 0 where there is one."""
+    key = (track.metric, item.source, item.group)
+    if key not in view.intervals:
+        mine = [
+            time
+            for at, time in enumerate(track.times)
+            if (track.source(at), track.group(at)) == (item.source, item.group)
+        ]
+        between = [after - before for before, after in pairwise(mine)]
+        view.intervals[key] = median(between) if between else 0.0
+    return view.intervals[key]
 
 
 def _until(kind: str, track: Track, item: Item, view: View) -> float:
@@ -130,9 +193,9 @@ def _part(lost: Lost, item: Item, view: View) -> float:
         column, start, stop = view.track(metric).window(item, 1, 0.0)
         return column.values[start] if stop > start else 0.0
 
-    if lost.share:
-        own = next((name for name in lost.share if name in item.values), lost.share[0])
-        return min(1.0, value(own) / 100.0)
+    own_share = next((name for name in lost.share if name in item.values), "")
+    if own_share or (lost.share and len(view.track(lost.share[0]))):
+        return min(1.0, value(own_share or lost.share[0]) / 100.0)
     if lost.rest:
         return max(0.0, 1.0 - value(lost.rest) / 100.0)
     whole = sum(value(metric) for metric in lost.fraction)

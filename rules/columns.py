@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
 _BLOCK = 256
@@ -28,3 +29,18 @@ class Column:
         if self._peaks is None:
             self._peaks = [max(values[at : at + _BLOCK]) for at in range(0, len(values), _BLOCK)]
         return max(*values[start : first * _BLOCK], *self._peaks[first:last], *values[last * _BLOCK : stop])
+
+    def place(self, time: float, value: float) -> int:
+        """Where a sample of this time stands; of several of one time the last one that has the value, else the last.
+
+        -1 where none is that old.
+        """
+        last = at = bisect_right(self.times, time) - 1
+        while at >= 0 and self.times[at] == time:
+            if self.values[at] == value:
+                return at
+            at -= 1
+        return last
+
+    def __len__(self) -> int:
+        return len(self.values)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from perfmon.ledger import Window, length, union
 from perfmon.model import Severity
 
 from . import chains
@@ -27,6 +28,9 @@ from .schema import Signature, Subject
 from .subjects import Judged, items_of
 from .view import View
 
+_LONG_S = 1800.0
+"""A run that was observed for less has no share of time that says what matters."""
+_SLIGHT_SHARE = 0.01
 Identity = tuple[tuple[str, str], ...]
 
 
@@ -37,9 +41,24 @@ def find(signatures: Iterable[Signature], view: View) -> list[Found]:
         if all(_has(name, view) for name in signature.requires) and not view.told_of(signature.unless):
             found += _judge(signature, view)
     found.sort(key=lambda finding: (finding.rank, finding.first, sorted(finding.identity.items())))
+    _weigh(found, view)
     chains.hold_back(found, view)
     chains.explain(found, view)
     return found
+
+
+def _weigh(found: Sequence[Found], view: View) -> None:
+    """One slow checkpoint in nine hours is told, but it is not critical: what matters is what it cost."""
+    if view.observed_s < _LONG_S:
+        return
+    costs: dict[str, list[Window]] = {}
+    for finding in found:
+        costs.setdefault(finding.signature.id, []).extend(finding.claims)
+    for finding in found:
+        lost = length(union(costs[finding.signature.id]))
+        slight = finding.signature.kind == "bottleneck" and 0.0 < lost < _SLIGHT_SHARE * view.observed_s
+        if slight and finding.severity is Severity.CRITICAL:
+            finding.severity = Severity.WARNING
 
 
 def _has(name: str, view: View) -> bool:
@@ -105,7 +124,7 @@ def _identity(signature: Signature, item: Item, view: View) -> Identity:
                 identity.append((name, view.store.sources[item.source].spec))
         elif name == "group" and item.group:
             identity.append((name, item.group))
-        elif name in item.fields:
+        elif item.fields.get(name) not in (None, ""):
             identity.append((name, str(item.fields[name])))
     return tuple(identity)
 
@@ -118,7 +137,7 @@ def _finding(signature: Signature, subject: Subject, identity: dict[str, str], l
         identity=identity,
         occurrences=life.occurrences,
         total=total,
-        severity=signature.severity if worst else Severity.WARNING,
+        severity=subject.severity or signature.severity if worst else Severity.WARNING,
         state=life.state,
         first=min(occurrence.item.start for occurrence in life.occurrences),
         last=max(occurrence.item.end for occurrence in life.occurrences),

@@ -20,6 +20,8 @@ _SUBJECTS = {
     "mark": "each mark {name}",
     "quiet": "each silence of {name}",
     "absence": "each stretch without a {name}",
+    "open": "each {name} that has begun and not ended",
+    "failure": "each failure that ends a run or a part of it: {name}",
 }
 _QUIET = {"all": "all logs", "one": "one log"}
 
@@ -37,6 +39,8 @@ def explain(signature: Signature, bands: Bands | None = None) -> str:
         _section("Looks at", (_subject(subject) for subject in signature.subjects)),
         _section("Fires when", _fires(signature)),
         _section("Mend", signature.advice),
+        *(_section(f"Mend ({one.pack})", one.advice) for one in signature.advice_for),
+        *(_section(f"Mend ({cause})", advice) for cause, advice in signature.advice_by_cause.items()),
         _section("Easily confused with", signature.confused_with),
         _section("Explained by", (f"{c.signature} (by {_MATCH[c.match]})" for c in signature.causes)),
         _section("Precedence", _precedence(signature)),
@@ -51,7 +55,8 @@ _MATCH = {"key": "the same step", "time": "the same time", "lost": "the time tha
 
 
 def _wrapped(text: str, indent: str = "") -> str:
-    return textwrap.fill(text, _WIDTH, initial_indent=indent, subsequent_indent=" " * len(indent))
+    hanging = " " * len(indent)  # options such as --cuda-graph-max-bs stay whole
+    return textwrap.fill(text, _WIDTH, initial_indent=indent, subsequent_indent=hanging, break_on_hyphens=False)
 
 
 def _section(title: str, lines: Iterable[str]) -> str:
@@ -60,7 +65,8 @@ def _section(title: str, lines: Iterable[str]) -> str:
 
 
 def _subject(subject: Subject) -> str:
-    said = _SUBJECTS[subject.kind].format(name=_QUIET.get(subject.name, subject.name))
+    name = _QUIET.get(subject.name, subject.name) if subject.kind == "quiet" else subject.name.replace("|", " or ")
+    said = _SUBJECTS[subject.kind].format(name=name)
     return f"{said}, too" if subject.also else said
 
 

@@ -20,6 +20,10 @@ SPAN_METRICS = {
     "weight-sync": ("weight_sync_s", 1.0),
 }
 """The metric that the duration of a span is, and its units per second."""
+START_SPANS = (
+    "model-load", "compile", "graph-capture", "engine-init", "download", "data-prepare", "checkpoint-load",
+)  # fmt: skip
+"""Kinds of spans of which a start is made up, whichever format tells of them."""
 UPDATE_METRICS = ("queue_ms", "rpc_ms", "rpc_ms.reload_weights", "wall_ms")
 
 

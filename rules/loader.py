@@ -15,17 +15,17 @@ from perfmon.text import plain
 
 from .bands import Bands, load_bands
 from .conditions import REGISTRY, Condition
-from .schema import KINDS, Cause, Example, Lost, Signature, Subject
+from .schema import KINDS, AdviceFor, Cause, Example, Lost, Signature, Subject
 from .sentences import unclosed
 
 BUILTIN = Path(__file__).parent / "signatures"
 ONLY_LOG = "example.log"
 _FILE_NAME = re.compile(r"\w[\w.-]{0,80}", re.ASCII)
-_SUBJECTS = ("span", "metric", "mark", "quiet", "absence")
+_SUBJECTS = ("span", "metric", "mark", "quiet", "absence", "failure", "open")
 _KEYS = (
-    "schema", "id", "title", "kind", "rank", "severity", "meaning", "sentence", "advice", "confused_with", "on",
-    "condition", "identity", "lost", "cause", "for_count", "critical_count", "for_s", "keep_firing_for_s", "skip_first",
-    "unseen", "example", "requires", "unless", "every_s",
+    "schema", "id", "title", "kind", "rank", "severity", "meaning", "sentence", "advice", "advice_by_cause",
+    "confused_with", "on", "condition", "identity", "lost", "cause", "for_count", "critical_count", "for_s",
+    "keep_firing_for_s", "skip_first", "unseen", "example", "requires", "unless", "every_s", "advice_for",
 )  # fmt: skip
 
 
@@ -46,14 +46,18 @@ def read_condition(table: Table) -> Condition:
 def _subjects(table: Table) -> tuple[Subject, ...]:
     subjects = []
     for entry in table.tables("on"):
-        entry.only((*_SUBJECTS, "also", "sentence", "critical_count"))
+        entry.only((*_SUBJECTS, "also", "sentence", "critical_count", "severity"))
         kinds = [kind for kind in _SUBJECTS if kind in entry.data]
         if len(kinds) != 1:
             raise DataFileError(entry.file, entry.key, f"expected exactly one of {', '.join(_SUBJECTS)}")
         count = _count(entry, "critical_count", (1, 1)) if "critical_count" in entry.data else None
         name, sentence = entry.text(kinds[0]), _sentence(entry, "")
         kind: Any = kinds[0]
-        subjects.append(Subject(kind, name, entry.flag("also"), sentence, count))
+        severity = entry.text("severity", "")
+        if severity and severity not in tuple(Severity):
+            raise entry.wrong("severity", f"expected one of {', '.join(Severity)}")
+        least = Severity(severity) if severity else None
+        subjects.append(Subject(kind, name, entry.flag("also"), sentence, count, least))
     if not subjects:
         raise table.wrong("on", "missing, expected what the signature looks at ([[on]])")
     return tuple(subjects)
@@ -73,7 +77,7 @@ def _lost(table: Table) -> Lost | None:
     if "lost" not in table.data:
         return None
     entry = table.table("lost", table.data["lost"])
-    entry.only(("leg", "beyond", "baseline", "spans", "share", "rest", "fraction", "back", "until"))
+    entry.only(("leg", "beyond", "baseline", "spans", "share", "rest", "fraction", "back", "until", "short"))
     leg = entry.text("leg", "")
     if leg not in ("", "queue", "rpc", "whole", "between"):
         raise entry.wrong("leg", "expected queue, rpc, whole or between")
@@ -87,7 +91,15 @@ def _lost(table: Table) -> Lost | None:
         fraction=entry.texts("fraction"),
         back=max(1, int(entry.number("back", 1))),
         until=entry.text("until", ""),
+        short=entry.flag("short"),
     )
+
+
+def _advice_by_cause(table: Table) -> dict[str, tuple[str, ...]]:
+    if "advice_by_cause" not in table.data:
+        return {}
+    entry = table.table("advice_by_cause", table.data["advice_by_cause"])
+    return {cause: entry.texts(cause, required=True) for cause in entry.data}
 
 
 def _causes(table: Table) -> tuple[Cause, ...]:
@@ -99,6 +111,14 @@ def _causes(table: Table) -> tuple[Cause, ...]:
             raise entry.wrong("match", "expected key, time or lost")
         causes.append(Cause(entry.text("signature"), match))  # type: ignore[arg-type]  # checked above
     return tuple(causes)
+
+
+def _advice_for(table: Table) -> tuple[AdviceFor, ...]:
+    packs = []
+    for entry in table.tables("advice_for"):
+        entry.only(("pack", "advice"))
+        packs.append(AdviceFor(entry.word("pack"), entry.texts("advice", required=True)))
+    return tuple(packs)
 
 
 def _count(table: Table, name: str, default: tuple[int, int]) -> tuple[int, int]:
@@ -156,6 +176,7 @@ def load_signature(path: Path) -> Signature:
         meaning=table.text("meaning"),
         sentence=_sentence(table),
         advice=table.texts("advice", required=True),
+        advice_by_cause=_advice_by_cause(table),
         confused_with=table.texts("confused_with"),
         subjects=_subjects(table),
         conditions=conditions,
@@ -172,6 +193,7 @@ def load_signature(path: Path) -> Signature:
         file=str(path),
         requires=table.texts("requires"),
         unless=table.texts("unless"),
+        advice_for=_advice_for(table),
         every_s=table.amount("every_s", 0.0),
     )
 

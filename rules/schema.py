@@ -10,26 +10,29 @@ from perfmon.model import Severity
 
 from .conditions.base import Condition
 
-Kind = Literal["bottleneck", "fault", "quality", "note"]
-"""bottleneck: costs time; fault: something does not happen; quality: spoils the result, not the speed; note: told,
-never the verdict."""
+Kind = Literal["failure", "bottleneck", "fault", "quality", "note"]
+"""failure: the run ended of it, always the verdict; bottleneck: costs time; fault: something does not happen;
+quality: spoils the result, not the speed; note: told, never the verdict."""
 
-KINDS: tuple[Kind, ...] = ("bottleneck", "fault", "quality", "note")
+KINDS: tuple[Kind, ...] = ("failure", "bottleneck", "fault", "quality", "note")
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What a signature looks at, one by one: spans of a kind, samples of a metric, or stretches of silence."""
 
-    kind: Literal["span", "metric", "mark", "quiet", "absence"]
+    kind: Literal["span", "metric", "mark", "quiet", "absence", "failure", "open"]
     name: str
-    """Span kind, metric or mark; for quiet `all` (every log) or `one`; for absence the span kind that is missing."""
+    """Span kind, metric or mark; for quiet `all` (every log) or `one`; for absence the span kind that is missing; for a
+    failure the causes of a death, joined by |; for open the kind of spans that have begun and not ended."""
     also: bool = False
     """Looked at too when an earlier subject has data but gives no finding."""
     sentence: str = ""
     """Its own sentence; empty: the signature's."""
     critical_count: tuple[int, int] | None = None
     """Its own m of n."""
+    severity: Severity | None = None
+    """The most that its findings can be; None: what the signature says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,8 @@ class Lost:
     """Of samples: how many before it the time that one speaks of begins; as many as its conditions look back on."""
     until: str = ""
     """The kind of span whose end the last of the samples within it speaks up to."""
+    short: bool = False
+    """The part of its time that a condition says is lost: beyond what was usual before, or what peers need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,14 @@ class Cause:
 
     signature: str
     match: Literal["key", "time", "lost"]
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceFor:
+    """What to do where the lines are those of one format pack, in place of the general advice."""
+
+    pack: str
+    advice: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +104,8 @@ class Signature:
     sentence: str
     """Template, see `perfmon.rules.sentences`."""
     advice: tuple[str, ...]
+    advice_by_cause: Mapping[str, tuple[str, ...]]
+    """Of a failure: what to do by its cause, instead of `advice`."""
     confused_with: tuple[str, ...]
     subjects: tuple[Subject, ...]
     """The first of these that the run has data for, and those that say `also`."""
@@ -117,5 +132,7 @@ class Signature:
     """Span kinds or metrics, all of which the run must have for the signature to be judged."""
     unless: tuple[str, ...] = ()
     """Likewise, none of which it may ever have told: what the signature says is not true of such runs."""
+    advice_for: tuple[AdviceFor, ...] = ()
+    """The first whose pack the finding's lines are of replaces `advice`."""
     every_s: float = 0.0
     """Samples of a stream that come more often are judged once in this time: what is polled every second."""

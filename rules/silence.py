@@ -6,22 +6,21 @@ progress table, dict lines of a trainer) tells nothing, and the end of a log tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING
 
-from perfmon.ledger import without
+from perfmon.ledger import intersection, union, without
 from perfmon.model import EPOCH, Gap, Ref
-from perfmon.series import Series
 from perfmon.sourcestate import SourceState
 from perfmon.stats import median, percentile
 
 from .followers import is_filled
-from .rhythm import proven_s
-from .told_end import FAREWELL, RUN_OVER
+from .told_end import FAREWELL
 
 if TYPE_CHECKING:
     from .view import View, Window
@@ -150,84 +149,18 @@ def silences(view: View) -> list[Window]:
     return sorted(common or [])
 
 
-def quiet_run(view: View) -> list[Quiet]:
-    """Stretches in which a run that had got under way stood still: no log printed a line, and that means something.
-
-    What comes before the first step (or the first event, where no log tells of steps) is start-up. Where every log that
-    tells of steps, or every busy one, has ended for good, the run has ended: what a launcher prints later does not make
-    it a stall, nor does what another log says that begins later still. A server that is silent when idle tells nothing.
-    """
-    telling = _telling(view)
-    working = _working(telling, view)
-    if not working:
-        return []
-    # Where one says that the run is over, nobody waits for the farewells of the others.
-    observed = _span if any(RUN_OVER.search(state.last_line[1]) for state in working) else _watched
-    begun, over = _under_way(view), max(observed(state, view)[1] for state in working)
-    usual = max(usual_gap(state) for state in telling)
-    unheard = _unheard(telling, view)
-    stretches = [
-        (start, end)
-        for start, end in view.dark
-        if begun <= start < over
-        and any(low <= start and end <= high for low, high in (observed(state, view) for state in working))
-        and not any(low <= start and end <= high for low, high in unheard)
-        and not any(one.between[one.hung] <= start and end <= one.under_way for one in view.restarts)
-        and not _clock_change(start, end, working, view)
-    ]
-    return _seen([_of_all(low, high, usual, telling, view) for low, high in stretches], view)
-
-
-def _of_all(start: float, end: float, usual_s: float, telling: Sequence[SourceState], view: View) -> Quiet:
-    if view.present is not None and end >= view.present:
-        usual_s = max(usual_s, *(state.held_s for state in telling))
-    proven = proven_s(start, end, telling, view)
-    return Quiet(start, end, -1, usual_s, False, _lines_before(telling, view, start, end), proven)
-
-
 def _span(state: SourceState, view: View) -> Window:
     """First and last moment of a log."""
     shift = view.shifts.get(state.index, 0.0)
     return ((state.first or 0.0) + shift, (state.last or 0.0) + shift)
 
 
-def _watched(state: SourceState, view: View) -> Window:
-    """The same up to the present, where a log that is still watched did not say farewell."""
-    low, high = _span(state, view)
-    if view.present is None or is_over(state) or state.index in view.bygone:
-        return (low, high)
-    return (low, max(high, view.present))
-
-
-def _working(telling: Sequence[SourceState], view: View) -> list[SourceState]:
-    """The logs whose silence means something: those that tell of steps, else the busy ones."""
-    with_steps = {source for series in view.store.steps.values() for source in set(series.sources)}
-    mattering = [state for state in telling if state.index in with_steps]
-    busy = [state for state in telling if state.lines >= _BUSY_LINES]
-    return [state for state in mattering or busy if not state.idle_silence]
-
-
-def _unheard(telling: Sequence[SourceState], view: View) -> list[Window]:
-    """Gaps in which a log printed more lines that have no clock than usual: when, is not known."""
-    gaps = [(state.index, gap) for state in telling for gap in _gaps(state, view) if gap.end - gap.start > _LONG_S]
-    shifts = view.shifts
-    return [
-        (gap.start + shifts.get(source, 0.0), gap.end + shifts.get(source, 0.0))
-        for source, gap in gaps
-        if gap.line > 0 and is_filled(view.store.all_series(), source, gap)
-    ]
-
-
-def _clock_change(start: float, end: float, working: Sequence[SourceState], view: View) -> bool:
-    return any(_is_set_forward(start, end, state, view) for state in working)
-
-
 def set_forward(state: SourceState, view: View) -> Window | None:
     """The first silence of a log that is taken for summer time."""
-    return next((dark for dark in view.dark if _is_set_forward(*dark, state, view)), None)
+    return next((dark for dark in view.dark if is_set_forward(*dark, state, view)), None)
 
 
-def _is_set_forward(start: float, end: float, state: SourceState, view: View) -> bool:
+def is_set_forward(start: float, end: float, state: SourceState, view: View) -> bool:
     """A jump by the hour that summer time takes away, at night, between two steps of the usual length."""
     beyond = end - start - _HOUR_S
     local = (start - view.shifts.get(state.index, 0.0)) % _DAY_S
@@ -281,34 +214,6 @@ def _silent(state: SourceState, view: View) -> list[Window]:
     return silent + ([(last, high)] if last < high else [])
 
 
-def _under_way(view: View) -> float:
-    """When the run made its first step, or told its first event; minus infinity where no log tells of any."""
-    steps = _first(view.store.steps.values(), view)
-    if steps is not None:
-        return steps
-    events = [spans[0].start for spans in map(view.spans, view.span_kinds) if spans]
-    sampled = _first(view.store.all_series(), view)
-    return min(events if sampled is None else [*events, sampled], default=float("-inf"))
-
-
-def _first(held: Iterable[Series], view: View) -> float | None:
-    return min(
-        (series.times[0] + view.shifts.get(series.sources[0], 0.0) for series in held if len(series)), default=None
-    )
-
-
-def _lines_before(telling: Sequence[SourceState], view: View, start: float, end: float) -> tuple[tuple[Ref, str], ...]:
-    """The last line of each log before a silence that lies between two of its lines, or goes on after its last one."""
-    told = []
-    for state in telling:
-        low, high = start - view.shifts.get(state.index, 0.0), end - view.shifts.get(state.index, 0.0)
-        told += [_line(state, gap) for gap in state.gaps if gap.start <= low and gap.end >= high]
-        if view.present is not None and (state.last or 0.0) <= low and state.last_line[1]:
-            line, text = state.last_line
-            told.append((Ref(state.index, line, 0), text))
-    return tuple(told)
-
-
 def _line(state: SourceState, gap: Gap) -> tuple[Ref, str]:
     return (Ref(state.index, gap.line, 0), gap.text)
 
@@ -332,25 +237,12 @@ def apart(view: View) -> list[Window]:
         else:
             groups.append((low, high))
     logs = [(before[1], after[0]) for before, after in pairwise(groups)]
-    return sorted([*logs, *without([one.between for one in view.restarts if not one.hung], logs)])
+    silent = [*logs, *(one.between for one in view.restarts if not one.hung)]
+    events = view.activity.events
+    pauses = [(low, high) for low, high in view.pauses if bisect_left(events, high) - bisect_right(events, low) <= 0]
+    return union([*silent, *pauses])
 
 
 def _far(before: Window, after: Window) -> bool:
     longest = max(before[1] - before[0], after[1] - after[0])
     return after[0] - before[1] > max(_APART_S, _APART_FACTOR * longest)
-
-
-def intersection(left: Sequence[Window], right: Sequence[Window]) -> list[Window]:
-    """Where two lists of intervals overlap."""
-    left, right = sorted(left), sorted(right)
-    common: list[Window] = []
-    i = j = 0
-    while i < len(left) and j < len(right):
-        start, end = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])
-        if start < end:
-            common.append((start, end))
-        if left[i][1] < right[j][1]:
-            i += 1
-        else:
-            j += 1
-    return common

@@ -12,12 +12,16 @@ from typing import cast
 
 from perfmon.model import Ref
 from perfmon.stats import median
+from perfmon.units import format_seconds
 
 from .bars import LENGTH, Bar, bars_of
+from .deaths import CAUSE_WORDS, WAITED
 from .earlier import Told, earlier
 from .items import UPDATE, Item, Stream, Streams
+from .opened import open_items
 from .schema import Signature, Subject
 from .silence import Quiet
+from .stalls import Stall
 from .tracks import Track
 from .view import View
 
@@ -26,6 +30,8 @@ UPDATED = "weights-updated"
 POLICY = "policy"
 """The component whose steps are the policies that rollouts come from."""
 _SAME_UPDATE_S = 5.0
+ALL_LOGS = -1
+_ECHOES = 12
 _SEEN_POLICIES = 2
 """One that was there before, and one that came with the last update."""
 
@@ -59,9 +65,14 @@ def items_of(subject: Subject, signature: Signature, view: View) -> Judged:
     if subject.kind in ("metric", "mark"):
         track = view.track(subject.name) if subject.kind == "metric" else view.marks.get(subject.name)
         return Judged() if track is None else _sample_items(subject.name, track, signature, view)
+    if subject.kind == "open":
+        return _numbered(open_items(subject.name, view))
     if subject.kind == "quiet":
-        quiet = view.quiet_run if subject.name == "all" else view.quiet_logs
-        return _numbered(_quiet_item(stretch) for stretch in quiet)
+        if subject.name == "all":
+            return _numbered(_stall_item(stall) for stall in view.stalls)
+        return _numbered(_quiet_item(stretch) for stretch in view.quiet_logs)
+    if subject.kind == "failure":
+        return _numbered(_death_items(subject.name.split("|"), view))
     return _numbered(_absences(subject.name, view))
 
 
@@ -134,7 +145,10 @@ def _sample_items(name: str, track: Track, signature: Signature, view: View) -> 
     picked = bar.pick(track.values) if bar is not None else [True] * len(track)
     judged = Judged(total=len(track))
     if track.only is not None and not signature.every_s and len(track):
+        if _barren(name, *track.only, signature, view):
+            picked = [False] * len(track)
         return _of_one(name, track, picked, signature.skip_first)
+    barren: dict[object, bool] = {}
     floors: dict[object, float] = {}
     skip, every_s = signature.skip_first, signature.every_s
     beats: dict[object, float] = {}
@@ -155,6 +169,10 @@ def _sample_items(name: str, track: Track, signature: Signature, view: View) -> 
             continue
         if not picked[index]:
             continue
+        if key not in barren:
+            barren[key] = _barren(name, *key, signature, view)
+        if barren[key]:
+            continue
         judged.items.append(
             Item(
                 time, time, {name: value}, {}, (track.ref(index),), key[1], "", key[0],
@@ -162,6 +180,12 @@ def _sample_items(name: str, track: Track, signature: Signature, view: View) -> 
             )
         )  # fmt: skip
     return judged
+
+
+def _barren(name: str, source: int, group: str, signature: Signature, view: View) -> bool:
+    """None of the samples of a log and group can be an occurrence: one look at all of them says so."""
+    needed = (condition for condition in signature.conditions if condition.required and not condition.optional)
+    return any(condition.barren(name, source, group, view) for condition in needed)
 
 
 def _of_one(name: str, track: Track, picked: Sequence[bool], skip: int) -> Judged:
@@ -205,6 +229,38 @@ def _quiet_item(quiet: Quiet) -> Item:
         quiet.refs,
         source=quiet.source,
     )
+
+
+def _stall_item(stall: Stall) -> Item:
+    what = "no log printed a line and no step ended" if stall.silent else "no progress, only signs of life,"
+    values = {
+        "usual_s": stall.usual_s, "proven_s": stall.limit_s, "ended": 0.0, "duration_s": stall.end - stall.start,
+    }  # fmt: skip
+    return Item(stall.start, stall.end, values, {"what": what}, stall.refs, source=ALL_LOGS)
+
+
+def _death_items(causes: Sequence[str], view: View) -> list[Item]:
+    """What the run died of, where it is one of these causes; it began with the last progress before it."""
+    death = view.death
+    if death is None or death.cause.cause not in causes:
+        return []
+    before = [time for time in view.activity.events if time <= death.time]
+    hung = death.cause.cause in WAITED or death.hung_s > 0
+    start = before[-1] if before and hung else death.time
+    cause = death.cause
+    refs = [(Ref(cause.source, cause.line, cause.offset), cause.text)]
+    refs += [(Ref(one.source, one.line, one.offset), one.text) for one in death.echoes[:_ECHOES]]
+    values = {"duration_s": death.time - start, "known": float(death.known)}
+    component = next(iter(sorted(view.store.sources[cause.source].components)), "")
+    stood = {"stood": format_seconds(death.time - start)} if death.time - start >= 1.0 else {}
+    fields = {
+        "component": component,
+        **stood,
+        **death.fields,
+        "cause": cause.cause,
+        "what": CAUSE_WORDS.get(cause.cause, ""),
+    }
+    return [Item(start, death.time, values, fields, refs, source=cause.source, group=str(fields.get("rank", "")))]
 
 
 # --- absence --------------------------------------------------------------------------------------------------

@@ -28,6 +28,8 @@ class Track:
     earlier: Mapping[object, int] = field(default_factory=dict)
     """Samples of each (log, group) that lie before what is looked at."""
     columns: dict[str, Column] = field(default_factory=dict)
+    streams: dict[tuple[int, str], Column] = field(default_factory=dict)
+    """Likewise of one log and group."""
     only: tuple[int, str] | None = None
     """The log and group of all samples, where it is known that they are of one."""
 
@@ -51,6 +53,18 @@ class Track:
             start = bisect_right(times, item.end - window_s, start, stop)
         return column, max(start, stop - window_n) if window_n else start, stop
 
+    def stream(self, source: int, group: str) -> Column:
+        """Samples of one log and group, and of no other. Worked out once."""
+        if self.only is not None:
+            return self.column("") if self.only == (source, group) else _NOTHING
+        if not self.streams:
+            places: dict[tuple[int, str], list[int]] = {}
+            for at in range(len(self)):
+                places.setdefault((self.source(at), self.group(at)), []).append(at)
+            for key, mine in places.items():
+                self.streams[key] = Column([self.times[at] for at in mine], [self.values[at] for at in mine], mine)
+        return self.streams.get((source, group), _NOTHING)
+
     def column(self, group: str) -> Column:
         """Samples of a group and of none; those of all for "". Worked out once: rules ask at every sample."""
         found = self.columns.get(group)
@@ -65,6 +79,7 @@ class Track:
         return found
 
 
+_NOTHING = Column((), ())
 EMPTY = Track("", (), (), lambda _: (Ref(0, 0, 0), ""), lambda _: "", lambda _: 0)
 
 

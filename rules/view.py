@@ -15,12 +15,17 @@ from perfmon.recent import Recent, on_own_axes
 from perfmon.series import Series
 from perfmon.store import Store
 
+from .activity import Activity, activity_of, productive_of, startup_of
 from .bands import Bands
 from .begun import begun
+from .deaths import Death, death_of
 from .in_flight import in_flight
 from .items import UPDATE, UPDATE_METRICS, Item, Streams, value_of
 from .restarts import Restart, restarts
-from .silence import Quiet, apart, dark_run, logs_of, quiet_logs, quiet_run, silences
+from .run_state import RunState, finished_at, state_of
+from .runs import Boundary, boundaries, downtime_of, pauses_of, run_began, wasted_of
+from .silence import Quiet, apart, dark_run, logs_of, quiet_logs, silences
+from .stalls import Stall, stalls_of
 from .still_open import still_open
 from .successors import bygone
 from .told_twice import ToldTwice, told_twice
@@ -66,6 +71,10 @@ class View:
                 shift = self.shifts.get(state.index, 0.0)
                 starts.append(state.first + shift)
                 ends.append(state.last + shift)
+        for state in self.store.sources:
+            if not self.timed and state.clockless and state.pseudo > 0:  # by what its lines say that work took
+                starts.append(self.shifts.get(state.index, 0.0))
+                ends.append(state.pseudo + self.shifts.get(state.index, 0.0))
         for kind, spans in self._spans.items():
             starts += [span.start for span in spans[:1]]
             ends += self._ends[kind][-1:]
@@ -198,6 +207,16 @@ class View:
         return {}
 
     @cached_property
+    def intervals(self) -> dict[tuple[str, int, str], float]:
+        """Likewise for the seconds between samples of a metric, log and group: see `perfmon.rules.claims`."""
+        return {}
+
+    @cached_property
+    def worked_out(self) -> dict[tuple[object, ...], object]:
+        """Likewise for what conditions find out about all samples of a metric at once, by condition and group."""
+        return {}
+
+    @cached_property
     def streams(self) -> dict[tuple[str, Sequence[str]], Streams]:
         """Likewise for what they are one of."""
         return {}
@@ -309,10 +328,66 @@ class View:
         """Stretches in which no log printed a line, whatever the cause."""
         return dark_run(self)
 
+    # --- progress ---------------------------------------------------------------------------------------------
     @cached_property
-    def quiet_run(self) -> list[Quiet]:
-        """Stretches in which no log printed a line."""
-        return quiet_run(self)
+    def activity(self) -> Activity:
+        """The progress that the logs tell of."""
+        return activity_of(self)
+
+    @cached_property
+    def stalls(self) -> list[Stall]:
+        """Where the run stood still."""
+        return stalls_of(self)
+
+    @cached_property
+    def productive(self) -> list[Window]:
+        """The time of which evidence shows that it was spent on progress."""
+        return productive_of(self)
+
+    @cached_property
+    def startup(self) -> list[Window]:
+        """The time before the run got under way."""
+        return startup_of(self)
+
+    @cached_property
+    def boundaries(self) -> list[Boundary]:
+        """Where later runs begin in the same logs."""
+        return boundaries(self)
+
+    @cached_property
+    def run_began(self) -> float:
+        """When the last run in the logs began."""
+        return run_began(self)
+
+    @cached_property
+    def downtime(self) -> list[Window]:
+        """The time between a run and the one that resumed it."""
+        return downtime_of(self)
+
+    @cached_property
+    def wasted(self) -> list[Window]:
+        """The time in which steps were made again."""
+        return wasted_of(self)
+
+    @cached_property
+    def pauses(self) -> list[Window]:
+        """The time between runs that lines divide."""
+        return pauses_of(self)
+
+    @cached_property
+    def death(self) -> Death | None:
+        """What the last run in the logs died of."""
+        return death_of(self)
+
+    @cached_property
+    def over_at(self) -> float | None:
+        """When the run failed or ended; None where it goes on."""
+        return finished_at(self) if self.death is None else self.death.time
+
+    @cached_property
+    def state(self) -> RunState:
+        """How the run stands."""
+        return state_of(self)
 
 
 def tells_of(store: Store, names: Sequence[str]) -> bool:

@@ -12,15 +12,30 @@ from .conditions.aggregate import Aggregate
 from .conditions.alternatives import AnyOf
 from .conditions.baseline import Baseline
 from .conditions.coincides import Coincides
+from .conditions.drift import Drift
+from .conditions.fits import Fits
+from .conditions.grows import Grows
+from .conditions.jump import Jump
+from .conditions.lasts import Lasts
+from .conditions.nonfinite import NonFinite
 from .conditions.outweighs import Outweighs
+from .conditions.overlong import Overlong
+from .conditions.peers import Peers
+from .conditions.periodic import Periodic
 from .conditions.ratio import Ratio
 from .conditions.ready import WasReady
+from .conditions.takes import Takes
+from .conditions.tells import Tells
 from .conditions.threshold import Threshold
 from .conditions.together import AllOf
+from .conditions.trickle import Trickle
+from .conditions.unchanged import Unchanged
 from .items import SPAN_METRICS, UPDATE, UPDATE_METRICS
+from .opened import OPEN_VALUES
 from .schema import Signature, Subject
 from .sentences import slots
 
+_DEATH_VALUES = ("duration_s", "known")
 _QUIET_VALUES = ("usual_s", "proven_s", "ended", "duration_s")
 
 
@@ -57,8 +72,16 @@ def every_condition(conditions: Iterable[Condition]) -> Iterator[Condition]:
 
 def condition_metrics(condition: Condition) -> list[str]:
     """Metrics (marks of an aggregate are none) that a condition looks at."""
-    if isinstance(condition, Threshold):
+    if isinstance(condition, (Threshold, Grows, Jump, Lasts, NonFinite, Peers, Periodic)):
         return [condition.metric]
+    if isinstance(condition, Drift):
+        return [condition.metric, *condition.same]
+    if isinstance(condition, Fits):
+        return [*condition.metrics, condition.whole]
+    if isinstance(condition, Trickle):
+        return [condition.metric, condition.per]
+    if isinstance(condition, Unchanged):
+        return list(condition.metrics)
     if isinstance(condition, (Outweighs, Ratio)):
         return [condition.metric, condition.over]
     if isinstance(condition, Aggregate):
@@ -71,8 +94,14 @@ def condition_metrics(condition: Condition) -> list[str]:
 
 
 def condition_spans(condition: Condition) -> list[str]:
-    """Span kinds that a condition looks at."""
-    if isinstance(condition, (Coincides, WasReady)):
+    """Span kinds that a condition looks at, or names of any kind."""
+    if isinstance(condition, Tells):
+        return list(condition.names)
+    if isinstance(condition, Periodic):
+        return list(condition.apart_from)
+    if isinstance(condition, Overlong):
+        return [kind for kind, _ in condition.built_in]
+    if isinstance(condition, (Coincides, Takes, WasReady)):
         return [condition.span]
     if isinstance(condition, Baseline):
         return [condition.span, *([condition.apart_from] if condition.apart_from else [])]
@@ -90,6 +119,10 @@ def own_values(subject: Subject) -> tuple[str, ...]:
     """The values that an item of a subject carries itself."""
     if subject.kind in ("quiet", "absence"):
         return _QUIET_VALUES
+    if subject.kind == "failure":
+        return _DEATH_VALUES
+    if subject.kind == "open":
+        return OPEN_VALUES
     if subject.kind != "span":
         return (subject.name,)
     return UPDATE_METRICS if subject.name == UPDATE else (SPAN_METRICS.get(subject.name, ("duration_s", 1.0))[0],)

@@ -1,6 +1,6 @@
 /* Finds literal texts in a block of a log, numbers their lines, and reads leg lines of known shapes: what
- * `needles.py`, `numbering.py`, `heads.py`, `shapes.py` and `joining.py` do, faster, and some of `headers.py`. `native.py`
- * and `accelerator.py` put it to use.
+ * `needles.py`, `numbering.py`, `heads.py`, `shapes.py` and `joining.py` do, faster, and some of `headers.py` and of
+ * `silence.py`. `native.py` and `accelerator.py` put it to use.
  *
  * A log is hostile: nothing is read outside of begin..end of a line or a block, and every loop is bounded by them. The
  * search runs without the interpreter's lock. What is odd in any respect is left to the Python that this stands for.
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "_clocks.h"
 #include "_search.h"
 
 /* As in perfmon.model: positions in a Joined, numbers of legs. */
@@ -139,12 +140,33 @@ static int parse(const Shapes *shapes, const char *p, const char *end, Parsed *o
     return 0;
 }
 
+/* --- lines that say the same again ------------------------------------------------------------------------------ */
+enum { MOST_REPEATS = 64, MAX_REPEAT = 240 };
+
+typedef struct { /* what a line is read by that says what others said, its head apart */
+    int needle, index, group; /* of lines of one group nothing differs but place and time */
+    int lead, size, whole;    /* bytes of the text before the needle; whether nothing may stand before it */
+    char first;               /* what is read begins so: it may not stand in the head, else that would be read */
+    char text[MAX_REPEAT];
+} Repeat;
+
+typedef struct { /* the lines of one second that said the same, one after the other */
+    int group, index, kind; /* kind: NO_KIND where it is not seen */
+    double second;
+    Py_ssize_t begin, end, last, count; /* of the first line, where it begins; where the last one ends, its number */
+    const Repeat *repeat;
+    const char *head; /* of the first line, where that has a stamp; else its size is -1 */
+    Py_ssize_t head_size;
+} Run;
+
 /* --- the type that searches ------------------------------------------------------------------------------------ */
 typedef struct {
     PyObject_HEAD
     Search *search;
     PyObject *shapes; /* bytes that hold Shapes, or NULL */
     PyObject *texts[TEXTS]; /* urls and paths repeat: the last string of each hash */
+    Repeat repeats[MOST_REPEATS];
+    int known, next; /* of these, and which one to replace */
 } Finder;
 
 typedef struct { /* a leg line of known shape */
@@ -155,13 +177,18 @@ typedef struct { /* a leg line of known shape */
 typedef struct { /* what a block holds */
     PyObject_HEAD
     Finder *finder;
-    PyObject *shapes, *hits, *dated;
+    PyObject *shapes, *hits, *dated, *repeats, *left_out;
     Py_buffer block;
     Py_ssize_t lines, taken;
     Leg *legs;
 } Found;
 
-static PyTypeObject *FoundType;
+typedef struct {
+    PyObject_HEAD
+    Clocks clocks;
+} ClocksObject;
+
+static PyTypeObject *FoundType, *ClocksType;
 
 static void Finder_dealloc(Finder *self)
 {
@@ -186,6 +213,8 @@ static void Found_dealloc(Found *self)
     Py_XDECREF(self->shapes);
     Py_XDECREF(self->hits);
     Py_XDECREF(self->dated);
+    Py_XDECREF(self->repeats);
+    Py_XDECREF(self->left_out);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
@@ -284,6 +313,29 @@ odd:
 fail:
     Py_DECREF(held);
     return NULL;
+}
+
+/* repeats(needle, lead, whole, first, text, index, group): remembers how lines end that say the same; see scan.py. */
+static PyObject *Finder_repeats(Finder *self, PyObject *args)
+{
+    Repeat made;
+    const char *text;
+    Py_ssize_t size;
+    int first;
+    if (!PyArg_ParseTuple(args, "iipiy#ii", &made.needle, &made.lead, &made.whole, &first, &text, &size, &made.index,
+                          &made.group))
+        return NULL;
+    if (size > MAX_REPEAT || made.lead < 0 || made.lead > size) {
+        PyErr_SetString(PyExc_ValueError, "a text that has no room");
+        return NULL;
+    }
+    made.first = (char)first;
+    made.size = (int)size;
+    memcpy(made.text, text, (size_t)size);
+    self->repeats[self->next] = made;
+    self->next = (self->next + 1) % MOST_REPEATS;
+    self->known += self->known < MOST_REPEATS;
+    Py_RETURN_NONE;
 }
 
 /* A string with this ASCII text, the same object as last time where that is at hand. */
@@ -409,9 +461,151 @@ static int take_leg(Found *self, const Hit *hit, Py_ssize_t count, const char *b
     return 1;
 }
 
-/* Lines that hold hits, one after the other: legs of known shapes are taken, the hits of other lines told. */
-static int sift(Found *self, const Hits *found, PyObject *heads)
+/* How a line ends that has this one hit, where that is known and nothing in its head may be read otherwise. */
+static const Repeat *repeat_of(const Finder *finder, const char *data, const Hit *hit, const char *begin, const char *end)
 {
+    for (int at = 0; at < finder->known; at++) {
+        const Repeat *repeat = &finder->repeats[at];
+        const char *from = data + hit->begin - repeat->lead;
+        if (repeat->needle != hit->needle || end - from != repeat->size || from < begin || (repeat->whole && from != begin))
+            continue;
+        if (!memcmp(from, repeat->text, (size_t)repeat->size))
+            return memchr(begin, repeat->first, (size_t)(from - begin)) || memchr(begin, '\r', (size_t)(from - begin))
+                       ? NULL
+                       : repeat;
+    }
+    return NULL;
+}
+
+/* Hands over how many lines came after the first one of a run, and where the last of them stands. */
+static int end_run(Found *self, Run *run)
+{
+    int done = 1;
+    if (run->count) {
+        PyObject *key = PyLong_FromSsize_t(run->begin), *told = Py_BuildValue("(nn)", run->count, run->last);
+        done = key && told && !PyDict_SetItem(self->repeats, key, told);
+        Py_XDECREF(key);
+        Py_XDECREF(told);
+    }
+    run->count = 0;
+    run->group = -1;
+    return done;
+}
+
+/* Whether a line goes on with a run and is left out: 1, 0 when it begins another one, -1 for an error. */
+static int goes_on(Found *self, Run *run, const Repeat *repeat, const Clocks *clocks, const char *begin, const char *end,
+                   Py_ssize_t line)
+{
+    const char *data = self->block.buf;
+    double seconds = 0;
+    int kind = ANY, same = 0;
+    Py_ssize_t head = end - repeat->size - begin;
+    Look seen = DATED;
+    double second = run->second;
+    if (run->repeat == repeat && run->group == repeat->group && run->head_size == head && !memcmp(begin, run->head, (size_t)head)) {
+        kind = run->kind; /* what follows it holds no other time, or the first line of the run would be odd */
+    } else {
+        seen = look(clocks, begin, end, &kind, &seconds);
+        second = (double)(int64_t)seconds;
+    }
+    if (run->group == repeat->group && seen == UNDATED)
+        same = is_within(clocks, data, run->end + 1, begin - data, run->kind, run->second);
+    else if (run->group == repeat->group && seen == DATED)
+        same = run->kind == kind && run->second == second;
+    if (!same) {
+        if (!end_run(self, run))
+            return -1;
+        if (seen == UNDATED && stamp_before(clocks, data, begin - data, &kind, &seconds) == DATED)
+            second = (double)(int64_t)seconds;
+        else if (seen == UNDATED)
+            kind = NO_KIND;
+        if (seen != ODD)
+            *run = (Run){repeat->group, repeat->index, kind, second, begin - data, end - data, line, 0,
+                         repeat, NULL, -1};
+        if (seen == DATED) {
+            run->head = begin;
+            run->head_size = head;
+        }
+        return 0;
+    }
+    run->count++;
+    run->end = end - data;
+    run->last = line;
+    return 1;
+}
+
+/* Hands over how many lines were left out, by the pattern that reads them. */
+static int count_left_out(Found *self, const Py_ssize_t *counts)
+{
+    int done = 1;
+    for (int at = 0; done && at < MOST_REPEATS; at++) {
+        PyObject *key = counts[at] ? PyLong_FromLong(self->finder->repeats[at].index) : NULL, *known, *more;
+        if (!counts[at])
+            continue;
+        known = key ? PyDict_GetItemWithError(self->left_out, key) : NULL;
+        more = PyErr_Occurred() ? NULL : PyLong_FromSsize_t(counts[at] + (known ? PyLong_AsSsize_t(known) : 0));
+        done = more && !PyDict_SetItem(self->left_out, key, more);
+        Py_XDECREF(key);
+        Py_XDECREF(more);
+    }
+    return done;
+}
+
+/* --- frames of progress bars, which share a line ------------------------------------------------------------------ */
+static const char *find_text(const char *at, const char *end, const char *text, Py_ssize_t size)
+{
+    for (; end - at >= size && (at = memchr(at, *text, (size_t)(end - at - size + 1))); at++)
+        if (!memcmp(at, text, (size_t)size))
+            return at;
+    return NULL;
+}
+
+static const char *last_return(const char *begin, const char *at)
+{
+    while (at > begin && at[-1] != '\r')
+        at--;
+    return at;
+}
+
+/* Whether a frame of a bar is followed by one of the same bar and the same ten seconds: as in scan.py. */
+static int drawn_again(const char *begin, const char *end, const char *stop)
+{
+    const char *clock = end - 2, *last = end, *less, *following = end + 1 < stop ? memchr(end + 1, '\r', (size_t)(stop - end - 1)) : NULL;
+    const char *percent = memchr(begin, '%', (size_t)(end - begin));
+    while (clock >= begin && (clock[0] != ' ' || clock[1] != '['))
+        clock--;
+    if (clock < begin || !percent || !(less = memchr(clock, '<', (size_t)(end - clock))))
+        return 0;
+    while (last > clock && (last[-1] == ' ' || (last[-1] >= '\t' && last[-1] <= '\r')))
+        last--;
+    if (memchr(clock, ']', (size_t)(last - clock)) != last - 1)
+        return 0;
+    following = following ? following : stop;
+    if (less - 1 <= clock || end + 1 >= following || !find_text(end + 1, following, clock, less - 1 - clock))
+        return 0;
+    Py_ssize_t name = percent - begin > 3 ? percent - begin - 3 : 0;
+    return stop - end - 1 >= name && !memcmp(end + 1, begin, (size_t)name);
+}
+
+typedef struct { const char *end; int passed; } Frame;
+
+/* Whether a hit stands in a frame that says nothing that the next one does not; `frame` is that of the hit before. */
+static int is_passed(Frame *frame, const char *data, const Hit *hit, const char *begin, const char *end)
+{
+    if (data + hit->begin >= frame->end) {
+        const char *first = last_return(begin > frame->end ? begin : frame->end, data + hit->begin);
+        const char *until = data + hit->end < end ? memchr(data + hit->end, '\r', (size_t)(end - data - hit->end)) : NULL;
+        frame->end = until ? until : end;
+        frame->passed = frame->end < end && drawn_again(first, frame->end, end);
+    }
+    return frame->passed;
+}
+
+/* Lines that hold hits, one after the other: legs of known shapes are taken, the hits of other lines told. */
+static int sift(Found *self, const Hits *found, PyObject *heads, const Clocks *clocks)
+{
+    Py_ssize_t counts[MOST_REPEATS] = {0};
+    Run run = {-1, 0, NO_KIND, 0, 0, 0, 0, 0, NULL, NULL, -1};
     const char *data = self->block.buf, *stop = data + self->block.len, *until = data;
     Last last = {NULL, 0, NULL, 0, 0};
     for (Py_ssize_t at = 0, next; at < found->count; at = next) {
@@ -425,8 +619,22 @@ static int sift(Found *self, const Hits *found, PyObject *heads)
         int taken = self->shapes ? take_leg(self, hit, next - at, begin, end, &last, heads) : 0;
         if (taken < 0)
             return 0;
+        if (!taken && clocks) {
+            const Repeat *repeat = next == at + 1 && end < stop ? repeat_of(self->finder, data, hit, begin, end) : NULL;
+            int left_out = repeat ? goes_on(self, &run, repeat, clocks, begin, end, hit->line) : 0;
+            if (left_out < 0 || (!repeat && !end_run(self, &run)))
+                return 0;
+            if (left_out) {
+                counts[repeat - self->finder->repeats]++;
+                continue;
+            }
+        }
+        int returns = !taken && memchr(begin, '\r', (size_t)(end - begin)) != NULL;
+        Frame frame = {begin, 0};
         for (Py_ssize_t each = at; !taken && each < next; each++) {
             hit = &found->hits[each];
+            if (returns && is_passed(&frame, data, hit, begin, end))
+                continue;
             PyObject *text = each == at ? clean(begin, end) : NULL;
             if (!text && PyErr_Occurred())
                 return 0;
@@ -439,15 +647,22 @@ static int sift(Found *self, const Hits *found, PyObject *heads)
                 return 0;
         }
     }
+    if (!end_run(self, &run) || !count_left_out(self, counts))
+        return 0;
     return !last.stamp || append(self->dated, Py_BuildValue("(nO)", last.begin, last.stamp));
 }
 
-/* find(block, heads) -> Found; heads(bytes) gives the stamp of a line's head, None where only the line may tell. */
+/* find(block, heads, clocks) -> Found; heads(bytes) gives the stamp of a line's head, None where only the line may tell;
+ * clocks: a Clocks or None. */
 static PyObject *Finder_find(Finder *self, PyObject *args)
 {
-    PyObject *block, *heads;
-    if (!PyArg_ParseTuple(args, "OO", &block, &heads))
+    PyObject *block, *heads, *clocks;
+    if (!PyArg_ParseTuple(args, "OOO", &block, &heads, &clocks))
         return NULL;
+    if (clocks != Py_None && !PyObject_TypeCheck(clocks, ClocksType)) {
+        PyErr_SetString(PyExc_TypeError, "expected Clocks or None");
+        return NULL;
+    }
     Found *found = (Found *)((allocfunc)PyType_GetSlot(FoundType, Py_tp_alloc))(FoundType, 0);
     if (!found)
         return NULL;
@@ -455,7 +670,9 @@ static PyObject *Finder_find(Finder *self, PyObject *args)
     found->shapes = Py_XNewRef(self->shapes);
     found->hits = PyList_New(0);
     found->dated = PyList_New(0);
-    if (!found->hits || !found->dated || PyObject_GetBuffer(block, &found->block, PyBUF_SIMPLE)) {
+    found->repeats = PyDict_New();
+    found->left_out = PyDict_New();
+    if (!found->hits || !found->dated || !found->repeats || !found->left_out || PyObject_GetBuffer(block, &found->block, PyBUF_SIMPLE)) {
         Py_DECREF(found);
         return NULL;
     }
@@ -463,7 +680,7 @@ static PyObject *Finder_find(Finder *self, PyObject *args)
     Py_BEGIN_ALLOW_THREADS
     found->lines = search_block(self->search, found->block.buf, found->block.len, &hits);
     Py_END_ALLOW_THREADS
-    int done = found->lines >= 0 ? sift(found, &hits, heads) : (PyErr_NoMemory(), 0);
+    int done = found->lines >= 0 ? sift(found, &hits, heads, clocks == Py_None ? NULL : &((ClocksObject *)clocks)->clocks) : (PyErr_NoMemory(), 0);
     free(hits.hits);
     if (done)
         return (PyObject *)found;
@@ -653,6 +870,8 @@ static PyObject *Found_join(Found *self, PyObject *args)
 static PyObject *Found_hits(Found *self, void *Py_UNUSED(closure)) { return Py_NewRef(self->hits); }
 static PyObject *Found_dated(Found *self, void *Py_UNUSED(closure)) { return Py_NewRef(self->dated); }
 static PyObject *Found_newlines(Found *self, void *Py_UNUSED(closure)) { return PyLong_FromSsize_t(self->lines); }
+static PyObject *Found_repeats(Found *self, void *Py_UNUSED(closure)) { return Py_NewRef(self->repeats); }
+static PyObject *Found_left_out(Found *self, void *Py_UNUSED(closure)) { return Py_NewRef(self->left_out); }
 static PyObject *Found_taken(Found *self, void *Py_UNUSED(closure)) { return PyLong_FromSsize_t(self->taken); }
 
 /* newlines(block): how many there are. */
@@ -664,24 +883,6 @@ static PyObject *count(PyObject *Py_UNUSED(module), PyObject *block)
     Py_ssize_t lines = count_newlines(held.buf, held.len);
     PyBuffer_Release(&held);
     return PyLong_FromSsize_t(lines);
-}
-
-static int is_digit(char c) { return c >= '0' && c <= '9'; }
-
-/* Whether `0:00:` or nine digits stand in at..end. */
-static int has_time(const char *at, const char *end)
-{
-    for (int digits = 0; at < end; at++) {
-        if (is_digit(*at)) {
-            if (++digits == 9)
-                return 1;
-            continue;
-        }
-        if (*at == ':' && digits && end - at > 3 && is_digit(at[1]) && is_digit(at[2]) && at[3] == ':')
-            return 1;
-        digits = 0;
-    }
-    return 0;
 }
 
 /* tells_time(text, start): whether a time may stand behind `start`; so it may where anything is not ASCII. */
@@ -700,66 +901,115 @@ static PyObject *tells_time(PyObject *Py_UNUSED(module), PyObject *args)
     return PyBool_FromLong(has_time(told + start, told + size));
 }
 
-typedef struct {
-    const char *before, *after;
-    Py_ssize_t before_size, digits, after_size;
-} Head;
-
-/* Whether a line has that head, but for its digits, and nothing behind it that may tell another time. */
-static int has_head(const char *line, const char *end, const Head *head)
+/* --- when lines were printed: see _clocks.h ------------------------------------------------------------------------ */
+static void Clocks_dealloc(ClocksObject *self)
 {
-    if (end - line < head->before_size + head->digits + head->after_size ||
-        memcmp(line, head->before, (size_t)head->before_size))
-        return 0;
-    const char *p = line + head->before_size;
-    for (Py_ssize_t at = 0; at < head->digits; at++)
-        if (!is_digit(*p++))
-            return 0;
-    if (memcmp(p, head->after, (size_t)head->after_size) || has_time(p, end))
-        return 0;
-    for (; p < end; p++)
-        if ((signed char)*p < 0 || *p == '\x1b' || *p == '{')
-            return 0;
-    return 1;
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
 }
 
-/* alike(block, begin, most, low, before, digits, after): how many lines in a row right before the one that begins at
- * `begin`, `most` at most and none that begins before `low`, have the same head as that one; see headers.py. */
-static PyObject *alike(PyObject *Py_UNUSED(module), PyObject *args)
+/* Where a text was put; -1 when there is no room for it. */
+static int kept(Clocks *clocks, const char *text, Py_ssize_t size)
+{
+    int at = clocks->used;
+    if (size > MOST_TEXT - at)
+        return -1;
+    memcpy(clocks->text + at, text, (size_t)size);
+    clocks->used += (int)size;
+    return at;
+}
+
+/* Clocks([(before, sign, digits, after, kind, day_s, offset_s), ...], [hint, ...]); raises ValueError for what has no
+ * room. */
+static PyObject *Clocks_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(keywords))
+{
+    PyObject *forms, *hints;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &forms, &PyList_Type, &hints))
+        return NULL;
+    ClocksObject *self = (ClocksObject *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (!self)
+        return NULL;
+    Clocks *clocks = &self->clocks;
+    Py_ssize_t count = PyList_Size(forms), size, more;
+    if (count > MOST_FORMS || PyList_Size(hints) > MOST_HINTS)
+        goto odd;
+    for (Py_ssize_t at = 0; at < PyList_Size(hints); at++) {
+        const char *text;
+        if (!PyArg_Parse(PyList_GetItem(hints, at), "y#", &text, &size))
+            goto fail;
+        if ((clocks->hint[at].at = kept(clocks, text, size)) < 0)
+            goto odd;
+        clocks->hint[at].size = (int)size;
+        clocks->hints++;
+    }
+    for (Py_ssize_t at = 0; at < count; at++) {
+        Form *form = &clocks->form[at];
+        const char *before, *after;
+        if (!PyArg_ParseTuple(PyList_GetItem(forms, at), "y#iiy#idd", &before, &size, &form->sign, &form->digits, &after,
+                              &more, &form->kind, &form->day_s, &form->offset_s))
+            goto fail;
+        form->before = kept(clocks, before, size);
+        form->after = kept(clocks, after, more);
+        if (form->before < 0 || form->after < 0 || form->digits < 0 || form->digits > 9)
+            goto odd;
+        form->before_size = (int)size;
+        form->after_size = (int)more;
+        clocks->forms++;
+    }
+    return (PyObject *)self;
+odd:
+    PyErr_SetString(PyExc_ValueError, "forms that have no room");
+fail:
+    Py_DECREF(self);
+    return NULL;
+}
+
+/* passed(block, at, bound, most, kind, least, greatest): where the lines end that `pass_lines` passes over, and how many
+ * these are. */
+static PyObject *Clocks_passed(ClocksObject *self, PyObject *args)
 {
     Py_buffer block;
-    Head head;
-    Py_ssize_t begin, most, low, count = 0;
-    if (!PyArg_ParseTuple(args, "y*nnny#ny#:alike", &block, &begin, &most, &low, &head.before, &head.before_size,
-                          &head.digits, &head.after, &head.after_size))
+    Py_ssize_t at, bound, most, lines = 0;
+    int kind;
+    double least, greatest;
+    if (!PyArg_ParseTuple(args, "y*nnnidd", &block, &at, &bound, &most, &kind, &least, &greatest))
         return NULL;
-    const char *data = block.buf;
-    if (begin >= 0 && begin <= block.len && low >= 0 && head.digits >= 0) {
-        const char *line = data + begin, *end = memchr(line, '\n', (size_t)(block.len - begin));
-        for (int own = has_head(line, end ? end : data + block.len, &head); own && count < most; count++) {
-            if (line - data <= low || line[-1] != '\n')
-                break;
-            const char *stop = line - 1, *start = stop;
-            while (start > data && start[-1] != '\n')
-                start--;
-            if (start - data < low || !has_head(start, stop, &head))
-                break;
-            line = start;
-        }
-    }
+    if (at >= 0 && at <= block.len && bound >= 0 && bound <= block.len)
+        at = pass_lines(&self->clocks, block.buf, at, bound, most, kind, least, greatest, &lines);
     PyBuffer_Release(&block);
-    return PyLong_FromSsize_t(count);
+    return Py_BuildValue("(nn)", at, lines);
+}
+
+/* flows(block, low, low_s, high, high_s, kind, quiet, most): see _clocks.h. */
+static PyObject *Clocks_flows(ClocksObject *self, PyObject *args)
+{
+    Py_buffer block;
+    Moment low, high;
+    int kind, seen = 0;
+    double quiet, most;
+    if (!PyArg_ParseTuple(args, "y*ndndidd", &block, &low.at, &low.seconds, &high.at, &high.seconds, &kind, &quiet, &most))
+        return NULL;
+    if (low.at >= 0 && low.at <= high.at && high.at <= block.len)
+        seen = flows(&self->clocks, block.buf, low, high, kind, quiet, most);
+    PyBuffer_Release(&block);
+    return PyBool_FromLong(seen);
 }
 
 static PyMethodDef functions[] = {
     {"newlines", count, METH_O, NULL},
     {"tells_time", tells_time, METH_VARARGS, NULL},
-    {"alike", alike, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyMethodDef Finder_methods[] = {
     {"find", (PyCFunction)Finder_find, METH_VARARGS, NULL},
     {"know", (PyCFunction)Finder_know, METH_VARARGS, NULL},
+    {"repeats", (PyCFunction)Finder_repeats, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+static PyMethodDef Clocks_methods[] = {
+    {"passed", (PyCFunction)Clocks_passed, METH_VARARGS, NULL},
+    {"flows", (PyCFunction)Clocks_flows, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyMethodDef Found_methods[] = {
@@ -772,15 +1022,22 @@ static PyGetSetDef Found_values[] = {
     {"dated", (getter)Found_dated, NULL, NULL, NULL},
     {"newlines", (getter)Found_newlines, NULL, NULL, NULL},
     {"taken", (getter)Found_taken, NULL, NULL, NULL},
+    {"repeats", (getter)Found_repeats, NULL, NULL, NULL},
+    {"left_out", (getter)Found_left_out, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyType_Slot Finder_slots[] = {
     {Py_tp_new, Finder_new}, {Py_tp_dealloc, Finder_dealloc}, {Py_tp_methods, Finder_methods}, {0, NULL},
 };
+static PyType_Slot Clocks_slots[] = {
+    {Py_tp_new, Clocks_new}, {Py_tp_dealloc, Clocks_dealloc}, {Py_tp_methods, Clocks_methods}, {0, NULL},
+};
 static PyType_Slot Found_slots[] = {
     {Py_tp_dealloc, Found_dealloc}, {Py_tp_methods, Found_methods}, {Py_tp_getset, Found_values}, {0, NULL},
 };
 static PyType_Spec Finder_spec = {"perfmon.sources._scanning.Finder", sizeof(Finder), 0, Py_TPFLAGS_DEFAULT, Finder_slots};
+static PyType_Spec Clocks_spec = {"perfmon.sources._scanning.Clocks", sizeof(ClocksObject), 0, Py_TPFLAGS_DEFAULT,
+                                  Clocks_slots};
 static PyType_Spec Found_spec = {"perfmon.sources._scanning.Found", sizeof(Found), 0,
                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, Found_slots};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_scanning", NULL, -1, functions, NULL, NULL, NULL, NULL};
@@ -792,9 +1049,10 @@ PyMODINIT_FUNC PyInit__scanning(void)
         return NULL;
     }
     PyObject *module = PyModule_Create(&definition), *finder = PyType_FromSpec(&Finder_spec);
+    ClocksType = (PyTypeObject *)PyType_FromSpec(&Clocks_spec);
     FoundType = (PyTypeObject *)PyType_FromSpec(&Found_spec);
-    if (module && finder && FoundType && !PyModule_AddObjectRef(module, "Finder", finder) &&
-        !PyModule_AddObjectRef(module, "Found", (PyObject *)FoundType)) {
+    if (module && finder && ClocksType && FoundType && !PyModule_AddObjectRef(module, "Finder", finder) &&
+        !PyModule_AddObjectRef(module, "Clocks", (PyObject *)ClocksType) && !PyModule_AddObjectRef(module, "Found", (PyObject *)FoundType)) {
         Py_DECREF(finder);
         return module;
     }

@@ -20,7 +20,7 @@
 #error "no search for this processor: perfmon does without"
 #endif
 
-enum { SETS = 2, BUCKETS = 8 * SETS, WINDOW = 4, SLOTS = 2048, FURTHEST = 60, MOST = 1000 };
+enum { SETS = 2, BUCKETS = 8 * SETS, WINDOW = 4, SLOTS = 4096, FURTHEST = 60, MOST = 2000 };
 
 typedef struct {
     char *text;
@@ -217,7 +217,7 @@ static uint32_t key_at(const char *text)
 
 static uint32_t slot_of(uint32_t key)
 {
-    return key * 2654435761u >> 21; /* the upper 11 bits: SLOTS is 2048 */
+    return key * 2654435761u >> 20; /* the upper 12 bits: SLOTS is 4096 */
 }
 
 /* Puts each needle in the bucket, by the window, that costs least; then builds the tables. */

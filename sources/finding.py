@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise, repeat
-from typing import Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from perfmon.model import J_LINES, LEG, Record, Stamp
 
@@ -16,9 +16,29 @@ from .numbering import Numbering
 from .shapes import Shapes
 from .silence import Dated
 
+if TYPE_CHECKING:
+    from ._scanning import Clocks
+
 Sighting = tuple[int, int, int, int, int, int, str | None, int, Stamp | None]
 """A needle: its begin, end and number; its line's begin, end, lines before it in the block and, where at hand, text
 without escape sequences; end and stamp of the last line of a known shape before it (0 and None for none)."""
+
+
+class Repeat(NamedTuple):
+    """How lines end that say the same, but for where and when they were printed."""
+
+    needle: int
+    """The only one in them."""
+    lead: int
+    """Bytes of `text` before the needle: what is read, colours, and one more; none more where it is the whole line."""
+    whole: bool
+    first: int
+    """The byte that what is read begins with."""
+    text: bytes
+    """Up to the end of the line."""
+    pattern: int
+    group: int
+    """Lines of one group say the same, of whichever pattern they are."""
 
 
 class Found(Protocol):
@@ -40,6 +60,15 @@ class Found(Protocol):
     def taken(self) -> int:
         """How many lines of known shapes there are."""
 
+    @property
+    def repeats(self) -> dict[int, tuple[int, int]]:
+        """Of lines that say the same in one second only the first one has hits: where it begins, how many others there
+        are, and how many lines of the block stand before the last of them."""
+
+    @property
+    def left_out(self) -> dict[int, int]:
+        """How many others there are in all, by pattern."""
+
     def legs(self, line: int, pattern: int) -> list[Leg]:
         """These lines; `line` is the number of the block's first one."""
 
@@ -50,8 +79,11 @@ class Found(Protocol):
 class Finder(Protocol):
     """Finds the needles of a scanner and knows the shapes that it has learned."""
 
-    def find(self, data: bytes) -> Found:
-        """What a block holds."""
+    def find(self, data: bytes, clocks: Clocks | None = None) -> Found:
+        """What a block holds; `clocks` date lines by the headers that were read before."""
+
+    def repeat(self, text: Repeat) -> None:
+        """Leaves lines out that end so and say the same as the one before in the same second."""
 
     def know(self, shapes: Shapes) -> None:
         """To be called when another shape was learned."""
@@ -74,9 +106,12 @@ class PlainFinder:
         self.leg_size = len(needles[leg]) if leg >= 0 else 0
         self.needles = NeedleSearch(needles, leg)
 
-    def find(self, data: bytes) -> Found:
+    def find(self, data: bytes, clocks: Clocks | None = None) -> Found:
         """What a block holds."""
         return _PlainFound(self, data)
+
+    def repeat(self, text: Repeat) -> None:
+        """Nothing is left out."""
 
     def know(self, shapes: Shapes) -> None:
         """Reads lines of these shapes from now on."""
@@ -85,6 +120,9 @@ class PlainFinder:
 
 class _PlainFound:
     """What the Python way found in one block."""
+
+    repeats: Final[dict[int, tuple[int, int]]] = {}
+    left_out: Final[dict[int, int]] = {}
 
     def __init__(self, finder: PlainFinder, data: bytes) -> None:
         self._finder, self._data = finder, data

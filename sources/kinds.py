@@ -22,7 +22,7 @@ _MAGIC = {b"\x1f\x8b\x08": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb
 _BZIP2 = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")
 """What follows "BZh9" when that is no text: a block, or the end of an empty stream."""
 _BUNDLES = re.compile(r"\.(zip|tar|tgz|tbz2?|txz|tzst|tar\.(gz|bz2|xz|zst))$", re.IGNORECASE)
-_LOGS = re.compile(r"\.(log|out|err|txt|jsonl|ndjson|stdout|stderr)([.-]\d[\d._T:-]*)?$", re.IGNORECASE)
+_LOGS = re.compile(r"\.(log|out|err|txt|jsonl|ndjson|stdout|stderr)([.-]\d[\d._T:-]*)?$|\.[oe]\d{3,12}$", re.IGNORECASE)
 _FOREIGN = (
     MAGIC,
     b"\x7fELF", b"\x89PNG", b"\x89HDF", b"\x93NUMPY", b"PAR1", b"SQLite format 3\0", b"GGUF", b"%PDF", b"PK\x03\x04",

@@ -6,18 +6,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .accelerator import in_use, scanning
-from .finding import Finder, Found, PlainFinder
+from .finding import Finder, Found, PlainFinder, Repeat
 from .heads import Heads
 from .needles import grouped
 from .shapes import Shapes, Slot
 
 if TYPE_CHECKING:
+    from ._scanning import Clocks
     from ._scanning import Finder as CompiledFinder
 
-_MAX_NEEDLES = 1000
+_MAX_NEEDLES = 2000
 _MAX_NEEDLE = 10_000
 _MAX_PARTS = 16
 _MAX_PIECE = 64
+_MAX_REPEAT = 240
 _UNREAD, _NOTHING = -1, -2
 
 
@@ -41,9 +43,14 @@ class NativeFinder:
         self._compiled = compiled
         self._stamp_of = heads.stamp
 
-    def find(self, data: bytes) -> Found:
+    def find(self, data: bytes, clocks: Clocks | None = None) -> Found:
         """What a block holds; other threads run meanwhile."""
-        return self._compiled.find(data, self._stamp_of)
+        return self._compiled.find(data, self._stamp_of, clocks)
+
+    def repeat(self, text: Repeat) -> None:
+        """Leaves such lines out from now on, but for those that have no room."""
+        if len(text.text) <= _MAX_REPEAT:
+            self._compiled.repeats(*text)
 
     def know(self, shapes: Shapes) -> None:
         """Reads lines of these shapes from now on, but for those that have no room."""

@@ -29,8 +29,8 @@ class LineCount:
     def __init__(self, data: bytes, newlines: int) -> None:
         self._data = data
         self._marks = [(0, 0), (len(data), newlines)]
-        self.lines = newlines + (data != b"" and not data.endswith(b"\n"))
-        """Lines in all; the last one may have no newline."""
+        self.lines = newlines + (data != b"" and not data.endswith((b"\n", b"\r")))
+        """Lines in all; the last one may have no newline, but frames of a bar that goes on are no line yet."""
 
     def before(self, position: int) -> int:
         """Lines before the one that holds a position."""

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 
-from perfmon.model import HEAD, LEG, SILENCE, TAIL, Record, Stamp
+from perfmon.model import HEAD, LEG, SAME, SILENCE, TAIL, Record, Stamp, says_only_that
 from perfmon.text import ESCAPES
 
 from .envelope import json_begin, opened_envelope, record_stamp
-from .finding import joined
+from .finding import Repeat, joined
 from .formats.compiled import CompiledPattern, compile_patterns, needle_index
 from .formats.headers import HeaderReader
 from .formats.schema import Pack
@@ -34,9 +34,11 @@ _RESTARTED_S = 600.0
 """A monotonic clock that falls back by more began anew."""
 _LOOKED_BACK = 16
 """So many lines at the end of a block are looked at for one that is later than the last."""
+_ENDINGS = 64
 _SHOWN = 400
 """Of the line before a silence so much is kept."""
 _COLOURS = re.compile(rb"\x1b\[[\d;]*m")
+_ENDING_COLOURS = re.compile(rb"(?:\x1b\[[\d;]*m)+\Z")
 _offset_of = itemgetter(2)
 
 
@@ -54,6 +56,21 @@ class Scanned:
     """(line, what) for values that cannot be meant."""
 
 
+@dataclass(slots=True)
+class _Run:
+    """Lines of one second that say the same, one after the other."""
+
+    key: object
+    said: list[tuple[object, ...]]
+    record: list[tuple[object, ...]]
+    """Observations of the first one, which count the others."""
+    line: int
+    count: int
+    """Others so far."""
+    last: int
+    """Line number of the last of them."""
+
+
 class Scanner:
     """Scans blocks for the patterns of some packs; `calm` tells which weight updates need no evidence."""
 
@@ -64,11 +81,18 @@ class Scanner:
         self.pattern_names = [compiled.pattern.name for compiled in self.patterns]
         """`pack/pattern` by a record's pattern index."""
         needles, self.asked = needle_index(self.patterns)
+        self.needle_numbers = {needle: number for number, needle in enumerate(needles)}
+        self.groups: dict[str, int] = {}
+        """Numbers of what lines say by the thousand."""
+        self.endings: dict[tuple[int, bytes], None] = {}
+        """How those end, from their needle on: the last ones that were met."""
         self.headers = HeaderReader(self.packs)
         self.shapes = Shapes()
         self.legs = frozenset(
             at for at, compiled in enumerate(self.patterns) if any(e.kind == "leg" for e in compiled.pattern.emit)
         )
+        self.frames = frozenset(at for at, compiled in enumerate(self.patterns) if compiled.pattern.frame)
+        """Patterns of progress bars, whose frames may stand before a record on the same line."""
         self.leg_pattern = min(self.legs, default=-1)
         self.leg_needle = self.patterns[self.leg_pattern].pattern.needles[0].encode() if self.legs else b""
         leg = needles.index(self.leg_needle) if self.legs else -1
@@ -79,6 +103,32 @@ class Scanner:
         """Remembers the shape of a leg line: `tail` from the needle on, without its newline."""
         if tail.startswith(self.leg_needle) and self.shapes.learn(tail, trace, leg):
             self.finder.know(self.shapes)
+
+    def repeat(
+        self, compiled: CompiledPattern, text: str, data: bytes, begin: int, end: int, at: int, said: object
+    ) -> None:
+        """Remembers how a line ends that says nothing but `said`, where it is sure to say it wherever it ends so."""
+        needle = next((told for told in compiled.needles if data.startswith(told, at)), b"")
+        number = self.needle_numbers.get(needle, -1)
+        if number < 0 or b"\r" in data[begin:end] or end == len(data):
+            return
+        ending = (number, data[at:end])
+        if ending in self.endings or any(
+            index != compiled.index and self.patterns[index].may_fit(text) for index in self.asked[number]
+        ):
+            return
+        if len(self.endings) >= _ENDINGS:
+            self.endings.pop(next(iter(self.endings)))
+        self.endings[ending] = None
+        place, first = text.find(needle.decode()), compiled.begin_of(text)
+        read = at - place + (first or 0)
+        if first is None or first > place or read < begin or data[read:at] != text[first:place].encode():
+            return
+        start = begin + len(_ENDING_COLOURS.sub(b"", data[begin:read]))
+        whole = start == begin
+        start -= not whole  # whether a word begins there
+        group = self.groups.setdefault(repr(said), len(self.groups))
+        self.finder.repeat(Repeat(number, at - start, whole, data[read], data[start:end], compiled.index, group))
 
     def pattern_pack(self, index: int) -> str:
         """Pack id of a record's pattern index."""
@@ -94,6 +144,7 @@ class _Block:
 
     def __init__(self, scanner: Scanner, data: bytes, offset: int, line: int) -> None:
         self.scanner, self.data, self.offset, self.line = scanner, data, offset, line
+        self.first_line = line
         self.records: list[Record] = []
         self.problems: list[tuple[int, str]] = []
         self.recognised: dict[int, int] = {}
@@ -108,48 +159,104 @@ class _Block:
         """First and last line that only `t=` dates: number, offset, monotonic seconds, text."""
         self.furthest: tuple[int, float, str] | None = None
         """The one among the last of these that is the latest: number, monotonic seconds, text."""
-        self.found = scanner.finder.find(data)
+        self.found = scanner.finder.find(data, scanner.headers.clocks_seen)
+        self.recognised |= self.found.left_out
+        self.same: _Run | None = None
+        """The lines of one second that say the same, of which the last record is the first."""
         self.dated: list[Dated] = self.found.dated
         self.count = LineCount(data, self.found.newlines)
 
     def scan(self) -> Scanned:
         scanner, found = self.scanner, self.found
-        asked, patterns, first_line = scanner.asked, scanner.patterns, self.line
+        first_line, first = self.first_line, 0
         if found.taken:
             self.recognised[scanner.leg_pattern] = found.taken
         end = 0
-        matched = True
+        sought: list[tuple[int, int]] = []
+        passed = True
         text = ""
         stamp: Stamp | None = None
-        tried: set[int] = set()
         for at, to, needle, begin, stop, before, told, known_until, known in found.hits:
-            if at >= end:
-                self.line = first_line + before
-                if told is None or begin < end:  # it may be a frame of a progress bar: those share a line
-                    begin, end = self._between_returns(max(begin, end), stop, at, to)  # noqa: PLW2901
-                    text, stamp = self._record(begin, end, at)
-                else:
-                    end, text = stop, told
-                    stamp = scanner.headers.read(text)
-                if known_until > self.known_until:  # a line of a known shape stands before this one
-                    self.known_until, self.known = known_until, known
-                matched = False
-                tried.clear()
-            elif matched or needle in tried:
+            if at < end:
+                sought.append((at, needle))
                 continue
-            tried.add(needle)
-            for index in asked[needle]:
-                if self._match(patterns[index], text, stamp, begin, end, at):
-                    matched = True
-                    break
+            if not passed:
+                self._recognise(text, stamp, first, end, sought)
+            self.line = first_line + before
+            if told is None or begin < end:  # it may be a frame of a progress bar: those share a line
+                first, end = self._between_returns(max(begin, end), stop, at, to)
+                passed = end < stop and self._drawn_again(first, end, stop)
+                if passed:
+                    continue
+                text, stamp = self._record(first, end, at)
+            else:
+                passed, first, end, text = False, begin, stop, told
+                stamp = scanner.headers.read(text)
+            if known_until > self.known_until:  # a line of a known shape stands before this one
+                self.known_until, self.known = known_until, known
+            sought = [(at, needle)]
+        if not passed:
+            self._recognise(text, stamp, first, end, sought)
         self.line = first_line
         return self._finish()
+
+    def _recognise(self, text: str, stamp: Stamp | None, begin: int, end: int, sought: list[tuple[int, int]]) -> None:
+        """Reads a record with the first of the patterns, in the order of packs, that it is of; `sought` are position
+        and number of the needles that were found in it.
+
+        What stands behind the frame of a progress bar, without a newline between, is a record of its own.
+        """
+        scanner = self.scanner
+        patterns = scanner.patterns
+        asked = scanner.asked.of(sought)
+        if not scanner.frames.isdisjoint(asked):
+            stop = next((at for i in asked if i in scanner.frames and (at := patterns[i].end(text)) is not None), None)
+            if stop is not None and text[stop:].strip():
+                split = begin + min(len(text[:stop].encode()), end - begin - 1)
+                # The needles that stand before the split are asked for again behind it: colours may have moved it.
+                self._ask(asked, text[:stop], stamp, begin, split, sought)
+                rest = text[stop:]
+                self._recognise(rest, scanner.headers.read(rest) or stamp, split, end, sought)
+                return
+        self._ask(asked, text, stamp, begin, end, sought)
+
+    def _ask(
+        self, asked: tuple[int, ...], text: str, stamp: Stamp | None, begin: int, end: int,
+        sought: list[tuple[int, int]],
+    ) -> None:  # fmt: skip
+        for index in asked:
+            compiled = self.scanner.patterns[index]
+            if not compiled.may_fit(text):
+                continue
+            at = sought[0][0]
+            if index in self.scanner.legs:  # the shape of its line is learned from its own needle on
+                at = next(at for at, needle in sought if index in self.scanner.asked[needle])
+            if self._match(compiled, text, stamp, begin, end, at):
+                return
 
     def _between_returns(self, begin: int, end: int, at: int, to: int) -> tuple[int, int]:
         """Frames of a progress bar share a line: the frame around the hit."""
         begin = max(begin, self.data.rfind(b"\r", begin, at) + 1)
         stop = self.data.find(b"\r", to, end)
         return begin, end if stop < 0 else stop
+
+    def _drawn_again(self, begin: int, end: int, stop: int) -> bool:
+        """Whether a frame of a progress bar is followed by one of the same bar and the same ten seconds of its clock,
+        which says all that this one does: bars are drawn ten times a second."""
+        data = self.data
+        clock = data.rfind(b" [", begin, end)
+        until = data.find(b"<", clock, end) + 1
+        if (
+            clock < 0
+            or not until
+            or b"%" not in data[begin:end]
+            or data[clock:end].rstrip().find(b"]") != len(data[clock:end].rstrip()) - 1
+        ):
+            return False
+        following = data.find(b"\r", end + 1, stop)
+        again = data.find(data[clock : until - len(b"0<")], end + 1, stop if following < 0 else following)
+        name = data[begin : data.find(b"%", begin, end)][:-3]
+        return again >= 0 and data.startswith(name, end + 1)
 
     def _record(self, begin: int, end: int, at: int) -> tuple[str, Stamp | None]:
         """Decoded text and stamp of the record that spans begin..end."""
@@ -170,20 +277,28 @@ class _Block:
 
     def _match(self, compiled: CompiledPattern, text: str, stamp: Stamp | None, begin: int, end: int, at: int) -> bool:
         """Reads the line with one pattern; False when it is not of this kind."""
-        inner = text
-        pattern = compiled.pattern
-        own = stamp
-        if "{" in text and (opening := json_begin(text)) >= 0:
+        pattern, inner, own = compiled.pattern, text, stamp
+        opening = json_begin(text) if "{" in text else -1
+        opened = None
+        if opening >= 0:
             inner, own = text[opening:], None
-            stamp = record_stamp(text, opening, self.scanner.headers)
             opened = opened_envelope(inner)
             if opened is not None and (pattern.style != "json" or opened[0].startswith("{")):
                 inner = opened[0]
-        elif stamp is None:
-            stamp = self.scanner.headers.field(text)
+            else:
+                opened = None
+        named: dict[str, str] = {}
+        if pattern.anchored:
+            inner, named = self.scanner.headers.message(text if opened is None else inner)
         values = compiled.fields(inner)
         if values is None:
             return False
+        if opening >= 0:
+            stamp = record_stamp(text, opening, self.scanner.headers)
+        elif stamp is None:
+            stamp = self.scanner.headers.field(text)
+        if named:
+            values = {**named, **{name: value for name, value in values.items() if value is not None}}
         index = compiled.index
         self.recognised[index] = self.recognised.get(index, 0) + 1
         problems: list[str] = []
@@ -201,8 +316,34 @@ class _Block:
             self._leg(index, observations, mono, stamp, begin, end, at, own, inherits)
             observations = [told for told in observations if told[0] != LEG]
         if observations or index not in self.scanner.legs:
+            if says_only_that(observations) and not problems:
+                if self._goes_on(begin, stamp, mono, observations):
+                    return True
+                if compiled.repeats:
+                    self.scanner.repeat(compiled, text, self.data, begin, end, at, observations)
+            else:
+                self._end_run()
             self.records.append((index, self.line, self.offset + begin, stamp, mono, observations, text))
         return True
+
+    def _goes_on(self, begin: int, stamp: Stamp | None, mono: float | None, said: list[tuple[object, ...]]) -> bool:
+        """Whether a line says what the one before said in the same second; else a run of such lines begins."""
+        count, before = self.found.repeats.get(begin, (0, 0))
+        last = self.first_line + before if count else self.line
+        key = stamp and (stamp[0], int(stamp[1])), mono
+        run = self.same
+        if run is not None and run.key == key and run.said == said:
+            run.count, run.last = run.count + 1 + count, last
+            return True
+        self._end_run()
+        self.same = _Run(key, [*said], said, self.line, count, last)
+        return False
+
+    def _end_run(self) -> None:
+        """The record of the first line of a run says how many others there were."""
+        run, self.same = self.same, None
+        if run is not None and run.count:
+            run.record.append((SAME, run.count, run.last - run.line))
 
     def _leg(
         self, index: int, observations: list[tuple[object, ...]], mono: float | None, stamp: Stamp | None,
@@ -249,6 +390,7 @@ class _Block:
     def _finish(self) -> Scanned:
         data = self.data
         size = len(data)
+        self._end_run()
         self._tell_silences()
         self.records += self._updates()
         self.records.sort(key=_offset_of)
@@ -304,11 +446,13 @@ class _Block:
         """The silences between two dated lines, and those before them that the first one hid: it came late, behind a
         line that nobody had looked at."""
         found = self.lines.silences(before, until)
-        if elapsed(before[1], until[1]) >= QUIET_S:
+        while elapsed(before[1], until[1]) >= QUIET_S:
             ahead = self.lines.latest(before, LATE_LINES)
             at = bisect_left(anchors, ahead[0], key=itemgetter(0))
-            if is_behind(before[1], ahead[1]) and at:
-                found = self.lines.silences(anchors[at - 1], ahead) + found
+            if not at or not is_behind(before[1], ahead[1]):
+                break
+            before, until = anchors[at - 1], ahead
+            found = self.lines.silences(before, until) + found
         found = [silence for silence in found if silence[1][0] not in self.told]
         self.told.update(high[0] for _, high in found)
         return found

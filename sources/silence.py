@@ -23,8 +23,16 @@ _MAX_TEXT = 65536
 COARSE_S = 1.5
 _LATE_S = 6 * 3600.0
 _DATED = {EPOCH, LOCAL}
-_HALF_DAY, _ZONE_S = 43200.0, 1800.0
+_CLEAR_S = 21_000.0
+"""What lies less apart is no midnight between two times without a date."""
+_ROUNDED = 1e-3
+"""Stamps that lie nearer to a limit are compared in the general way."""
+_NONE = (-2, inf, -inf)
+"""No stamp is of this kind."""
+_DAY_S, _ZONE_S = 86400.0, 1800.0
 _PERIODS = {DAYTIME: 86400.0, YEARLESS: 366 * 86400.0}
+_BACK_S = {DAYTIME: 6 * 3600.0, YEARLESS: 183 * 86400.0}
+"""A time that lies further back is one of the next day, or year: a run that was started again the next morning."""
 
 Dated = tuple[int, Stamp]
 """Where a dated line begins, and its stamp."""
@@ -40,12 +48,13 @@ def elapsed(before: Stamp, after: Stamp) -> float:
     if before[0] != after[0]:
         return _across(seconds, {before[0], after[0]})
     period = _PERIODS.get(before[0])
-    return seconds + period if period is not None and seconds < -period / 2 else seconds
+    return seconds + period if period is not None and seconds < -_BACK_S[before[0]] else seconds
 
 
 def _across(seconds: float, kinds: set[int]) -> float:
     if kinds == {DAYTIME, LOCAL}:
-        return (seconds + _HALF_DAY) % (2 * _HALF_DAY) - _HALF_DAY
+        back = _BACK_S[DAYTIME]
+        return (seconds + back) % _DAY_S - back
     return seconds if kinds == _DATED and abs(seconds) < _ZONE_S else inf
 
 
@@ -68,6 +77,9 @@ class Lines:
         """The last dated line that begins in low..high, searched from the end."""
         end = high
         while end > low:
+            end = self._passed(end, low, high, *_NONE)[0]
+            if end <= low:
+                break
             begin = self._data.rfind(b"\n", low, end - 1) + 1 or low
             stamp = self._stamp_of(begin, end)
             if stamp is not None:
@@ -79,6 +91,9 @@ class Lines:
         """The first dated line that begins in low..high."""
         begin = low
         while begin < high:
+            begin = self._passed(begin, high, high, *_NONE)[0]
+            if begin >= high:
+                break
             end = self._data.find(b"\n", begin, high)
             end = high if end < 0 else end
             stamp = self._stamp_of(begin, end)
@@ -96,7 +111,7 @@ class Lines:
         pending, looked_at = [(low, high)], {high[0]}
         while pending:
             before, after = pending.pop()
-            if after[0] <= before[0] or elapsed(before[1], after[1]) < QUIET_S:
+            if after[0] <= before[0] or elapsed(before[1], after[1]) < QUIET_S or self._flows(before, after):
                 continue
             middle = self._between(before[0], after[0])
             if middle is not None:
@@ -118,21 +133,25 @@ class Lines:
         """The latest of a line and of the `most` lines before it."""
         latest, away = line, 0
         # Not beyond the line that was looked back from last: what stands before that one is known.
-        begin, low = line[0], 0 if self._looked is None or self._looked[0] >= line[0] else self._looked[0]
-        count = self._headers.alike(self._data, begin, most, low)
-        for _ in range(count):
-            begin = self._data.rfind(b"\n", 0, begin - 1) + 1
-        while begin > 0 and count < most:
-            if self._looked is not None and begin == self._looked[0]:
-                known, further = self._looked[1:]
-                if is_behind(latest[1], known[1]) and count + further <= most:
-                    latest, away = known, count + further
-                break
+        begin, low = line[0], 0 if self._looked is None or self._looked[0] > line[0] else self._looked[0]
+        count = 0
+        while begin > low and count < most:
+            kind, seconds = latest[1]
+            further, passed = self._passed(
+                begin, low, most - count, kind, seconds - _CLEAR_S, seconds + COARSE_S - _ROUNDED
+            )
+            if passed:
+                begin, count = further, count + passed
+                continue
             end, begin = begin, self._data.rfind(b"\n", 0, begin - 1) + 1
             count += 1
             stamp = self._stamp_of(begin, end)
             if stamp is not None and is_behind(latest[1], stamp):
                 latest, away = (begin, stamp), count
+        if self._looked is not None and begin == self._looked[0] and begin > 0 and count < most:
+            known, further = self._looked[1:]
+            if is_behind(latest[1], known[1]) and count + further <= most:
+                latest, away = known, count + further
         self._looked = (line[0], latest, away)
         return latest
 
@@ -140,16 +159,33 @@ class Lines:
         """Whether the log soon goes on where it was before a line that is behind; else its clock was set back."""
         if self._caught_up is not None and self._caught_up[0] == latest and line[0] < self._caught_up[1]:
             return True
-        begin = line[0]
-        for _ in range(LATE_LINES):
-            begin = self._data.find(b"\n", begin) + 1
-            if not 0 < begin < len(self._data):
-                return False
+        kind, seconds = latest[1]
+        behind = kind, seconds - _LATE_S + _ROUNDED, seconds - COARSE_S - _ROUNDED
+        begin, left, size = self._data.find(b"\n", line[0]) + 1, LATE_LINES, len(self._data)
+        while left > 0 and 0 < begin < size:
+            begin, passed = self._passed(begin, size, left, *behind)
+            left -= passed + 1
+            if left < 0 or begin >= size:
+                break
             stamp = self._stamp_of(begin, self._line_end(begin))
             if stamp is not None and elapsed(stamp, latest[1]) < inf and not is_behind(stamp, latest[1]):
                 self._caught_up = (latest, begin)
                 return True
+            begin = self._data.find(b"\n", begin) + 1
         return False
+
+    def _passed(self, at: int, bound: int, most: int, kind: int, least: float, greatest: float) -> tuple[int, int]:
+        """Passes over whole lines in front of `bound`, or behind it, that have no stamp, or one of a kind that lies
+        between two times, as far as that is seen at once: where they end, and how many they are."""
+        clocks = self._headers.clocks_seen
+        return (at, 0) if clocks is None else clocks.passed(self._data, at, bound, most, kind, least, greatest)
+
+    def _flows(self, low: Dated, high: Dated) -> bool:
+        """Whether it is seen at once that there is no silence between two dated lines."""
+        clocks, kind = self._headers.clocks_seen, low[1][0]
+        if clocks is None or kind != high[1][0]:
+            return False
+        return clocks.flows(self._data, low[0], low[1][1], high[0], high[1][1], kind, QUIET_S, _CLEAR_S)
 
     def _line_end(self, begin: int) -> int:
         end = self._data.find(b"\n", begin)

@@ -13,6 +13,8 @@ from datetime import UTC, datetime, timedelta
 from perfmon.model import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
 
 _DAY = 86400.0
+_BACK_S = 6 * 3600.0
+"""So far back a time of day may lie; see `perfmon.sources.silence`."""
 _LEAP_YEAR = 366 * _DAY
 _LEAP_DAY = 59 * _DAY
 _STEPPED_S = 60.0
@@ -244,9 +246,10 @@ class SourceClock:
                 return seconds
             period = _DAY if kind == DAYTIME else _LEAP_YEAR
             time = seconds + self._added
-            if time < near - period / 2:
+            back = _BACK_S if kind == DAYTIME else period / 2
+            if time < near - back:
                 return time + period
-            return time - period if time > near + period / 2 and self._added >= period else time
+            return time - period if time > near + period - back and self._added >= period else time
         if self.kind in _DATED and kind in _DATED:
             return seconds - self._zones.get(kind, 0.0)
         if kind == EPOCH and kind not in self._zones:
@@ -259,6 +262,8 @@ class SourceClock:
             times = [_dated(seconds, year + shift) for shift in (-1, 0, 1)]
         else:
             times = [_of_year(seconds) + self._added + shift for shift in (-_LEAP_YEAR, 0.0, _LEAP_YEAR)]
+        if DAYTIME in (kind, self.kind):  # what lies hours back is of the next day: started again in the morning
+            times = [time for time in times if time >= near - _BACK_S] or times
         return min(times, key=lambda time: abs(time - near))
 
     def _advanced(self, wall: float) -> float:

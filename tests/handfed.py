@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from perfmon.config import Config
 from perfmon.logbook import LogBook
@@ -39,11 +39,14 @@ class _Feed:
 
 
 class HandFed:
-    """Logs that are watched from `now` (seconds since 1970) on."""
+    """Logs that are watched from `now` (seconds since 1970) on.
 
-    def __init__(self, now: float) -> None:
+    What the watch does takes no time, however busy the machine is, unless `clock` says otherwise.
+    """
+
+    def __init__(self, now: float, clock: Callable[[], float] | None = None) -> None:
         self.feed = _Feed(now)
-        self.watch = Watch(self.feed, Config(), 600.0, LogBook(), deque(maxlen=20))
+        self.watch = Watch(self.feed, Config(), 600.0, LogBook(), deque(maxlen=20), clock or self.feed.clock)
         self._at: dict[LogFile, tuple[int, int]] = {}
 
     def lines_of(self, log: LogFile) -> int:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from perfmon.model import Severity, TimeBase
+from perfmon.model import Progress, Severity, TimeBase
 from perfmon.snapshot import (
+    Assessment,
     ClockOffset,
     ConditionState,
     EvidenceLine,
     Finding,
+    Goal,
     LedgerEntry,
     MetricStats,
     RunInfo,
@@ -103,7 +105,7 @@ def snapshot(**changes: Any) -> Snapshot:
         ledger=(
             LedgerEntry("frontend-queue", 186.2, 0.31),
             LedgerEntry("productive", 396.5, 0.66),
-            LedgerEntry("unknown", 18.0, 0.03),
+            LedgerEntry("unaccounted", 18.0, 0.03),
         ),
         metrics={
             "queue_ms": metric(
@@ -128,6 +130,7 @@ def snapshot(**changes: Any) -> Snapshot:
         ),
         slowest=tuple(sorted(rows, key=lambda row: row.start_s - row.end_s)[:10]),
         summary=SENTENCE,
+        assessment=Assessment.FINDING,
         unseen=("no trainer log: checkpoint writes were not observed",),
     )
     return replace(made, **changes)
@@ -140,6 +143,7 @@ def healthy() -> Snapshot:
         findings=(),
         ledger=(LedgerEntry("productive", 600.7, 1.0),),
         summary="No bottleneck found.",
+        assessment=Assessment.HEALTHY,
     )
 
 
@@ -155,6 +159,7 @@ def empty() -> Snapshot:
         timeline=(),
         slowest=(),
         summary="",
+        assessment=Assessment.LEARNING,
         unseen=(),
     )
 
@@ -176,7 +181,12 @@ def hostile(text: str = HOSTILE) -> Snapshot:
     row = TimelineRow(0.0, 1.0, text, text, {text: text, "queue_ms": 5.0}, (text,), (EvidenceLine(text, 2, text),))
     return replace(
         base,
-        run=replace(base.run, sources=(replace(base.run.sources[0], spec=text, notes=(text,), patterns={text: 3}),)),
+        run=replace(
+            base.run,
+            sources=(replace(base.run.sources[0], spec=text, notes=(text,), patterns={text: 3}),),
+            components={text: Progress.RUNNING},
+            goal=Goal(1.0, 2.0, text, 3.0),
+        ),
         verdict=replace(base.verdict, sentence=text, title=text, chain=(text, text)),
         findings=(bad,),
         metrics={text: metric(text, (1.0, 2.0), text, band="good", bands_from=text)},

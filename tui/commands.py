@@ -174,6 +174,10 @@ def _snapshot(app: Doings, words: Sequence[str]) -> None:
     app.do_snapshot(given.file(words[0]) if words else "")
 
 
+def _learn(app: Doings, words: Sequence[str]) -> None:
+    app.do_learn(words[0] if words else "")
+
+
 def _svg(app: Doings, words: Sequence[str]) -> None:
     from .capture import save_svg
 
@@ -226,6 +230,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("log", "log [REGEX]", "Only lines that match; none: all.", _log),
     Command("source", "source [NAME]", "Only the lines of one log; none: of all.", _source, picks=True),
     Command("snapshot", "snapshot [FILE]", "Write what is on the screen as a markdown page.", _snapshot),
+    Command("learn", "learn [LOG]", "Learn a format from a log that is not understood.", _learn),
     Command("svg", "svg [FILE]", "Write a screenshot as an SVG image.", _svg),
     Command("record", "record [FILE|start|stop]", "Begin or end a recording.", _record),
     Command("theme", "theme [NAME]", "Put on a colour theme; none: the next one.", _theme, picks=True),

@@ -1,4 +1,4 @@
-"""Keeps what is on the screen as a file."""
+"""Keeps what is on the screen, or was learned from a log, as a file."""
 
 from __future__ import annotations
 
@@ -24,3 +24,18 @@ def keep_page(picture: Picture, path: str = "") -> Path:
     if target.is_file():
         raise InputError(f"{path}: exists already (choose another name)")
     return save(render(picture.snapshot, picture, made), target, made)
+
+
+def keep_format(log: str) -> str:
+    """Learns a format from a log and puts it among those of the user; says which file and what it reads.
+
+    Raises PerfmonError, in one line, where nothing is learned or it cannot be written.
+    """
+    from perfmon.config import load_config
+    from perfmon.learned import format_name, installed, keep, learn
+    from perfmon.sources.formats.loader import load_packs
+
+    packs, name = load_packs(load_config().format_dirs), format_name(log)
+    target = installed(name, packs)
+    proposal = learn(log, name, packs)
+    return f"written: {keep(proposal, target)} ({', '.join(proposal.found)})"

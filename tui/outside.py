@@ -25,6 +25,11 @@ class Opened:
     argv: tuple[str, ...]
     temporary: Path | None = None
 
+    def discard(self) -> None:
+        """Removes that file."""
+        if self.temporary is not None:
+            self.temporary.unlink(missing_ok=True)
+
 
 def opened_at(
     book: LogBook, name: str, number: int, text: str = "", environment: Mapping[str, str] | None = None
@@ -87,8 +92,7 @@ def shown_elsewhere(opened: Opened) -> str:
     except OSError as error:
         return f"{opened.argv[0]}: {error.strerror} (set PAGER)"
     finally:
-        if opened.temporary is not None:
-            opened.temporary.unlink(missing_ok=True)
+        opened.discard()
     return ""
 
 

@@ -32,6 +32,7 @@ COMMANDS = {
     "record": "keep what logs print, to replay or analyse it later",
     "replay": "play a recording in the live monitor",
     "rules": "browse, explain, check and test the signatures that findings come from",
+    "formats": "learn how to read a log that perfmon does not know; list and check formats",
     "doctor": "what works on this machine, what that costs where it does not, and the mend",
     "completion": "print the completion script of a shell",
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfmon.errors import ExitCode
-from perfmon.model import Severity
+from perfmon.model import Progress, Severity
 
 from .arguments import (
     add_baseline_argument,
@@ -169,4 +169,6 @@ def _rendered(args: argparse.Namespace, snapshot: Snapshot) -> str:
 def _found(snapshot: Snapshot, bar: str | None) -> bool:
     if bar is None:
         return False
+    if snapshot.run.state in (Progress.FAILED, Progress.STALLED):
+        return True
     return any(f.severity.rank >= Severity(bar).rank and f.state != "pending" for f in snapshot.findings)

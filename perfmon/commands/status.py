@@ -48,7 +48,8 @@ def run(args: argparse.Namespace) -> int:
     if state is None:
         state, told_by = _of_logs(args), "logs"
     print(_rendered(state, args.format, told_by))
-    found = args.fail_on and _RANKS.get(state.severity, 0) >= _RANKS[args.fail_on]
+    down = state.progress in ("failed", "stalled")
+    found = args.fail_on and (down or _RANKS.get(state.severity, 0) >= _RANKS[args.fail_on])
     return ExitCode.FOUND if found else ExitCode.DONE
 
 

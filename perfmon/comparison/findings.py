@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import comb, sqrt
 
-from perfmon.ledger import PRODUCTIVE, UNKNOWN
+from perfmon.ledger import REST
 from perfmon.model import Severity
 from perfmon.resampling import CELLS, mean_change, resample
 from perfmon.snapshot import Finding, Snapshot
@@ -24,7 +24,7 @@ _SPREAD = 0.1
 _SIGMAS = 1.96
 _WITH_PAUSES = 1.01
 _PENDING = "pending"
-_REST = (PRODUCTIVE, UNKNOWN)
+_REST = REST
 
 
 def finding_changes(before: Run, after: Run) -> tuple[FindingChange, ...]:

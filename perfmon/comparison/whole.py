@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from perfmon.ledger import REST
 from perfmon.rules.wording import counted
 from perfmon.snapshot import Snapshot
 from perfmon.text import plain
@@ -68,7 +69,7 @@ class _Weighed:
         serious = [c for c in findings if problem(c) and c.proven and weighty(c, before, after)]
         worst = [(c.before.severity.rank, c.after.severity.rank) for c in serious if c.before and c.after]
         self._milder, self._graver = any(a > b for a, b in worst), any(a < b for a, b in worst)
-        causes = [entry for entry in lost if entry.cause not in ("productive", "unknown")]
+        causes = [entry for entry in lost if entry.cause not in REST]
         self._lost = (sum(entry.before for entry in causes), sum(entry.after for entry in causes))
         sure = moved.ci95 is not None and (moved.ci95[0] > 0 or moved.ci95[1] < 0)
         self._less = sure and self._lost[0] - self._lost[1] >= LOST

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from perfmon.goodput import goodput_of
+from perfmon.model import Progress
 from perfmon.picture import Alert, AlertState, Picture
 from perfmon.rules.schema import Signature
 from perfmon.snapshot import Snapshot
@@ -77,6 +79,39 @@ def add_verdict(families: Families, snapshot: Snapshot) -> None:
             title=verdict.title,
             severity=verdict.severity.value,
         )
+
+
+def add_run_state(families: Families, snapshot: Snapshot) -> None:
+    """How the run stands, and what can be said of it as a whole: 1 for the present state, 0 for the others."""
+    run = snapshot.run
+    for state in Progress:
+        families.gauge("run_state", "1 for the state of the run, else 0", float(run.state is state), state=state.value)
+    for name, state in run.components.items():
+        families.gauge("component_state", "1 for the state of a component", 1.0, component=name, state=state.value)
+    families.info("assessment", "What can be said of the run as a whole", assessment=snapshot.assessment.value)
+    if run.goal is not None:
+        families.gauge("run_done", "How far the counter of the run is", run.goal.done, unit=run.goal.unit)
+        families.gauge("run_total", "How far it goes", run.goal.total, unit=run.goal.unit)
+        if run.goal.remaining_s is not None:
+            families.gauge("run_remaining_seconds", "Until the run is done, at its usual speed", run.goal.remaining_s)
+
+
+def add_goodput(families: Families, snapshot: Snapshot) -> None:
+    """The ledger in the field's own names."""
+    found = goodput_of(snapshot, snapshot.gpu_price)
+    families.gauge("goodput_ratio", "Share of the observed time that is proven to be progress", found.goodput_ratio)
+    families.gauge("ettr_ratio", "The same of all time from the first line to the last", found.ettr_ratio)
+    for cause, seconds in found.badput_s.items():
+        families.gauge("badput_seconds", "Seconds that were no progress, by type", seconds, type=cause)
+    if found.mfu_ratio is not None:
+        families.gauge("mfu_ratio", "Model FLOPs utilisation, mean of what lines tell", found.mfu_ratio)
+    if found.step_time_deviation is not None:
+        families.gauge("step_time_deviation_ratio", "Mean step over median step, less 1", found.step_time_deviation)
+    families.gauge("disruptions", "Runs that began anew, and a failure of the last one", found.disruptions)
+    if found.gpus:
+        families.gauge("lost_gpu_seconds", "GPU-seconds that were lost for a known reason", found.lost_gpu_s)
+    if found.lost_money is not None:
+        families.gauge("lost_money", "The same at the configured price of a GPU-hour", found.lost_money)
 
 
 def add_ledger(families: Families, snapshot: Snapshot) -> None:

@@ -15,7 +15,7 @@ from perfmon.picture import Picture
 from perfmon.rules.schema import Signature
 
 from .families import Families, Places
-from .judged import add_findings, add_ledger, add_verdict
+from .judged import add_findings, add_goodput, add_ledger, add_run_state, add_verdict
 from .measured import add_measured
 from .observed import add_links, add_run, add_sources
 from .polled import add_polled
@@ -55,6 +55,8 @@ def page(known: Known, places: Places, media_type: str = TEXT) -> bytes:
     if known.picture.snapshot is not None:
         add_verdict(families, known.picture.snapshot)
         add_ledger(families, known.picture.snapshot)
+        add_run_state(families, known.picture.snapshot)
+        add_goodput(families, known.picture.snapshot)
     add_polled(families, known.picture.seen, known.picture.asked)
     add_measured(families, known.parts)
     families.gauge("export_measuring_seconds", "How long measuring for this page took", known.took_s)

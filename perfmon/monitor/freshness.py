@@ -76,6 +76,7 @@ def stands_at(state: SourceState) -> float | None:
 
     That is earlier than its latest moment where its clock was set back, or where one line told a wrong time.
     """
-    if state.last is None or state.tail is None or state.tail >= state.last - _BACK_S:
-        return state.last
+    last = state.last
+    if last is None or state.tail is None or state.tail >= last - _BACK_S or last == state.ended_at:
+        return last
     return state.tail

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -54,11 +54,11 @@ class WatchedLog:
 class Intake:
     """The logs of a session that is fed while somebody watches."""
 
-    def __init__(self, session: Session, feed: Feed) -> None:
+    def __init__(self, session: Session, feed: Feed, clock: Callable[[], float] = time.monotonic) -> None:
         self.logs: dict[tuple[Path, str | None], WatchedLog] = {}
-        self._session, self._feed = session, feed
+        self._session, self._feed, self._clock = session, feed, clock
         self._ahead = Ahead(session)
-        self._begun = time.monotonic()
+        self._begun = self._clock()
         self._set: list[tuple[int | None, float, float]] = []
         """Clocks that were put forward: their kind, by how much, and how late their lines had come."""
 
@@ -193,7 +193,7 @@ class Intake:
 
     def days_open(self) -> bool:
         """Logs without dates may be of different days: when their files were written says so once they are read."""
-        if self._feed.caught_up or time.monotonic() - self._begun > _PATIENCE_S:
+        if self._feed.caught_up or self._clock() - self._begun > _PATIENCE_S:
             return False
         return sum(state.kind == DAYTIME for state in self._session.store.sources) > 1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from perfmon.alignment import Alignment
@@ -32,18 +32,18 @@ class Moment:
 class Listing:
     """Tells of logs, of very many not with every picture."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, session: Session, clock: Callable[[], float] = time.monotonic) -> None:
+        self._session, self._clock = session, clock
         self._spacing = Spacing(_SHARE)
         self._told: tuple[SourceNow, ...] = ()
 
     def told(self, logs: Sequence[WatchedLog], now: Moment, *, live: bool) -> tuple[SourceNow, ...]:
         """The logs as they are; of a run that goes on (`live`), as they were just before if there are very many."""
-        began = time.monotonic()
+        began = self._clock()
         if not live or len(logs) != len(self._told) or self._spacing.due(began):
             offsets = {offset.source: offset.seconds for offset in now.alignment.offsets}
             self._told = tuple(self._source(held, now, offsets.get(held.state.index)) for held in logs)
-            self._spacing.done(began, time.monotonic() - began)
+            self._spacing.done(began, self._clock() - began)
         return self._told
 
     def _source(self, held: WatchedLog, now: Moment, offset_s: float | None) -> SourceNow:

@@ -88,8 +88,9 @@ class Monitor:
         *,
         window_s: float = 600.0,
         memory_mb: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`memory_mb` is what the store may keep, where the configuration leaves it open."""
+        """`memory_mb` is what the store may keep, where the configuration leaves it open; `clock` gives seconds."""
         self.config = replace(config, memory_mb=config.memory_mb or memory_mb or _MEMORY_MB)
         self.window_s = window_s
         self.logbook = LogBook()
@@ -99,7 +100,7 @@ class Monitor:
         self.listeners: list[Listener] = []
         """Are given every picture that comes of a judgement, and one now and then where nothing is to be judged."""
         self.notices: deque[str] = deque(maxlen=_NOTICES)
-        self._feed_of = feed
+        self._feed_of, self._clock = feed, clock
         self._look = Look(span_s=window_s)
         self._wake: Callable[[], None] = lambda: None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -109,7 +110,7 @@ class Monitor:
         self._period_s = PERIOD_S
         self._pictured_at = self._read_at = self._woken_at = 0.0
         self._news = False
-        self._told_at = time.monotonic()  # listeners are soon told of a run that says nothing yet, too
+        self._told_at = self._clock()  # listeners are soon told of a run that says nothing yet, too
         self._way_until = 0.0
         self._collector = self._settled = False
         self._watch: Watch | None = None
@@ -152,7 +153,7 @@ class Monitor:
 
     def give_way(self) -> None:
         """Reads and judges nothing for a moment: somebody has pressed a key, and answers come from the same core."""
-        self._way_until = time.monotonic() + _WAY_S
+        self._way_until = self._clock() + _WAY_S
 
     def slow(self, slow: bool) -> None:
         """Fewer pictures while nobody looks."""
@@ -214,7 +215,7 @@ class Monitor:
 
         self._loop, self._stirred = asyncio.get_running_loop(), asyncio.Event()
         feed = self.feed = self._feed_of()
-        self._watch = watch = Watch(feed, self.config, self.window_s, self.logbook, self.notices)
+        self._watch = watch = Watch(feed, self.config, self.window_s, self.logbook, self.notices, self._clock)
         async with asyncio.TaskGroup() as tasks:
             reading = tasks.create_task(self._read(feed, watch))
             try:
@@ -238,12 +239,12 @@ class Monitor:
             async for log, item in items:
                 if not watch.take(log, item):
                     continue  # the next picture is soon enough for what pollers say
-                now = self._read_at = time.monotonic()
+                now = self._read_at = self._clock()
                 if now < self._way_until:
                     await asyncio.sleep(self._way_until - now)
                 elif self._news and now - turned >= _TURN_S:
                     await asyncio.sleep(0)  # a flood gives more at one go than is read between two pictures
-                    turned = time.monotonic()
+                    turned = self._clock()
                 if not isinstance(item, Anew) and not self._news:
                     # Once the feed rests: what it gives in one go is one piece of news.
                     self._news, turned = True, now
@@ -253,7 +254,7 @@ class Monitor:
     def _tell_news(self) -> None:
         """Something was read: who looks wakes once for it and for a picture that is due soon."""
         self._news = False
-        now = self._woken_at = time.monotonic()
+        now = self._woken_at = self._clock()
         if now - self._pictured_at >= _READY * self._period_s and self._stirred is not None:
             self._stirred.set()
         else:
@@ -265,7 +266,7 @@ class Monitor:
         while not self._stopping.is_set():
             while self._asked:
                 self._asked.popleft()(watch)
-            began = time.monotonic()
+            began = self._clock()
             if began < self._way_until:
                 await asyncio.sleep(self._way_until - began)
             judged = watch.judge_if_due(began)
@@ -307,14 +308,14 @@ class Monitor:
         """Until the next picture is due: then, when somebody asks, or as soon as the history was read."""
         assert self._stirred is not None  # noqa: S101
         if feed.caught_up:
-            await set_within(self._stirred, max(0.05, until - time.monotonic()))
+            await set_within(self._stirred, max(0.05, until - self._clock()))
             return
         while not self._stirred.is_set() and not feed.caught_up:
             try:
-                async with asyncio.timeout(min(max(0.05, until - time.monotonic()), _LOOK_S)):
+                async with asyncio.timeout(min(max(0.05, until - self._clock()), _LOOK_S)):
                     await self._stirred.wait()
             except TimeoutError:
-                if time.monotonic() >= until:
+                if self._clock() >= until:
                     return
 
 

@@ -14,7 +14,7 @@ from perfmon.alignment import Alignment, align, axis_moved
 from perfmon.board.builder import BoardBuilder, Now
 from perfmon.config import WATCHED, Config
 from perfmon.logbook import LogBook
-from perfmon.model import TimeBase
+from perfmon.model import Progress, TimeBase
 from perfmon.picture import Alert, AlertKey, Board, Freshness, Picture, RunState, Viewport
 from perfmon.session import Session
 from perfmon.snapshot import Snapshot
@@ -52,13 +52,16 @@ class Watch:
 
     def __init__(
         self, feed: Feed, config: Config, window_s: float, logbook: LogBook, notices: deque[str],
-        stopwatch: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        """`stopwatch` says how long judging takes, in seconds: the longer it does, the more seldom it is done."""
+        """`clock` measures, in seconds, how long judging, aligning, drawing and listing take, and spaces them by that.
+
+        What is known of the run's own time comes from the feed's clock instead.
+        """
         self.ended = False
         """Nothing more will come."""
         self._feed, self._config, self._window_s = feed, config, window_s
-        self._logbook, self._notices, self._stopwatch = logbook, notices, stopwatch
+        self._logbook, self._notices, self._clock = logbook, notices, clock
         self._recorder = Recorder(notices)
         self._most_behind = 0
         self._begin()
@@ -68,7 +71,7 @@ class Watch:
         self.alerts = AlertBook(self._window_s)
         self._build_board()
         self._logbook.packs = self.session.scanner.packs
-        self._intake = Intake(self.session, self._feed)
+        self._intake = Intake(self.session, self._feed, self._clock)
         self._logs = self._intake.logs
         self._present = Present(self._window_s)
         self._pace = Pace(played=self._feed.player is not None)
@@ -77,14 +80,14 @@ class Watch:
         self._alignment = align(self.session.store)
         self._aligned = -1
         self._aligning, self._drawing = Spacing(_ALIGNING), Spacing(_DRAWING)
-        self._listing = Listing(self.session)
+        self._listing = Listing(self.session, self._clock)
         self._drawn: Board | None = None
         self._dated: set[int] = set()
         self._told_by_run = False
         self._baseline_note = ""
         self._looked_back = self._judged_whole = False
         self._fresh_lines = False
-        self._unheard, self._heard_at = 0, 0.0
+        self._unheard, self._heard_at = 0, float("-inf")
 
     def _build_board(self) -> None:
         self._bands = self.session.knowledge.bands
@@ -149,7 +152,7 @@ class Watch:
 
     def _hear(self, held: WatchedLog, block: Block) -> None:
         """What a poller said is measured and judged, but it is no line of the run, and need not be judged at once."""
-        before, fresh, now = self.session.store.version, held.state.last is None, time.monotonic()
+        before, fresh, now = self.session.store.version, held.state.last is None, self._clock()
         fresh |= self._intake.hear(held, block, self._present)
         if not fresh and self._aligned == before:
             self._aligned = self.session.store.version
@@ -216,7 +219,7 @@ class Watch:
         if dated_now := self._intake.date_by_files():
             self._aligned, self._fresh_lines = -1, True
             self._dated -= dated_now
-        version, began = self.session.store.version, time.monotonic()
+        version, began = self.session.store.version, self._clock()
         if version == self._aligned or self._intake.doubtful():
             return self._alignment
         sources = self.session.store.sources
@@ -224,7 +227,7 @@ class Watch:
         if dated != self._dated or self._aligning.due(began):  # a log that is not laid yet may be hours away
             before, self._alignment = self._alignment, self.session.lay()
             self._aligned = self.session.store.version
-            self._aligning.done(began, time.monotonic() - began)
+            self._aligning.done(began, self._clock() - began)
             self._logbook.align(self._alignment.shifts)
             moved, self._dated = axis_moved(before, self._alignment, self._dated), dated
             if moved:
@@ -279,7 +282,7 @@ class Watch:
             return False
         if fresh:  # what was judged meanwhile were windows that lay apart: nobody saw what came between them
             self._judged_whole, self.alerts = True, self.alerts.anew()
-        began = self._stopwatch()
+        began = self._clock()
         alignment = self._align()
         now = self._now()
         if now is None:  # no line has a clock: all that was said is in order, and all of it is looked at
@@ -288,6 +291,7 @@ class Watch:
         else:
             awaited = self._present.awaited(self._feed.clock()) if self._looked_back else None
             self._snapshot = self.session.present((now - self._window_s, now), alignment, awaited)
+        self._judge_whole_if_over(alignment, now)
         actual = self._actual(now)
         if actual is not None and any(held.state.polled for held in self._logs.values()):
             of_now = self.session.present((actual - self._window_s, actual), alignment, actual)
@@ -295,8 +299,15 @@ class Watch:
         self._heed_baseline()
         self._notices += self._intake.news()
         self._alerts = self.alerts.update(self._snapshot, now, self._stale_s(), self._silent(), actual)
-        self._pace.judged(clock, self._stopwatch() - began, version)
+        self._pace.judged(clock, self._clock() - began, version)
         return True
+
+    def _judge_whole_if_over(self, alignment: Alignment, now: float) -> None:
+        """A run that has ended is judged as a whole: what its last minutes were is not what anybody asks for."""
+        begin = self._first(alignment)
+        over = self._snapshot is not None and self._snapshot.run.state is Progress.FINISHED
+        if over and begin is not None and begin < now - self._window_s and not self.steered:
+            self._snapshot = self.session.present((begin, now), alignment, None)
 
     def _actual(self, now: float) -> float | None:
         """Which moment it is, where the present waits for the run and that goes on."""
@@ -377,7 +388,7 @@ class Watch:
     def _unjudged_s(self) -> float | None:
         if self._snapshot is None or not self._judged_whole or self._still:
             return None
-        return self._pace.behind_s(time.monotonic(), self.session.store.version - self._unheard)
+        return self._pace.behind_s(self._clock(), self.session.store.version - self._unheard)
 
     def parts(self) -> tuple[Part, ...]:
         """What every metric of the window is in each log and group."""
@@ -386,12 +397,12 @@ class Watch:
 
     def _drawn_board(self, viewport: Viewport, known: float) -> Board:
         """The board of this moment; while the history is read that of a moment before, when drawing it is dear."""
-        began = time.monotonic()
+        began = self._clock()
         if self._drawn is None or self._feed.caught_up or self._drawing.due(began):
             ticks, opened = self.alerts.transitions(), tuple(self.session.open_spans)
             heard = self.session.store.version - self._unheard
             self._drawn = self._board.build(Now(viewport, known, self._alignment, self._snapshot, ticks, opened, heard))
-            self._drawing.done(began, time.monotonic() - began)
+            self._drawing.done(began, self._clock() - began)
         return self._drawn
 
     @property

@@ -29,7 +29,7 @@ _WIDTHS = (21, 8, 8, 7, 16, 8)
 def text(comparison: Comparison) -> str:
     """For a terminal; ends with a newline."""
     parts = [
-        [f"perfmon {__version__}", *_runs(comparison)],
+        [f"perfmon {__version__}", *(row for line in _runs(comparison) for row in layout.wrap(line, "  ", ""))],
         layout.wrap(comparison.sentence, "  ", f"{comparison.verdict.upper()}  "),
         _metrics_text(comparison),
         _list("Findings", [_finding_text(change) for change in comparison.findings]),

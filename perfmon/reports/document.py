@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from perfmon.goodput import ALIASES, goodput_of
 from perfmon.snapshot import SCHEMA, Finding, MetricStats, Snapshot, SourceInfo, Verdict
 from perfmon.text import plain
 
@@ -24,15 +25,29 @@ def document(snapshot: Snapshot) -> dict[str, Any]:
         "schema": SCHEMA,
         "perfmon": snapshot.version,
         "run": {
+            "state": run.state.value,
+            "since": run.since,
+            "components": {plain(name, 100): state.value for name, state in run.components.items()},
+            "runs": run.runs,
+            "goal": None
+            if run.goal is None
+            else {
+                "done": run.goal.done,
+                "total": run.goal.total,
+                "unit": run.goal.unit,
+                "remaining_s": run.goal.remaining_s,
+            },
             "start": run.start,
             "end": run.end,
             "wall_s": run.wall_s,
             "time_base": run.time_base.value,
             "sources": [_source(source) for source in run.sources],
         },
+        "assessment": snapshot.assessment.value,
         "verdict": None if snapshot.verdict is None else _verdict(snapshot.verdict),
         "findings": [_finding(finding) for finding in snapshot.findings],
         "ledger": [{"cause": e.cause, "lost_s": e.lost_s, "share": e.share} for e in snapshot.ledger],
+        "goodput": _goodput(snapshot),
         "metrics": {plain(name, 200): _metric(metric) for name, metric in snapshot.metrics.items()},
         "traces": {
             "complete": snapshot.traces_complete,
@@ -60,6 +75,23 @@ def safe(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: safe(item) for key, item in value.items()}
     return [safe(item) for item in value] if isinstance(value, list) else value
+
+
+def _goodput(snapshot: Snapshot) -> dict[str, Any]:
+    """In the field's own names; `aliases` has Google's bucket for a type of badput, where one fits."""
+    found = goodput_of(snapshot, snapshot.gpu_price)
+    return {
+        "goodput_ratio": found.goodput_ratio,
+        "badput_seconds": {plain(cause, 100): seconds for cause, seconds in found.badput_s.items()},
+        "aliases": {cause: ALIASES[cause] for cause in found.badput_s if cause in ALIASES},
+        "ettr_ratio": found.ettr_ratio,
+        "mfu_ratio": found.mfu_ratio,
+        "step_time_deviation": found.step_time_deviation,
+        "disruptions_total": found.disruptions,
+        "gpus": found.gpus,
+        "lost_gpu_seconds": found.lost_gpu_s,
+        "lost_money": found.lost_money,
+    }
 
 
 def _source(source: SourceInfo) -> dict[str, Any]:
@@ -117,7 +149,8 @@ def _metric(metric: MetricStats) -> dict[str, Any]:
     return {
         "unit": metric.unit,
         **{name: getattr(metric.summary, name) for name in STATISTICS},
-        "last": metric.last,
+        "last": None if metric.ends_not_finite else metric.last,
+        "not_finite": metric.not_finite,
         "band": metric.band,
         "band_shares": dict(metric.band_shares),
         "limits": None

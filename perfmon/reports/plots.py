@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon.errors import MissingExtraError
+from perfmon.ledger import REST
 from perfmon.snapshot import MetricStats, Snapshot, TimelineRow
 
 from .layout import one_line
-from .wording import REST, percent
+from .wording import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -136,7 +137,7 @@ def _ledger_figure(snapshot: Snapshot) -> Figure | None:
     axes = figure.subplots()
     left, causes = 0.0, iter(_CAUSES * len(entries))
     for entry in entries:
-        colour = {"productive": _GOOD, "unknown": "#b0b7bd"}.get(entry.cause) or next(causes)
+        colour = {"productive": _GOOD, **dict.fromkeys(REST[1:], "#b0b7bd")}.get(entry.cause) or next(causes)
         name = f"{_label(entry.cause, 40)} {percent(entry.share)}"
         axes.barh(
             0, 100 * entry.share, left=100 * left, color=colour, label=name, hatch="" if entry.cause in REST else "//"

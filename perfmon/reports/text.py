@@ -34,8 +34,9 @@ def render(snapshot: Snapshot) -> str:
     """The summary; ends with a newline."""
     folder = common_folder([source.spec for source in snapshot.run.sources])
     where = layout.wrap(f"in {folder}", "  ", "  ") if folder else []
+    head = f"perfmon {layout.one_line(snapshot.version, 40)} · {run_line(snapshot.run)}"
     parts = [
-        [f"perfmon {layout.one_line(snapshot.version, 40)} · {run_line(snapshot.run)}", *where],
+        [*layout.wrap(head, "  ", ""), *where],
         _verdict(snapshot),
         _ledger(snapshot),
         _findings(snapshot, folder),

@@ -7,13 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from os.path import commonprefix
 
 from perfmon.rules.wording import counted, plural_of
-from perfmon.snapshot import Finding, MetricStats, RunInfo, Snapshot, SourceInfo, Verdict
+from perfmon.snapshot import Finding, Goal, MetricStats, RunInfo, Snapshot, SourceInfo, Verdict
 from perfmon.units import format_bytes, format_seconds, format_value
 
 from .layout import one_line
 
-REST = ("productive", "unknown")
-"""Ledger entries that are no cause."""
 STATISTICS = ("count", "mean", "stdev", "min", "p50", "p90", "p95", "p99", "max")
 HELD = {True: "✓", False: "✗", None: "?"}
 
@@ -96,10 +94,20 @@ def finding_line(finding: Finding) -> str:
 def run_line(run: RunInfo) -> str:
     """What was read in one line."""
     count = len(run.sources)
+    state = "" if not any(source.events for source in run.sources) else f"{run.state.value} · "
     size, lines = sum(source.bytes for source in run.sources), sum(source.lines for source in run.sources)
     base = {"wall": "", "monotonic": " of a monotonic clock", "none": ""}[run.time_base.value]
     observed = "no clock in the lines" if run.time_base == "none" else f"{format_seconds(run.wall_s)} observed{base}"
-    return f"{count} log{'s' * (count != 1)} · {observed} · {lines:,} {plural_of(lines, 'line')}, {format_bytes(size)}"
+    going = f" · {goal_text(run.goal)}" if run.goal is not None else ""
+    read = f"{lines:,} {plural_of(lines, 'line')}, {format_bytes(size)}"
+    return f"{state}{count} log{'s' * (count != 1)} · {observed} · {read}{going}"
+
+
+def goal_text(goal: Goal) -> str:
+    """`33 of 15,625 steps, 7d 10h to go`."""
+    unit = goal.unit if goal.unit.endswith("s") or goal.total == 1 else f"{goal.unit}s"
+    left = f", about {format_seconds(goal.remaining_s)} to go" if goal.remaining_s else ""
+    return f"{goal.done:,.0f} of {goal.total:,.0f} {one_line(unit, 20)}{left}"
 
 
 def limits_text(metric: MetricStats) -> tuple[str, str, str]:

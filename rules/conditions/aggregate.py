@@ -31,8 +31,10 @@ _STATS: dict[str, _Stat] = {
     "slope": lambda times, values: slope(list(zip(times, values, strict=True))) * 60.0,
     "growth": lambda _, values: values[-1] / values[0] if values[0] > 0 else 0.0,
 }
+_AMONG_VALUES = ("mean", "p50", "p95", "max", "min")
 _PER_MINUTE = ("rate", "slope")
-_OTHERS = ("of_max", "share_above", "share_below")
+_OTHERS = ("of_max", "of_usual", "share_above", "share_below")
+_NEWEST = 3
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,9 @@ class Aggregate(Condition):
     """`stat` of the samples in the last `window_s` seconds, or the last `window_n` samples, or both.
 
     `rate` and `slope` are per minute; `share_above` and `share_below` (of `limit`) are percentages; `growth` is the
-    last value over the first, `of_max` the last one in % of the largest. `of = "mark"` counts marks instead of reading
-    a metric. The window does not reach behind samples that the signature skips.
+    last value over the first, `of_max` the last one in % of the largest, `of_usual` the median of the last three in %
+    of what three quarters of those above 0 are below. `of = "mark"` counts marks instead of reading a metric. The
+    window does not reach behind samples that the signature skips.
     """
 
     type: ClassVar[str] = "aggregate"
@@ -94,11 +97,26 @@ class Aggregate(Condition):
             most = column.largest(start, stop)
             return 100.0 * column.values[stop - 1] / most if most > 0 else 100.0
         times, values = column.times[start:stop], column.values[start:stop]
+        if self.stat == "of_usual":
+            usual = self._usual(values)
+            return 100.0 * percentile(sorted(values[-_NEWEST:]), 0.5) / usual if usual else 100.0
         if self.stat == "share_above":
             return 100.0 * sum(value > self.limit for value in values) / len(values)
         if self.stat == "share_below":
             return 100.0 * sum(value < self.limit for value in values) / len(values)
         return _STATS[self.stat](times, values)
+
+    @staticmethod
+    def _usual(values: Sequence[float]) -> float:
+        """What a stream keeps to while it works, peaks aside."""
+        working = sorted(value for value in values if value > 0)
+        return percentile(working, 0.75) if working else 0.0
+
+    def short(self, item: Item, view: View) -> float | None:
+        """How far the last value lies below what is usual."""
+        if self.stat != "of_usual" or (of_usual := self._result(item, view)) is None:
+            return None
+        return max(0.0, 1.0 - of_usual / 100.0)
 
     def _count(self, item: Item, view: View) -> float:
         track = view.marks.get(self.metric)
@@ -113,6 +131,21 @@ class Aggregate(Condition):
         result = self._result(item, view)
         return Level.UNKNOWN if result is None else self.limits.level(self.metric, result, view)
 
+    def barren(self, name: str, source: int, group: str, view: View) -> bool:
+        """A mark that never came; or no value beyond the limit, of a statistic that lies among the values."""
+        if self.of == "mark":
+            above = self.limits.clear if self.limits.clear is not None else self.limits.above
+            return self.metric not in view.marks and not self.limits.band and above is not None and above >= 0
+        if name != self.metric or self.stat not in _AMONG_VALUES:
+            return False
+        column = view.track(name).column(group)
+        if not len(column):
+            return True
+        if self.limits.one_sided:
+            return self.limits.level(name, self.limits.extreme(column.values), view) is Level.NO
+        worst = (max(column.values), min(column.values))
+        return self.limits.band == "critical" and all(self.limits.level(name, v, view) is Level.NO for v in worst)
+
     def describe(self, item: Item, view: View) -> str:
         """The statistic."""
         result = self._result(item, view)
@@ -121,7 +154,8 @@ class Aggregate(Condition):
     def _name(self) -> str:
         over = f"{self.window_n} samples" if self.window_n else f"{self.window_s:g} s"
         per = " per minute" if self.stat in _PER_MINUTE else ""
-        said = "last in % of the most" if self.stat == "of_max" else self.stat.replace("_", " ")
+        names = {"of_max": "last in % of the most", "of_usual": "last in % of the usual"}
+        said = names.get(self.stat, self.stat.replace("_", " "))
         return f"{said} of {self.metric}{per} over {over}"
 
     @property

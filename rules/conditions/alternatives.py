@@ -51,3 +51,17 @@ class AnyOf(Condition):
     def explain(self) -> str:
         """In words."""
         return " or ".join(condition.explain() for condition in self.of)
+
+    def barren(self, name: str, source: int, group: str, view: View) -> bool:
+        """All of them do not hold."""
+        return all(part.barren(name, source, group, view) for part in self.of)
+
+    def short(self, item: Item, view: View) -> float | None:
+        """What the first of them says that holds."""
+        told = (part.short(item, view) for part in (part for part in self.of if part.judge(item, view).holds))
+        return next((share for share in told if share is not None), None)
+
+    def figures(self, item: Item, view: View) -> dict[str, str]:
+        """Those of all that hold."""
+        held = [part for part in self.of if part.judge(item, view).holds]
+        return {slot: figure for part in held for slot, figure in part.figures(item, view).items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -49,6 +50,9 @@ class Condition(ABC):
     costly: ClassVar[bool] = False
     """It looks at many samples: asked only where what looks at one holds."""
 
+    tells: ClassVar[tuple[str, ...]] = ()
+    """Slots of a sentence that `figures` may fill."""
+
     @classmethod
     @abstractmethod
     def read(cls, table: Table) -> Self:
@@ -65,6 +69,18 @@ class Condition(ABC):
     @abstractmethod
     def explain(self) -> str:
         """In words, without values."""
+
+    def barren(self, name: str, source: int, group: str, view: View) -> bool:
+        """Certainly holds for no sample of the metric or mark `name` of a log and group: they need not be judged."""
+        return False
+
+    def short(self, item: Item, view: View) -> float | None:  # most have no opinion
+        """The share (0..1) of the time that the item speaks of which it says is lost; None where it has no opinion."""
+        return None
+
+    def figures(self, item: Item, view: View) -> dict[str, str]:
+        """Figures for the sentence, of those that `tells` names; "" for one that is not known."""
+        return {}
 
 
 _BAND_WORDS = {
@@ -112,6 +128,15 @@ class Limits:
         if (above is not None and clear > above) or (below is not None and clear < below):
             raise table.wrong("clear", "expected a limit that is less strict than above or below")
         return clear
+
+    @property
+    def one_sided(self) -> bool:
+        """A value is the more beyond the limits the larger, or the smaller, it is: bands may be either."""
+        return not self.band and (self.above is None or self.below is None)
+
+    def extreme(self, values: Sequence[float]) -> float:
+        """Of some values that which is most beyond the limits, where they are one-sided."""
+        return max(values) if self.above is not None else min(values)
 
     def level(self, metric: str, value: float, view: View) -> Level:
         """How far `value` is where the limits want it."""

@@ -19,17 +19,19 @@ if TYPE_CHECKING:
 class Ratio(Condition):
     """Mean of the last `window_n` samples of `metric` / mean of the last `window_n` of `over`.
 
-    Neither window reaches behind samples that the signature skips.
+    Neither window reaches behind samples that the signature skips. With `part` the one is a part of the time of the
+    other, and what of it is beyond the limit is lost.
     """
 
     type: ClassVar[str] = "ratio"
     costly: ClassVar[bool] = True
-    keys: ClassVar[tuple[str, ...]] = ("metric", "over", "window_n", "window_s", *Limits.KEYS)
+    keys: ClassVar[tuple[str, ...]] = ("metric", "over", "window_n", "window_s", "part", *Limits.KEYS)
     metric: str
     over: str
     window_n: int
     window_s: float
     limits: Limits
+    part: bool = False
     required: bool = True
     optional: bool = False
 
@@ -47,6 +49,7 @@ class Ratio(Condition):
             int(table.number("window_n", 3)),
             table.number("window_s", 3600.0),
             limits,
+            table.flag("part"),
         )
 
     def _mean(self, track: Track, item: Item) -> float | None:
@@ -71,3 +74,10 @@ class Ratio(Condition):
     def explain(self) -> str:
         """In words."""
         return self.limits.words(f"{self.metric} / {self.over}", "")
+
+    def short(self, item: Item, view: View) -> float | None:
+        """What the one is of the other beyond the limit, where it is a part of it."""
+        ratio = self._ratio(item, view) if self.part else None
+        if ratio is None or self.limits.above is None or not self.limits.above < ratio <= 1.0:
+            return None
+        return ratio - self.limits.above

@@ -50,3 +50,17 @@ class AllOf(Condition):
     def explain(self) -> str:
         """In words."""
         return " and ".join(condition.explain() for condition in self.of)
+
+    def barren(self, name: str, source: int, group: str, view: View) -> bool:
+        """One of them does not hold."""
+        return any(part.barren(name, source, group, view) for part in self.of)
+
+    def short(self, item: Item, view: View) -> float | None:
+        """What the first of them says."""
+        told = (part.short(item, view) for part in self.of)
+        return next((share for share in told if share is not None), None)
+
+    def figures(self, item: Item, view: View) -> dict[str, str]:
+        """Those of all."""
+        held = self.of
+        return {slot: figure for part in held for slot, figure in part.figures(item, view).items()}

@@ -14,8 +14,21 @@ from .schema import EXTREMES, Emit, Pack, Pattern
 from .stamps import any_stamp
 from .values import READERS, Values
 
+_MOST_TOGETHER = 4096
 _MORE = "more"
 """Group of what a line holds behind the record that is read."""
+
+
+_BEGINS = re.compile(r"""(?:\\b)?(?:["A-Za-z]|\\[\[\]().|])(?![?*+{])""")
+"""Regexes that begin with one certain character."""
+
+
+def _has_alternatives(regex: str) -> bool:
+    """Whether a `|` may stand outside of all groups and classes."""
+    bare = re.sub(r"\\.|\[\^?\]?[^\]]*\]", "", regex)
+    while (inner := re.sub(r"\([^()]*\)", "", bare)) != bare:
+        bare = inner
+    return "|" in bare
 
 
 class CompiledPattern:
@@ -25,6 +38,7 @@ class CompiledPattern:
         self.pattern = pattern
         self.index = index
         self._reader = READERS.get(pattern.style)
+        self._needles = () if any("\x1b" in needle for needle in pattern.needles) else pattern.needles
 
     @cached_property
     def _search(self) -> re.Pattern[str]:
@@ -44,9 +58,16 @@ class CompiledPattern:
     def _told(self) -> tuple[Maker, ...]:
         return tuple(maker(emit) for emit in self.pattern.emit)
 
+    def may_fit(self, text: str) -> bool:
+        """Whether a record holds one of the needles: patterns are asked about needles that share a letter, too."""
+        for needle in self._needles:  # for each pattern of each record: a generator takes three times as long
+            if needle in text:
+                return True
+        return not self._needles
+
     def fields(self, text: str) -> Values | None:
         """The fields of a line, None when it is not of this kind."""
-        match = self._search.search(text)
+        match = self._search.match(text) if self.pattern.anchored else self._search.search(text)
         if match is None:
             return None
         reader = self._reader
@@ -59,6 +80,29 @@ class CompiledPattern:
         for name, number in groups:
             values[name] = match[number]
         return values
+
+    @cached_property
+    def needles(self) -> tuple[bytes, ...]:
+        """As they stand in a log."""
+        return tuple(needle.encode() for needle in self.pattern.needles)
+
+    @cached_property
+    def repeats(self) -> bool:
+        """Whether what stands before the place where the regex matches does not matter, as long as the character that
+        it begins with does not occur there."""
+        pattern = self.pattern
+        plain = self._reader is None and not (pattern.anchored or pattern.mono or pattern.clock or pattern.rows)
+        return plain and _BEGINS.match(pattern.regex) is not None and not _has_alternatives(pattern.regex)
+
+    def begin_of(self, text: str) -> int | None:
+        """Where it begins to read a line, None when the line is not of this kind."""
+        match = self._search.search(text)
+        return None if match is None else match.start()
+
+    def end(self, text: str) -> int | None:
+        """Where what it reads of a line ends, None when the line is not of this kind."""
+        match = self._search.search(text)
+        return None if match is None else match.end()
 
     def observe(self, values: Values, problems: list[str]) -> list[Observation]:
         """What the fields say; values that cannot be meant go to `problems` and cost nothing else."""
@@ -130,9 +174,38 @@ class Asked(dict[int, tuple[int, ...]]):
     also stands for those that share a stretch of text with it.
     """
 
-    def __init__(self, needles: Sequence[bytes], wanted: Mapping[bytes, set[int]]) -> None:
+    def __init__(self, needles: Sequence[bytes], wanted: Mapping[bytes, set[int]], patterns: Sequence[Pattern]) -> None:
+        """`patterns` in the order in which they are asked."""
         super().__init__()
         self._needles, self._wanted = needles, wanted
+        order = {pack: at for at, pack in enumerate(dict.fromkeys(pattern.pack for pattern in patterns))}
+        self._order = [order[pattern.pack] for pattern in patterns]
+        self._several = [f"(?P<{_MORE}>" in pattern.regex for pattern in patterns]
+        """Whether more records of the same pack may stand on a line: then the first of them is read."""
+        self._together: dict[tuple[int, ...], tuple[int, ...]] = {}
+
+    def of(self, sought: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+        """The patterns to ask of a record that holds several needles (position, number), in the order of packs and
+        files; where several records of a pack may stand on a line, that one first whose needle stands first."""
+        if len(sought) == 1:
+            return self[sought[0][1]]
+        needles = tuple(dict.fromkeys(needle for _, needle in sought))
+        if len(needles) == 1:
+            return self[needles[0]]
+        asked = self._together.get(needles)
+        if asked is None:
+            if len(self._together) > _MOST_TOGETHER:
+                self._together.clear()
+            first: dict[int, int] = {}
+            for at, needle in enumerate(needles):
+                for index in self[needle]:
+                    first.setdefault(index, at)
+            asked = tuple(sorted(first, key=lambda index: self._place(index, first[index])))
+            self._together[needles] = asked
+        return asked
+
+    def _place(self, index: int, first: int) -> tuple[int, int, int]:
+        return self._order[index], first if self._several[index] else 0, index
 
     def __missing__(self, needle: int) -> tuple[int, ...]:
         found = self._needles[needle]
@@ -148,7 +221,7 @@ def needle_index(patterns: Sequence[CompiledPattern]) -> tuple[list[bytes], Aske
         for needle in compiled.pattern.needles:
             wanted.setdefault(needle.encode(), set()).add(compiled.index)
     needles = sorted(wanted)
-    return needles, Asked(needles, wanted)
+    return needles, Asked(needles, wanted, [compiled.pattern for compiled in patterns])
 
 
 def _share_text(found: bytes, other: bytes) -> bool:

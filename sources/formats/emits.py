@@ -5,14 +5,32 @@ Makers run for every recognised line of every log, so each is put together once,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
-from perfmon.model import CLOSE, LEG, LEGS, MARK, OPEN, ROW, SAMPLE, SPAN, STEP, Fields, Observation
+from perfmon.model import (
+    CLOSE,
+    DETAIL,
+    FAILURE,
+    LEG,
+    LEGS,
+    MARK,
+    OPEN,
+    PROGRESS,
+    ROW,
+    RUN,
+    SAMPLE,
+    SPAN,
+    STEP,
+    Fields,
+    Observation,
+)
 from perfmon.units import convert, metric_unit
 
 from .schema import Emit
-from .values import Values, to_number
+from .values import AMOUNT, Values, to_number
 
 Maker = Callable[[Values], Observation | None]
 
@@ -36,11 +54,16 @@ _LIMITS_BY_NAME = {
     **dict.fromkeys(("trunc_pct", "error_pct", "cancelled_pct", "prefix_hit_pct"), _PART),
     "kv_usage": (-1e-9, 150.0),  # engines that count reserved blocks print a little more than all
 }
+_DIVERGES = re.compile(r"(?:.*_)?(?:loss|grad_norm|reward|lr|kl|entropy)(?:_\w+)?$")
+"""Metrics that a run which diverges prints as nan or inf: that is meant."""
 _KEEP_TEXT = 200
+_KEEP_FAILURE = 400
+_LONGEST_WORK_S = 10 * 365 * 86_400.0
+"""A bar that estimates more than ten years does not know."""
 
 
 class AbsurdValueError(ValueError):
-    """A value that no clock or counter shows: nan, infinite, negative duration, 1e300.
+    """A value that no clock or counter shows: a negative duration, 1e300, nan where nothing diverges.
 
     `rest` is the observation without that value, where it says something without it.
     """
@@ -58,6 +81,8 @@ def _limits(metric: str, unit: str) -> tuple[float, float]:
 def checked(name: str, value: float, unit: str, metric: str = "") -> float:
     """`value` when it can be meant, of `metric` where it is one; else AbsurdValueError naming the field `name`."""
     low, high = _limits(metric, unit)
+    if not isfinite(value) and _DIVERGES.match(metric):
+        return value
     if not low <= value <= high:
         raise AbsurdValueError(f"{name}={value:g}")
     return max(value, 0.0) if unit == "%" else value
@@ -191,6 +216,7 @@ def _plain_metric(emit: Emit) -> Maker:
     name, field, unit = emit.name, emit.field[0], metric_unit(emit.name)
     factor, grouped = convert(emit.scale, emit.unit, unit), _grouped(emit)
     low, high = _limits(name, unit)
+    diverges = _DIVERGES.match(name) is not None
 
     def make(values: Values) -> Observation | None:
         value = values.get(field)
@@ -205,6 +231,8 @@ def _plain_metric(emit: Emit) -> Maker:
             number = to_number(value, "") * factor
         if low <= number <= high:
             return (SAMPLE, name, number if number > 0.0 or unit != "%" else 0.0, grouped(values))
+        if diverges and not isfinite(number):
+            return (SAMPLE, name, number, grouped(values))
         raise AbsurdValueError(f"{field}={number:g}")
 
     return make
@@ -290,7 +318,10 @@ def _span(emit: Emit) -> Maker:
             return None
         lead, absurd = led(values)
         lead = duration if lead is None else max(lead, duration)
-        return _unless(absurd, (SPAN, emit.name, duration, lead, key(values), kept(values)))
+        fields = kept(values)
+        if emit.each and values.get(emit.each) is not None:
+            fields["each"] = to_number(values[emit.each], AMOUNT)
+        return _unless(absurd, (SPAN, emit.name, duration, lead, key(values), fields))
 
     return make
 
@@ -320,10 +351,11 @@ def _step(emit: Emit) -> Maker:
 
     def make(values: Values) -> Observation | None:
         value = _first(values, emit.field)
-        if value is None:
+        if value is None and not emit.bar:
             return None
+        number = None if value is None else int(checked("step", to_number(value, AMOUNT), ""))
         duration, absurd = timed(values)
-        return _unless(absurd, (STEP, emit.name, int(checked("step", to_number(value, ""), "")), duration))
+        return _unless(absurd, (STEP, emit.name, number, duration))
 
     return make
 
@@ -351,6 +383,55 @@ def _row(emit: Emit) -> Maker:
     return make
 
 
+def _progress(emit: Emit) -> Maker:
+    key, group = _keyed(emit), _grouped(emit)
+    names = (emit.total, emit.elapsed, emit.remaining)
+    unit = emit.unit or "duration"
+
+    def seconds(values: Values, fields: tuple[str, ...]) -> float | None:
+        value = _first(values, fields)
+        if value is None or (isinstance(value, str) and "?" in value):  # a bar that does not know yet
+            return None
+        found = convert(to_number(value, unit), "s" if unit == "duration" else unit, "s")
+        return found if 0.0 <= found < _LONGEST_WORK_S else None
+
+    def make(values: Values) -> Observation | None:
+        amount = None
+        if emit.field:
+            value = _first(values, emit.field)
+            if value is None:
+                return None
+            amount = to_number(value, AMOUNT) * emit.scale
+            if not 0.0 <= amount <= _ANY[1] or (not amount and (emit.rate or emit.skip_zero)):
+                return None
+            amount = None if emit.rate else amount
+        total, elapsed, remaining = names
+        of = _first(values, total) if total else None
+        whole = None if of is None or (isinstance(of, str) and "?" in of) else to_number(of, AMOUNT) * emit.scale
+        name = "/".join(part for part in (group(values), key(values)) if part)
+        times = seconds(values, elapsed), seconds(values, remaining)
+        return (PROGRESS, emit.name, amount, whole, *times, name, emit.metric)
+
+    return make
+
+
+def _all_fields(values: Values) -> Fields:
+    """Every field that a line has, as text: what a sentence about a failure may tell."""
+    return {name: str(value)[:_KEEP_FAILURE] for name, value in values.items() if value not in (None, "")}
+
+
+def _failure(emit: Emit) -> Maker:
+    return lambda values: (FAILURE, emit.name, emit.role, emit.fatal, _all_fields(values))
+
+
+def _detail(emit: Emit) -> Maker:
+    return lambda values: (DETAIL, emit.name, _all_fields(values))
+
+
+def _run(emit: Emit) -> Maker:
+    return lambda values: (RUN, emit.name, _all_fields(values))
+
+
 _MAKERS: dict[str, Callable[[Emit], Maker]] = {
     "metric": _metric,
     "leg": _leg,
@@ -360,4 +441,8 @@ _MAKERS: dict[str, Callable[[Emit], Maker]] = {
     "step": _step,
     "mark": _mark,
     "row": _row,
+    "progress": _progress,
+    "failure": _failure,
+    "detail": _detail,
+    "run": _run,
 }

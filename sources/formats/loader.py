@@ -11,15 +11,23 @@ from perfmon.datafile import Table, read_toml
 from perfmon.errors import DataFileError
 from perfmon.model import LEGS
 
-from .schema import EXTREMES, STYLES, Emit, Header, Pack, Pattern, Sample
+from .schema import EXTREMES, FAILURE_ROLES, PATTERN_ROLES, STYLES, Emit, Header, Pack, Pattern, Sample
 from .stamps import time_regex
 
 BUILTIN = Path(__file__).parent
-_KINDS = ("metric", "leg", "span", "open", "close", "step", "mark", "row")
+_KINDS = (
+    "metric", "leg", "span", "open", "close", "step", "mark", "row", "progress", "failure", "detail", "run",
+)  # fmt: skip
+PREFIX_FIELDS = ("rank", "local_rank", "pid", "ip", "host", "actor")
+"""What launcher prefixes may name: fields of an anchored pattern."""
 _EMIT_KEYS = frozenset(
     (*_KINDS, "field", "unit", "scale", "over", "minus", "skip_zero", "group", "duration", "lead", "key", "as", "keep")
-) | {"when", "component"}
+) | {"when", "component", "total", "elapsed", "remaining", "rate", "role", "fatal", "each", "bar"}
 _PACK_KEYS = ("schema", "id", "title", "component", "rank", "idle_silence", "generic", "healthy")
+_PATTERN_KEYS = (
+    "id", "needles", "regex", "style", "emit", "sample", "rejects", "clock", "mono", "rows", "role", "anchored",
+    "frame",
+)  # fmt: skip
 _UNITS = ("", "us", "ms", "s", "m", "h", "ratio", "%", "duration")
 
 
@@ -35,7 +43,7 @@ def _check_fields(table: Table, emits: Iterable[Emit], groups: Iterable[str]) ->
     known = frozenset(groups)
     for index, emit in enumerate(emits):
         read = {*emit.field, *emit.over, *emit.minus, *emit.duration, *emit.lead, *emit.key, *emit.keep}
-        read.update(emit.group.split(":"))
+        read.update((*emit.total, *emit.elapsed, *emit.remaining, *emit.group.split(":"), emit.each))
         if emit.when is not None:
             read.add(emit.when[0])
         if emit.kind == "row":
@@ -47,10 +55,10 @@ def _check_fields(table: Table, emits: Iterable[Emit], groups: Iterable[str]) ->
             raise table.wrong(f"emit[{index}]", f"reads {name!r}, {expected}")
 
 
-def _check(table: Table, style: str, regex: re.Pattern[str], emits: Iterable[Emit], rows: bool) -> None:
+def _check(table: Table, style: str, regex: re.Pattern[str], emits: Iterable[Emit], extra: Iterable[str]) -> None:
     """Raises for a regex that does not capture what is read of it."""
     if style == "regex":
-        _check_fields(table, emits, [*regex.groupindex, *(EXTREMES if rows else ())])
+        _check_fields(table, emits, [*regex.groupindex, *extra])
     elif "body" not in regex.groupindex:
         raise table.wrong("regex", f"style {style!r} reads a group named body, expected (?P<body>...)")
 
@@ -73,6 +81,11 @@ def _emit(table: Table) -> Emit:
         raise table.wrong("field", "missing, expected the field that holds the value")
     if kind == "span" and "duration" not in table.data:
         raise table.wrong("duration", "missing, expected the field that holds the duration")
+    role = table.text("role", "cause" if kind == "failure" else "")
+    if role and (kind != "failure" or role not in FAILURE_ROLES):
+        raise table.wrong("role", f"expected one of {', '.join(FAILURE_ROLES)}, of a failure")
+    if kind == "run" and name not in ("begin", "end"):
+        raise table.wrong("run", "expected begin or end")
     when = None
     if "when" in table.data:
         pair = table.texts("when")
@@ -94,6 +107,14 @@ def _emit(table: Table) -> Emit:
         key=table.texts("key"),
         metric=table.text("as", ""),
         keep=table.texts("keep"),
+        total=table.texts("total"),
+        elapsed=table.texts("elapsed"),
+        remaining=table.texts("remaining"),
+        each=table.text("each", ""),
+        bar=table.flag("bar"),
+        rate=table.flag("rate"),
+        role=role,
+        fatal=table.flag("fatal"),
         when=when,
     )
 
@@ -104,7 +125,7 @@ def _sample(table: Table) -> Sample:
 
 
 def _pattern(pack: str, table: Table, trusted: bool) -> Pattern:
-    table.only(("id", "needles", "regex", "style", "emit", "sample", "rejects", "clock", "mono", "rows"))
+    table.only(_PATTERN_KEYS)
     style = table.text("style", "regex")
     if style not in STYLES:
         raise table.wrong("style", f"expected one of {', '.join(STYLES)}")
@@ -114,8 +135,12 @@ def _pattern(pack: str, table: Table, trusted: bool) -> Pattern:
             raise table.wrong("needles", f"{needle!r} is too short to find lines quickly, expected 3 bytes or more")
     regex = table.text("regex", "(?P<body>.*)" if style != "regex" else None)
     emits = tuple(_emit(item) for item in table.tables("emit"))
+    role = table.text("role", "")
+    if role and role not in PATTERN_ROLES:
+        raise table.wrong("role", f"expected one of {', '.join(PATTERN_ROLES)}")
     if not trusted:
-        _check(table, style, _compiled(table, "regex", regex), emits, table.flag("rows"))
+        extra = (*(EXTREMES if table.flag("rows") else ()), *(PREFIX_FIELDS if table.flag("anchored") else ()))
+        _check(table, style, _compiled(table, "regex", regex), emits, extra)
     return Pattern(
         pack=pack,
         id=table.word("id"),
@@ -128,6 +153,9 @@ def _pattern(pack: str, table: Table, trusted: bool) -> Pattern:
         clock=table.texts("clock"),
         mono=table.text("mono", ""),
         rows=table.flag("rows"),
+        role=role,
+        anchored=table.flag("anchored"),
+        frame=table.flag("frame"),
     )
 
 

@@ -10,21 +10,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Style = Literal["regex", "kv", "commas", "json", "pydict", "dashes", "pipes"]
+Style = Literal["regex", "kv", "commas", "json", "pydict", "dashes", "pipes", "bar", "step"]
 """How the `body` group of a pattern is read: `regex` not at all (named groups are the fields), `kv` a=1 b=2,
-`commas` a: 1, b: 2 (`=` too), `json` one object, `pydict` a dict repr, `dashes` a:1 - b:2, `pipes` a 1 | b: 2."""
+`commas` a: 1, b: 2 (`=` too), `json` one object, `pydict` a dict repr, `dashes` a:1 - b:2, `pipes` a 1 | b: 2, `bar` a
+frame of tqdm (see `bars.py`), `step` the step line of any trainer (see `steplines.py`)."""
 
 EXTREMES = ("min", "max")
 """The fields of a table that its rows give."""
 
-STYLES: tuple[Style, ...] = ("regex", "kv", "commas", "json", "pydict", "dashes", "pipes")
+PATTERN_ROLES = ("progress", "phase", "liveness", "failure", "run")
+"""What a line means for the state of a run: work went on; a phase began or ended; the process lives, whatever it does;
+something failed; a run began or ended."""
+
+FAILURE_ROLES = ("cause", "cascade", "record", "order", "context")
+"""What a failure line can be: a candidate for the first cause; the echo of a failure elsewhere; the record of a parent
+that a process died (who and how, not why); an order from outside (time limit, preemption, a signal); advice or other
+context that is never a cause."""
+
+STYLES: tuple[Style, ...] = ("regex", "kv", "commas", "json", "pydict", "dashes", "pipes", "bar", "step")
 
 
 @dataclass(frozen=True, slots=True)
 class Emit:
     """One observation that a matching line gives; `kind` says which of the other members count."""
 
-    kind: Literal["metric", "leg", "span", "open", "close", "step", "mark", "row"]
+    kind: Literal[
+        "metric", "leg", "span", "open", "close", "step", "mark", "row", "progress", "failure", "detail", "run"
+    ]
     name: str
     """Metric, span kind, component of the step, mark, or the field with a row's number; for a leg the field that names
     the leg, or the leg itself: then the line counts only when it tells two of queue_ms, rpc_ms and wall_ms."""
@@ -48,9 +60,27 @@ class Emit:
     """Fields that pair an `open` with its `close` and name a span, joined by `/`; for a leg the trace's field, none
     when each line is an update of its own."""
     metric: str = ""
-    """Metric that the paired duration of an open/close, or the duration of a span, is a sample of."""
+    """Metric that the paired duration of an open/close is a sample of; of progress with an amount and `elapsed`: what
+    the seconds for one more are a sample of."""
     keep: tuple[str, ...] = ()
     """Fields kept with a span."""
+    total: tuple[str, ...] = ()
+    """Of progress: the field with the amount at which the work is done."""
+    elapsed: tuple[str, ...] = ()
+    """Of progress: the field with the time since its counter began; the unit is `unit`, `duration` by default."""
+    remaining: tuple[str, ...] = ()
+    """Of progress: the field with the time that is estimated to remain."""
+    each: str = ""
+    """Of a span: the field with the number of what its duration is the mean of (steps, where a line is printed once in
+    twenty): the span covers all since the last line that told of one."""
+    bar: bool = False
+    """Of a step: where no field has its number, it is what the last bar without a name in the same log shows."""
+    rate: bool = False
+    """Of progress: the field is a rate; any value above 0 is progress, and 0 is none."""
+    role: str = ""
+    """Of a failure: one of FAILURE_ROLES."""
+    fatal: bool = False
+    """Of a failure: the process that prints it is dead, whatever follows; else only where nothing goes on after it."""
     when: tuple[str, str] | None = None
     """(field, text): only for lines whose field has exactly this text."""
 
@@ -72,7 +102,8 @@ class Header:
     id: str
     regex: str
     time: str
-    """strptime-like: %Y %m %d %H %M %S %b %f (fraction, optional) %p (AM or PM, optional)
+    """strptime-like: %Y %m %d %e (of two digits, behind a month that may be one: 419) %H %M %S %b
+    %f (fraction, optional) %p (AM or PM, optional)
     %z (offset or Z, optional) %s (since 1970: seconds, or whole milli-, micro- or nanoseconds)."""
     samples: tuple[str, ...] = ()
 
@@ -94,9 +125,30 @@ class Pattern:
     """Fields, the first of which is the line's own clock: epoch seconds (`time` in metrics.jsonl) or an ISO time."""
     mono: str = ""
     """Field with monotonic seconds (`t=`)."""
+    role: str = ""
+    """One of PATTERN_ROLES, where the pack says so; else what `emit` makes of it: see `meaning`."""
+    frame: bool = False
+    """The line is a frame of a progress bar: what stands behind it, without a newline between, is another record."""
+    anchored: bool = False
+    """The regex is matched at the begin of the message: behind launcher prefixes, the record's header, its level and
+    its place in the source. What the prefixes name (rank, local_rank, pid, ip, host, actor) are fields, too."""
     rows: bool = False
     """The line heads a table, of which each row has a line, told by a pattern that emits a `row`: the fields `min` and
     `max` are the least and the greatest of them, and nothing is told before the last of them."""
+
+    @property
+    def meaning(self) -> str:
+        """What its lines mean for the state of a run, one of PATTERN_ROLES."""
+        kinds = {emit.kind for emit in self.emit}
+        if self.role:
+            return self.role
+        if kinds & {"failure", "detail"}:
+            return "failure"
+        if "run" in kinds:
+            return "run"
+        if kinds & {"step", "leg", "progress"}:
+            return "progress"
+        return "phase" if kinds & {"span", "open", "close"} else "liveness"
 
     @property
     def name(self) -> str:

@@ -22,6 +22,7 @@ _DIRECTIVES = {
     "Y": r"\d{4}",
     "m": r"\d{1,2}",
     "d": r"[ \d]?\d",
+    "e": r"\d\d",
     "H": r"\d{1,2}",
     "M": r"\d\d",
     "S": r"\d\d",
@@ -125,6 +126,19 @@ class StampReader:
         begin, end = match.span(1 + self._at["f"])
         return parts, begin + 1, end
 
+    def time_of_day(self, text: str) -> tuple[Parts, int, int, int] | None:
+        """What a text tells, where its `HH:MM:SS` begins, and where its fraction begins and ends, with the sign; None
+        where the time of day has another form."""
+        match = None if "s" in self._at or "p" in self._at else self._regex.match(text)
+        parts = None if match is None else self._parts(match)
+        if match is None or parts is None:
+            return None
+        begin, end = match.start(1 + self._at["H"]), match.end(1 + self._at["S"])
+        if end - begin != len("HH:MM:SS") or text[begin + 2] != ":" or text[begin + 5] != ":":
+            return None
+        first, last = match.span(1 + self._at["f"]) if "f" in self._at else (end, end)
+        return (parts, begin, first, last) if first == end else None
+
     def _fraction(self, match: re.Match[str]) -> str:
         return match[1 + self._at["f"]][1:] if "f" in self._at else ""
 
@@ -140,7 +154,7 @@ class StampReader:
         month = MONTHS[part[at["b"]]] if "b" in at else int(part[at["m"]]) if "m" in at else None
         if month is None:
             return Parts(DAYTIME, 0.0, seconds, 0.0)
-        day = int(part[at["d"]]) if "d" in at else 1
+        day = int(part[at["d" if "d" in at else "e"]]) if "d" in at or "e" in at else 1
         if not 1 <= month <= 12 or not 1 <= day <= _DAYS_BEFORE[month] - _DAYS_BEFORE[month - 1]:
             return None
         if "Y" not in at:

@@ -12,15 +12,22 @@ from typing import Any
 
 from perfmon.units import parse_duration, parse_number
 
+from .bars import read_bar
 from .schema import Style
+from .steplines import read_step
 
 # The look-behind keeps a long word without "=" from being tried at each of its characters. Digits after a comma belong
 # to the value, unless they are the next key: a `1,5` that were read as 1 would be a wrong number without a word.
 _KV = re.compile(r"(?<![\w./%-])([\w./%-]++)=([^\s,;|]+(?:,\d++(?:\.\d++)?(?![\w./%-]*=))*)")
 _NUMPY = re.compile(r"\b(?:np|numpy)\.\w+\(([^()]*)\)")
 _NAN = re.compile(r"(?<![\w'\"])(?:nan|-?inf)(?![\w'\"])")
+_ABBREVIATED = re.compile(r"([\d.]+) ?([kKMGBT])")
+_POWERS = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
+AMOUNT = "amount"
+"""Unit of what is counted: `12`, `1,234`, `6K`, `1.59G`."""
 _ITEM = re.compile(
-    r"""['"]([^'"]+)['"]: ?(?:[a-zA-Z_][\w.]{0,40}\()?['"]?([-+]?(?>\d+\.?\d*|\.\d+)(?>(?:[eE][-+]?\d+)?))(?![\w.])"""
+    r"""['"]([^'"]+)['"]: ?(?:[a-zA-Z_][\w.]{0,40}\()?['"]?"""
+    r"""(nan|[-+]?(?>inf|\d+\.?\d*|\.\d+)(?>(?:[eE][-+]?\d+)?))(?![\w.])"""
 )
 _BESIDE = ("jsonPayload", "fields", "extra")
 _NUMBER = re.compile(r"[-+]?(?:\.?\d|nan|inf)")
@@ -128,7 +135,7 @@ def _told_beside(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_pydict(body: str) -> Values:
     """A Python dict as `print` shows it, with `np.float64(...)` and `nan` inside."""
-    text = _NAN.sub("None", _NUMPY.sub(r"\1", body.strip()))
+    text = _NAN.sub(r"'\g<0>'", _NUMPY.sub(r"\1", body.strip()))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the compiler warns of odd escapes in other people's strings
@@ -146,17 +153,24 @@ READERS: dict[Style, Callable[[str], Values]] = {
     "pipes": read_pipes,
     "json": read_json,
     "pydict": read_pydict,
+    "bar": read_bar,
+    "step": read_step,
 }
 
 
 def to_number(value: Any, unit: str) -> float:
-    """The number in a field; ValueError when there is none. `unit` "duration" reads `1m 13s` as seconds."""
+    """The number in a field; ValueError when there is none.
+
+    `unit` "duration" reads `1m 13s` as seconds, AMOUNT `6K` as 6000.
+    """
     if not isinstance(value, str):  # nearly all are
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError("a truth value is no number" if isinstance(value, bool) else "no number")
         return float(value)
     if unit == "duration":
         return parse_duration(value)
+    if unit == AMOUNT and (short := _ABBREVIATED.fullmatch(value)) is not None:
+        return float(short[1]) * _POWERS[short[2]]
     try:
         return float(value)
     except ValueError:

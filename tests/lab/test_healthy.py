@@ -11,6 +11,8 @@ from lab.healthy import _judged
 from lab.plan import Plan
 from lab.recorded import Recorded
 
+pytestmark = pytest.mark.slow
+
 RECORDED = Path(__file__).parent / "recorded"
 
 

@@ -17,6 +17,8 @@ from lab.plan import Plan
 from lab.truth import truth
 from perfmon.rules.loader import load_signatures
 
+pytestmark = pytest.mark.slow
+
 
 def _truth(folder: Path, fault: str, *stretches: tuple[str, float, float], **plan: Any) -> dict[str, Any]:
     (folder / "journal").mkdir()
@@ -42,6 +44,16 @@ def test_no_second_of_two_faults_is_lost_twice(tmp_path: Path) -> None:
 def test_a_wait_counts_while_an_evaluation_runs(tmp_path: Path) -> None:
     told = _truth(tmp_path, "blocking-eval", ("evaluation", 30.0, 45.0), ("batch-wait", 32.0, 50.0))
     assert told["lost_s"] == pytest.approx(13.0)
+
+
+def test_a_hang_costs_from_when_the_others_have_done_what_they_could(tmp_path: Path) -> None:
+    told = _truth(tmp_path, "hung-trainer", ("hang", 22.0, 60.0), ("batch", 20.0, 25.0), ("busy", 0.5, 29.0))
+    assert (told["lost_s"], told["faults"][0]["bites_s"]) == (pytest.approx(31.0), 29.0)
+
+
+def test_a_death_bites_when_the_process_ends(tmp_path: Path) -> None:
+    told = _truth(tmp_path, "dead-trainer", ("died", 23.5, 23.5))
+    assert (told["lost_s"], told["faults"][0]["bites_s"]) == (0.0, 23.5)
 
 
 def test_what_costs_no_time_bites_when_it_is_first_missed(tmp_path: Path) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import combinations, pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfmon.model import DAYTIME, LOCAL
 from perfmon.sources.accelerator import in_use
 from perfmon.sources.formats.headers import HeaderReader
 from perfmon.sources.formats.loader import load_packs
+from perfmon.sources.silence import Lines
 
 UNREAD, READER, THOROUGH = (HeaderReader(load_packs()) for _ in range(3))
 THOROUGH._seen = False  # all lines are looked at
@@ -58,40 +62,60 @@ def test_a_line_that_is_not_looked_at_tells_nothing(lines: list[str]) -> None:
         _reset(THOROUGH)
 
 
-@compiled
-@settings(deadline=None)
-@given(st.lists(_line, min_size=2, max_size=12), st.integers(0, 11), st.integers(0, 12), st.integers(0, 300))
-def test_lines_that_are_alike_are_of_one_second(lines: list[str], at: int, most: int, low: int) -> None:
-    lines = lines[:1] * 3 + lines
-    data = "".join(f"{line}\n" for line in lines).encode()
-    begins = [len("".join(f"{line}\n" for line in lines[:n]).encode()) for n in range(len(lines))]
-    at = min(at, len(lines) - 1)
-    _reset(READER)
-    stamp = READER.read(lines[at])
-    count = READER.alike(data, begins[at], most, low)
-    assert 0 <= count <= min(most, at)
-    for begin, line in zip(begins[at - count : at], lines[at - count : at], strict=True):
-        _reset(THOROUGH)
-        other = THOROUGH.read(line)
-        assert begin >= low
-        assert other is not None
-        assert stamp is not None
-        assert other[0] == stamp[0]
-        assert abs(other[1] - stamp[1]) < 1.0
+_HEADS = ("", "   INFO "), ("\x1b[2m", "\x1b[0m \x1b[34m  DEBUG\x1b[0m "), ("2026-08-21 ", ",015 - x - INFO - ")
+_COLOURS = ("", "\x1b[2m", "\x1b[0m", "\x1b[34m\x1b[1m", "\x1b[", "\x1b]0;x\x07")
+_undated = st.sampled_from(
+    ("x", "INFO:  10.0.0.7:3366 - GET", "ts=5 x", "| 3/9 [00:12<00:15]", "▏ é — 损失 x", "٣:٣٤:٣٥ x", '{"a": 1}', "")
+)
+_dated = st.builds(
+    lambda head, at, body: f"{head[0]}{at // 3600 % 24:02}:{at // 60 % 60:02}:{at % 60:02}{head[1]}{body}",
+    st.sampled_from(_HEADS),
+    st.sampled_from((0, 1, 2, 3, 8, 20, 40, 86395, 86399, 3600, 30000)),
+    _undated,
+)  # fmt: skip
+_logs = st.lists(
+    st.one_of(_dated, _dated, _dated, _undated, st.tuples(st.sampled_from(_COLOURS), _line).map("".join)),
+    min_size=2, max_size=16,
+)  # fmt: skip
 
 
 @compiled
-def test_neighbours_of_one_second_are_told_at_once() -> None:
-    line = "2026-08-21 10:00:03.{:03} INFO x 1:00\n"
-    data = "".join(line.format(n) for n in range(9)).encode()
-    size = len(line.format(0))
-    _reset(READER)
-    READER.read(line.format(7))
-    assert READER.alike(data, 8 * size, 16, 0) == 8
-    assert READER.alike(data, 8 * size, 3, 0) == 3
-    assert READER.alike(data, 8 * size, 16, size + 1) == 6
-    assert READER.alike(data, 8 * size, 16, 2 * size) == 6
-    assert READER.alike(data, 8 * size + 1, 16, 0) == 0
-    assert READER.alike(data[: 8 * size + 5], 8 * size, 16, 0) == 0
-    for odd in (b"\x1b", b"{", b"\xc3", b" 1:00:00", b" 123456789"):
-        assert READER.alike(data[: 4 * size - 1] + odd + data[4 * size - 1 :], 8 * size + len(odd), 16, 0) == 4
+@settings(deadline=None, max_examples=300)
+@given(_logs, st.booleans())
+def test_dating_lines_by_what_was_read_gives_what_reading_them_gives(log: list[str], ended: bool) -> None:
+    data = "\n".join(log).encode() + b"\n" * ended
+    begins = [0, *(at + 1 for at, byte in enumerate(data) if byte == ord("\n") and at + 1 < len(data))]
+    reader = HeaderReader(load_packs())
+    for line in log:
+        reader.read(line)
+    _reset(THOROUGH)
+    quick, slow = Lines(data, reader), Lines(data, THOROUGH)
+    dated = [found for low, high in pairwise([*begins, len(data)]) if (found := slow.before(low, high)) is not None]
+    for low, high in combinations(begins, 2):
+        assert quick.before(low, high) == slow.before(low, high)
+        assert quick.after(low, high) == slow.after(low, high)
+    for before, after in combinations(dated, 2):
+        assert quick.silences(before, after) == slow.silences(before, after)
+        assert quick.latest(after, 3) == slow.latest(after, 3)
+        assert quick.is_late(before, after) == slow.is_late(before, after)
+        assert quick.is_late(after, before) == slow.is_late(after, before)
+
+
+@compiled
+def test_a_stretch_of_known_headers_is_dated_at_once() -> None:
+    line = "\x1b[2m10:{:02}:{:02}\x1b[0m \x1b[34m  DEBUG\x1b[0m rollout 1:00 · {}\x1b[0m\n"
+    data = "".join(line.format(n // 60, n % 60, n) for n in range(300)).encode()
+    reader = HeaderReader(load_packs())
+    reader.read("10:00:07   DEBUG x")
+    clocks = reader.clocks_seen
+    assert clocks is not None
+    last = data.rfind(b"\n", 0, -1) + 1
+    assert clocks.flows(data, 0, 36000.0, last, 36299.0, DAYTIME, 10.0, 40000.0)
+    assert clocks.passed(data, 0, len(data), 999, DAYTIME, 36000.0, 36300.0) == (len(data), 300)
+    assert clocks.passed(data, len(data), 0, 20, DAYTIME, 36000.0, 36300.0)[1] == 20
+    assert clocks.passed(data, 0, len(data), 999, DAYTIME, 36000.0, 36007.0)[1] == 8
+    assert clocks.passed(data, 0, len(data), 999, LOCAL, 0.0, 1e12) == (0, 0)
+    for odd in (b"\x1b]", b"{", b"\xc3", b" 1:00:00", b" 123456789"):
+        assert clocks.passed(data[:-1] + odd + b"\n", last, len(data) + len(odd), 9, DAYTIME, 0.0, 9e9) == (last, 0)
+    cut = data[:last] + data[last + 3 :]
+    assert clocks.passed(cut, last, len(cut), 9, DAYTIME, 0.0, 9e9) == (last, 0)

@@ -56,6 +56,7 @@ def _told(blocks: list[str]) -> Any:
     return {"gaps": gaps, **json.loads(json.dumps({key: told[key] for key in ("findings", "ledger")}))}
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(run=runs(), cuts=st.lists(st.integers(0, 90), max_size=4))
 def test_silences_are_those_of_the_run_without_them(run: tuple[list[str], list[str]], cuts: list[int]) -> None:

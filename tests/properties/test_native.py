@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from leg_lines import KNOWN, LEGS, ODD, leg_lines
 
+from perfmon.model import MARK, SAME
 from perfmon.sources import accelerator, native
 from perfmon.sources.accelerator import in_use, newlines
 from perfmon.sources.finding import Finder, PlainFinder
@@ -155,6 +156,66 @@ def test_blocks_hold_the_same(lines: list[bytes], cuts: list[int], told: bool) -
     whole = b"\n".join(lines)
     edges = sorted({0, len(whole), *(min(cut, len(whole)) for cut in cuts)})
     _same([whole[low:high] for low, high in pairwise(edges)], told)
+
+
+_HEADS = st.sampled_from((
+    "", "10:00:01   INFO ", "10:00:02   INFO ", "\x1b[2m10:00:01\x1b[0m \x1b[1m   INFO\x1b[0m \x1b[1m",
+    "(APIServer pid=4) ",
+    "2026-08-21 10:00:01,015 - httpx - INFO - ", "2026-08-21 10:00:01,900 - httpx - INFO - ", "x\r", '{"a": 1} ',
+))  # fmt: skip
+_ACCESS = st.sampled_from((
+    'INFO:     10.0.0.4:39830 - "POST /v1/completions HTTP/1.1" 200 OK',
+    'INFO:     10.0.0.4:1 - "POST /v1/completions HTTP/1.1" 200 OK',
+    'INFO:     10.0.0.4:1 - "POST /v1/completions HTTP/1.1" 503 Service Unavailable',
+    'INFO: "POST /x HTTP/1.1" 500 - "POST /v1/completions HTTP/1.1" 200 OK',
+    'HTTP Request: POST http://10.0.0.7:8000/v1/completions "HTTP/1.1 200 OK"\x1b[0m',
+    'XHTTP Request: POST http://10.0.0.7:8000/v1/completions "HTTP/1.1 200 OK"\x1b[0m',
+    'INFO:     10.0.0.4:39830 - "GET /health HTTP/1.1" 200 OK',
+    "chatter", "[gen] batch.start inflight=1 target_batch=4",
+))  # fmt: skip
+
+
+@compiled
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.tuples(_HEADS, _ACCESS).map("".join), max_size=40), st.lists(st.integers(0, 2000), max_size=3))
+def test_lines_that_say_the_same_are_counted_alike(lines: list[str], cuts: list[int]) -> None:
+    whole = "\n".join(lines).encode()
+    edges = sorted({0, len(whole), *(min(cut, len(whole)) for cut in cuts)})
+    _same([whole[low:high] for low, high in pairwise(edges)], False)
+
+
+_FRAMES = st.sampled_from((
+    "\r", "\r", "\n", "\r\n", "10:00:01 INFO x it/s]", " | 0/4 [<", "352it [00:00, 625.91it/s]", "] ",
+    *(f"Training:   {n}%|▏         | 1{n}/900 [00:1{n}<28:04,  5.31it/s, loss=1.92]" for n in range(3)),
+    *(f" {n}%|#2        | 6{n}/500 [1:00:0{n}<01:53,  3.87it/s]" for n in range(3)),
+    "Training:   1%|▏         | 21/900 [00:21<28:04,  5.31it/s, loss=1.92]",
+))  # fmt: skip
+
+
+@compiled
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(_FRAMES, max_size=20).map("".join))
+def test_frames_that_are_drawn_again_are_passed_over(log: str) -> None:
+    _same([log.encode()], False)
+
+
+@compiled
+def test_of_lines_that_say_the_same_in_one_second_one_is_told() -> None:
+    access = 'INFO:     10.0.0.4:{} - "POST /v1/completions HTTP/1.1" {}\n'
+    dated = "INFO 03-02 08:15:0{} [async_llm.py:271] Added request {}.\n"
+    lines = [dated.format(n // 250, n) + access.format(30000 + n, "200 OK") for n in range(1000)]
+    lines[700] += access.format(1, "503 Service Unavailable")
+    data = "".join(lines).encode()
+    _, fast = WAYS[False]
+    fast.scan(data)
+    found = fast.finder.find(data, fast.headers.clocks_seen)
+    assert len(found.hits) < 10
+    scanned = fast.scan(data)
+    assert [record[5][-1] for record in scanned.records if record[0] >= 0] == [
+        (SAME, 249, 498), (SAME, 249, 498), (SAME, 200, 400), (MARK, "request-failed", 1.0, ""), (SAME, 48, 96),
+        (SAME, 249, 498),
+    ]  # fmt: skip
+    assert max(scanned.recognised.values()) == 1001
 
 
 @compiled

@@ -65,6 +65,7 @@ def compare(lines: list[Line], every: int, shuffled: float, seed: int) -> list[s
 ZONES = st.sampled_from([None, -8, 0, 1, 8])
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=12)
 @given(
     scenario=st.sampled_from(["frontend-queue", "slow-checkpoint-write", "checkpoint-stall", "kv-cache-pressure"]),

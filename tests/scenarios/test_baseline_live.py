@@ -7,6 +7,8 @@ from collections import deque
 from dataclasses import replace
 from datetime import datetime
 
+import pytest
+
 from perfmon.config import AUTO, Config
 from perfmon.demo import demo_timeline
 from perfmon.logbook import LogBook
@@ -15,6 +17,8 @@ from perfmon.monitor.monitor import Look
 from perfmon.monitor.watch import Watch
 from perfmon.picture import Picture
 from perfmon.sources.replay import Player
+
+pytestmark = pytest.mark.slow
 
 BEGIN = datetime(2026, 8, 21, 10, 0)
 
@@ -33,7 +37,7 @@ def watched(scenario: str, until_s: float) -> tuple[list[Picture], deque[str]]:
     timeline = replace(whole, items=lambda: (item for item in whole.items() if item[1] == "orchestrator.log"))
     player = Player(timeline, speed=1000.0, clock=lambda: clock[0], sleep=sleep)
     feed = PlayerFeed(player)
-    watch = Watch(feed, Config(baseline=AUTO), 600.0, LogBook(), notices)
+    watch = Watch(feed, Config(baseline=AUTO), 600.0, LogBook(), notices, feed.clock)
 
     async def play() -> None:
         async for log, item in feed.items():

@@ -14,6 +14,8 @@ from perfmon.model import TimeBase
 from perfmon.monitor import FollowFeed, Monitor
 from perfmon.picture import AlertState
 
+pytestmark = pytest.mark.slow
+
 _QUEUED = "[weights][w{0}] client.done wall_ms={1} rpc_ms=1000 queue_ms={2}\n"
 _STEP = "[ckpt] write.done step={0} write_ms=80.0\n"
 
@@ -40,7 +42,8 @@ def test_a_trouble_that_is_over_is_not_told_for_ever() -> None:
 
 
 def test_a_run_that_stands_still_is_told_though_no_line_has_a_clock() -> None:
-    pictures = list(watched([*_updates(0, 1000, 20), *_steps(0, 1000)]))
+    trained: list[Line] = [(float(s), "trainer.log", f"step={s // 20} loss=1.5\n") for s in range(0, 1000, 20)]
+    pictures = list(watched([*_updates(0, 1000, 20), *trained]))
     assert verdicts(pictures[:30]) == {None}
     assert verdicts(pictures[-5:]) == {"stall"}
 

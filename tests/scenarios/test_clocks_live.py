@@ -19,6 +19,8 @@ from perfmon.monitor.watch import Watch
 from perfmon.picture import Alert, AlertState, Picture
 from perfmon.sources.files import LogFile
 
+pytestmark = pytest.mark.slow
+
 BEGIN = datetime(2026, 8, 21, 10, 0, tzinfo=UTC)
 OPENED_S, CHANGED_S, UNTIL_S, STEP_S = 600.0, 900.0, 1500.0, 10.0
 CLOCK = re.compile(r"(?<=pid=412\) INFO )\d\d-\d\d \d\d:\d\d:\d\d|\d\d:\d\d:\d\d")
@@ -70,7 +72,7 @@ class Logs:
 def watched(lines: list[Line]) -> Iterator[Picture]:
     """What is published of a run that is opened after ten minutes."""
     feed, ends = Logs(), dict[str, tuple[int, int]]()
-    watch = Watch(feed, Config(), 600.0, LogBook(), deque())  # type: ignore[arg-type]
+    watch = Watch(feed, Config(), 600.0, LogBook(), deque(), feed.clock)  # type: ignore[arg-type]
     left = deque(sorted(lines, key=lambda line: line[0]))
     for tick in range(int((UNTIL_S - OPENED_S) / STEP_S)):
         feed.now = OPENED_S + tick * STEP_S

@@ -14,6 +14,8 @@ from perfmon.demo.simulation import Simulation
 from perfmon.session import Session
 from perfmon.sources.blocks import Block
 
+pytestmark = pytest.mark.slow
+
 FAULTY = sorted(set(SCENARIOS) - {"healthy"})
 
 

@@ -21,6 +21,8 @@ from perfmon.monitor.watch import Watch
 from perfmon.picture import AlertState, Picture, RunState
 from perfmon.sources.replay import Player
 
+pytestmark = pytest.mark.slow
+
 BEGIN = datetime(2026, 8, 21, 10, 0)
 AHEAD_S, UNTIL_S, STEP_S = 600.0, 1800.0, 20.0
 LATER = {"stall": 200.0, "no-weight-updates": 200.0}
@@ -50,7 +52,7 @@ def watched(scenario: str, seed: int = 0, until_s: float = UNTIL_S) -> tuple[Pic
     )
     player.seek(AHEAD_S)
     feed = PlayerFeed(player)
-    watch = Watch(feed, Config(), 600.0, LogBook(), deque(), stopwatch=lambda: 0.0)
+    watch = Watch(feed, Config(), 600.0, LogBook(), deque(), clock=lambda: 0.0)
 
     async def play() -> None:
         async for log, item in feed.items():

@@ -28,9 +28,11 @@ from perfmon.sources.reading import read_blocks
 from perfmon.sources.replay import Player, timeline_of
 from perfmon.text import plain
 
+pytestmark = pytest.mark.slow
+
 
 def of(feed: Feed) -> Watch:
-    return Watch(feed, Config(), 600.0, LogBook(), deque())
+    return Watch(feed, Config(), 600.0, LogBook(), deque(), feed.clock)
 
 
 def judged(watch: Watch) -> Picture:

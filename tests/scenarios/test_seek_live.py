@@ -17,6 +17,8 @@ from perfmon.monitor.watch import Watch
 from perfmon.picture import Picture
 from perfmon.sources.replay import Player
 
+pytestmark = pytest.mark.slow
+
 BEGIN = datetime(2026, 8, 21, 10, 0)
 _TICK_S = 0.02
 
@@ -32,7 +34,7 @@ def shown(scenario: str, *positions: float, straight: bool) -> list[Picture]:
     timeline = demo_timeline(scenario, 0, 60.0, BEGIN)
     player = Player(timeline, speed=100.0, clock=lambda: clock[0], sleep=sleep, linger=True)
     feed = PlayerFeed(player)
-    watch = Watch(feed, Config(), 600.0, LogBook(), deque())
+    watch = Watch(feed, Config(), 600.0, LogBook(), deque(), feed.clock)
 
     async def play() -> None:
         async for log, item in feed.items():

@@ -20,6 +20,8 @@ from perfmon.errors import UsageError
 from perfmon.sources.blocks import Block, Notice
 from perfmon.sources.follow import Follower, follow
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_S = 10.0
 
 

@@ -23,6 +23,8 @@ from perfmon.sources.polls.machines import HereMachine
 from perfmon.sources.polls.poller import AbsentError
 from perfmon.sources.polls.reading import Area, Reading
 
+pytestmark = pytest.mark.slow
+
 _BLOCK = re.compile(r"(<!-- figures -->\n).*?(<!-- /figures -->)", re.DOTALL)
 
 

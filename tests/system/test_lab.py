@@ -192,7 +192,7 @@ def _trainer(out: Path, running: list[subprocess.Popen[bytes]], stdout: int) -> 
     for name in ("rollouts", "checkpoints", "journal"):
         (out / name).mkdir(parents=True)
     for step in (0, 1):
-        (out / "rollouts" / f"step_{step}.json").write_text("[]")
+        (out / "rollouts" / f"step_{step}.json").write_text("[{}]")
     plan = out / "plan.json"
     Plan(out=str(out), started=time.monotonic()).write(plan)
     command = [sys.executable, "-m", "lab.worker", "trainer", str(plan), str(os.getpid())]

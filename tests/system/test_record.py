@@ -18,6 +18,8 @@ from perfmon.recording.reader import open_recording
 from perfmon.reports.document import document
 from perfmon.sources.blocks import Block
 
+pytestmark = pytest.mark.slow
+
 RECORD = [sys.executable, "-m", "perfmon", "record"]
 
 

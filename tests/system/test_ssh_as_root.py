@@ -23,6 +23,7 @@ from terminals import PERFMON, Server, wait
 from perfmon.sources.remote.states import Phase
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
     pytest.mark.skipif(not AVAILABLE, reason="needs sshd"),
 ]

@@ -244,5 +244,6 @@ def test_a_clock_that_is_set_tears_nothing(stepping: Sshd, clock: Clock, tmp_pat
     assert abs(last[0] - last[1]) < 5.0
     assert picture.snapshot is not None
     assert picture.snapshot.run.wall_s < 120.0
-    assert {entry.cause for entry in picture.snapshot.ledger if entry.lost_s > 1.0} == {"productive"}
+    causes = {entry.cause for entry in picture.snapshot.ledger if entry.lost_s > 1.0}
+    assert causes - {"unaccounted"} == {"productive"}  # what the clock leapt over may stay unproven, but is not lost
     assert [source.lines for source in picture.sources] == [count, count]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rich.cells import cell_len
+from textual import _wait
 from textual.app import App, ComposeResult
 from textual.events import Key
 from textual.message import Message
@@ -20,6 +21,11 @@ from perfmon.tui.skin import Depth, Skin
 SIZES = [(60, 10), (80, 24), (120, 30), (200, 50)]
 SKIN = Skin(load_themes()["midnight"])
 PLAIN = Skin(load_themes()["midnight"], Depth.NONE)
+
+# Before and after every key Textual's pilot looks for 20 ms whether the process is idle, which is most of the time that
+# these tests would take.
+_wait.SLEEP_GRANULARITY /= 4
+_wait.SLEEP_IDLE /= 4
 
 
 class Host(App[None]):

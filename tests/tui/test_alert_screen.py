@@ -23,6 +23,7 @@ from perfmon.tui.messages import (
     LineYanked,
     PagerAsked,
 )
+from perfmon.tui.render.detail import detail
 from perfmon.tui.render.waterfall import traces_of, waterfall
 from perfmon.tui.screens.alert import AlertScreen
 from perfmon.tui.skin import Skin
@@ -55,6 +56,14 @@ def host(first: Alert, made: Picture, skin: Skin = SKIN) -> Host:
 def page(app: Host) -> AlertScreen:
     assert isinstance(app.screen, AlertScreen)
     return app.screen
+
+
+def test_an_identity_with_a_name_as_long_as_a_log_line_takes_few_rows() -> None:
+    first, made = shown()
+    first = replace(first, key=("frontend-queue", (("n" * 100_000, "v" * 4000),)))
+    rows = ["".join(text for text, _ in line.words) for line in detail(first, made, SKIN, 80)]
+    assert len(rows) < 300
+    assert [row for row in rows if len(row) > 80] == []
 
 
 async def test_everything_is_told() -> None:

@@ -14,7 +14,7 @@ from snapshots import finding, healthy, snapshot
 
 from perfmon.model import TimeBase
 from perfmon.picture import AlertState, Freshness, Level, Picture, Recording, RunState, Viewport
-from perfmon.snapshot import ConditionState, LedgerEntry
+from perfmon.snapshot import Assessment, ConditionState, LedgerEntry
 from perfmon.sources.polls.reading import Area
 from perfmon.tui.journey import Journey
 from perfmon.tui.render.answer import ledger_row, verdict_row
@@ -101,7 +101,7 @@ def test_how_long_it_lasts_grows_with_the_present_and_stands_still_in_silence() 
         stale_s = 60.0 * int(age[:-1])
         said = text(verdict_row(replace(shown, alerts=(unknown,), now=START + now, stale_s=stale_s), 200, PLAIN))
         assert " for 10m" in said
-        assert f"STALE {age}: no log speaks" in said
+        assert f"STALE {age}: no log output" in said
 
 
 def test_what_was_over_meanwhile_is_not_said_to_have_lasted() -> None:
@@ -250,7 +250,7 @@ def test_an_engine_that_is_polled_without_any_log_is_learnt_of_and_then_healthy(
     engine = reading("a100-0", Area.QUEUE, "8000", kind="vllm", running=100, waiting=0, kv_usage_pct=55)
     shown = picture(snapshot=healthy(), sources=(), seen=seen(START + 600.0, 1, [engine]))
     assert "HEALTHY" in text(verdict_row(shown, 120, PLAIN))
-    fresh = replace(shown, snapshot=replace(healthy(), metrics={}))
+    fresh = replace(shown, snapshot=replace(healthy(), metrics={}, assessment=Assessment.LEARNING))
     assert "LEARNING  No bottleneck found" in text(verdict_row(fresh, 120, PLAIN))
 
 
@@ -283,3 +283,30 @@ def test_a_view_is_paused_at_the_present_not_at_the_end_of_a_column() -> None:
     assert "(-4m 54s) +2 lines" in row
     journey.cursor = START + 123.0
     assert journey.stands_at(shown) == START + 123.0
+
+
+@pytest.mark.parametrize(
+    ("assessment", "summary", "wide", "narrow"),
+    [
+        (
+            Assessment.UNREADABLE,
+            "Cannot read these logs: 0 of 2 lines are of a known format, and none tells of progress. perfmon helps",
+            "Cannot read these logs: 0 of 2 lines are of a known format, and none tells of progress",
+            "Cannot read these logs",
+        ),
+        (
+            Assessment.WATCH,
+            "No bottleneck found: 20 steps, 4 checkpoint writes, 2 weight updates observed; no progress is known",
+            "No bottleneck found: 20 steps, 4 checkpoint writes observed; no progress is known",
+            "No bottleneck found; no progress is known",
+        ),
+    ],
+)
+def test_what_is_no_verdict_is_shortened_where_it_says_least(
+    assessment: Assessment, summary: str, wide: str, narrow: str
+) -> None:
+    shown = picture(snapshot=replace(healthy(), summary=summary, assessment=assessment))
+    badge = f" {PLAIN.mark(Level.WARNING)} {assessment.value.upper()}  "
+    assert text(verdict_row(shown, 200, PLAIN)) == badge + summary
+    assert text(verdict_row(shown, 101, PLAIN)) == badge + wide
+    assert text(verdict_row(shown, 60, PLAIN)) == badge + narrow

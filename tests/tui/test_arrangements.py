@@ -6,6 +6,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from failures import failures_of
 from hosts import screen_text
 from whole import running, until
 
@@ -23,9 +24,7 @@ def rows(layout: Layout) -> int:
     return layout.header + layout.answer + layout.board + lower + layout.log + layout.footer
 
 
-@pytest.mark.parametrize("preset", LAYOUTS)
-@pytest.mark.parametrize(("width", "height"), SIZES)
-def test_every_row_is_used(width: int, height: int, preset: str) -> None:
+def _uses_every_row(width: int, height: int, preset: str) -> None:
     for count in range(4):
         for hidden in combinations(PANES, count):
             layout = layout_for(width, height, preset, hidden)
@@ -34,14 +33,22 @@ def test_every_row_is_used(width: int, height: int, preset: str) -> None:
             assert layout.answer >= min(height, 2)
 
 
-@pytest.mark.parametrize("pane", PANES)
-@pytest.mark.parametrize(("width", "height"), SIZES)
-def test_a_pane_can_have_all_the_room(width: int, height: int, pane: str) -> None:
+def test_every_row_is_used() -> None:
+    cases = [(f"{w}x{h} {preset}", w, h, preset) for w, h in SIZES for preset in LAYOUTS]
+    assert failures_of(_uses_every_row, cases) == []
+
+
+def _gives_all_the_room(width: int, height: int, pane: str) -> None:
     layout = layout_for(width, height, zoomed=pane)
     assert rows(layout) <= max(height, 3)
     if height >= 4:
         assert getattr(layout, pane) >= 1
         assert rows(layout) == height
+
+
+def test_a_pane_can_have_all_the_room() -> None:
+    cases = [(f"{w}x{h} {pane}", w, h, pane) for w, h in SIZES for pane in PANES]
+    assert failures_of(_gives_all_the_room, cases) == []
 
 
 def test_all_four_panes_from_80x24_on() -> None:

@@ -10,7 +10,7 @@ from hosts import screen_text
 from hypothesis import given as examples
 from hypothesis import strategies
 from textual.pilot import Pilot
-from whole import running, until
+from whole import played, running, until
 
 from perfmon.monitor import FollowFeed
 from perfmon.picture import AlertState
@@ -39,7 +39,7 @@ async def done(app: PerfmonApp, pilot: Pilot[Any], *texts: str) -> None:
 
 
 async def test_time() -> None:
-    async with running() as (app, pilot):
+    async with running(played) as (app, pilot):
         now = app.picture.now
         await done(app, pilot, "at 10:08:20")
         assert app.journey.cursor is not None
@@ -65,7 +65,7 @@ async def test_a_time_before_the_first_line_leads_to_it() -> None:
 
 
 async def test_alerts() -> None:
-    async with running() as (app, pilot):
+    async with running(played) as (app, pilot):
 
         def state() -> AlertState:
             return app.monitor.picture.alerts[0].state
@@ -105,7 +105,7 @@ async def test_panes_and_themes() -> None:
 
 
 async def test_files(tmp_path: Path) -> None:
-    async with running() as (app, pilot):
+    async with running(played) as (app, pilot):
         page = tmp_path / "a page.md"
         await done(app, pilot, f"snapshot {page}")
         await until(pilot, page.exists)
@@ -128,7 +128,7 @@ async def test_files(tmp_path: Path) -> None:
 
 
 async def test_a_replay_is_steered() -> None:
-    async with running() as (app, pilot):
+    async with running(played) as (app, pilot):
         assert app.monitor.feed is not None
         player = app.monitor.feed.player
         assert player is not None
@@ -139,7 +139,7 @@ async def test_a_replay_is_steered() -> None:
 
 
 async def test_what_is_wrong_is_told_in_one_line() -> None:
-    async with running() as (app, _pilot):
+    async with running(played) as (app, _pilot):
         for text, told in {
             "at": "at: expected at TIME",
             "at 25:99": "'25:99' is no time",
@@ -208,7 +208,7 @@ async def test_of_a_live_run_only_what_can_be_done_is_done(tmp_path: Path) -> No
 
 
 async def test_every_word_of_the_tables_is_a_command() -> None:
-    async with running() as (app, pilot):
+    async with running(played) as (app, pilot):
         for name in [action.word for action in ACTIONS] + [command.name for command in COMMANDS]:
             if name in ("quit", "pager"):
                 continue

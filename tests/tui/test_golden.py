@@ -7,14 +7,16 @@ git says has changed in them.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hosts import SIZES, screen_text
 from machines import LINKS, seen
-from whole import running, settled, until
+from whole import played, running, settled, until
 
+from perfmon.monitor import Feed
 from perfmon.picture import RunState
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -25,9 +27,10 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
 
+@pytest.mark.parametrize("feed", [played, None], ids=["monitor", "shared"])
 @pytest.mark.parametrize("size", SIZES)
-async def test_the_screen_is_as_it_was_approved(size: tuple[int, int]) -> None:
-    async with running(size=size) as (app, pilot):
+async def test_the_screen_is_as_it_was_approved(size: tuple[int, int], feed: Callable[[], Feed] | None) -> None:
+    async with running(feed, size=size) as (app, pilot):
         _approve(f"{size[0]}x{size[1]}.txt", await settled(app, pilot))
 
 

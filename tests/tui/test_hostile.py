@@ -13,7 +13,7 @@ from pictures import alert, bar, board, source
 from rich.cells import cell_len
 from snapshots import HOSTILE, hostile
 from textual.pilot import Pilot
-from whole import running, until
+from whole import played, running, until
 
 from perfmon.demo import write_demo
 from perfmon.logbook import LogBook
@@ -24,6 +24,8 @@ from perfmon.picture import Level as PictureLevel
 from perfmon.sources.blocks import Block
 from perfmon.sources.timeline import SourceClock
 from perfmon.tui.app import PerfmonApp
+
+pytestmark = pytest.mark.slow
 
 TEXTS = {
     "everything": HOSTILE,
@@ -116,7 +118,7 @@ async def shown(app: PerfmonApp, pilot: Pilot[int], text: str) -> None:
 @pytest.mark.parametrize("size", [(120, 30), (60, 10)])
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 async def test_every_view_shows_it_as_text(text: str, size: tuple[int, int]) -> None:
-    async with running(size=size) as (app, pilot):
+    async with running(played, size=size) as (app, pilot):
         await shown(app, pilot, text)
         harmless(app)
         for view, keys in VIEWS.items():
@@ -134,7 +136,7 @@ async def test_every_view_shows_it_as_text(text: str, size: tuple[int, int]) -> 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 async def test_a_chart_and_a_page_of_it(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    async with running() as (app, pilot):
+    async with running(played) as (app, pilot):
         await shown(app, pilot, text)
         app.open_chart(text or " ")
         await pilot.pause()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from hosts import screen_text
 from machines import seen
 from textual.pilot import Pilot
 from textual.widgets import Input
-from whole import BEGIN, running, until
+from whole import BEGIN, played, running, until
 
 from perfmon.demo.feed import demo_timeline
 from perfmon.monitor import Feed, FollowFeed, PlayerFeed
@@ -89,6 +90,8 @@ class Hands:
 Check = Callable[[Hands, str], Awaitable[None]]
 CHECKS: dict[str, Check] = {}
 REPLAYS = ("faster", "slower", "seek_back", "seek_on", "step")
+MONITORED = ("ack", "pause", "record", "silence", "undo")
+"""What these do is done by the monitor."""
 
 
 def check(function: Check) -> Check:
@@ -107,6 +110,7 @@ def replayed() -> Feed:
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
 
 
@@ -117,7 +121,7 @@ async def test_every_key(name: str, key: str) -> None:
             await until(pilot, lambda: app.picture.lines > 0)
             await CHECKS[name](Hands(app, pilot), key)
     else:
-        async with running(size=(120, 34)) as (app, pilot):
+        async with running(played if name in MONITORED else None, size=(120, 34)) as (app, pilot):
             await CHECKS[name](Hands(app, pilot), key)
 
 
@@ -746,6 +750,7 @@ async def yank(hands: Hands, key: str) -> None:
 async def pager(hands: Hands, key: str) -> None:
     await hands.press(key)  # there is no terminal to leave to it: tests in real ones do
     await hands.shows("no other program can be shown on this terminal")
+    assert _made("perfmon-*.log") == []
 
 
 # --- replay -----------------------------------------------------------------------------------------------------------
@@ -823,7 +828,7 @@ async def test_a_live_view_is_frozen_and_goes_on(tmp_path: Path) -> None:
             file.write("2026-08-21 10:00:05 second\n")
         await hands.shows("+1 line ")
         await hands.press("space")
-        await hands.shows("LIVE")
+        await hands.shows("STARTING")
 
 
 @pytest.mark.parametrize("opened", ["D", "w", "question_mark"])
@@ -896,7 +901,7 @@ async def test_keys_can_be_chosen() -> None:
 
 
 async def test_a_notice_is_said_however_many_there_were() -> None:
-    async with running() as (app, pilot):
+    async with running(played) as (app, pilot):
         hands = Hands(app, pilot)
         for number in range(30):
             app.monitor.notices.append(f"notice {number}.")

@@ -6,7 +6,7 @@ import random
 from itertools import count
 
 import pytest
-from whole import running, settled, until
+from whole import played, running, settled, until
 
 SIZES = [(80, 24), (60, 10), (40, 4), (80, 24), (200, 50), (199, 50), (20, 5), (120, 30)]
 
@@ -24,7 +24,7 @@ async def test_each_size_is_drawn_as_if_it_had_been_the_first() -> None:
 
 async def test_a_storm_of_sizes_ends_in_the_last_one() -> None:
     dice = random.Random(1)
-    async with running(size=(120, 30)) as (app, pilot):
+    async with running(played, size=(120, 30)) as (app, pilot):
         before = await settled(app, pilot)
         for _ in range(50):
             await pilot.resize_terminal(dice.randrange(1, 220), dice.randrange(1, 60))

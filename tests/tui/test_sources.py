@@ -155,3 +155,11 @@ def test_narrow_names_keep_both_ends() -> None:
     assert "ode-17" in row
     assert common_ending(["a.log", "b.log"]) == ".log"
     assert common_ending(["a.log", "b.txt"]) == common_ending(["a.log"]) == ""
+
+
+async def test_the_doctor_names_the_command_for_a_log_that_is_not_understood() -> None:
+    app = doctor((source(name="my run.log", lines=900, events=3), source(name="known.log", lines=900, events=800)))
+    async with app.run_test(size=(120, 50)):
+        text = "\n".join(screen_text(app))
+    assert "`perfmon formats learn 'my run.log'`, or :learn here" in text
+    assert "learn known.log" not in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from textual.events import Key
 from textual.widgets import Input
-from whole import running, until
+from whole import played, running, until
 
 from perfmon.tui.app import PerfmonApp
 
@@ -20,7 +20,7 @@ def burst(app: PerfmonApp, typed: str) -> None:
 
 @pytest.mark.parametrize("typed", [":q", ":theme paper", ":1m", ": "])
 async def test_a_burst_that_opens_the_palette_is_typed_into_it(typed: str) -> None:
-    async with running() as (app, pilot):
+    async with running(played) as (app, pilot):
         burst(app, typed)
         await until(pilot, lambda: isinstance(app.focused, Input) and len(app.focused.value) >= len(typed) - 1)
         await pilot.pause(0.1)

@@ -1,22 +1,33 @@
-"""The whole app on the built-in run, which has been played already."""
+"""The whole app on the built-in run, which has been played already.
+
+Most tests only need what there is to see at the end of it: `running()` shows that from a watch that all tests of a
+process share, and which answers what the screen looks at. What a monitor does (play, judge, record, silence) needs a
+real one: `running(played)`, or any other feed.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
+from threading import Thread
 
 from hosts import screen_text
 from textual.pilot import Pilot
 
 from perfmon.config import Config
 from perfmon.demo.feed import demo_timeline
+from perfmon.logbook import LogBook
 from perfmon.monitor import Feed, Monitor
 from perfmon.monitor.feeds import PlayerFeed
+from perfmon.monitor.monitor import Look
+from perfmon.monitor.watch import Watch
 from perfmon.picture import RunState
 from perfmon.sources.replay import Player, Timeline
 from perfmon.themes.loader import load_themes
@@ -27,9 +38,9 @@ MINUTES = 12.0
 _COST = re.compile(r"cpu +\S+  \S+ [MG]iB")
 
 
-def played() -> Feed:
+def played(*, linger: bool = True) -> Feed:
     """The front-end queue: twelve minutes, all at once."""
-    player = Player(_run(), speed=math.inf, linger=True)
+    player = Player(_run(), speed=math.inf, linger=linger)
     player.seek(player.duration_s)  # a past, for which no clock goes on meanwhile
     return PlayerFeed(player)
 
@@ -41,14 +52,71 @@ def _run() -> Timeline:
     return replace(timeline, duration_s=max(at_s for at_s, _, _ in timeline.items()))
 
 
+@cache
+def _watched() -> tuple[Watch, LogBook]:
+    """The run at its end, judged; nothing that tests do may change it."""
+    feed, logbook = played(linger=False), LogBook()
+    watch = Watch(feed, Config(), Monitor(played, Config()).window_s, logbook, deque(), clock=lambda: 0.0)
+
+    def watch_it() -> None:
+        async def take() -> None:
+            async for log, item in feed.items():
+                watch.take(log, item)
+
+        asyncio.run(take())
+
+    thread = Thread(target=watch_it)  # the loop of this one belongs to the test
+    thread.start()
+    thread.join()
+    watch.ended = True
+    assert watch.judge_if_due(0.0)
+    return watch, logbook
+
+
+class EndedRun(Monitor):
+    """The run at its end, without a thread: a picture for every look."""
+
+    def __init__(self) -> None:
+        super().__init__(played, Config())
+        self._of_all, self.logbook = _watched()
+        self._wanted = Look(span_s=self.window_s)
+
+    def start(self, wake: Callable[[], None] | None = None) -> None:
+        """Shows it."""
+        self._tell = wake
+        self._show()
+
+    def look(self, end: float | None, span_s: float, columns: int) -> None:
+        """Shows that part of the axis."""
+        wanted = Look(end, max(1.0, span_s), max(1, columns))
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self._show()
+
+    def ask(self, what: Callable[[Watch], object]) -> None:
+        """Other tests see the same watch: nobody may change it."""
+        raise AssertionError("what is asked of a monitor needs a real one: running(played)")
+
+    _tell: Callable[[], None] | None = None
+
+    def _show(self) -> None:
+        self.picture = self._of_all.picture(self._wanted, self.picture.number + 1)
+        if self._tell is not None:
+            self._tell()
+
+
 @asynccontextmanager
 async def running(
-    feed: Callable[[], Feed] = played, size: tuple[int, int] = (120, 30), keys: dict[str, str] | None = None
+    feed: Callable[[], Feed] | None = None, size: tuple[int, int] = (120, 30), keys: dict[str, str] | None = None
 ) -> AsyncIterator[tuple[PerfmonApp, Pilot[int]]]:
-    """The app with a picture that has an alert, if the feed gives one."""
-    app = PerfmonApp(Monitor(feed, Config()), Opening("run", load_themes(), "midnight", keys=keys or {}))
+    """The app with a picture that has an alert, if the feed gives one; without a feed, the shared run at its end."""
+    monitor = EndedRun() if feed is None else Monitor(feed, Config())
+    app = PerfmonApp(monitor, Opening("run", load_themes(), "midnight", keys=keys or {}))
     async with app.run_test(size=size) as pilot:
-        if feed is played:
+        if feed is None:
+            await until(pilot, lambda: bool(app.picture.board.metrics))
+            await _fits(app, pilot)
+        elif feed is played:
             await until(pilot, lambda: _over(app.monitor.feed))
             app.monitor.judge_window(app.monitor.window_s)  # at once: nobody waits for the next period
             await until(pilot, lambda: app.picture.state is RunState.ENDED and bool(app.picture.alerts))

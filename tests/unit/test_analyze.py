@@ -19,7 +19,8 @@ from perfmon.cli import main
 from perfmon.errors import ExitCode
 
 SLOW = "[ckpt] wait.start target_step=43\n[ckpt] wait.done target_step=43 wait_ms=5432.1\n"
-HEALTHY = "[ckpt] wait.start target_step=42\n[ckpt] wait.done target_step=42 wait_ms=12.3\n"
+WAITED = "[ckpt] wait.start target_step={0}\n[ckpt] wait.done target_step={0} wait_ms=12.3\n"
+HEALTHY = "".join(WAITED.format(step) for step in (42, 43, 44))
 
 Output = pytest.CaptureFixture[str]
 
@@ -46,6 +47,14 @@ def test_the_summary_goes_to_stdout(capsys: Output) -> None:
 def test_a_healthy_log_has_no_bottleneck(capsys: Output) -> None:
     assert main(["analyze", "healthy.log", "--fail-on", "warning"]) == ExitCode.DONE
     assert "No bottleneck found" in capsys.readouterr().out
+
+
+def test_two_waits_prove_no_health(capsys: Output) -> None:
+    Path("short.log").write_text("".join(WAITED.format(step) for step in (42, 43)))
+    assert main(["analyze", "short.log", "--fail-on", "warning"]) == ExitCode.DONE
+    said = capsys.readouterr().out
+    assert "Too little progress to judge yet; 2 checkpoint waits observed" in said
+    assert "No bottleneck found" not in said
 
 
 @pytest.mark.parametrize("level", ["warning", "critical"])
@@ -206,10 +215,12 @@ def test_formats_that_recognise_as_many_lines_are_told_in_one_order() -> None:
 
 
 def test_what_is_critical_and_judged_by_no_signature_is_no_clean_bill(capsys: Output) -> None:
-    for name, waited_s in (("starved.log", 0.6), ("fed.log", 0.01)):
-        Path(name).write_text("".join(f"step={step} step_time=0.8 data_time={waited_s}\n" for step in range(20)))
-    assert main(["analyze", "starved.log"]) == ExitCode.DONE
+    Path("mine.toml").write_text("schema = 1\n[band.mfu_pct]\nhigher_is_worse = false\ngood = 40\ncritical = 20\n")
+    for name, mfu in (("idle.log", 11.0), ("busy.log", 44.0)):
+        told = "10:{:02d}:00 SUCCESS Step {} |  50.0s | Loss -0.0021 | MFU {}%\n"
+        Path(name).write_text("".join(told.format(step, step, mfu) for step in range(20)))
+    assert main(["analyze", "idle.log", "--bands", "mine.toml"]) == ExitCode.DONE
     said = " ".join(capsys.readouterr().out.split())
-    assert "critical though, and judged by no signature: data_share in 100 % of the samples" in said
-    assert main(["analyze", "fed.log"]) == ExitCode.DONE
+    assert "critical though, and judged by no signature: mfu_pct in 100 % of the samples" in said
+    assert main(["analyze", "busy.log", "--bands", "mine.toml"]) == ExitCode.DONE
     assert "critical" not in capsys.readouterr().out

@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 
 from perfmon.config import Config
+from perfmon.diagnosis import view_of
+from perfmon.ledger import union
+from perfmon.rules.claims import extent
+from perfmon.rules.items import Item
 from perfmon.session import Session
 from perfmon.sources.blocks import Block
 
@@ -28,3 +32,43 @@ def test_a_long_tail_lasts_until_its_batch_is_done(last: str, lost_s: float) -> 
     session.feed(session.add_source("orchestrator.log"), Block("\n".join(lines).encode(), 0, 1))
     (tail,) = [finding for finding in session.snapshot().findings if finding.signature == "long-tail-generation"]
     assert tail.lost_s == pytest.approx(lost_s)
+
+
+def _gathered(times: list[int], metric: str = "running", values: tuple[float, ...] = ()) -> list[tuple[float, float]]:
+    """What a signature says it cost for which every sample above 5 is bad, in seconds of 10:00:00."""
+    session = Session(Config())
+    field, rest = ("step_time", "") if metric == "step_s" else (metric, " kv_usage=1")
+    lines = [
+        f"2026-03-02 10:{at // 60:02d}:{at % 60:02d},000 - INFO - {field}={value:g}{rest}"
+        for at, value in zip(times, values or (9.0,) * len(times), strict=True)
+    ]
+    session.feed(session.add_source("engine.log"), Block(("\n".join(lines) + "\n").encode(), 0, 1))
+    alignment = session.lay()
+    view = view_of(session.store, session.knowledge, alignment)
+    track = view.track(metric)
+    items = [
+        Item(t, t, {metric: v}, {}, (), "", "", 0) for t, v in zip(track.times, track.values, strict=True) if v > 5
+    ]
+    begin = track.times[0] - times[0]
+    return union((extent(item, view)[0] - begin, item.end - begin) for item in items)
+
+
+@pytest.mark.parametrize(
+    ("times", "charged"),
+    [
+        ([10, 20, 30], [(10, 30)]),  # the first sample speaks of no time that was seen
+        ([10, 20, 30, 40, 300, 310], [(10, 40), (290, 310)]),  # nothing was printed for four minutes: nothing is known
+        ([10, 20, 38, 48], [(10, 48)]),  # a little late is no gap
+    ],
+)
+def test_what_is_lost_is_charged_where_samples_stand(times: list[int], charged: list[tuple[float, float]]) -> None:
+    assert _gathered(times) == charged
+
+
+def test_good_samples_before_a_gap_do_not_make_the_gap_bad() -> None:
+    values = (1.0, 1.0, 1.0, 1.0, 9.0, 9.0)
+    assert _gathered([0, 10, 20, 30, 600, 610], values=values) == [(590, 610)]
+
+
+def test_what_a_step_took_speaks_of_all_of_the_step() -> None:
+    assert _gathered([10, 20, 30, 40, 300], "step_s") == [(10, 300)]

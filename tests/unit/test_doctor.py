@@ -125,6 +125,7 @@ def test_two_broken_files_are_both_told(machine: Machine) -> None:
 
 
 # --- who does not answer ----------------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_a_program_that_hangs_keeps_nobody_waiting_and_is_ended(machine: Machine) -> None:
     machine.program("nvidia-smi", f"echo $$ > {machine.folder / 'pid'}\nexec sleep 600")
     check = machine.checks(patience="3s")["nvidia-smi"]
@@ -161,6 +162,7 @@ def test_gpus_that_are_lost_are_named(machine: Machine, state: str, detail: str)
     assert "reset" in check["mend"]
 
 
+@pytest.mark.slow
 def test_a_driver_call_that_hangs_keeps_nobody_waiting(machine: Machine) -> None:
     if shutil.which("gcc") is None:
         pytest.skip("needs gcc")

@@ -38,16 +38,27 @@ def stuck(**logs: str) -> list[str]:
     return [f.state for f in snapshot.findings if f.signature == "engine-stuck" and f.state != "pending"]
 
 
-@pytest.mark.parametrize("seconds", [40, 90, 240])
+ROLLOUT = f"{stamp(60)} [rollout] trunc_pct=2.0 current_step=4 ckpt_step=3 staleness=1"
+"""What proves that weights are updated, and says nothing of when."""
+
+
+@pytest.mark.parametrize("seconds", [40, 90, 115])
 @pytest.mark.parametrize("running", [96, 2, 0])
-def test_a_pause_that_only_polls_tell_of_is_not_accused(seconds: int, running: int) -> None:
-    assert stuck(polls=polls(PAUSED_AT + seconds, running)) == []
-    assert stuck(polls=polls(PAUSED_AT + seconds + 60, running, resumed=PAUSED_AT + seconds)) == []
+def test_a_pause_of_a_run_that_updates_weights_is_not_accused(seconds: int, running: int) -> None:
+    assert stuck(polls=polls(PAUSED_AT + seconds, running), orchestrator=ROLLOUT) == []
+    told = polls(PAUSED_AT + seconds + 60, running, resumed=PAUSED_AT + seconds)
+    assert stuck(polls=told, orchestrator=ROLLOUT) == []
 
 
 @pytest.mark.parametrize("running", [96, 2, 0])
 def test_one_that_generates_nothing_for_longer_than_an_update_is(running: int) -> None:
-    assert stuck(polls=polls(PAUSED_AT + 420, running)) == ["firing"]
+    assert stuck(polls=polls(PAUSED_AT + 180, running), orchestrator=ROLLOUT) == ["firing"]
+
+
+@pytest.mark.parametrize("running", [96, 2, 0])
+def test_one_that_only_serves_is_stuck_after_a_few_polls(running: int) -> None:
+    assert stuck(polls=polls(PAUSED_AT + 15, running)) == []
+    assert stuck(polls=polls(PAUSED_AT + 30, running)) == ["firing"]
 
 
 def test_one_that_generates_a_little_is_not_paused() -> None:
@@ -63,7 +74,6 @@ def test_one_that_says_that_it_sleeps_is_not_stuck_however_long() -> None:
     "lines",
     [
         ["DEBUG All inference engines paused"],
-        ["INFO Updating policy in-flight to v12"],
         ["DEBUG Updating weights to step 12 [watcher.py::138]"],
     ],
 )
@@ -73,6 +83,12 @@ def test_one_whose_orchestrator_says_that_weights_are_on_their_way_is_not_stuck(
         + [f"{stamp(PAUSED_AT)[11:]}    {line}" for line in lines]
     )
     assert stuck(polls=polls(PAUSED_AT + 600), orchestrator=told) == []
+
+
+def test_one_that_was_told_of_new_weights_two_minutes_ago_is_stuck() -> None:
+    told = f"{stamp(PAUSED_AT)[11:]}    INFO Updating policy in-flight to v12"
+    assert stuck(polls=polls(PAUSED_AT + 110), orchestrator=told) == []
+    assert stuck(polls=polls(PAUSED_AT + 180), orchestrator=told) == ["firing"]
 
 
 def test_one_that_an_update_was_sent_to_and_not_answered_is_not_stuck() -> None:

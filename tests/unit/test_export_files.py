@@ -188,7 +188,7 @@ band = "critical"
 def test_text_of_the_data_is_no_template_and_no_yaml(tmp_path: Path) -> None:
     (tmp_path / "odd.toml").write_text(SIGNATURE.format(id="odd"), encoding="utf-8")
     text = alert_rules(load_signatures([tmp_path]), load_bands())
-    [title] = [line for line in text.splitlines() if "quoted" in line]
+    [title] = [line for line in text.splitlines() if '\\"quoted\\"' in line]
     assert json.loads(title.partition(": ")[2]) == (
         '{{ "{{" }} $labels.x }} "quoted" \\ : # - %: {{ $value | humanizePercentage }} of the window lost'
     )

@@ -12,7 +12,7 @@ from perfmon.monitor import Monitor
 from perfmon.sources.files import LogFile
 
 _LINES = 8000
-_MOST = 1000
+_MOST = 100_000
 """Blocks after which it gives up."""
 
 

@@ -28,6 +28,8 @@ _TIMERS = (
     "    layernorm-grads-all-reduce .....................: (0.31, 0.92)",
     "    optimizer ......................................: (21.48, 21.90)",
 )
+_UNKNOWN = tuple(f"rank {at}: a shard of the new corpus is being tokenised, please wait" for at in range(8))
+"""Work that no format knows."""
 _VALIDATION = " validation loss at iteration 20 | lm loss value: 2.0E+00 | lm loss PPL: 7.0E+00 |"
 
 
@@ -70,11 +72,18 @@ def test_and_while_it_lasts(timers: tuple[str, ...]) -> None:
     assert stall.lost_s == pytest.approx(900.0, abs=1.0)
 
 
-@pytest.mark.parametrize("more", [(_VALIDATION,), _TIMERS])
+@pytest.mark.parametrize("more", [(_VALIDATION,), _UNKNOWN])
 def test_more_lines_than_usual_may_have_come_at_any_time(more: tuple[str, ...]) -> None:
     lines = _iterations(1, 60, 0.0, 10.0, _TIMERS)
     lines += [*more, *_iterations(61, 60, 4200.0, 10.0, _TIMERS)]
     assert not _stalls(lines)
+
+
+def test_as_many_lines_that_are_known_to_prove_no_work_hide_nothing() -> None:
+    lines = _iterations(1, 60, 0.0, 10.0, _TIMERS)
+    lines += [*_TIMERS, *_iterations(61, 60, 4200.0, 10.0, _TIMERS)]
+    (stall,) = _stalls(lines)
+    assert stall.lost_s == pytest.approx(3600.0 + 10.0, abs=1.0)
 
 
 def test_lines_that_come_over_a_long_time_may_fill_a_silence() -> None:

@@ -57,7 +57,7 @@ def test_eight_gpus_each_with_its_own_figures(polled: Polled) -> None:
     assert [gpus[str(at)].values["util_pct"] for at in range(8)] == [10 * at for at in range(8)]
 
 
-@pytest.mark.parametrize("code", [3, 4, 10, 13, 999])
+@pytest.mark.parametrize("code", [3, *(pytest.param(code, marks=pytest.mark.slow) for code in (4, 10, 13, 999))])
 @pytest.mark.parametrize(
     ("call", "value"), [("util", "util_pct"), ("power", "power_w"), ("temp", "temp_c"), ("reasons", "throttled")]
 )

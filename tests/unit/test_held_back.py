@@ -50,7 +50,7 @@ def test_a_symptom_waits_while_its_cause_is_being_proven(later_s: int) -> None:
     snapshot = _snapshot(_FULL_FROM_S + later_s, 97.0)
     assert _told(snapshot) == {"kv-cache-pressure": "pending", "inference-bound": "pending"}
     assert snapshot.verdict is None
-    assert {entry.cause for entry in snapshot.ledger} == {"productive", "unknown"}
+    assert {entry.cause for entry in snapshot.ledger} == {"productive", "unaccounted"}
 
 
 def test_both_are_told_once_it_is() -> None:

@@ -24,7 +24,7 @@ from perfmon.sources.blocks import Block, Cutter
 from perfmon.sources.scan import Scanned, Scanner
 from perfmon.sources.unread import Stretch, Unread
 
-pytestmark = pytest.mark.skipif(not beside.available(), reason="needs Linux and two cores")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not beside.available(), reason="needs Linux and two cores")]
 _PATIENCE_S = 60.0
 
 

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 HEAVY = {"textual", "asyncssh", "duckdb", "matplotlib", "pynvml", "numpy", "pandas"}
 LATER = {"rich", "shtab", "ahocorasick_rs", "asyncinotify", "perfmon.session", "perfmon.commands.analyze"}
 """Light enough for a command that uses them, too heavy for `--help`."""

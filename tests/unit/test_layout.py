@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from failures import failures_of
 
 ROOT = Path(__file__).parents[2]
 LAYERS = ("rules", "sources", "themes", "tui")
@@ -41,9 +41,7 @@ def _room(module: str) -> str:
 
 
 MODULES = [
-    pytest.param(package, path, id=f"{package}.{path.stem}")
-    for package, folder in _packages()
-    for path in sorted(folder.glob("*.py"))
+    (f"{package}.{path.stem}", package, path) for package, folder in _packages() for path in sorted(folder.glob("*.py"))
 ]
 
 
@@ -62,8 +60,7 @@ def test_every_layer_is_mapped_and_linked() -> None:
     assert links == {layer: Path("..", layer) for layer in LAYERS}
 
 
-@pytest.mark.parametrize(("package", "path"), MODULES)
-def test_imports_are_relative_inside_a_layer_and_absolute_across(package: str, path: Path) -> None:
+def _crosses_layers_by_name(package: str, path: Path) -> None:
     for level, module in _imports(path):
         said = "." * level + module
         if level:
@@ -75,6 +72,13 @@ def test_imports_are_relative_inside_a_layer_and_absolute_across(package: str, p
             assert module.split(".")[0] not in LAYERS, f"{said}: the package is perfmon.{module}"
 
 
-@pytest.mark.parametrize(("package", "path"), MODULES)
-def test_every_module_says_what_it_is_for(package: str, path: Path) -> None:
+def test_imports_are_relative_inside_a_layer_and_absolute_across() -> None:
+    assert failures_of(_crosses_layers_by_name, MODULES) == []
+
+
+def _has_docstring(package: str, path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text())), f"{package}: {path.name} has no docstring"
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    assert failures_of(_has_docstring, MODULES) == []

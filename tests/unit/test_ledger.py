@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmon.ledger import Claim, length, share_out, union, without
+from perfmon.ledger import DOWNTIME, PRODUCTIVE, UNACCOUNTED, Claim, length, share_out, union, without
 
 MOMENTS = st.integers(-20, 120).map(float)
 INTERVALS = st.lists(st.tuples(MOMENTS, MOMENTS), max_size=12)
@@ -22,8 +22,8 @@ def owner_at(claims: list[Claim], moment: float) -> int | None:
 
 @given(CLAIMS, INTERVALS)
 def test_the_shares_sum_to_the_window(claims: list[Claim], dark: list[tuple[float, float]]) -> None:
-    shares = share_out(WINDOW, claims, union(dark))
-    parts = [*shares.lost.values(), shares.productive, shares.unknown]
+    shares = share_out(WINDOW, claims, [(PRODUCTIVE, union(dark))])
+    parts = [*shares.lost.values(), *shares.rest.values()]
     assert min(parts) >= 0
     assert sum(parts) == pytest.approx(100.0)
 
@@ -46,11 +46,13 @@ def test_what_is_cut_out_is_gone_and_nothing_else(
     assert length(union([*left, *gone])) == pytest.approx(length(union([*some, *cut])))
 
 
-def test_dark_moments_are_unknown_unless_somebody_claims_them() -> None:
-    shares = share_out((0.0, 10.0), [Claim(0, 1.0, 2.0, 4.0)], [(3.0, 6.0)])
-    assert (shares.lost, shares.unknown, shares.productive) == ({0: 2.0}, 2.0, 6.0)
+def test_what_nothing_proves_is_unaccounted_for() -> None:
+    proven = [(DOWNTIME, [(8.0, 9.0)]), (PRODUCTIVE, [(3.0, 8.5)])]
+    shares = share_out((0.0, 10.0), [Claim(0, 1.0, 2.0, 4.0)], proven, outside=[(9.5, 10.0)])
+    assert shares.lost == {0: 2.0}
+    assert {name: s for name, s in shares.rest.items() if s} == {PRODUCTIVE: 4.0, DOWNTIME: 1.0, UNACCOUNTED: 2.5}
 
 
 def test_a_run_without_time_has_no_shares() -> None:
-    shares = share_out((5.0, 5.0), [Claim(0, 1.0, 0.0, 9.0)], [(0.0, 9.0)])
-    assert (shares.lost, shares.productive, shares.unknown) == ({}, 0.0, 0.0)
+    shares = share_out((5.0, 5.0), [Claim(0, 1.0, 0.0, 9.0)], [(PRODUCTIVE, [(0.0, 9.0)])])
+    assert (shares.lost, sum(shares.rest.values())) == ({}, 0.0)

@@ -51,6 +51,7 @@ def test_merged_streams_end_when_nobody_takes_more() -> None:
     assert sorted(ended) == ["beside", "stream"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("polled", [False, True])
 def test_a_long_history_need_not_be_read_to_its_end(
     polled: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+import pytest
+
 from perfmon.config import Config
 from perfmon.monitor import FollowFeed, Monitor
 from perfmon.outward import Outward
@@ -24,6 +26,7 @@ def _until(true: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_what_the_first_log_shows_after_the_monitor_has_begun_to_wait_is_told(tmp_path: Path) -> None:
     tidings, pictures, told = Tidings(Outward(bell=True), time.monotonic), list[Picture](), list[str]()
 

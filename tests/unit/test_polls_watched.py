@@ -6,6 +6,7 @@ import json
 import time
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import chain, count
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,16 @@ def test_a_silent_run_is_not_kept_alive_by_its_pollers() -> None:
     assert without.now == picture.now
 
 
+def test_a_watch_with_a_clock_of_its_own_does_not_depend_on_how_busy_the_machine_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    readings = chain(range(100), count(100.0, 1e-3))  # at first everything takes a second, then no time
+    monkeypatch.setattr(time, "monotonic", lambda: next(readings))
+    run = Run()
+    run.go_on(60)
+    assert run.go_on(120, log=False).sources[0].freshness is Freshness.STALE
+
+
 @pytest.mark.parametrize("hours", [2, -7, 5.5])
 def test_a_poller_whose_clock_shows_another_zone_is_laid_beside_the_run(hours: float) -> None:
     picture = Run().go_on(60, ahead=timedelta(hours=hours))
@@ -165,6 +176,7 @@ def _timeless(seen: tuple[Seen, ...]) -> list[Seen]:
     return [replace(one, at=round(one.at, 2), every_s=None) for one in seen]
 
 
+@pytest.mark.slow
 def test_a_recording_gives_the_same_replayed_and_analysed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, file = tmp_path / "logs", tmp_path / "run.pmrec"
     folder.mkdir()
@@ -194,6 +206,7 @@ def test_a_recording_gives_the_same_replayed_and_analysed(tmp_path: Path, capsys
     assert told["metrics"]["mem_used_pct"]["count"] >= 2
 
 
+@pytest.mark.slow
 def test_a_snapshot_asks_this_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["snapshot", "host", "--for", "5s", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["metrics"]["mem_used_pct"]["count"] >= 1

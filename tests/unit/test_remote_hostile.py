@@ -95,6 +95,7 @@ async def test_more_bytes_than_were_asked_for_are_no_data(tmp_path: Path) -> Non
         await runner.close()
 
 
+@pytest.mark.slow
 async def test_too_many_logs_are_not_all_followed(tmp_path: Path) -> None:
     for at in range(1010):
         (tmp_path / f"{at}.log").touch()

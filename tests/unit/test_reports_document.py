@@ -12,7 +12,10 @@ import snapshots
 
 from perfmon.reports.document import document
 
-_KEYS = {"schema", "perfmon", "run", "verdict", "findings", "ledger", "metrics", "traces", "clock", "summary", "unseen"}
+_KEYS = {
+    "schema", "perfmon", "run", "assessment", "verdict", "findings", "ledger", "goodput", "metrics", "traces", "clock",
+    "summary", "unseen",
+}  # fmt: skip
 
 
 def _parsed(text: str) -> Any:

@@ -57,7 +57,7 @@ def _run(steps: Sequence[int] = _QUICK, last: Sequence[str] = ()) -> Session:
     return _session(orchestrator=_orchestrator(steps, last), trainer=_trainer(steps))
 
 
-@pytest.mark.parametrize("silent_s", [18, 30, 59])
+@pytest.mark.parametrize("silent_s", [31, 59])
 def test_a_run_of_quick_steps_that_stops_is_told_within_seconds(silent_s: int) -> None:
     (stall,) = _stalls(_run(), silent_s)
     assert stall.lost_s == pytest.approx(silent_s, abs=0.1)
@@ -100,9 +100,8 @@ def test_a_pause_that_has_been_made_before_is_usual(pause_s: int) -> None:
 
 
 def test_without_a_history_there_is_no_rhythm() -> None:
-    assert not _stalls(_run(_QUICK[:8]), 50)
-    assert not _stalls(_run(range(12)), 50)
-    assert _stalls(_run(_QUICK[:8]), 61)
+    assert not _stalls(_run(_QUICK[:3]), 50)
+    assert _stalls(_run(_QUICK[:8]), 31)
 
 
 @pytest.mark.parametrize(
@@ -114,10 +113,10 @@ def test_without_a_history_there_is_no_rhythm() -> None:
         "WARNING torch.compile: compiling the model for a new shape",
     ],
 )
-def test_long_work_that_was_announced_has_a_minute(last: str) -> None:
+def test_long_work_that_was_announced_has_ten_minutes(last: str) -> None:
     announced = _run(last=[f"2026-08-21 {_clock(_QUICK[-1] + 3)} {last}"])
-    assert not _stalls(announced, 50)
-    assert _stalls(announced, 70)
+    assert not _stalls(announced, 580)
+    assert _stalls(announced, 620)
 
 
 def test_lines_without_a_time_are_a_sign_of_life() -> None:
@@ -132,13 +131,13 @@ def test_lines_without_a_time_are_a_sign_of_life() -> None:
 
 def test_a_log_that_ended_long_before_says_nothing() -> None:
     launcher = [f"2026-08-21 {_clock(at)} INFO launching" for at in (0, 30)]
-    assert _stalls(_session(orchestrator=_orchestrator(_QUICK), launcher=launcher), 20)
+    assert _stalls(_session(orchestrator=_orchestrator(_QUICK), launcher=launcher), 35)
 
 
 def test_a_server_that_is_idle_is_no_stall() -> None:
     engine = [_ENGINE.format(_clock(at)) for at in range(0, 120, 2)]
     assert not _stalls(_session(vllm=engine), 50)
-    assert _stalls(_session(vllm=engine, orchestrator=_orchestrator(_QUICK)), 20)
+    assert _stalls(_session(vllm=engine, orchestrator=_orchestrator(_QUICK)), 35)
 
 
 @pytest.mark.parametrize(("burst_s", "silent_s"), [(40, 45), (80, 100)])
@@ -162,6 +161,6 @@ def test_a_bar_that_moves_in_place_is_a_sign_of_life() -> None:
     session, arrivals = _run(), Arrivals()
     state = session.store.sources[0]
     arrivals.come(state, 0.0)
-    assert _stalls(session, 30)
+    assert _stalls(session, 35)
     arrivals.come(state, 25.0)
-    assert not _stalls(session, 30)
+    assert not _stalls(session, 35)

@@ -12,7 +12,11 @@ from perfmon.session import Session
 from perfmon.snapshot import Finding
 from perfmon.sources.blocks import Block
 
-_STEPS = [f"2026-08-21 10:{at // 60:02d}:{at % 60:02d} INFO Step {at // 20} | Time: 20.0s" for at in range(0, 600, 20)]
+_STEPS = [
+    f"2026-08-21 10:{at // 60:02d}:{at % 60:02d} INFO "
+    f"[rollout] trunc_pct=2.0 current_step={at // 20} ckpt_step=0 staleness=0"
+    for at in range(0, 600, 20)
+]
 
 
 def _stalls(last: str, silent_s: float) -> list[Finding]:
@@ -60,8 +64,15 @@ def test_an_alert_counts_on_while_a_run_hangs_and_keeps_that_when_it_goes_on() -
         now = newest + min(silent_s, 300.0)
         book.update(session.present((now - 600, now), align(session.store), newest + silent_s), now, silent_s)
         lost.append([round(alert.lost_s, 1) for alert in book.alerts(now) if alert.key[0] == "stall"])
-    assert lost == [[], [200.0], [400.0], [1000.0], [3000.0]]
-    session.feed(state, Block(b"2026-08-21 10:59:40 INFO Step 30 | Time: 20.0s\n", len(data), len(_STEPS) + 1))
+    assert lost == [[100.0], [200.0], [400.0], [1000.0], [3000.0]]
+    session.feed(
+        state,
+        Block(
+            b"2026-08-21 10:59:40 INFO [rollout] trunc_pct=2.0 current_step=30 ckpt_step=0 staleness=0\n",
+            len(data),
+            len(_STEPS) + 1,
+        ),
+    )
     for now in (newest + 3000.0, newest + 3030.0, newest + 3060.0):
         book.update(session.present((now - 600, now), align(session.store), now), now, None)
         assert [round(alert.lost_s) for alert in book.alerts(now) if alert.key[0] == "stall"] == [3000]

@@ -26,7 +26,11 @@ def test_the_verdict_its_value_its_cost_and_its_trend() -> None:
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"severity": "", "values": ()}, "#[fg=green]✓ OK#[default]"),
+        ({"severity": "", "values": (), "assessment": "healthy"}, "#[fg=green]✓ OK#[default]"),
+        ({"severity": "", "values": (), "assessment": "watch"}, "#[fg=yellow]! WATCH#[default]"),
+        ({"severity": "", "values": (), "assessment": "learning"}, "#[fg=colour244]? LEARNING#[default]"),
+        ({"severity": "", "values": (), "assessment": "unreadable"}, "#[fg=colour244]? UNREADABLE#[default]"),
+        ({"severity": "", "assessment": "healthy", "progress": "finished"}, "#[fg=green]✓ FINISHED#[default]"),
         (
             {"severity": "warning", "firing": 3, "values": ()},
             "#[fg=yellow]! FRONTEND-QUEUE 13.3s 31% lost +2#[default]",

@@ -124,7 +124,9 @@ def test_of_several_servers_whose_engines_have_one_name_the_sick_one_is_named_by
 def test_one_that_is_stuck_is_seen_beside_others_of_its_name() -> None:
     (finding,) = found(a=log(well), b=log(stuck), c=log(well))
     assert (finding.signature, finding.identity["group"]) == ("engine-stuck", "b.log:000")
-    assert finding.sentence.startswith("engine b.log:000: 41 requests waited while the same 2 ran")
+    assert finding.sentence.startswith(
+        "engine b.log:000: in 24 of 90 samples it made 48 tokens/s for 2 running requests"
+    )
 
 
 def test_a_server_that_was_started_anew_with_another_log_is_the_same_engine() -> None:

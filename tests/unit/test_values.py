@@ -104,7 +104,7 @@ def test_hostile_text_gives_fields_or_nothing(text: str) -> None:
         (
             read_pydict,
             "{'loss': np.float64(0.41), 'reward': nan, 'n': 3, 'name': 'inference nan'}",
-            {"loss": 0.41, "reward": None, "n": 3, "name": "inference nan"},
+            {"loss": 0.41, "reward": "nan", "n": 3, "name": "inference nan"},
         ),
         (read_pydict, "{'loss': __import__('os').system('true')}", {}),
         (read_pydict, "{'loss': 0.4", {}),

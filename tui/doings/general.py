@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime
 
-from perfmon.errors import InputError
-from perfmon.picture import Picture
+from perfmon.errors import InputError, PerfmonError
+from perfmon.picture import Picture, little_is_recognised
 
 from .base import Base
 
@@ -30,6 +30,23 @@ class General(Base):
         try:
             self.say(f"written: {await asyncio.to_thread(keep_page, picture, path)}")
         except InputError as error:
+            self.say(str(error))
+
+    def do_learn(self, log: str = "") -> None:
+        """Learns a format from a log: without a name from the one of which least is recognised."""
+        unread = [source for source in self.picture.sources if little_is_recognised(source)]
+        chosen = log or next((source.name for source in sorted(unread, key=lambda s: -(s.lines - s.events))), "")
+        if chosen:
+            self.run_worker(self._learn(chosen))
+        else:
+            self.say("every log is understood: name one to learn from")
+
+    async def _learn(self, log: str) -> None:
+        from ..keeping import keep_format
+
+        try:
+            self.say(f"{await asyncio.to_thread(keep_format, log)}; used from the next start on")
+        except PerfmonError as error:
             self.say(str(error))
 
     def do_record(self) -> None:

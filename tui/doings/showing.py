@@ -79,6 +79,7 @@ class Showing(Travelling):
             with self.suspend():
                 problem = shown_elsewhere(opened)
         except SuspendNotSupported:
+            opened.discard()
             problem = "no other program can be shown on this terminal"
         if problem:
             self.say(problem)

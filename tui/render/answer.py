@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from rich.style import Style
 
 from perfmon.drawing import stack
+from perfmon.ledger import PRODUCTIVE, REST
+from perfmon.model import Progress
 from perfmon.picture import Alert, AlertState, Freshness, Level, Picture, RunState, SourceNow
 from perfmon.rules.wording import format_share
-from perfmon.snapshot import LedgerEntry, Snapshot, Verdict
+from perfmon.snapshot import Assessment, LedgerEntry, Snapshot, Verdict
 from perfmon.sources.polls.reading import Area
 from perfmon.text import plain
 from perfmon.units import format_seconds
@@ -29,12 +31,12 @@ _NOTHING = {
     RunState.REPLAY: "getting ready to play",
     RunState.PAUSED: "nothing was played yet: space goes on",
 }
-_LEAST_EVENTS = 3
+_CAREFUL = (Assessment.WATCH, Assessment.UNREADABLE)
 _OF_RUNS = (Area.QUEUE, Area.VALUE, Area.SOCKET, Area.JOB)
 """What is polled of a run; hosts and GPUs are there without one."""
 _STEP_S = 5.0
 _LEAST_BAR = 8
-_ENDS = {"productive": -1, "unknown": 1}
+_ENDS = {PRODUCTIVE: -1, **dict.fromkeys(REST[1:], 1)}
 """What is no cause stands at the ends of the bar."""
 
 
@@ -58,6 +60,9 @@ def verdict_row(picture: Picture, width: int, skin: Skin) -> Row:
     head = _badge(skin, level, f"{skin.mark(level)} {LEVEL_WORDS[level]}" if width >= _NARROW else skin.mark(level))
     runs: list[Run] = [*head, (plain(verdict.title).upper(), skin.level(level))]
     runs += _as_of(picture, verdict, width - row_cells(runs), skin) or _judged(picture, width, skin)
+    if snapshot.run.state is Progress.FAILED:
+        sentence = plain(verdict.sentence, 2000).partition(": ")[2]
+        return cropped((*runs, (f"  {sentence}", skin.style("text"))), width, skin.style("text"))
     for part in _cost(picture, verdict, width - row_cells(runs), skin):
         runs += part if row_cells(runs) + row_cells(part) <= width else []
     if width >= _NARROW:
@@ -71,7 +76,9 @@ def _badge(skin: Skin, level: Level, text: str) -> list[Run]:
 
 def _as_of(picture: Picture, verdict: Verdict, room: int, skin: Skin) -> list[Run]:
     """How old it is, where the logs that prove it speak no more of the present; why, where the cost fits beside it."""
-    age, who = picture.past_s, "no log speaks"
+    if picture.is_over:
+        return []
+    age, who = picture.past_s, "no log output"
     alerts = _alerts_of(picture, verdict.signature)
     if age is None and picture.stale_s is not None:
         return []  # it speaks of that silence
@@ -164,16 +171,16 @@ def _waiting(picture: Picture, skin: Skin) -> Row:
 
 def _no_verdict(picture: Picture, snapshot: Snapshot, width: int, skin: Skin) -> Row:
     summary = plain(snapshot.summary, 1000)
-    if picture.stale_s is not None:
+    if picture.stale_s is not None and not picture.is_over:
         age = format_seconds(picture.stale_s)
         names = ", ".join(_called(source, picture) for source in picture.sources[:3])
         return (
             *_badge(skin, Level.NONE, f"{skin.glyph('stale')} STALE"),
-            (f"no log has said anything for {age}", skin.style("stale")),
+            (f"no log output for {age}", skin.style("stale")),
             (f"  ({names})", skin.style("muted")),
         )
     silent = [source for source in picture.sources if source.freshness is Freshness.STALE]
-    if silent:  # what it would have said is not known: that is not green
+    if silent and not picture.is_over:  # what it would have said is not known: that is not green
         first = max(silent, key=lambda source: source.age_s or 0.0)
         more = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
         return (
@@ -183,8 +190,11 @@ def _no_verdict(picture: Picture, snapshot: Snapshot, width: int, skin: Skin) ->
         )
     if only_machines(picture):
         summary = "no log has a line yet: only machines are judged"
-    elif _known(picture, snapshot) >= _LEAST_EVENTS:
+    elif snapshot.assessment is Assessment.HEALTHY:
         return _healthy(picture, summary, width, skin)
+    elif snapshot.assessment in _CAREFUL:
+        badge = _badge(skin, Level.WARNING, f"{skin.mark(Level.WARNING)} {snapshot.assessment.value.upper()}")
+        return (*badge, (_shortened(summary, width - row_cells(badge)), skin.style("text")))
     learning = f" {skin.glyph('loading')} LEARNING "
     return ((learning, skin.style("badge-info")), (f" {summary}", skin.style("text")))
 
@@ -193,13 +203,6 @@ def only_machines(picture: Picture) -> bool:
     """Nothing but hosts and GPUs has told anything: of the run nobody knows."""
     told = any(source.lines for source in picture.sources) or any(one.reading.area in _OF_RUNS for one in picture.seen)
     return not told and bool(picture.seen)
-
-
-def _known(picture: Picture, snapshot: Snapshot) -> int:
-    """Lines that were recognised; without logs, samples of what is polled."""
-    if any(source.lines for source in picture.sources):
-        return sum(source.events for source in picture.sources)
-    return max((stats.summary.count for stats in snapshot.metrics.values()), default=0)
 
 
 def _healthy(picture: Picture, summary: str, width: int, skin: Skin) -> Row:
@@ -211,12 +214,16 @@ def _healthy(picture: Picture, summary: str, width: int, skin: Skin) -> Row:
 
 def _shortened(summary: str, room: int) -> str:
     """As many of the things that were observed as there is room for."""
-    head, sign, rest = summary.partition(": ")
-    things = rest.removesuffix(" observed").split(", ")
-    while sign and cells(f"{head}: {', '.join(things)} observed") > room and len(things) > 1:
+    head, _, rest = summary.partition(": ")
+    seen, observed, more = rest.partition(" observed")
+    things, told = seen.split(", "), summary
+    while observed and cells(told) > room and len(things) > 1:
         things.pop()
-    told = f"{head}: {', '.join(things)} observed" if sign else summary
-    return told if cells(told) <= room else head
+        told = f"{head}: {', '.join(things)} observed{more}"
+    if cells(told) <= room:
+        return told
+    least = f"{head}{more}" if observed else summary.partition(". ")[0]
+    return least if cells(least) <= room else head
 
 
 # --- where the window went ----------------------------------------------------------------------------------------
@@ -237,7 +244,7 @@ def ledger_row(picture: Picture, width: int, skin: Skin) -> Row:
 
 def _look(at: int, entry: LedgerEntry, skin: Skin) -> tuple[str, Style]:
     """Character and style of a cause: told apart without colour too."""
-    if entry.cause == "unknown":
+    if entry.cause in REST[1:]:
         return skin.glyph("dot"), skin.style("faint")
     fill = "full" if entry.cause == "productive" else _FILLS[1 + (at - 1) % (len(_FILLS) - 1)]
     return skin.glyph(fill), skin.cause(entry.cause)

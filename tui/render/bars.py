@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from perfmon.model import TimeBase
+from perfmon.model import Progress, TimeBase
 from perfmon.picture import Freshness, Level, Picture, RunState
 from perfmon.text import plain
 from perfmon.units import format_bytes, format_seconds
@@ -16,6 +16,14 @@ from ..skin import Skin
 from .machines.badges import host_runs, polls_text
 from .moments import brief_seconds
 from .rows import Row, Run, between, cells, row_cells
+
+_RUN_STYLES = {
+    Progress.STARTING: "info",
+    Progress.STALLED: "critical",
+    Progress.FAILED: "critical",
+    Progress.FINISHED: "good",
+}
+"""States of the run that say more than that the monitor is live."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +130,9 @@ def _state(picture: Picture, place: Place, skin: Skin, brief: bool = False) -> l
         said += f" (-{brief_seconds(float(int(behind)))})" if behind >= 1.0 else ""
         more = f" +{place.unseen_lines} line{'s' * (place.unseen_lines != 1)}" if place.unseen_lines else ""
         return [(said, skin.style("warning")), (more, skin.style("muted"))]
+    run = picture.snapshot.run.state if picture.snapshot is not None else None
+    if run is not None and run in _RUN_STYLES and picture.state in (RunState.LIVE, RunState.ENDED):
+        return [(run.value.upper(), skin.style(_RUN_STYLES[run])), span]
     if picture.stale_s is not None:
         return [(f"SILENT {skin.glyph('stale')} for {format_seconds(picture.stale_s)}", skin.style("stale")), span]
     names = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from perfmon.drawing import compact_seconds, fit
+from perfmon.drawing import compact_seconds, cut, fit
 from perfmon.picture import Alert, Picture
 from perfmon.rules.wording import counted, format_share
 from perfmon.snapshot import EvidenceLine, Finding
@@ -61,7 +61,9 @@ def detail(alert: Alert, picture: Picture, skin: Skin, width: int) -> list[Line]
         ("OCCURRENCES", "newest first", waterfall(alert, picture, skin, width)),
     ]
     lines = [Line(words) for words in paragraph(finding.sentence, room, "text", " ")]
-    lines += [Line(words) for name, value in alert.key[1] for words in paragraph(value, room, "muted", f" {name}: ")]
+    # A name that fills the row would leave its value a column, and every line of that as wide as the name.
+    named = ((f" {cut(name, max(1, room // 2))}: ", value) for name, value in alert.key[1])
+    lines += [Line(words) for name, value in named for words in paragraph(value, room, "muted", name)]
     for title, note, body in sections:
         if body:
             lines += [Line(rule(title, skin, width, note)), *map(Line, body)]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
 from perfmon.drawing import bar, compact, compact_seconds, fit
 from perfmon.model import TimeBase
-from perfmon.picture import Picture, SourceNow
+from perfmon.picture import Picture, SourceNow, little_is_recognised
 from perfmon.rules.wording import counted, format_share
 from perfmon.units import format_bytes
 
@@ -35,6 +36,9 @@ def _section(source: SourceNow, base: TimeBase, skin: Skin, width: int) -> list[
     rows += _facts(source, base, skin, width, style)
     rows += [words for note in source.notes for words in paragraph(note, width - 2, "text", " ! ", "warning")]
     rows += _patterns(source, skin, width)
+    if little_is_recognised(source):
+        command = f"`perfmon formats learn {shlex.quote(source.name)}`, or :learn here, proposes a format for it"
+        rows += paragraph(command, width - 2, "text", " > ", "accent")
     if source.unparsed:
         rows.append(((" lines that no pattern recognised", "muted"),))
         rows += [((" ? ", "stale"), (fit(text, width - 4, glyphs=skin.glyphs), "text")) for text in source.unparsed]

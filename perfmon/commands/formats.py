@@ -1,0 +1,94 @@
+"""`perfmon formats`: what reads the lines of logs; learned from a log, listed, checked."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfmon.config import load_config
+from perfmon.errors import ExitCode, InputError
+
+from .arguments import add_formats_argument, completes_files, existing_folders
+
+if TYPE_CHECKING:
+    from perfmon.sources.formats.schema import Pack
+
+DESCRIPTION = "A format says how lines of a log are read: a TOML file with patterns, samples and what they tell."
+EXAMPLE = "perfmon formats learn train.log --id my-trainer --install"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
+    learn = actions.add_parser(
+        "learn", help="propose a format from a log that perfmon does not read", epilog=f"example: {EXAMPLE}"
+    )
+    completes_files(learn.add_argument("log", metavar="LOG", help="a log: its first 64 MB are looked at"))
+    learn.add_argument("--id", metavar="NAME", help="what the format is called (default: the name of the log)")
+    goes = learn.add_mutually_exclusive_group()
+    completes_files(goes.add_argument("-o", "--output", metavar="FILE", type=Path, help="write it there"))
+    goes.add_argument("--install", action="store_true", help="put it where perfmon finds it from now on")
+    learn.add_argument("--all", action="store_true", help="also lines that perfmon reads already")
+    listing = actions.add_parser("list", help="every format", epilog="example: perfmon formats list")
+    check = actions.add_parser(
+        "check", help="find mistakes in format files", epilog="example: perfmon formats check my-trainer.toml"
+    )
+    completes_files(check.add_argument("files", metavar="FILE", type=Path, nargs="+", help="what to check"))
+    for action in (learn, listing, check):
+        add_formats_argument(action)
+        completes_files(action.add_argument("--config", metavar="FILE", type=Path, help="one more configuration file"))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Does the action."""
+    return {"learn": _learn, "list": _list, "check": _check}[args.action](args)
+
+
+def _packs(args: argparse.Namespace) -> tuple[Pack, ...]:
+    from perfmon.sources.formats.loader import load_packs
+
+    return load_packs((*load_config(args.config).format_dirs, *existing_folders(args.formats)))
+
+
+def _learn(args: argparse.Namespace) -> int:
+    from perfmon.learned import format_name, installed, keep, learn
+
+    name, packs = format_name(args.log, args.id or ""), _packs(args)
+    target = installed(name, packs) if args.install else args.output
+    proposal = learn(args.log, name, packs, args.all)
+    if target is None:
+        print(proposal.toml, end="")
+        return ExitCode.DONE
+    told = ", ".join(proposal.found)
+    print(f"{keep(proposal, target)}: reads {proposal.recognised} of {proposal.lines} lines ({told})")
+    return ExitCode.DONE
+
+
+def _list(args: argparse.Namespace) -> int:
+    packs = _packs(args)
+    width = max(len(pack.id) for pack in packs)
+    for pack in packs:
+        print(f"{pack.id:{width}}  {len(pack.patterns):3} patterns  {pack.title}")
+    return ExitCode.DONE
+
+
+def _check(args: argparse.Namespace) -> int:
+    from perfmon.errors import DataFileError
+    from perfmon.sources.formats.learning import sample_problems
+    from perfmon.sources.formats.loader import load_pack
+
+    packs = _packs(args)
+    problems = []
+    for file in args.files:
+        if not file.is_file():
+            raise InputError(f"{file}: {'not a file' if file.exists() else 'no such file'} (name a *.toml file)")
+        try:
+            pack = load_pack(file)
+        except DataFileError as error:
+            problems.append(str(error))
+            continue
+        problems += [f"{file}: {problem}" for problem in sample_problems(pack, packs)]
+    for problem in problems:
+        print(problem)
+    return ExitCode.FOUND if problems else ExitCode.DONE

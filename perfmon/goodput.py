@@ -1,0 +1,82 @@
+"""The standard names of what a ledger says: goodput, badput by type, ETTR, MFU, and what the lost time costs.
+
+Goodput is the share of the observed time that evidence shows was spent on progress that counts; ETTR has the whole time
+from the first line to the last as its denominator, the time between runs included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from perfmon.sources.polls.reading import Area
+
+from .ledger import DOWNTIME, PRODUCTIVE, RESTORE, STARTUP, UNACCOUNTED, WASTED
+from .snapshot import MetricStats, Snapshot
+
+ALIASES: Mapping[str, str] = {
+    STARTUP: "PROGRAM_STARTUP",
+    RESTORE: "UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME",
+    WASTED: "WASTED_PROGRESS_FROM_DISRUPTION",
+    DOWNTIME: "INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION",
+    "data-starved": "DATA_LOADING_SYNC",
+    "slow-checkpoint-write": "UNPRODUCTIVE_CHECKPOINT_SAVE_TIME",
+    "checkpoint-stall": "UNPRODUCTIVE_CHECKPOINT_SAVE_TIME",
+    "slow-start": "PROGRAM_STARTUP",
+}
+"""What Google's ML Goodput library calls a type of badput, where one of its buckets fits."""
+_HOUR_S = 3600.0
+_STEP_METRICS = ("step_s", "trainer_step_s", "orchestrator_step_s")
+
+
+@dataclass(frozen=True, slots=True)
+class Goodput:
+    """What became of the observed time, in the field's own terms; shares are fractions of 1, times seconds."""
+
+    goodput_ratio: float
+    badput_s: Mapping[str, float]
+    """By type: signatures and entries of the ledger, what is unaccounted for included."""
+    ettr_ratio: float
+    mfu_ratio: float | None
+    """Mean of what the lines tell; None where none does."""
+    step_time_deviation: float | None
+    """How much longer the mean step takes than the median one, as a fraction of that."""
+    disruptions: int
+    """Runs that began anew in these logs, and the failure of the last one."""
+    gpus: int
+    """How many GPUs pollers see on the hosts of the run; 0 where nobody polls."""
+    lost_gpu_s: float
+    """GPU-seconds of all badput but what is unaccounted for."""
+    lost_money: float | None
+    """The same at the configured price of a GPU-hour."""
+
+
+def goodput_of(snapshot: Snapshot, gpu_price: float | None = None) -> Goodput:
+    """From the ledger of a snapshot; `gpu_price` is that of one GPU for an hour."""
+    seconds = {entry.cause: entry.lost_s for entry in snapshot.ledger}
+    productive = seconds.pop(PRODUCTIVE, 0.0)
+    wall, whole = snapshot.run.wall_s, snapshot.run.end - snapshot.run.start
+    gpus = len({(one.host, one.reading.name) for one in snapshot.seen if one.reading.area is Area.GPU})
+    lost = sum(lost_s for cause, lost_s in seconds.items() if cause != UNACCOUNTED)
+    failed = any(
+        finding.signature in ("run-failed", "out-of-memory", "collective-timeout") for finding in snapshot.findings
+    )
+    mfu = snapshot.metrics.get("mfu_pct")
+    return Goodput(
+        goodput_ratio=productive / wall if wall > 0 else 0.0,
+        badput_s={cause: lost_s for cause, lost_s in seconds.items() if lost_s > 0},
+        ettr_ratio=productive / whole if whole > 0 else 0.0,
+        mfu_ratio=mfu.summary.mean / 100.0 if mfu is not None else None,
+        step_time_deviation=_deviation(snapshot.metrics),
+        disruptions=snapshot.run.runs - 1 + failed,
+        gpus=gpus,
+        lost_gpu_s=lost * gpus,
+        lost_money=lost * gpus / _HOUR_S * gpu_price if gpu_price is not None and gpus else None,
+    )
+
+
+def _deviation(metrics: Mapping[str, MetricStats]) -> float | None:
+    steps = next((metrics[name] for name in _STEP_METRICS if name in metrics), None)
+    if steps is None or not steps.summary.p50:
+        return None
+    return steps.summary.mean / steps.summary.p50 - 1.0

@@ -1,0 +1,328 @@
+"""What proves that a run goes on: progress of each log and kind, counters towards a goal, failures, run boundaries.
+
+Progress is what a hung run cannot print: a step that ended, a batch that was finished, tokens that were made, a phase
+that began or ended. Everything else a log prints is liveness. Nothing here judges; see `perfmon.rules.run_states`.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from .model import Fields
+
+_MOST_TIMES = 65_536
+"""Progress of one log and kind beyond that is kept at half the resolution: 18 hours of one event a second."""
+_MOST_FAILURES = 500
+_MOST_ALIKE = 20
+"""Of failures of a log that say the same the first are kept, and the last; the others are counted."""
+_MOST_MARKS = 2_000
+_FIGURES = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?")
+_MOST_KEY = 80
+_MOST_TEXT = 200
+_PLACE = ("host", "ip", "rank", "local_rank", "actor", "pid")
+_DETAIL_LINES = 60
+"""So far from a failure its frames and details stand."""
+_FRAMES_APART = 12
+"""So many lines apart, at most, are the frames of a traceback, and those of its parts."""
+_MOST_PLACES = 4096
+_TELLING = ("cause", "order", "record")
+_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
+_INSTALLED = re.compile(r"(?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d|^<frozen |\.pyx$|^uvloop/")
+
+
+class ProgressTrack:
+    """When a log told of progress of one kind, in seconds on the log's own axis; at most one entry a `resolution_s`."""
+
+    __slots__ = ("count", "kind", "lines", "live", "resolution_s", "source", "times")
+
+    def __init__(self, source: int, kind: str) -> None:
+        self.source, self.kind = source, kind
+        self.times = array("d")
+        self.lines = array("Q")
+        self.live = array("Q")
+        """How many recognised lines of the log that tell of no progress stand before each of these."""
+        self.resolution_s = 0.0
+        self.count = 0
+        """All that there was, whatever is kept."""
+
+    def add(self, time: float, line: int, live: int) -> None:
+        """Progress at a line."""
+        self.count += 1
+        if self.times and 0.0 <= time - self.times[-1] <= self.resolution_s:
+            return
+        self.times.append(time)
+        self.lines.append(line)
+        self.live.append(live)
+        if len(self.times) > _MOST_TIMES:
+            self._coarsen()
+
+    def _coarsen(self) -> None:
+        self.resolution_s = max(1.0, 2 * self.resolution_s)
+        old = self.times, self.lines, self.live
+        self.times, self.lines, self.live = array("d"), array("Q"), array("Q")
+        for time, line, live in zip(*old, strict=True):
+            if not self.times or not 0.0 <= time - self.times[-1] <= self.resolution_s:
+                self.times.append(time)
+                self.lines.append(line)
+                self.live.append(live)
+
+
+@dataclass(slots=True)
+class WorkCounter:
+    """A counter of a log that grows towards a total: a progress bar, `step 7/100`."""
+
+    kind: str
+    key: str
+    source: int
+    first: float
+    """When it was seen first, on the log's axis, and with which amount."""
+    first_amount: float
+    time: float
+    """The same of the last time it changed."""
+    amount: float
+    line: int
+    total: float | None = None
+    elapsed_s: float | None = None
+    """By its own clock."""
+    remaining_s: float | None = None
+    """As the line estimates it."""
+    restarts: int = 0
+    """How often it began anew."""
+    text: str = ""
+    """The line that showed it last."""
+    label: str = ""
+    """Its key with the figures in it."""
+
+
+@dataclass(slots=True)
+class Failure:
+    """A line that says that something failed."""
+
+    cause: str
+    role: str
+    """One of `perfmon.sources.formats.schema.FAILURE_ROLES`."""
+    fatal: bool
+    time: float
+    """Seconds on the log's axis; of a line without a clock those of the last dated line before it."""
+    source: int
+    line: int
+    offset: int
+    text: str
+    fields: Fields
+    frame: Fields = field(default_factory=dict)
+    """The innermost frame of its traceback: file, line, function."""
+    count: int = 1
+    """So many lines of the log say the same."""
+    last_line: int = 0
+    """The last of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunMark:
+    """A line that says that a run begins or ends."""
+
+    kind: str
+    """begin or end"""
+    time: float
+    source: int
+    line: int
+    offset: int
+    text: str
+    fields: Fields
+
+
+class ProgressLog:
+    """All progress, failures and run boundaries of a run's logs."""
+
+    def __init__(self) -> None:
+        self.advanced = 0
+        """How much progress there was in all."""
+        self.tracks: dict[tuple[int, str], ProgressTrack] = {}
+        self.counters: dict[tuple[int, str, str], WorkCounter] = {}
+        self.failures: list[Failure] = []
+        self.marks: list[RunMark] = []
+        self._alike: dict[tuple[int, str, str], list[Failure]] = {}
+        self._counts: Counter[int] = Counter()
+        self._frames: dict[tuple[int, str], tuple[int, Fields]] = {}
+        self._handled: dict[tuple[int, str], int] = {}
+        self._recent: dict[int, deque[Failure]] = {}
+        self._steps: dict[tuple[int, str], float] = {}
+
+    def advance(self, source: int, kind: str, time: float, line: int, live: int) -> None:
+        """Progress of a kind at a line, behind so many recognised lines that tell of none."""
+        self.advanced += 1
+        track = self.tracks.get((source, kind))
+        if track is None:
+            track = self.tracks[source, kind] = ProgressTrack(source, kind)
+        track.add(time, line, live)
+
+    def step(self, source: int, component: str, step: float, time: float, line: int, live: int) -> None:
+        """A step of a component ended; a step that two lines tell of is one."""
+        slot = (source, component)
+        if self._steps.get(slot) != step:
+            self._steps[slot] = step
+            self.advance(source, f"step:{component}" if component else "step", time, line, live)
+
+    def count(
+        self, source: int, kind: str, key: str, time: float, line: int, live: int, amount: float,
+        total: float | None, elapsed_s: float | None, remaining_s: float | None, text: str = "",
+    ) -> float:  # fmt: skip
+        """A counter shows an amount; returns the seconds that passed by its own clock since it was shown last."""
+        label, key = (
+            key[:_MOST_KEY],
+            _FIGURES.sub("#", key)[:_MOST_KEY],
+        )  # a label may hold what changes: a loss, the number of the epoch
+        slot = (source, kind, key)
+        known = self.counters.get(slot)
+        if known is None:
+            self.counters[slot] = WorkCounter(
+                kind, key, source, time, amount, time, amount, line, total, elapsed_s, remaining_s, label=label
+            )
+            if amount > 0:
+                self.advance(source, kind, time, line, live)
+            return elapsed_s or 0.0
+        passed = elapsed_s - known.elapsed_s if elapsed_s is not None and known.elapsed_s is not None else 0.0
+        anew = amount == known.amount and label != known.label  # the next epoch's bar, which is shown when it is full
+        known.label = label
+        if amount < known.amount or passed < 0 or anew:  # it began anew
+            known.first, known.first_amount, known.restarts = time, amount, known.restarts + 1
+            passed = elapsed_s or 0.0
+        if amount != known.amount or anew:
+            known.time, known.line = time, line
+            if amount > 0:
+                self.advance(source, kind, time, line, live)
+        known.amount, known.total = amount, total if total is not None else known.total
+        known.elapsed_s, known.remaining_s, known.text = elapsed_s, remaining_s, text[:_MOST_TEXT]
+        return max(0.0, passed)
+
+    def frame(self, source: int, place: str, line: int, fields: Fields) -> None:
+        """A frame of a traceback; the last one before the exception is the innermost.
+
+        The innermost one outside of installed packages is kept with it, as `own_file`, `own_line` and `own_function`.
+        """
+        slot = (source, place)
+        known = self._frames.get(slot)
+        own: Fields = {}
+        if not _INSTALLED.search(str(fields.get("file", ""))):
+            own = {f"own_{name}": fields[name] for name in ("file", "line", "function") if name in fields}
+        elif known is not None and 0 <= line - known[0] <= _FRAMES_APART:
+            own = {name: value for name, value in known[1].items() if name.startswith("own_")}
+        self._frames[slot] = (line, {**fields, **own})
+        handled = self._handled.get(slot)
+        if handled is not None and 0 <= line - handled <= _FRAMES_APART:
+            self._handled[slot] = line
+        if len(self._frames) > _MOST_PLACES:
+            self._frames = {slot: self._frames[slot]}
+
+    def handled(self, source: int, place: str, line: int, is_handled: bool) -> None:
+        """What the next traceback tells was handled by the process that prints it, which goes on; or it was not."""
+        if is_handled:
+            self._handled[source, place] = line
+        else:
+            self._handled.pop((source, place), None)
+        if len(self._handled) > _MOST_PLACES:
+            self._handled = {(source, place): line}
+
+    def fail(self, failure: Failure) -> None:
+        """A failure; more of the same in one log are counted."""
+        place = place_of(failure.fields)
+        known = self._frames.get((failure.source, place))
+        if (
+            known is not None
+            and "type" in failure.fields
+            and not failure.fatal
+            and 0 <= failure.line - known[0] <= _DETAIL_LINES
+        ):
+            failure.frame = known[1]  # of ranks whose lines are mixed and not told apart each has it
+        handled = self._handled.get((failure.source, place))
+        if handled is not None and 0 <= failure.line - handled <= _FRAMES_APART and failure.role == "cause":
+            failure.role, self._handled[failure.source, place] = "context", failure.line
+        failure.last_line = failure.line
+        said = (failure.source, failure.cause, _alike(str(failure.fields.get("message", "")) or failure.text))
+        alike = self._alike.setdefault(said, [])
+        recent = self._recent.setdefault(failure.source, deque(maxlen=64))
+        room = _MOST_FAILURES if failure.role in _TELLING else _MOST_FAILURES // 2
+        if len(alike) < _MOST_ALIKE and self._counts[failure.source] < room:
+            alike.append(failure)
+            self._counts[failure.source] += 1
+            self.failures.append(failure)
+            recent.append(failure)
+            return
+        if not alike:
+            if len(self._alike) > 2 * _MOST_FAILURES:
+                self._alike.pop(said)
+            # So many kinds of failures that only the newest of the others is kept.
+            said = (failure.source, "", "")
+            alike = self._alike.setdefault(said, [])
+            if not alike:
+                alike.append(failure)
+                self.failures.append(failure)
+                recent.append(failure)
+                return
+        last, failure.count = alike[-1], alike[-1].count + 1
+        for slot in Failure.__slots__:
+            setattr(last, slot, getattr(failure, slot))
+        recent.append(last)
+
+    def detail(self, source: int, cause: str, line: int, fields: Fields) -> None:
+        """More about a failure that a line just before told; what is known already stays.
+
+        It is of the newest failure that may be of the same rank, process and host.
+        """
+        for failure in reversed(self._recent.get(source, ())):
+            if line - failure.line > _DETAIL_LINES:
+                return
+            known = failure.fields
+            elsewhere = any(name in known and name in fields and known[name] != fields[name] for name in _PLACE)
+            if failure.cause == cause and not elsewhere:
+                failure.fields = {**fields, **known}
+                return
+
+    def mark(self, mark: RunMark) -> None:
+        """A run begins or ends."""
+        if len(self.marks) < _MOST_MARKS:
+            self.marks.append(mark)
+
+    def shift(self, source: int, seconds: float) -> None:
+        """Moves what one log told on its axis."""
+        self.move(source, seconds, lambda _time, _line: True)
+
+    def move(self, source: int, seconds: float, after: Callable[[float, int], bool]) -> None:
+        """Moves what one log told at the times and lines that `after` is true of."""
+        for track in self.of(source):
+            track.times = array(
+                "d", (t + seconds if after(t, line) else t for t, line in zip(track.times, track.lines, strict=True))
+            )
+        for counter in self.counters.values():
+            if counter.source == source and after(counter.time, counter.line):
+                counter.time += seconds
+                counter.first = min(counter.time, counter.first + seconds)
+        for failure in self.failures:
+            if failure.source == source and after(failure.time, failure.line):
+                failure.time += seconds
+        self.marks = [
+            replace(mark, time=mark.time + seconds) if mark.source == source and after(mark.time, mark.line) else mark
+            for mark in self.marks
+        ]
+
+    def of(self, source: int) -> Iterator[ProgressTrack]:
+        """The tracks of one log."""
+        return (track for (index, _), track in self.tracks.items() if index == source)
+
+    def sources(self) -> Iterable[int]:
+        """Logs that told of progress."""
+        return {index for index, _ in self.tracks}
+
+
+def _alike(text: str) -> str:
+    """What failures have in common that differ in numbers alone: ranks, processes, sizes, addresses."""
+    return _NUMBERS.sub("#", text[:200])[:80]
+
+
+def place_of(fields: Fields) -> str:
+    """What tells apart who printed a line of a log that several write to."""
+    return "/".join(str(fields[name]) for name in _PLACE if name in fields)

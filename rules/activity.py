@@ -1,0 +1,220 @@
+"""The progress of a run on one axis: its rhythm, and the time that it proves productive."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import inf
+from typing import TYPE_CHECKING
+
+from perfmon.ledger import Window, union
+from perfmon.stats import median
+
+from .items import UPDATE
+
+if TYPE_CHECKING:
+    from .view import View
+
+START_KINDS = frozenset(
+    (
+        "shards", "files", "graphs", "model-load", "compile", "graph-capture", "engine-init", "download",
+        "data-prepare", "checkpoint-load", "samples",
+    )
+)  # fmt: skip
+"""Progress of a run that starts: no work of its own."""
+PHASE_KINDS = frozenset(
+    (
+        "evaluation", "checkpoint", "checkpoint-write", "weight-sync", "weight-update", "phases", "engine-sleep",
+        "shutdown", "epoch", "epochs",
+    )
+)  # fmt: skip
+"""Progress that comes now and then: it has no rhythm that a stall could break."""
+LEAST_STALL_S = 30.0
+_STEPS, _PAUSES = 3.0, 2.0
+"""Times the median interval, and the second-longest of the others, that a run stands still at least in a stall."""
+REMEMBERED = 256
+"""So many intervals on either side tell what is usual."""
+FEW = 4
+"""So many events make a rhythm: three intervals."""
+_PRODUCTIVE = 2.0
+"""Times the usual interval that is proven by two events."""
+_BLOCK = 32
+"""So many intervals share their median: what is usual changes slowly."""
+
+
+@dataclass(slots=True)
+class Track:
+    """When a log told of progress of a kind, on the run's axis, ascending."""
+
+    kind: str
+    source: int
+    times: list[float]
+    lines: list[int]
+    """Line numbers without the recognised liveness before them."""
+    places: list[int]
+    """Line numbers."""
+    resolution_s: float = 0.0
+    offset: int = 0
+    """So many events of it lie before these."""
+    count: int = 0
+    """How many there were in all; lines without a clock may have one time."""
+
+    @property
+    def is_step(self) -> bool:
+        """It counts steps of a trainer or of another component."""
+        return self.kind.partition(":")[0] in ("step", "train-step", "orchestrator-step")
+
+
+@dataclass(slots=True)
+class Activity:
+    """The progress of a run within a window."""
+
+    tracks: list[Track] = field(default_factory=list)
+    events: list[float] = field(default_factory=list)
+    """All progress but that of the start, ascending; at least the last one before the window."""
+    first: float | None = None
+    """When the run first got under way, whatever the window."""
+    count: int = 0
+    """How much progress a kind made at most, over the whole run: proof that it has a rhythm."""
+
+    @property
+    def last(self) -> float | None:
+        """The last progress."""
+        return self.events[-1] if self.events else None
+
+
+def activity_of(view: View) -> Activity:
+    """The progress that the logs tell of, those of pollers apart."""
+    found = Activity()
+    low, high = view.clip or (-inf, inf)
+    polled = {state.index for state in view.store.sources if state.polled}
+    firsts: list[float] = []
+    for track in _all_tracks(view):
+        if track.source in polled or not track.times:
+            continue
+        if track.kind not in START_KINDS:
+            firsts.append(track.times[0])
+            count = track.count if high == inf or not view.timed else bisect_right(track.times, high)
+            found.count = max(found.count, count)
+        begin = max(0, bisect_left(track.times, low) - REMEMBERED)
+        stop = bisect_right(track.times, high)
+        begin -= begin % _BLOCK
+        times, lines = track.times[begin:stop], track.lines[begin:stop]
+        cut = Track(track.kind, track.source, times, lines, track.places[begin:stop], track.resolution_s, begin)
+        if cut.times:
+            found.tracks.append(cut)
+    found.first = min(firsts, default=None)
+    found.events = sorted({time for track in found.tracks if track.kind not in START_KINDS for time in track.times})
+    return found
+
+
+def _all_tracks(view: View) -> Iterable[Track]:
+    for held in view.store.progress.tracks.values():
+        shift = view.shifts.get(held.source, 0.0)
+        rows = [(time, line - live, line) for time, line, live in zip(held.times, held.lines, held.live, strict=True)]
+        if any(after[0] < before[0] for before, after in pairwise(rows)):
+            rows.sort()
+        yield Track(
+            held.kind,
+            held.source,
+            [row[0] + shift for row in rows],
+            [row[1] for row in rows],
+            [row[2] for row in rows],
+            held.resolution_s,
+            count=held.count,
+        )
+    by_source: dict[int, list[tuple[float, int]]] = {}
+    for update in view.spans(UPDATE):
+        if update.span is not None and update.refs:
+            by_source.setdefault(update.source, []).append((update.end, update.refs[-1][0].line))
+    for source, ends in by_source.items():
+        ends.sort()
+        lines = [line for _, line in ends]
+        yield Track(UPDATE, source, [time for time, _ in ends], lines, lines, count=len(ends))
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """How a kind of progress goes on."""
+
+    usual_s: float
+    limit_s: float
+
+
+def rhythm_at(activity: Activity, start: float, end: float) -> Rhythm | None:
+    """The rhythm that start..end is judged by: by the steps, else by what progresses most often.
+
+    The stretch itself does not count; None where no kind has made three intervals of its own.
+    """
+    found: list[tuple[bool, Rhythm]] = []
+    for track in activity.tracks:
+        if track.kind in START_KINDS or track.kind in PHASE_KINDS or track.kind.endswith("-wait"):
+            continue
+        intervals = _intervals(track, start, end)
+        if len(intervals) < FEW - 1:
+            continue
+        ordered = sorted(intervals)
+        usual = max(median(ordered), track.resolution_s)
+        limit = max(LEAST_STALL_S, _STEPS * usual, _PAUSES * ordered[-2])
+        found.append((track.is_step, Rhythm(usual, limit)))
+    steps = [rhythm for is_step, rhythm in found if is_step]
+    return min(steps or [rhythm for _, rhythm in found], key=lambda rhythm: rhythm.limit_s, default=None)
+
+
+def _intervals(track: Track, start: float, end: float) -> list[float]:
+    """Between neighbouring events around a stretch, less those that share time with it."""
+    stop = bisect_left(track.times, end) + REMEMBERED
+    begin = max(0, bisect_right(track.times, start) - REMEMBERED)
+    times = track.times[begin:stop]
+    return [b - a for a, b in pairwise(times) if b > a and not (a < end and b > start)]
+
+
+def productive_of(view: View) -> list[Window]:
+    """The time that evidence shows was spent on progress: between two events of a kind their usual interval, up to
+    twice of it, and whatever a line says that work took."""
+    proven: list[Window] = []
+    for track in view.activity.tracks:
+        if track.kind in START_KINDS:
+            continue
+        times = track.times
+        gaps = [after - before for before, after in pairwise(times)]
+        for begin in range(0, len(gaps), _BLOCK):
+            near = [gap for gap in gaps[max(0, begin - _BLOCK // 2) : begin + _BLOCK + _BLOCK // 2] if gap > 0]
+            usual = max(median(near or [0.0]), track.resolution_s)
+            for start, gap in zip(times[begin : begin + _BLOCK], gaps[begin : begin + _BLOCK], strict=False):
+                if gap <= _PRODUCTIVE * usual:
+                    proven.append((start, start + gap))
+                else:
+                    proven += [(start, start + usual), (start + gap - usual, start + gap)]
+        if len(gaps) >= FEW - 1 and view.death is None and times:  # what is under way
+            usual = max(median(gaps[-_BLOCK:]), track.resolution_s)
+            if view.whole[1] - times[-1] <= _PRODUCTIVE * usual:
+                proven.append((times[-1], view.whole[1]))
+        if len(gaps) >= FEW - 1 and track.is_step:  # the first step took about as long as the others
+            proven.append((times[0] - median(gaps), times[0]))
+    for kind in view.span_kinds:
+        if kind not in START_KINDS and not kind.endswith("-wait"):
+            proven += [(item.start, item.end) for item in view.spans(kind)]
+    low, high = view.window
+    return union((max(a, low), min(b, high)) for a, b in proven if b > low and a < high)
+
+
+def startup_of(view: View) -> list[Window]:
+    """The time before a run got under way: from its first line, or its last start, to the first work."""
+    begin, first = view.run_began, view.activity.first
+    later = [time for time in view.activity.events if time >= begin]
+    if later:
+        first = later[0] if first is None or first < begin else first
+    elif first is not None and first < begin:
+        first = None
+    if first is None:
+        starting = [track.times[-1] for track in view.activity.tracks if track.kind in START_KINDS]
+        if not starting or not view.timed:
+            return []
+        under_way = any(span.kind in START_KINDS for span in view.store.opened())
+        return [(begin, view.whole[1] if under_way else max(starting))]
+    rhythm = rhythm_at(view.activity, first, first)
+    end = first - (rhythm.usual_s if rhythm is not None else 0.0)
+    return [(begin, end)] if end > begin else []

@@ -1,0 +1,509 @@
+"""Why a run died: the first cause among all its logs and ranks, and what only echoed it.
+
+A death is the last word of a run. A failure that progress follows, the errors of one request, a worker's retry, what is
+printed behind an orderly end and what an earlier run in the same file failed of are none. In what order causes are
+believed: an order from outside that came first; the record of a kill by the kernel, a driver or a scheduler; the
+earliest failure of its own; a time-out that only says who waited; nothing but echoes ("first cause not in these logs").
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from perfmon.model import Fields
+from perfmon.progress import Failure, RunMark
+from perfmon.sourcestate import SourceState
+from perfmon.units import format_seconds
+
+from .activity import START_KINDS, rhythm_at
+
+if TYPE_CHECKING:
+    from .view import View
+
+KILLS = frozenset(("host-out-of-memory", "gpu-error", "node-failure"))
+"""What beats a traceback even where it was written later: the record of who did it."""
+ORDERS = frozenset(("time-limit", "preempted", "cancelled", "interrupted"))
+WEAK = frozenset(("collective-timeout", "network"))
+"""Causes that say who waited or lost a peer, not why: any other cause comes before them."""
+WAITED = frozenset(("collective-timeout",))
+"""Causes that are reported long after the run came to stand still."""
+CAUSE_WORDS = {
+    "out-of-memory": "GPU memory ran out",
+    "host-out-of-memory": "the host ran out of memory",
+    "collective-timeout": "a collective timed out",
+    "exception": "an exception that nobody caught",
+    "gpu-error": "a GPU error",
+    "disk-full": "no space left to write to",
+    "time-limit": "the scheduler's time limit",
+    "preempted": "preemption by the scheduler",
+    "cancelled": "cancellation from outside",
+    "node-failure": "a failed node",
+    "killed": "a signal that killed a process",
+    "interrupted": "a signal from outside (SIGTERM or Ctrl-C)",
+    "engine-dead": "an inference engine that died",
+    "startup-refused": "a start that was refused",
+    "not-finite": "loss or gradients that became NaN or infinite",
+    "network": "a lost connection",
+    "process-died": "a process that died",
+    "data-error": "data that could not be read",
+    "configuration": "a wrong configuration",
+}
+"""What a run died of, as the end of a sentence."""
+RECORDS = frozenset(("process-died", "killed"))
+_WINDOW_S = 300.0
+"""So long before the first echo the cause may lie, beside the time-out that the echo tells."""
+_TOGETHER_S = 5.0
+_LAST_WORDS_S = 180.0
+_LAST_LINES = 400
+"""What may follow the last words of a process that did not say that it is dead."""
+_FRESH_TIMES, _MOST_FRESH_S = 3.0, 10.0
+_SURVIVED = 3
+_SAID = 160
+_RANKS = re.compile(r"\d+")
+_JOINED = ("rank", "local_rank", "host", "exitcode", "signal")
+_WORK_BEHIND_END, _MUCH_BEHIND_END = 2, 20
+"""So many lines of progress behind the last words of an end say that it was none: an exception with a traceback counts
+behind few, for a shutdown prints tracebacks, too, but does no work; any other failure behind many."""
+_BETWEEN = 150
+"""Lines between two failures that are last words together."""
+
+
+@dataclass(slots=True)
+class Death:
+    """What a run died of."""
+
+    cause: Failure
+    time: float
+    """On the run's axis."""
+    known: bool
+    """The first cause stands in these logs; else only its echo."""
+    echoes: list[Failure] = field(default_factory=list)
+    """What other ranks, parents and servers printed because of it, by time."""
+    ranks: tuple[str, ...] = ()
+    """Ranks that failed of the same thing."""
+    silent_ranks: tuple[str, ...] = ()
+    """Ranks that reported no time-out while the others did."""
+    behind: tuple[str, ...] = ()
+    """Ranks whose last collective lies behind that of the others."""
+    hung_s: float = 0.0
+    """So long there had been no progress before somebody ended the run."""
+
+    @property
+    def _joined(self) -> Fields:
+        return _joined_fields(self.cause, self.echoes)
+
+    @property
+    def fields(self) -> Fields:
+        """What the lines tell of it, for a sentence."""
+        fields: Fields = {**self._joined, **self.cause.fields}
+        for name in ("node", "ip"):
+            if "host" not in fields and name in fields:
+                fields["host"] = fields[name]
+        if "total" in fields:  # of memory: the slot of that name counts occurrences
+            fields["capacity"] = fields.pop("total")
+        message = str(fields.get("message", "")) or self.cause.text
+        message = message.strip()
+        fields["message"] = message if len(message) <= _SAID else f"{message[:_SAID].rstrip()}…"
+        frame = self.cause.frame
+        if frame.get("file"):
+            place = f"{str(frame['file']).rpartition('/')[2]}:{frame.get('line', '?')}"
+            function = frame.get("function", "")
+            fields["frame"] = f"{place} in {function}" if function else place
+        if self.cause.cause in WAITED:
+            fields.pop("rank", None)
+            fields["reported"] = _named(self.ranks)
+            culprits = self.behind or self.silent_ranks
+            if len(culprits) == 1:
+                fields["rank"] = culprits[0]
+        elif len(self.ranks) > 1:
+            fields.pop("rank", None)
+            fields["ranks"] = _named(self.ranks)
+        if self.silent_ranks:
+            fields["silent_ranks"] = _named(self.silent_ranks)
+        if self.behind:
+            fields["behind"] = _named(self.behind)
+        if self.echoes:
+            fields["echoes"] = str(len(self.echoes))
+        if self.hung_s > 0:
+            fields["hung"] = format_seconds(self.hung_s)
+        return fields
+
+
+def _joined_fields(cause: Failure, others: Iterable[Failure]) -> Fields:
+    """What the record of a parent adds about the process that failed: its rank and host, by its pid."""
+    pid = cause.fields.get("pid")
+    records = [one for one in others if one.role == "record"]
+    mine = [one for one in records if pid is not None and one.fields.get("pid") == pid]
+    ranked = {str(one.fields["rank"]) for one in records if "rank" in one.fields}
+    if not mine and "rank" not in cause.fields and len(ranked) == 1:
+        mine = [one for one in records if "rank" in one.fields]
+    if not mine and pid is None and "rank" not in cause.fields and len({one.fields.get("pid") for one in records}) == 1:
+        mine = records  # one process died, and one failure says why
+    joined: Fields = {}
+    for one in mine:
+        joined |= {name: one.fields[name] for name in _JOINED if name in one.fields and name not in joined}
+    if "rank" not in joined and "local_rank" in joined and not any("rank" in one.fields for one in records):
+        joined["rank"] = joined["local_rank"]  # of one node, as far as these logs tell
+    return joined
+
+
+def death_of(view: View) -> Death | None:
+    """What the last run in the logs died of; None where it goes on, or ended in an orderly way."""
+    failures = [one for one in view.store.progress.failures if one.role != "context" and _of_last_run(one, view)]
+    dead = [one for one in failures if _is_last_word(one, view)]
+    candidates = [one for one in dead if one.role in ("cause", "record", "order", "cascade")]
+    if not any(one.role != "cascade" or one.fatal or one.frame for one in candidates):
+        return None  # a peer that went away, which nobody raised an error about
+    if not any(one.fatal or one.role == "record" for one in candidates):
+        # What is printed without a traceback, as `Error: ...`, was caught: it is the last word of nobody.
+        candidates = [one for one in candidates if one.cause != "exception" or one.frame]
+    placed = sorted(candidates, key=lambda one: (_time(one, view), one.source, one.line))
+    return _judged(placed, view) if placed else None
+
+
+def _time(failure: Failure, view: View) -> float:
+    return failure.time + view.shifts.get(failure.source, 0.0)
+
+
+def _when(failure: Failure, view: View) -> float:
+    """When a run died: where the log that tells it has no clock and others do, when they told the last."""
+    if view.store.sources[failure.source].clockless:
+        dated = [state for state in view.store.sources if not state.clockless and not state.polled]
+        lasts = [state.last + view.shifts.get(state.index, 0.0) for state in dated if state.last is not None]
+        return max([_time(failure, view), *lasts])
+    return _time(failure, view)
+
+
+def _of_last_run(failure: Failure, view: View) -> bool:
+    own = [one for one in view.boundaries if one.source == failure.source]
+    if own:
+        return failure.last_line >= own[-1].line
+    state = view.store.sources[failure.source]
+    return not view.boundaries or state.clockless or _time(failure, view) >= view.run_began - _TOGETHER_S
+
+
+def _is_last_word(failure: Failure, view: View) -> bool:
+    """Whether nothing of its run went on after it."""
+    state = view.store.sources[failure.source]
+    if view.clip is not None and _time(failure, view) > max(view.clip[1], view.present or view.clip[1]):
+        return False
+    own = [track for track in view.store.progress.of(state.index) if track.kind not in START_KINDS]
+    if any(track.lines[-1] > failure.last_line for track in own if track.lines):
+        return False
+    end = _orderly_end(failure, view)
+    if end is not None and failure.role != "order":
+        return False
+    if failure.role != "cause" and not failure.fatal and _has_made_all_steps(state, view):
+        return False
+    if _goes_on_elsewhere(failure, view):
+        return False
+    if failure.fatal:
+        return True
+    if failure.cause == "exception" and (_is_fresh(failure, view) or _is_survived(failure, view)):
+        return False
+    if state.idle_silence and failure.cause == "exception":
+        return False  # a server goes on after what one request did
+    return failure.last_line >= _last_words_from(state, view)
+
+
+def _is_fresh(failure: Failure, view: View) -> bool:
+    """A run that is watched has had no time yet to go on after it: what is caught is printed like what is not."""
+    if view.present is None:
+        return False
+    time = _time(failure, view)
+    rhythm = rhythm_at(view.activity, time, view.present)
+    return rhythm is not None and view.present - time < min(_FRESH_TIMES * rhythm.usual_s, _MOST_FRESH_S)
+
+
+def _is_survived(failure: Failure, view: View) -> bool:
+    """The same exception, from the same place, was printed by its log again and again, and work went on each time."""
+    alike = [
+        one for one in view.store.progress.failures
+        if one.source == failure.source and one.cause == failure.cause and one.last_line <= failure.last_line
+        and one.fields.get("type") == failure.fields.get("type") and one.frame == failure.frame
+        and _of_last_run(one, view)
+    ]  # fmt: skip
+    if len(alike) <= _SURVIVED:
+        return False
+    lines = sorted(line for track in view.store.progress.of(failure.source) for line in track.lines)
+    alike.sort(key=lambda one: one.line)
+    return sum(bisect_right(lines, b.line) > bisect_right(lines, a.line) for a, b in pairwise(alike)) >= _SURVIVED
+
+
+def _last_words_from(state: SourceState, view: View) -> int:
+    """The line from which on a log prints nothing but its last words: failures, and what little stands between."""
+    lines = sorted((one.last_line, one.time) for one in view.store.progress.failures if one.source == state.index)
+    begin = state.lines + 1
+    until = state.last
+    for line, time in reversed(lines):
+        few = begin - line <= (_LAST_LINES if begin > state.lines else _BETWEEN)
+        if not few or (begin > state.lines and until is not None and until - time > _LAST_WORDS_S and begin - line > 5):
+            break
+        begin = line
+    return begin
+
+
+def _orderly_end(failure: Failure, view: View) -> RunMark | None:
+    """The last words of an orderly end before a failure in its log: what comes behind them is noise of the shutdown.
+
+    Unless work went on behind them: a script trains one model after the other, or serves what it has trained.
+    """
+    own = [one.line for one in view.boundaries if one.source == failure.source]
+    since = own[-1] if own else 0
+    ends = [
+        mark
+        for mark in view.store.progress.marks
+        if mark.kind == "end" and mark.source == failure.source and since <= mark.line < failure.line
+    ]
+    if not ends:
+        return None
+    tracks = view.store.progress.of(failure.source)
+    worked = len({line for track in tracks for line in track.lines if ends[-1].line < line < failure.line})
+    few = _WORK_BEHIND_END if failure.frame else _MUCH_BEHIND_END
+    return None if failure.role == "cause" and worked >= few else ends[0]
+
+
+def _has_made_all_steps(state: SourceState, view: View) -> bool:
+    """The counter of steps of a log reached its total: what is killed behind that is no loss."""
+    counters = [
+        one for one in view.store.progress.counters.values()
+        if one.source == state.index and one.kind == "step" and one.total
+    ]  # fmt: skip
+    biggest = max(counters, key=lambda one: one.total or 0.0, default=None)
+    return biggest is not None and biggest.amount >= (biggest.total or 0.0)
+
+
+def _goes_on_elsewhere(failure: Failure, view: View) -> bool:
+    """Whether the run's own work went on long after it, by other logs: then it cost a part, not the run."""
+    state = view.store.sources[failure.source]
+    if state.clockless and any(not other.clockless for other in view.store.sources):
+        return False  # nobody knows when; that nothing proves more progress is judged by the other logs' ends
+    time = _time(failure, view)
+    others = [track for track in view.activity.tracks if track.source != failure.source]
+    steps = [t for track in others if track.is_step for t in track.times]
+    events = [t for track in others if track.kind not in START_KINDS for t in track.times]
+    later = sorted(t for t in (steps or events) if t > time)
+    if not later:
+        return False
+    usual = [b - a for a, b in pairwise(later) if b > a]
+    return len(later) >= 3 and later[-1] - time > max(60.0, 3 * (min(usual) if usual else 0.0))
+
+
+# --- the first cause ----------------------------------------------------------------------------------------------
+def _judged(failures: Sequence[Failure], view: View) -> Death | None:
+    first = _first_cause(failures, view)
+    if first is None:
+        return None
+    known = first.role in ("cause", "order") or first.cause in KILLS
+    echoes = [one for one in failures if one is not first]
+    death = Death(first, _when(first, view), known, echoes, _same(first, failures))
+    timeouts = [one for one in failures if one.cause == "collective-timeout"]
+    if timeouts:
+        _name_ranks(death, timeouts, view)
+    if first.role == "order":
+        death.hung_s = _hung_before(death.time, view)
+    return death
+
+
+def _follows_a_death(order: Failure, failures: Sequence[Failure], view: View) -> bool:
+    """A launcher cancels the rest of a step because one of its tasks died: nobody asked for that."""
+    records = [one for one in failures if one.role == "record" and one.cause in RECORDS]
+    return order.cause == "cancelled" and any(_before(one, order, view) for one in records)
+
+
+def _ends_in_order(order: Failure, view: View) -> bool:
+    """Somebody stopped a process, and it said goodbye, before its parts told of the signal or after: no failure."""
+    marks = view.store.progress.marks
+    if any(mark.kind == "end" and mark.source == order.source and mark.line > order.line for mark in marks):
+        return True
+    end = _orderly_end(order, view)
+    tracks = view.store.progress.of(order.source)
+    return end is not None and not any(line > end.line for track in tracks for line in track.lines)
+
+
+def _first_cause(failures: Sequence[Failure], view: View) -> Failure | None:
+    """None where somebody stopped the run and it ended in an orderly way."""
+    causes = [one for one in failures if one.role == "cause"]
+    orders = [one for one in failures if one.role == "order" and not _follows_a_death(one, failures, view)]
+    kills = [one for one in failures if one.cause in KILLS and one.role in ("cause", "record")]
+    strong = [one for one in causes if one.cause not in WEAK]
+    begin = _time(failures[0], view)
+    if orders:
+        order = min(orders, key=lambda one: _order_key(one, view))
+        earlier = [one for one in strong if _before(one, order, view)]
+        if order.cause == "interrupted" and not earlier and _ends_in_order(order, view):
+            return None
+        if not earlier or (order.cause in ("time-limit", "preempted") and _far_before(earlier, order, view)):
+            return order
+    if kills:
+        return min(kills, key=lambda one: _order_key(one, view))
+    if strong:
+        # A message of one rank that differs from that of most others is the reason why those failed, too.
+        alike = Counter(_kind(one) for one in strong)
+        most = max(alike.values())
+        told_apart = len({one.source for one in strong}) > 1 or all("rank" in one.fields for one in strong)
+        rare = [one for one in strong if alike[_kind(one)] == 1] if most >= 3 and told_apart else []
+        near = [one for one in rare if _time(one, view) - begin <= _WINDOW_S]
+        return min(near or strong, key=lambda one: _order_key(one, view))
+    if causes:
+        return min(causes, key=lambda one: (one.cause == "network", *_order_key(one, view)))
+    records = [one for one in failures if one.role == "record"]
+    return min(records or failures, key=lambda one: _order_key(one, view))
+
+
+def _order_key(failure: Failure, view: View) -> tuple[float, int, int]:
+    return (_time(failure, view), failure.source, failure.line)
+
+
+def _before(one: Failure, other: Failure, view: View) -> bool:
+    if one.source == other.source:
+        return one.line < other.line
+    return _time(one, view) < _time(other, view) - _TOGETHER_S / 5
+
+
+def _far_before(earlier: Sequence[Failure], order: Failure, view: View) -> bool:
+    return all(_time(order, view) - _time(one, view) > _WINDOW_S for one in earlier)
+
+
+def _kind(failure: Failure) -> tuple[str, str]:
+    """What failures have in common that are of the same thing, however their lines are torn."""
+    return failure.cause, str(failure.fields.get("type", ""))
+
+
+def _same(first: Failure, failures: Iterable[Failure]) -> tuple[str, ...]:
+    """Ranks that failed of the same thing."""
+    wanted = (first.cause, first.fields.get("type"))
+    ranks = {
+        str(one.fields["rank"])
+        for one in failures
+        if "rank" in one.fields and (one.cause, one.fields.get("type")) == wanted and one.role == first.role
+    }
+    return tuple(sorted(ranks, key=_number))
+
+
+def _number(text: str) -> tuple[int, str]:
+    return (int(text), text) if text.isdecimal() else (1 << 30, text)
+
+
+def _hung_before(time: float, view: View) -> float:
+    """How long there had been no progress when an order from outside came, where that was longer than usual."""
+    from .activity import rhythm_at
+
+    before = [event for event in view.activity.events if event <= time]
+    if not before:
+        return 0.0
+    rhythm = rhythm_at(view.activity, before[-1], time)
+    length = time - before[-1]
+    return length if rhythm is not None and length > rhythm.limit_s else 0.0
+
+
+# --- who is behind ------------------------------------------------------------------------------------------------
+def _name_ranks(death: Death, timeouts: Sequence[Failure], view: View) -> None:
+    """Which ranks did not report, and which are behind, by sequence numbers of one process group."""
+    named = {rank for one in timeouts for rank in _listed(one, "missing") | _listed(one, "ranks")}
+    reported = {str(one.fields["rank"]) for one in timeouts if "rank" in one.fields} - named
+    if named:  # a line says it itself
+        death.behind = tuple(sorted(named, key=_number))
+        return
+    if not reported:
+        return
+    world = _world(death, timeouts)
+    silent = world - reported
+    behind: set[str] = set()
+    for ranks in _numbers([*timeouts, *death.echoes]).values():
+        if len(set(ranks.values())) > 1:
+            least = min(ranks.values())
+            behind |= {rank for rank, number in ranks.items() if number == least}
+    behind = behind or _odd_ones(timeouts)
+    death.behind = tuple(sorted(behind, key=_number)) if len(behind) < max(2, len(world) // 2 + 1) else ()
+    death.silent_ranks = tuple(sorted(silent, key=_number)) if 0 < len(silent) <= len(world) // 2 else ()
+
+
+def _listed(failure: Failure, name: str) -> set[str]:
+    """Ranks that a line lists in a field."""
+    return set(_RANKS.findall(str(failure.fields.get(name, ""))))
+
+
+def _odd_ones(timeouts: Sequence[Failure]) -> set[str]:
+    """Ranks that wait in another operation, or of another size, than most: their program took another way."""
+    shapes = {
+        str(one.fields["rank"]): (one.fields.get("op"), one.fields.get("numel_in"))
+        for one in timeouts
+        if "rank" in one.fields and "op" in one.fields
+    }
+    counts = Counter(shapes.values())
+    if len(counts) < 2 or len(shapes) < 3:
+        return set()
+    usual, most = counts.most_common(1)[0]
+    return {rank for rank, shape in shapes.items() if shape != usual} if 2 * most > len(shapes) else set()
+
+
+def _world(death: Death, timeouts: Sequence[Failure]) -> set[str]:
+    """All ranks that any line names, and those between."""
+    named = {str(one.fields["rank"]) for one in (*timeouts, *death.echoes) if "rank" in one.fields}
+    named |= {str(one.fields["from_rank"]) for one in (*timeouts, *death.echoes) if "from_rank" in one.fields}
+    numbers = [int(rank) for rank in named if rank.isdecimal()]
+    sizes = [
+        int(str(one.fields["world_size"]))
+        for one in (*timeouts, *death.echoes)
+        if str(one.fields.get("world_size", "")).isdecimal()
+    ]
+    size = max([*sizes, max(numbers, default=-1) + 1])
+    return {str(rank) for rank in range(min(size, 65_536))} if numbers else named
+
+
+def _numbers(failures: Iterable[Failure]) -> Mapping[str, dict[str, int]]:
+    """By process group the last collective that each rank began: the one that timed out, or was enqueued last."""
+    found: dict[str, dict[str, int]] = {}
+    failures = [one for one in failures if "seq" in one.fields or "enqueued" in one.fields]
+    grouped = all("process_group" in one.fields or "group_name" in one.fields for one in failures)
+    for one in failures:
+        rank = str(one.fields.get("rank", ""))
+        if not rank:
+            continue
+        group = str(one.fields.get("process_group", one.fields.get("group_name", "")))
+        enqueued, sequence = (_whole(one.fields.get(name)) for name in ("enqueued", "seq"))
+        completed = _whole(one.fields.get("completed"))
+        if enqueued is not None and completed is not None and completed > enqueued:
+            completed = None
+        number = sequence if sequence is not None else enqueued
+        if not grouped:  # only some versions of the lines name the group
+            group = ""
+        if number is not None:
+            ranks = found.setdefault(group, {})
+            ranks[rank] = max(ranks.get(rank, number), number)
+    return found
+
+
+def _whole(value: object) -> int | None:
+    text = str(value)
+    return int(text) if text.isdecimal() else None
+
+
+def named_ranks(ranks: Sequence[str]) -> str:
+    """`0-6` of consecutive ranks."""
+    return _named(ranks)
+
+
+def _named(ranks: Sequence[str]) -> str:
+    numbers = [int(rank) for rank in ranks if rank.isdecimal()]
+    if len(numbers) < len(ranks):
+        return ", ".join(ranks)
+    parts: list[str] = []
+    at = 0
+    while at < len(numbers):
+        stop = at
+        while stop + 1 < len(numbers) and numbers[stop + 1] == numbers[stop] + 1:
+            stop += 1
+        parts.append(str(numbers[at]) if stop == at else f"{numbers[at]}-{numbers[stop]}")
+        at = stop + 1
+    return ", ".join(parts)
+
+
+__all__ = ["Death", "death_of", "named_ranks"]

@@ -1,0 +1,190 @@
+"""Runs that follow one another in the same logs, and whether a later one resumes an earlier one.
+
+A run begins where a launcher, a scheduler or a server says so, after the one before it made progress, failed or ended.
+Behind a failure a counter that falls back is enough. Where no line says anything of the kind, only a long silence with
+steps that begin anew divides two runs: see `perfmon.rules.restarts`. What a banner in the middle of a run prints (a
+server that is started for an evaluation) divides nothing: the steps go on.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from perfmon.ledger import Window
+from perfmon.progress import Failure, ProgressTrack
+from perfmon.sourcestate import SourceState
+
+from .activity import START_KINDS
+
+if TYPE_CHECKING:
+    from .view import View
+
+_ENDS = frozenset(("cause", "record", "order"))
+"""Roles of failures that may have ended a run."""
+_NEAR_LINES = 3
+_SAME_START_S = 120.0
+"""Logs of one run begin within so many seconds."""
+_FROM_START = 1.0
+"""A run whose first step is at most this began from its start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """A later run begins in a log."""
+
+    source: int
+    line: int
+    time: float
+    """When it begins, on the run's axis."""
+    ended: float
+    """When the one before it was heard of last."""
+    failure: Failure | None
+    """What the one before it failed of, if a line says so."""
+    last_step: float | None
+    first_step: float | None
+    """The highest step of the run before, and the first of this one."""
+
+    @property
+    def resumed(self) -> bool:
+        """It goes on from a checkpoint of the one before."""
+        return (
+            self.first_step is not None and self.last_step is not None
+            and _FROM_START < self.first_step <= self.last_step + 1
+        )  # fmt: skip
+
+
+def boundaries(view: View) -> list[Boundary]:
+    """Where later runs begin, by time; of logs that begin anew together each has its own."""
+    found = [one for state in view.store.sources if not state.polled for one in _of_log(state, view)]
+    return sorted(found, key=lambda one: (one.time, one.source))
+
+
+def _of_log(state: SourceState, view: View) -> list[Boundary]:
+    log, shift = view.store.progress, view.shifts.get(state.index, 0.0)
+    work = [track for track in log.of(state.index) if track.kind not in START_KINDS]
+    marks = [mark for mark in log.marks if mark.source == state.index]
+    ends = sorted(
+        [(mark.line, mark.time, None) for mark in marks if mark.kind == "end"]
+        + [(one.line, one.time, one) for one in log.failures if one.source == state.index and one.role in _ENDS],
+        key=lambda row: row[0],
+    )
+    begins = [(mark.line, mark.time) for mark in marks if mark.kind == "begin"]
+    steps = _steps(state.index, view)
+    found: list[Boundary] = []
+    previous = 0
+    for line, time in sorted({*begins, *_after_failures(ends, work, steps)}):
+        over = [row for row in ends if previous < row[0] < line]
+        if not over and not _worked(work, previous, line):
+            continue  # more words of the same start
+        before, after = _around(steps, previous, line)
+        falls = before is not None and after is not None and after <= before
+        if not over and not falls:
+            continue
+        goes_on = over and before is not None and after is not None and after > before and over[-1][2] is not None
+        if goes_on and not _begins_at(begins, line):
+            continue  # a failure that the run survived
+        failure = next((row[2] for row in reversed(over) if row[2] is not None and row[2].role != "record"), None)
+        failure = failure or next((row[2] for row in over if row[2] is not None), None)
+        ended = failure.time if failure is not None else _last_words(state, line, over, work)
+        found.append(Boundary(state.index, line, time + shift, min(ended, time) + shift, failure, before, after))
+        previous = line
+    return found
+
+
+def _after_failures(
+    ends: Iterable[tuple[int, float, Failure | None]], work: Iterable[ProgressTrack], steps: list[tuple[int, float]]
+) -> Iterable[tuple[int, float]]:
+    """The first progress behind a failure, where the steps fall back there: no banner says that a run begins."""
+    for line, _, failure in ends:
+        if failure is None:
+            continue
+        before, after = _around(steps, 0, line)
+        if before is None or after is None or after > before:
+            continue
+        first = [
+            (track.lines[at], track.times[at])
+            for track in work
+            if (at := bisect_right(track.lines, line)) < len(track.lines)
+        ]
+        if first:
+            yield min(first)
+
+
+def _begins_at(begins: Iterable[tuple[int, float]], line: int) -> bool:
+    return any(begin == line for begin, _ in begins)
+
+
+def _worked(work: Iterable[ProgressTrack], low: int, high: int) -> bool:
+    """Whether there was progress between two lines."""
+    return any(bisect_left(track.lines, high) > bisect_right(track.lines, low) for track in work)
+
+
+def _steps(source: int, view: View) -> list[tuple[int, float]]:
+    """(line, step) of the counter that a log tells most of."""
+    counters = [
+        [
+            (line, value)
+            for line, value, index in zip(series.lines, series.values, series.sources, strict=True)
+            if index == source
+        ]
+        for series in view.store.steps.values()
+    ]
+    return max(counters, key=len, default=[])
+
+
+def _around(steps: list[tuple[int, float]], previous: int, line: int) -> tuple[float | None, float | None]:
+    """The highest step between two lines, and the first one behind the second."""
+    low, at = bisect_right(steps, (previous, float("inf"))), bisect_left(steps, (line, float("-inf")))
+    before = max((step for _, step in steps[low:at]), default=None)
+    return before, steps[at][1] if at < len(steps) else None
+
+
+def _last_words(
+    state: SourceState, line: int, over: Sequence[tuple[int, float, Failure | None]], work: Iterable[ProgressTrack]
+) -> float:
+    """When a log was heard of last before a line, on its own axis."""
+    gap = next((gap for gap in reversed(state.gaps) if gap.line <= line <= gap.upto + _NEAR_LINES and gap.upto), None)
+    if gap is not None:
+        return gap.start
+    times = [track.times[at - 1] for track in work if (at := bisect_left(track.lines, line)) > 0]
+    times += [row[1] for row in over]
+    return max(times, default=state.first or 0.0)
+
+
+def run_began(view: View) -> float:
+    """When the run that is judged began: the last one in the logs."""
+    found = view.boundaries
+    return found[-1].time if found else view.told[0]
+
+
+def downtime_of(view: View) -> list[Window]:
+    """The time between a run and the one that resumed it."""
+    return [(one.ended, one.time) for one in view.boundaries if one.resumed and one.time > one.ended]
+
+
+def pauses_of(view: View) -> list[Window]:
+    """The time between runs that have nothing to do with each other, as far as no log goes on."""
+    return [(one.ended, one.time) for one in view.boundaries if not one.resumed and one.time > one.ended]
+
+
+def wasted_of(view: View) -> list[Window]:
+    """The time in which a resumed run made steps again that the one before it had made already."""
+    windows = []
+    for one in view.boundaries:
+        if not one.resumed or one.last_step is None:
+            continue
+        shift = view.shifts.get(one.source, 0.0)
+        for series in view.store.steps.values():
+            again = [
+                time + shift
+                for time, line, step, source in zip(
+                    series.times, series.lines, series.values, series.sources, strict=True
+                )
+                if source == one.source and line >= one.line and step <= one.last_step
+            ]
+            if again:
+                windows.append((one.time, max(again)))
+    return windows

@@ -1,0 +1,174 @@
+"""Reads the step line of a trainer that no pack knows: a step or iteration with its loss, pace or throughput.
+
+`Step 12/500 | loss: 3.25 | 1.83 s/it`, `{"step": 12, "loss": 3.25}`, `iter=12, train_loss=3.25, 41 samples/s`.
+A line counts only where it tells a number of a step and at least one figure that a step has. Prose, configurations,
+evaluations, source code and inner loops are none: a miss costs less than a figure that is none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+_NUMBER = r"[-+]?(?:\d[\d,]*(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)"
+_LONGEST = 2000
+_MOST_PLAIN_WORDS = 8
+
+_STEP = re.compile(
+    r"""(?ix)(?<![\w./-])["']?(?P<before>(?:global|train(?:ing)?|optim(?:izer)?|completed)[ _/])?
+    (?P<word>global_step|step|steps|iter|iters|iteration|iterations|num_updates|updates?)["']?
+    \s?[:=\#]?\s{0,8}["'(\[]?\s{0,8}(?P<n>\d[\d,]*)(?:\s{0,8}(?:/|\bof\b)\s{0,8}(?P<of>\d[\d,]*))?
+    (?![\d.]*(?:\d|e[-+]?\d|\s?(?:ms|s|sec|seconds|min|%|x)\b|/s))"""
+)
+_NO_STEP = re.compile(
+    r"(?i)(?:max|num|total|warm-?up|save|saving|eval|val|log|logging|per|every|accum\w*|micro|inner|decay|example|"
+    r"sampling|denois\w+|inference|diffusion|first|last|previous|next|resum\w+|from|best|until|after|at)[ _-]?$"
+)
+_BATCH = re.compile(
+    r"""(?ix)\b(?:epoch|ep)\b["']?\s?[:=]?\s{0,4}\[?\d+.{0,40}?
+    \b(?:batch(?:[ _]?(?:idx|index))?|mini-?batch)\b["']?\s?[:=]?\s{0,8}[\[(]?
+    (?P<n>\d+)(?:\s{0,4}/\s{0,4}(?P<of>\d+))?"""
+)
+_FRACTION = re.compile(r"(?i)\bepoch\b\W{0,4}\d+.{0,40}?[\[(]\s{0,8}(?P<n>\d+)\s{0,4}/\s{0,4}(?P<of>\d+)\s{0,4}[\])%(]")
+_SHARE = re.compile(r"\(\d{1,3}(?:\.\d+)?%")
+"""Behind a fraction of a data set: such loops count samples."""
+_EPOCH = re.compile(r"(?i)\bepoch\b[\s:=\[#]{1,4}(?P<n>\d+)(?![\d.]*\.\d)(?:\s{0,4}(?:/|\bof\b)\s{0,4}(?P<of>\d+))?")
+
+_NAMES = {
+    "loss": (
+        r"(?:train(?:ing)?[ _/])?(?:loss)|lm[ _]loss|total_loss|avg_loss|avr_loss|mean_loss|step_loss|nll_loss|ce_loss"
+        r"|policy_loss|pg_loss|actor_loss|act_loss|reduced_train_loss|loss/train"
+    ),
+    "lr": r"lr|learning[ _]rate|base_lr",
+    "grad_norm": r"grad(?:ient)?[ _]norm|gnorm|grad_?norm|global_norm|total_norm",
+    "step_time": (
+        r"step[ _]time|iter(?:ation)?[ _]time|time/iter|time/step|time per (?:step|iteration)|per_step_time"
+        r"|batch[ _]time|sec/step|sec/it|s/step|s/it|dt|step_s|train_step_timing|step_duration"
+    ),
+    "tps": (
+        r"(?:global[ _])?(?:tokens?|tok|toks)(?:/|_per_|[ _]per[ _])s(?:ec(?:ond)?)?(?:_per_gpu|/gpu|/device)?|tps|tgs"
+        r"|tokens_per_second_per_gpu"
+    ),
+    "samples": r"(?:samples?|imgs?|images?|examples?|seqs?|sequences?|smp)(?:/|_per_|[ _]per[ _])s(?:ec(?:ond)?)?",
+    "mfu": r"mfu|bf16_mfu",
+    "eta": r"eta|remaining|remaining[ _]time|time[ _](?:left|remaining)",
+    "data_time": r"data[ _]time|data_s|dataloader_time|load(?:ing)?_time",
+    "reward": r"reward|mean_reward|avg_reward|average reward",
+}
+_CLOCK = r"(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?|(?:\d+[dhms] ?){1,4}(?![\w.])"
+_FIELD = re.compile(
+    r"(?i)(?<![\w/.-])[\"']?(?:"
+    + "|".join(f"(?P<{name}>{names})" for name, names in _NAMES.items())
+    + r")[\"']?(?P<mark>\s?\(\w{1,3}\))?(?P<told>\s?[:=]\s{0,8}|\s{1,8})"
+    + rf"(?:[a-zA-Z_][\w.]{{0,20}}\()?[\"'\[]?(?:(?P<clock>{_CLOCK})|(?P<value>{_NUMBER}))"
+    + r"[\"'\])]{0,2}\s?(?P<unit>%|ms|min|sec|s|m|h)?(?![\w/]*[A-Za-z])"
+)
+_RATE = re.compile(
+    rf"(?i)(?<![\w.])(?P<value>{_NUMBER})\s?"
+    r"(?:(?P<tps>(?:tokens?|toks?)/s(?:ec)?)|(?P<samples>(?:samples?|imgs?|images?|examples?|seqs?)/s(?:ec)?)"
+    r"|(?P<per_s>(?:it|iters?|steps?)/s(?:ec)?)|(?P<step_time>(?:s|sec|ms)/(?:it|iter|step)))\b"
+)
+_CODE = re.compile(
+    r"""print\(|\bself\.|\bdef |=\s?\{|\{[a-z_]+[:.\[}]|f["']|\w\((?:\w+=[^,()]{1,40}, ?){2}|Namespace\(|--\w+[ =]"""
+    r"""|^\s*#"""
+)
+_EVALUATION = re.compile(r"(?i)(?<![a-z])(?:val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?|dev)[ _/:\]]")
+_PROSE = re.compile(r"(?:\b[a-z]{2,} ){4}[a-z]{2,}\b")
+_RESULTS = ("loss", "step_time", "tps", "samples", "mfu", "grad_norm", "reward")
+_DURATION_UNITS = {"ms": "ms", "s": "s", "sec": "s", "min": "m", "m": "m", "h": "h"}
+
+
+def read_step(body: str) -> dict[str, Any]:
+    """What a step line tells: `step`, `sample` or `epoch`, `total`, and any of `loss`, `lr`, `grad_norm`, `step_time`,
+    `tps`, `samples`, `mfu` (in %), `eta`, `data_time`, `reward`; times with their unit. {} for any other line."""
+    if len(body) > _LONGEST or _CODE.search(body) is not None or _PROSE.search(body) is not None:
+        return {}
+    told, marked = _figures(body)
+    if not any(name in told for name in _RESULTS):
+        return {}
+    counted = _counted(body)
+    if counted is None or not (marked or counted[1] is not None or len(told) > 1):
+        return {}
+    name, total, number = counted[0], counted[1], counted[2]
+    if name != "epoch" and _EVALUATION.search(body) is not None and "train" not in body.lower():
+        return {}
+    if total is not None and number > total:
+        return {}
+    told[name] = f"{number}"
+    if total is not None:
+        told["total"] = f"{total}"
+    return told
+
+
+def _counted(body: str) -> tuple[str, int | None, int] | None:
+    """What is counted (`step`, `sample` or `epoch`), its total and number."""
+    steps = list(_steps(body))
+    best = next((s for s in steps if "global" in (s["before"] or s["word"]).lower()), None)
+    found = (
+        best or next((s for s in steps if s["word"].lower().startswith("step")), None) or (steps[0] if steps else None)
+    )
+    found = found or _BATCH.search(body) or _FRACTION.search(body)
+    kind = "step"
+    if found is None:
+        found, kind = _EPOCH.search(body), "epoch"
+    if found is None:
+        return None
+    total = found["of"]
+    if found.re is _FRACTION and _SHARE.match(body, found.end() - 1) is not None:
+        kind = "sample"
+    return kind, None if total is None else int(total.replace(",", "")), int(found["n"].replace(",", ""))
+
+
+def _steps(body: str) -> Iterator[re.Match[str]]:
+    return (
+        s for s in _STEP.finditer(body) if s["before"] or not _NO_STEP.search(body[max(0, s.start() - 16) : s.start()])
+    )
+
+
+def _figures(body: str) -> tuple[dict[str, Any], bool]:
+    """The figures of a line, the first of each, and whether any has a colon or an equals sign before it, or a unit."""
+    told: dict[str, Any] = {}
+    marked = False
+    for found in _FIELD.finditer(body):
+        name = next(name for name in _NAMES if found[name] is not None)
+        evaluated = _EVALUATION.search(body[max(0, found.start() - 12) : found.start() + 1])
+        bare = not found["told"].strip()
+        if name in told or evaluated is not None or (bare and "/" in found[name]):  # `3 tok/s` has its figure before it
+            continue
+        value, clock, unit = found["value"], found["clock"], found["unit"]
+        if name == "eta":
+            text = clock or (value + (unit or "s") if value is not None else "")
+            told[name] = text.replace("min", "m").replace("sec", "s")
+            continue
+        if clock is not None and value is None and name not in ("step_time", "data_time"):
+            continue
+        if name in ("step_time", "data_time"):
+            if clock is not None and ":" in clock:
+                continue
+            told[name] = clock or f"{value.replace(',', '')}{_DURATION_UNITS.get((unit or 's').lower(), 's')}"
+        elif unit is not None and (name != "mfu" or unit != "%"):
+            continue
+        elif name == "mfu":
+            number = float(value.replace(",", ""))
+            told[name] = number * 100.0 if unit is None and 0.0 <= number <= 1.0 else number
+        else:
+            told[name] = value.replace(",", "")
+        marked = marked or not bare
+    for found in _RATE.finditer(body):
+        value = float(found["value"].replace(",", ""))
+        if found["per_s"] is not None:
+            name, text = "step_time", f"{1.0 / value:.9f}" if value > 0 else ""
+        elif found["step_time"] is not None:
+            name, text = "step_time", f"{value}{'ms' if found['step_time'].startswith('ms') else 's'}"
+        else:
+            name, text = ("tps" if found["tps"] is not None else "samples"), f"{value}"
+        if text and name not in told:
+            told[name] = text
+            marked = True
+    return told, marked
+
+
+def figure_of(name: str) -> str | None:
+    """What a figure of that name is (`loss`, `lr`, `step_time`, ...), None for any other name."""
+    return next((figure for figure, names in _NAMES.items() if re.fullmatch(f"(?i:{names})", name)), None)

@@ -1,0 +1,1 @@
+"""Logs in the shapes that people report, each with what a careful reader says of it."""

@@ -1,0 +1,99 @@
+"""Every metric and mark that a format tells of is judged by some signature, or is context, for a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from perfmon.rules.conditions.aggregate import Aggregate
+from perfmon.rules.loader import load_signatures
+from perfmon.rules.schema import Signature
+from perfmon.rules.vocabulary import condition_spans, every_condition, metrics_of, sentence_slots
+from perfmon.selftest import vocabulary
+
+CONTEXT: dict[str, tuple[str, ...]] = {
+    "a part of a step: the step's own time and what it waits for are judged, this shows where the rest went": (
+        "backward_s", "barrier_s", "comm_s", "epoch_data_share", "epoch_elapsed_s", "forward_s", "gather_s",
+        "group_wait_s", "iter_blocked_s", "iter_user_s", "micro_backward_s", "micro_comm_s", "micro_forward_s",
+        "micro_step_s", "optim_s", "pause_s", "pipeline_wait_s", "timer_s", "transfer_s", "weight_apply_s",
+        "weight_pull_s",
+    ),
+    "how long requests take: what is good is a promise that only the operator knows": (
+        "e2e_p50_s", "e2e_p95_s", "itl_p50_s", "itl_p95_s", "request_queue_p50_s", "request_queue_p95_s", "ttft_p50_s",
+        "ttft_p95_s", "iteration_ms",
+    ),
+    "a setting, or a size: it does not change, and others are measured by it": (
+        "async_level", "kv_cache_gib", "kv_capacity", "max_concurrency", "max_inflight", "nccl_ranks",
+    ),
+    "how well it learns, or how much of the hardware it uses: what is good depends on the task and the model": (
+        "accept_pct", "entropy", "kl", "mfu_pct", "tflops", "cut_pct", "peak_mem_gib",
+    ),
+    "a host, a disk, a network: bands colour it, and it explains findings; alone it costs the run nothing": (
+        "disk_busy_pct", "disk_read_mb_s", "disk_write_mb_s", "gpu_power_w", "host_cpu_max_pct", "host_cpu_pct",
+        "iowait_pct", "nic_drops_per_s", "nic_errors_per_s", "nic_rx_mb_s", "nic_rx_share", "nic_tx_mb_s",
+        "nic_tx_share", "psi_cpu_pct", "psi_io_pct", "psi_mem_pct", "socket_busy", "socket_rate_mb_s",
+        "socket_recv_q_share", "socket_retrans_per_s", "socket_rwnd_limited_pct", "socket_send_q_bytes",
+    ),
+    "a stream of data between processes: it says why data are late, where a run is starved": (
+        "backpressure_events", "consumed_batches", "data_rows_done", "dropped_events", "empty_polls", "get_per_s",
+        "object_store_fill", "parse_s", "produced_batches", "producers_waiting", "push_s", "put_per_s", "put_s",
+        "queue_fill", "queue_size", "queued_blocks", "received_packets", "restored_bytes", "sent_bytes", "sent_items",
+        "sent_wait_s", "spilled_bytes", "spilled_objects", "upstream_wait_s",
+    ),
+    "one rank beside the others: its finding wants every rank's own times": (
+        "slowest_rank_pct", "slowest_rank_tflops",
+    ),
+    "how long collectives took to set up: a part of the start": ("nccl_bootstrap_s", "nccl_init_s"),
+    "what a poller found out about something that answers, or how old it is": (
+        "answer_ms", "check_ms", "health_ms", "job_uptime_s", "node_unwell", "polled_value", "step_age_s",
+    ),
+    "a count that a line tells beside something else": ("completions",),
+}  # fmt: skip
+MARKS: dict[str, tuple[str, ...]] = {
+    "says that a process died, ended or is ready: the state of the run follows from it": (
+        "crash", "finished", "request-failed", "server-ready", "tracker-ended",
+    ),
+    "something that a format warns of; there are too few to say what it costs": (
+        "backpressure", "disk-nearly-full", "empty-batch", "env-error", "few_workers", "inference-unreachable",
+        "overload", "receive_error", "starved", "validation", "weights-failed",
+    ),
+    "says that a process lives, which a hung one does, too": (
+        "heartbeat", "idle-queue", "raylet-chore", "resources-unavailable", "still-waiting",
+    ),
+    "which network ranks use, and why": ("nccl-net-ib", "nccl-no-ib-device", "nccl-no-plugin"),
+    "who holds up a connection: it says why data are late": (
+        "socket-consumer", "socket-network", "socket-producer", "socket-upstream",
+    ),
+}  # fmt: skip
+
+
+def _names(signature: Signature) -> Iterator[str]:
+    yield from metrics_of(signature)
+    yield from (subject.name for subject in signature.subjects if subject.kind == "mark")
+    yield from (slot.rpartition(".")[0] for _, slot, _ in sentence_slots(signature))
+    yield from (*signature.unless, *signature.requires)
+    if signature.lost is not None:
+        yield from (*signature.lost.share, *signature.lost.fraction, signature.lost.rest)
+    for condition in every_condition(signature.conditions):
+        yield from condition_spans(condition)
+        if isinstance(condition, Aggregate):
+            yield condition.metric
+
+
+def _in_use() -> set[str]:
+    return {name for signature in load_signatures() for name in _names(signature)}
+
+
+def _unjudged(names: frozenset[str], context: dict[str, tuple[str, ...]]) -> tuple[set[str], set[str]]:
+    """(those of which nobody says why no signature looks at them, those that one looks at all the same)."""
+    known = [name for each in context.values() for name in each]
+    assert len(known) == len(set(known))
+    in_use = _in_use()
+    return set(names) - in_use - set(known), in_use & set(known)
+
+
+def test_every_metric_is_judged_or_is_context() -> None:
+    assert _unjudged(vocabulary().metrics, CONTEXT) == (set(), set())
+
+
+def test_every_mark_is_judged_or_is_context() -> None:
+    assert _unjudged(vocabulary().marks, MARKS) == (set(), set())
