@@ -93,5 +93,5 @@ def exporting(folder: Path, *arguments: str, port: int = 0) -> Iterator[Exportin
 
 def caught_up(samples: Samples) -> bool:
     """What the logs held was read and judged."""
-    live = any(labels["state"] != "loading" for labels, _ in samples["perfmon_run_state"])
+    live = any(labels["state"] != "loading" for labels, _ in samples["perfmon_monitor_state"])
     return live and "perfmon_verdict_severity" in samples and any(name.startswith("perfmon_last_") for name in samples)

@@ -13,7 +13,7 @@ from .families import Families
 def add_run(families: Families, picture: Picture) -> None:
     """What the monitor does, and how much it has read."""
     families.info("build", "The perfmon that measures", version=__version__)
-    families.gauge("run_state", "1 for what the monitor does: loading, live, ended", 1.0, state=picture.state.value)
+    families.gauge("monitor_state", "1 for what the monitor does: loading, live, ended", 1.0, state=picture.state.value)
     families.counter("run_lines", "Lines that were read of all logs", picture.lines)
     families.gauge("run_window_seconds", "The most that the diagnosis looks back", picture.window_s)
     families.gauge("run_loaded_ratio", "Share of what the logs held already that was read", _loaded(picture.progress))

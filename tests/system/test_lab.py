@@ -45,9 +45,9 @@ def _told(log: Path, what: str) -> bool:
     return log.exists() and what in log.read_text("utf-8", "replace")
 
 
-def _wait_for(log: Path, what: str) -> None:
+def _wait_for(log: Path, what: str, times: int = 1) -> None:
     deadline = time.monotonic() + PATIENCE_S
-    while not _told(log, what):
+    while not log.exists() or log.read_text("utf-8", "replace").count(what) < times:
         assert time.monotonic() < deadline, f"{log} never said {what!r}"
         time.sleep(0.05)
 
@@ -78,7 +78,7 @@ def test_a_run_is_judged_while_it_goes_on_and_ends_when_it_is_told(
     out = tmp_path / "run"
     lab = _lab(out, "--fault", "shared-pool", "--begins", "0")
     running.append(lab)
-    _wait_for(out / "logs" / "orchestrator.log", "queue_ms=")
+    _wait_for(out / "logs" / "orchestrator.log", "queue_ms=", 2)
     assert set(_workers(out)) == {"inference", "trainer", "orchestrator"}
     lab.send_signal(signal.SIGINT)
     assert lab.wait(PATIENCE_S) == 130

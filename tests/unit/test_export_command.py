@@ -151,7 +151,7 @@ def test_a_pipe_that_has_ended_is_still_told_of(tmp_path: Path) -> None:
         url = process.stderr.readline().split()[4].removesuffix("/metrics")
         running = Exporting(process, url, tmp_path / "none")
         (tmp_path / "none").write_text("")
-        found = running.until(lambda found: ({"state": "ended"}, 1.0) in found["perfmon_run_state"])
+        found = running.until(lambda found: ({"state": "ended"}, 1.0) in found["perfmon_monitor_state"])
         assert "perfmon_last_write_seconds" in found or running.until(lambda f: "perfmon_last_write_seconds" in f)
         assert running.end() == ExitCode.DONE
     finally:
