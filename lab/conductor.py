@@ -12,7 +12,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ ROLES = ("inference", "trainer", "orchestrator")
 _READY_S = 30.0
 _GRACE_S = 4.0
 _ARRIVALS_S = 0.25
+_LOOK_S = 0.5
 
 
 class LabError(Exception):
@@ -152,8 +153,12 @@ def run_together(labs: Sequence[Lab], at_once: int | None = None) -> None:
     with ThreadPoolExecutor(at_once or len(labs)) as pool:
         runs = [pool.submit(_run, lab) for lab in labs]
         try:
-            for run in runs:
-                run.result()
+            going = set(runs)
+            while going:
+                # In turns: a signal that arrives on the way into an endless wait would not end it.
+                done, going = wait(going, _LOOK_S, FIRST_COMPLETED)
+                for run in done:
+                    run.result()
         except BaseException:
             for run, lab in zip(runs, labs, strict=True):
                 run.cancel()

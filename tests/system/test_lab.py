@@ -116,15 +116,6 @@ def test_no_process_outlives_a_lab_that_is_killed(tmp_path: Path, running: list[
     assert _gone(out)
 
 
-@pytest.fixture
-def heedful() -> Iterator[None]:
-    """What is started heeds a hang-up, also where these tests were started by nohup."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
-
-
-@pytest.mark.usefixtures("heedful")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_runs_side_by_side_that_are_ended_leave_nothing(
     number: int, tmp_path: Path, running: list[subprocess.Popen[bytes]]
