@@ -122,7 +122,7 @@ def _identity(signature: Signature, item: Item, view: View) -> Identity:
         if name == "source":
             if 0 <= item.source < len(view.store.sources):
                 identity.append((name, view.store.sources[item.source].spec))
-        elif name == "group" and item.group:
+        elif (name == "group" and item.group) or (name == "rank" and item.group.isdecimal()):
             identity.append((name, item.group))
         elif item.fields.get(name) not in (None, ""):
             identity.append((name, str(item.fields[name])))

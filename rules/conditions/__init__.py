@@ -20,6 +20,7 @@ from .outweighs import Outweighs
 from .overlong import Overlong
 from .peers import Peers
 from .periodic import Periodic
+from .prevails import Prevails
 from .ratio import Ratio
 from .ready import WasReady
 from .takes import Takes
@@ -51,6 +52,7 @@ REGISTRY: dict[str, type[Condition]] = {
     "jump": Jump,
     "drift": Drift,
     "periodic": Periodic,
+    "prevails": Prevails,
     "grows": Grows,
     "overlong": Overlong,
     "fits": Fits,

@@ -39,7 +39,7 @@ CONTEXT: dict[str, tuple[str, ...]] = {
         "queue_fill", "queue_size", "queued_blocks", "received_packets", "restored_bytes", "sent_bytes", "sent_items",
         "sent_wait_s", "spilled_bytes", "spilled_objects", "upstream_wait_s",
     ),
-    "one rank beside the others: its finding wants every rank's own times": (
+    "the slowest rank of a report that names no rank, or what else is told of it": (
         "slowest_rank_pct", "slowest_rank_tflops",
     ),
     "how long collectives took to set up: a part of the start": ("nccl_bootstrap_s", "nccl_init_s"),
