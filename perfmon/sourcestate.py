@@ -81,6 +81,10 @@ class SourceState:
     """Seconds for which its lines are held back before they come, as who watches it sees; they come in bursts then."""
     murmurs: bool = False
     """More came after its last dated line, which told no time."""
+    murmured: float | None = None
+    """When, on the log's own axis, as its arrival tells."""
+    murmurs_live: bool = False
+    """And the newest of it are whole lines that are known to prove no work."""
     clocked: bool = False
     """Some line of it has a clock."""
     tail: float | None = None
@@ -120,7 +124,7 @@ class SourceState:
         """A recognised line that tells of no progress; what nobody recognised before it ends an idle stretch."""
         self.live_lines += 1
         held = self.idle_since
-        if held is None or line != held.upto + 1:
+        if held is None or not held.upto <= line <= held.upto + 1:  # the frames of a bar are one line
             self.end_idle(None)
             held = Gap(time, time, line, text[:_SHOWN], line)
         if self.idle_is_loose and time > held.start:  # from this line on it is certain
@@ -130,7 +134,7 @@ class SourceState:
     def active(self, time: float, line: int, text: str) -> None:
         """A line that tells of progress: an idle stretch ends, and the next may begin."""
         held = self.idle_since
-        if held is not None and line == held.upto + 1:
+        if held is not None and held.upto <= line <= held.upto + 1:
             self.end_idle(time)
         else:
             self.end_idle(None)

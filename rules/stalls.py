@@ -45,6 +45,9 @@ _EDGE_S = 1e-3
 """Times of day have no more digits than this."""
 _CLOCK_S = 1.0
 """Clocks of logs often have no fractions of a second."""
+_BETWEEN_S = 300.0
+"""So long something that prints nothing may take behind a bar that is full: validation, a checkpoint, an upload."""
+_NEARLY = 0.01
 _MOST = 0.5
 _BEGINNING_S = 600.0
 START_BOUND_S = 1800.0
@@ -237,7 +240,7 @@ def _quiet_log(view: View, state: SourceState, start: float, end: float, is_open
     since = rows[before - 1][1] if before else 0
     until = rows[after][1] if after < len(rows) else state.lines - state.live_lines + 1
     few = until - since - 1 <= _usual_lines(rows) + _UNKNOWN_LINES
-    if few and not (after >= len(rows) and state.murmurs):
+    if few and not (after >= len(rows) and _may_work(state)):
         return _pieces(state, shift, start, end, places) if state.kind is not None else [(start, end)]
     if after < len(rows):  # it printed more than usual in words that are not known, and went on: perhaps it worked
         return []
@@ -256,14 +259,19 @@ def _pieces(state: SourceState, shift: float, start: float, end: float, places: 
     ]
     pieces += [(gap.start + shift, gap.end + shift) for gap in state.idle]
     held, first, final = state.idle_since, (state.first or 0.0) + shift, (state.last or 0.0) + shift
-    if state.murmurs:
-        pass  # something without a clock came after its last dated line: it may be at work
+    if _may_work(state):
+        pieces.append((max(final, (state.murmured or state.last or 0.0) + shift), end))
     elif held is not None and held.upto >= state.lines:
         pieces.append((held.start + shift, max(end, final)))
     elif state.lines - state.last_line[0] <= usual:
         pieces.append((final, max(end, final)))
     pieces.append((min(start, first), first))
     return _overlapped((max(a, start), min(b, end)) for a, b in pieces if b > start and a < end)
+
+
+def _may_work(state: SourceState) -> bool:
+    """Whether something without a clock came after its last dated line that is not known to prove no work."""
+    return state.murmurs and not state.murmurs_live
 
 
 def _overlapped(pieces: Iterable[Window]) -> list[Window]:
@@ -311,7 +319,19 @@ def phase_limit(view: View, main: Sequence[SourceState], start: float, end: floa
         limit = max(limit, _USUAL_PHASE * median(lengths) if lengths else bound)
     if any(BEGINS.search(text) for _, text in _last_lines(view, main, start, end)):
         limit = max(limit, _BEGINNING_S)
+    if any(_is_full_at(state, start, view) for state in main):
+        limit = max(limit, _BETWEEN_S)
     return limit
+
+
+def _is_full_at(state: SourceState, moment: float, view: View) -> bool:
+    """Whether the last bar of a log before a moment had reached its end: an epoch is over, the next has yet to begin."""
+    shift = view.shifts.get(state.index, 0.0)
+    counters = [one for one in view.store.progress.counters.values() if one.source == state.index]
+    last = max(counters, key=lambda one: (one.line, one.time), default=None)
+    if last is None or last.total is None or abs(last.time + shift - moment) > _CLOCK_S:
+        return False
+    return last.amount >= last.total - max(1.0, _NEARLY * last.total)  # the last frame is read when the next comes
 
 
 def _last_lines(view: View, logs: Sequence[SourceState], start: float, end: float) -> tuple[tuple[Ref, str], ...]:

@@ -38,6 +38,7 @@ class Arrivals:
         self._held: deque[float] = deque(maxlen=_BURSTS)
         self._tail: float | None = None
         self._at = 0.0
+        self._live = 0
         self._doubt: _Doubt | None = None
 
     @property
@@ -54,7 +55,11 @@ class Arrivals:
         tail, before = state.tail, self._tail
         if state.kind is None or tail is None:
             return None
+        held = state.idle_since
         state.murmurs = tail == before
+        state.murmured = tail + clock - self._at if state.murmurs else None
+        state.murmurs_live = state.live_lines > self._live and held is not None and held.upto >= state.lines
+        self._live = state.live_lines
         if tail == before:
             return None
         elapsed, self._tail, self._at = clock - self._at, tail, clock

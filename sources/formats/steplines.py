@@ -35,6 +35,15 @@ _SHARE = re.compile(r"\(\d{1,3}(?:\.\d+)?%")
 """Behind a fraction of a data set: such loops count samples."""
 _EPOCH = re.compile(r"(?i)\bepoch\b[\s:=\[#]{1,4}(?P<n>\d+)(?![\d.]*\.\d)(?:\s{0,4}(?:/|\bof\b)\s{0,4}(?P<of>\d+))?")
 
+_EPISODE = re.compile(
+    r"(?i)\bepisode\b[\s:=\[#]{1,4}(?P<n>\d+)(?![\d.]*\.\d)(?:\s{0,4}(?:/|\bof\b)\s{0,4}(?P<of>\d+))?"
+)
+_ITEM = re.compile(
+    r"(?:\s{0,8}(?:\[\s{0,8}(?P<n>\d+)\s{0,4}/\s{0,4}(?P<of>\d+)\s{0,4}\]|\[\d+,\s{0,8}(?P<batch>\d+)\])"
+    r"|[^\[\]]{1,80}\[\s{0,8}(?P<done>\d+)/(?P<all>\d+)\]\s{0,8}$)"
+)
+"""The numbers that tutorials print without a word: `[12/500] loss: 3.2`, `[1,  2000] loss: 2.1`, `loss: 2.3  [64/600]`."""
+
 _NAMES = {
     "loss": (
         r"(?:train(?:ing)?[ _/])?(?:loss)|lm[ _]loss|total_loss|avg_loss|avr_loss|mean_loss|step_loss|nll_loss|ce_loss"
@@ -54,7 +63,10 @@ _NAMES = {
     "mfu": r"mfu|bf16_mfu",
     "eta": r"eta|remaining|remaining[ _]time|time[ _](?:left|remaining)",
     "data_time": r"data[ _]time|data_s|dataloader_time|load(?:ing)?_time",
-    "reward": r"reward|mean_reward|avg_reward|average reward",
+    "reward": (
+        r"(?:mean|avg|average|total|episode|ep)[ _]reward|reward|(?:average|mean|avg|total)[ _]score"
+        r"|(?:episodic|episode|mean|average)[ _]return"
+    ),
 }
 _CLOCK = r"(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?|(?:\d+[dhms] ?){1,4}(?![\w.])"
 _FIELD = re.compile(
@@ -75,12 +87,18 @@ _CODE = re.compile(
 )
 _EVALUATION = re.compile(r"(?i)(?<![a-z])(?:val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?|dev)[ _/:\]]")
 _PROSE = re.compile(r"(?:\b[a-z]{2,} ){4}[a-z]{2,}\b")
+_HEAD = re.compile(r"(?:\s{0,8}(?:[\[(][^\[\]()]{1,60}[\])]:?|\d[\d:.,/T-]{4,30}Z?|[A-Z]{4,8}:?|-(?=\s)))*")
+"""What stands before a line: ranks and processes in brackets, a clock, a level."""
+_BETWEEN = re.compile(r"[\s,;|:=]+")
+_NAME = re.compile(r"[A-Za-z][\w/@.-]{0,30}")
+_AMOUNT = re.compile(rf"[\[(]?(?:{_NUMBER})(?:/\d+)?(?:%|[a-z]{{1,3}}(?:/[a-z]{{1,4}})?)?[\])]?")
+_MOST_NAMES = 2
 _RESULTS = ("loss", "step_time", "tps", "samples", "mfu", "grad_norm", "reward")
 _DURATION_UNITS = {"ms": "ms", "s": "s", "sec": "s", "min": "m", "m": "m", "h": "h"}
 
 
 def read_step(body: str) -> dict[str, Any]:
-    """What a step line tells: `step`, `sample` or `epoch`, `total`, and any of `loss`, `lr`, `grad_norm`, `step_time`,
+    """What a step line tells: `step`, `sample`, `item`, `epoch` or `episode`, `total`, and any of `loss`, `lr`, `grad_norm`, `step_time`,
     `tps`, `samples`, `mfu` (in %), `eta`, `data_time`, `reward`; times with their unit. {} for any other line."""
     if len(body) > _LONGEST or _CODE.search(body) is not None or _PROSE.search(body) is not None:
         return {}
@@ -88,10 +106,10 @@ def read_step(body: str) -> dict[str, Any]:
     if not any(name in told for name in _RESULTS):
         return {}
     counted = _counted(body)
-    if counted is None or not (marked or counted[1] is not None or len(told) > 1):
+    if counted is None or not (marked or counted[1] is not None or len(told) > 1 or _is_made_of_pairs(body)):
         return {}
     name, total, number = counted[0], counted[1], counted[2]
-    if name != "epoch" and _EVALUATION.search(body) is not None and "train" not in body.lower():
+    if name not in ("epoch", "episode") and _EVALUATION.search(body) is not None and "train" not in body.lower():
         return {}
     if total is not None and number > total:
         return {}
@@ -101,8 +119,21 @@ def read_step(body: str) -> dict[str, Any]:
     return told
 
 
+def _is_made_of_pairs(body: str) -> bool:
+    """Whether a line says names and numbers by turns and nothing else: `epoch 3 accuracy 0.61 loss 0.82 30.5s`."""
+    words = 0
+    for token in _BETWEEN.split(_HEAD.sub("", body, count=1).strip()):
+        if _AMOUNT.fullmatch(token) is not None:
+            words = 0
+        elif words < _MOST_NAMES and _NAME.fullmatch(token) is not None:
+            words += 1
+        elif token:
+            return False
+    return words == 0
+
+
 def _counted(body: str) -> tuple[str, int | None, int] | None:
-    """What is counted (`step`, `sample` or `epoch`), its total and number."""
+    """What is counted (`step`, `sample`, `item`, `epoch` or `episode`), its total and number."""
     steps = list(_steps(body))
     best = next((s for s in steps if "global" in (s["before"] or s["word"]).lower()), None)
     found = (
@@ -110,10 +141,15 @@ def _counted(body: str) -> tuple[str, int | None, int] | None:
     )
     found = found or _BATCH.search(body) or _FRACTION.search(body)
     kind = "step"
+    for kind_then, pattern in (("epoch", _EPOCH), ("episode", _EPISODE)):
+        if found is None:
+            found, kind = pattern.search(body), kind_then
     if found is None:
-        found, kind = _EPOCH.search(body), "epoch"
-    if found is None:
-        return None
+        item = _ITEM.match(body)
+        if item is None:
+            return None
+        number, of = item["n"] or item["batch"] or item["done"], item["of"] or item["all"]
+        return "item", None if of is None else int(of), int(number)
     total = found["of"]
     if found.re is _FRACTION and _SHARE.match(body, found.end() - 1) is not None:
         kind = "sample"

@@ -164,3 +164,15 @@ def test_a_bar_that_moves_in_place_is_a_sign_of_life() -> None:
     assert _stalls(session, 35)
     arrivals.come(state, 25.0)
     assert not _stalls(session, 35)
+    assert _stalls(session, 70), "a sign of life at one moment is none for ever"
+
+
+def test_what_follows_a_full_bar_has_its_time() -> None:
+    def bar(at: int) -> str:
+        return f"2026-08-21 {_clock(2 * at)} INFO Epoch 3: {at}%|####      | {at}/100 [{at // 30:02d}:{2 * at % 60:02d}<00:10,  2.00s/it]"
+
+    half = _session(trainer=[bar(at) for at in range(1, 51)])
+    full = _session(trainer=[bar(at) for at in range(1, 101)])
+    assert _stalls(half, 120)
+    assert not _stalls(full, 250)
+    assert _stalls(full, 400)
