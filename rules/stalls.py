@@ -325,7 +325,7 @@ def phase_limit(view: View, main: Sequence[SourceState], start: float, end: floa
 
 
 def _is_full_at(state: SourceState, moment: float, view: View) -> bool:
-    """Whether the last bar of a log before a moment had reached its end: an epoch is over, the next has yet to begin."""
+    """Whether the last bar of a log before a moment had reached its end: an epoch is over, and the next not begun."""
     shift = view.shifts.get(state.index, 0.0)
     counters = [one for one in view.store.progress.counters.values() if one.source == state.index]
     last = max(counters, key=lambda one: (one.line, one.time), default=None)

@@ -42,7 +42,7 @@ _ITEM = re.compile(
     r"(?:\s{0,8}(?:\[\s{0,8}(?P<n>\d+)\s{0,4}/\s{0,4}(?P<of>\d+)\s{0,4}\]|\[\d+,\s{0,8}(?P<batch>\d+)\])"
     r"|[^\[\]]{1,80}\[\s{0,8}(?P<done>\d+)/(?P<all>\d+)\]\s{0,8}$)"
 )
-"""The numbers that tutorials print without a word: `[12/500] loss: 3.2`, `[1,  2000] loss: 2.1`, `loss: 2.3  [64/600]`."""
+"""What tutorials print without a word for it: `[12/500] loss: 3.2`, `[1,  2000] loss: 2.1`, `loss: 2.3  [64/600]`."""
 
 _NAMES = {
     "loss": (
@@ -98,8 +98,10 @@ _DURATION_UNITS = {"ms": "ms", "s": "s", "sec": "s", "min": "m", "m": "m", "h": 
 
 
 def read_step(body: str) -> dict[str, Any]:
-    """What a step line tells: `step`, `sample`, `item`, `epoch` or `episode`, `total`, and any of `loss`, `lr`, `grad_norm`, `step_time`,
-    `tps`, `samples`, `mfu` (in %), `eta`, `data_time`, `reward`; times with their unit. {} for any other line."""
+    """What a step line tells: `step`, `sample`, `item`, `epoch` or `episode`, its `total`, and any of `_NAMES`.
+
+    Times have their unit, `mfu` is in %. {} for any other line.
+    """
     if len(body) > _LONGEST or _CODE.search(body) is not None or _PROSE.search(body) is not None:
         return {}
     told, marked = _figures(body)

@@ -169,7 +169,8 @@ def test_a_bar_that_moves_in_place_is_a_sign_of_life() -> None:
 
 def test_what_follows_a_full_bar_has_its_time() -> None:
     def bar(at: int) -> str:
-        return f"2026-08-21 {_clock(2 * at)} INFO Epoch 3: {at}%|####      | {at}/100 [{at // 30:02d}:{2 * at % 60:02d}<00:10,  2.00s/it]"
+        elapsed = f"{at // 30:02d}:{2 * at % 60:02d}"
+        return f"2026-08-21 {_clock(2 * at)} INFO Epoch 3: {at}%|####      | {at}/100 [{elapsed}<00:10,  2.00s/it]"
 
     half = _session(trainer=[bar(at) for at in range(1, 51)])
     full = _session(trainer=[bar(at) for at in range(1, 101)])
