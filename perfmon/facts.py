@@ -269,6 +269,8 @@ def _run_text(one: Boundary) -> str:
         what = f"resumes at step {one.first_step:.0f}{after}" + (
             f": {counted(int(again), 'step')} again" if again else ""
         )
+    elif one.again:
+        what = f"a start that failed is tried once more{after}"
     else:
         what = f"another run begins{after}; the pause is not judged"
     cause = (
