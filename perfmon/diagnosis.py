@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -149,7 +150,8 @@ def _run_info(view: View, alignment: Alignment, infos: tuple[SourceInfo, ...]) -
     start, end = view.window
     state = view.state
     components = {one.component: one.state for one in component_states(view)}
-    runs = 1 + len({round(one.time) for one in view.boundaries})
+    of_one = Counter(one.source for one in view.boundaries)  # without a clock all may have one time
+    runs = 1 + max(len({round(one.time) for one in view.boundaries}), *of_one.values(), 0)
     return RunInfo(
         start, end, view.observed_s, alignment.base, infos, state.state, state.since, components, goal_of(view), runs
     )

@@ -9,6 +9,7 @@ from heapq import nsmallest
 
 from perfmon.rules.activity import START_KINDS
 from perfmon.rules.bands import Band
+from perfmon.rules.covered import steps_covered
 from perfmon.rules.deaths import CAUSE_WORDS
 from perfmon.rules.items import UPDATE, Item
 from perfmon.rules.runs import Boundary
@@ -269,6 +270,8 @@ def _run_text(one: Boundary) -> str:
         what = f"resumes at step {one.first_step:.0f}{after}" + (
             f": {counted(int(again), 'step')} again" if again else ""
         )
+    elif one.again:
+        what = f"a start that failed is tried once more{after}"
     else:
         what = f"another run begins{after}; the pause is not judged"
     cause = (
@@ -365,6 +368,10 @@ def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, odd
     return f"No bottleneck found: {', '.join(seen)} observed{minor}{critical}"
 
 
+_TRAINERS = ("trainer", "")
+"""Components whose steps are training steps."""
+
+
 def _seen(view: View) -> list[str]:
     seen = []
     names: Mapping[str, str] = {
@@ -379,12 +386,14 @@ def _seen(view: View) -> list[str]:
     }
     for kind, name in names.items():
         count = len(view.spans(kind))
+        if count and kind == "train-step":
+            count = max(steps_covered(component, view) for component in _TRAINERS) or count
         if count:
             seen.append(counted(count, *name.split("|")))
     metrics: Mapping[str, str] = {"trunc_pct": "truncation", "staleness": "staleness", "kv_usage": "KV cache usage"}
     seen += [f"{counted(len(view.track(m)), 'sample')} of {name}" for m, name in metrics.items() if view.track(m)]
     if not seen:
-        steps = sum(len(track) for track in view.steps.values())
+        steps = max((steps_covered(component, view) for component in view.steps), default=0)
         samples = [f"{counted(len(track), 'sample')} of {m}" for m, track in sorted(view.metrics.items())[:4]]
         seen = [counted(steps, "step")] if steps else samples
     return seen

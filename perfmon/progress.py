@@ -30,7 +30,7 @@ _FRAMES_APART = 12
 """So many lines apart, at most, are the frames of a traceback, and those of its parts."""
 _MOST_PLACES = 4096
 _TELLING = ("cause", "order", "record")
-_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
+NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 _INSTALLED = re.compile(r"(?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d|^<frozen |\.pyx$|^uvloop/")
 
 
@@ -320,7 +320,7 @@ class ProgressLog:
 
 def _alike(text: str) -> str:
     """What failures have in common that differ in numbers alone: ranks, processes, sizes, addresses."""
-    return _NUMBERS.sub("#", text[:200])[:80]
+    return NUMBERS.sub("#", text[:200])[:80]
 
 
 def place_of(fields: Fields) -> str:

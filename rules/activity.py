@@ -203,7 +203,7 @@ def productive_of(view: View) -> list[Window]:
 
 def startup_of(view: View) -> list[Window]:
     """The time before a run got under way: from its first line, or its last start, to the first work."""
-    begin, first = view.run_began, view.activity.first
+    begin, first = view.started, view.activity.first
     later = [time for time in view.activity.events if time >= begin]
     if later:
         first = later[0] if first is None or first < begin else first

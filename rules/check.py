@@ -89,8 +89,9 @@ class NoExample(Lint):
 
 _FAILURE_SLOTS = frozenset(
     (
-        "what", "message", "type", "rank", "ranks", "host", "pid", "component", "frame", "hung", "echoes", "op", "seq",
-        "ran_ms", "group_name", "reported", "silent_ranks", "behind", "stood", "asked", "free", "capacity", "gpu",
+        "what", "message", "type", "rank", "ranks", "host", "pid", "component", "frame", "hung", "tries", "anew",
+        "echoes", "op", "seq", "ran_ms", "group_name", "reported", "silent_ranks", "behind", "stood", "asked", "free",
+        "capacity", "gpu",
     )
 )  # fmt: skip
 """Fields that lines of failures may have."""

@@ -93,6 +93,10 @@ class Death:
     """Ranks whose last collective lies behind that of the others."""
     hung_s: float = 0.0
     """So long there had been no progress before somebody ended the run."""
+    tries: int = 1
+    """So many starts in a row failed."""
+    anew: bool = False
+    """Another start is under way."""
 
     @property
     def _joined(self) -> Fields:
@@ -132,6 +136,10 @@ class Death:
             fields["echoes"] = str(len(self.echoes))
         if self.hung_s > 0:
             fields["hung"] = format_seconds(self.hung_s)
+        if self.tries > 1:
+            fields["tries"] = f"{self.tries} starts"
+        if self.anew:
+            fields["anew"] = "started anew since, and not ready yet"
         return fields
 
 
@@ -156,7 +164,11 @@ def _joined_fields(cause: Failure, others: Iterable[Failure]) -> Fields:
 def death_of(view: View) -> Death | None:
     """What the last run in the logs died of; None where it goes on, or ended in an orderly way."""
     failures = [one for one in view.store.progress.failures if one.role != "context" and _of_last_run(one, view)]
-    dead = [one for one in failures if _is_last_word(one, view)]
+    return first_of([one for one in failures if _is_last_word(one, view)], view)
+
+
+def first_of(dead: Sequence[Failure], view: View) -> Death | None:
+    """What a run died of whose last words these are; None where nothing says that it died."""
     candidates = [one for one in dead if one.role in ("cause", "record", "order", "cascade")]
     if not any(one.role != "cascade" or one.fatal or one.frame for one in candidates):
         return None  # a peer that went away, which nobody raised an error about
@@ -201,7 +213,7 @@ def _is_last_word(failure: Failure, view: View) -> bool:
         return False
     if failure.role != "cause" and not failure.fatal and _has_made_all_steps(state, view):
         return False
-    if _goes_on_elsewhere(failure, view):
+    if goes_on_elsewhere(failure, view):
         return False
     if failure.fatal:
         return True
@@ -279,7 +291,7 @@ def _has_made_all_steps(state: SourceState, view: View) -> bool:
     return biggest is not None and biggest.amount >= (biggest.total or 0.0)
 
 
-def _goes_on_elsewhere(failure: Failure, view: View) -> bool:
+def goes_on_elsewhere(failure: Failure, view: View) -> bool:
     """Whether the run's own work went on long after it, by other logs: then it cost a part, not the run."""
     state = view.store.sources[failure.source]
     if state.clockless and any(not other.clockless for other in view.store.sources):

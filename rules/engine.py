@@ -30,7 +30,6 @@ from .view import View
 
 _LONG_S = 1800.0
 """A run that was observed for less has no share of time that says what matters."""
-_SLIGHT_SHARE = 0.01
 Identity = tuple[tuple[str, str], ...]
 
 
@@ -55,8 +54,9 @@ def _weigh(found: Sequence[Found], view: View) -> None:
     for finding in found:
         costs.setdefault(finding.signature.id, []).extend(finding.claims)
     for finding in found:
-        lost = length(union(costs[finding.signature.id]))
-        slight = finding.signature.kind == "bottleneck" and 0.0 < lost < _SLIGHT_SHARE * view.observed_s
+        lost, costing = length(union(costs[finding.signature.id])), finding.signature.lost
+        least = costing.critical_share / 100.0 * view.observed_s if costing is not None else 0.0
+        slight = finding.signature.kind == "bottleneck" and 0.0 < lost < least
         if slight and finding.severity is Severity.CRITICAL:
             finding.severity = Severity.WARNING
 

@@ -77,7 +77,8 @@ def _lost(table: Table) -> Lost | None:
     if "lost" not in table.data:
         return None
     entry = table.table("lost", table.data["lost"])
-    entry.only(("leg", "beyond", "baseline", "spans", "share", "rest", "fraction", "back", "until", "short"))
+    known = ("leg", "beyond", "baseline", "spans", "share", "rest", "fraction", "back", "until", "short")
+    entry.only((*known, "critical_share"))
     leg = entry.text("leg", "")
     if leg not in ("", "queue", "rpc", "whole", "between"):
         raise entry.wrong("leg", "expected queue, rpc, whole or between")
@@ -92,6 +93,7 @@ def _lost(table: Table) -> Lost | None:
         back=max(1, int(entry.number("back", 1))),
         until=entry.text("until", ""),
         short=entry.flag("short"),
+        critical_share=entry.number("critical_share", 1.0),
     )
 
 

@@ -4,6 +4,9 @@ A run begins where a launcher, a scheduler or a server says so, after the one be
 Behind a failure a counter that falls back is enough. Where no line says anything of the kind, only a long silence with
 steps that begin anew divides two runs: see `perfmon.rules.restarts`. What a banner in the middle of a run prints (a
 server that is started for an evaluation) divides nothing: the steps go on.
+
+A start that failed is tried once more where its banner comes again soon, as whoever keeps a container or a service
+alive does it: such tries are one start, with downtime between them, until one gets under way.
 """
 
 from __future__ import annotations
@@ -11,10 +14,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from perfmon.ledger import Window
-from perfmon.progress import Failure, ProgressTrack
+from perfmon.progress import NUMBERS, Failure, ProgressTrack, RunMark
 from perfmon.sourcestate import SourceState
 
 from .activity import START_KINDS
@@ -29,6 +33,15 @@ _SAME_START_S = 120.0
 """Logs of one run begin within so many seconds."""
 _FROM_START = 1.0
 """A run whose first step is at most this began from its start."""
+_TRIED_AGAIN_S = 600.0
+"""Supervisors start anew what died at most five minutes later (Kubernetes; systemd, docker and launchers are quicker);
+after twice of that somebody has been at work."""
+_BANNER = 64
+"""So many characters of a first line tell it from others; its end may hold what was set."""
+_REFUSED = "startup-refused"
+_LINE = attrgetter("line")
+READY = "server-ready"
+"""The mark of a server that has started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +59,10 @@ class Boundary:
     last_step: float | None
     first_step: float | None
     """The highest step of the run before, and the first of this one."""
+    again: bool = False
+    """The one before died in its start, and this one tries the same start once more."""
+    began: int = 0
+    """The line with which the one before began."""
 
     @property
     def resumed(self) -> bool:
@@ -71,7 +88,8 @@ def _of_log(state: SourceState, view: View) -> list[Boundary]:
         + [(one.line, one.time, one) for one in log.failures if one.source == state.index and one.role in _ENDS],
         key=lambda row: row[0],
     )
-    begins = [(mark.line, mark.time) for mark in marks if mark.kind == "begin"]
+    openings = sorted((mark for mark in marks if mark.kind == "begin"), key=_LINE)
+    begins = [(mark.line, mark.time) for mark in openings]
     steps = _steps(state.index, view)
     found: list[Boundary] = []
     previous = 0
@@ -89,9 +107,46 @@ def _of_log(state: SourceState, view: View) -> list[Boundary]:
         failure = next((row[2] for row in reversed(over) if row[2] is not None and row[2].role != "record"), None)
         failure = failure or next((row[2] for row in over if row[2] is not None), None)
         ended = failure.time if failure is not None else _last_words(state, line, over, work)
-        found.append(Boundary(state.index, line, time + shift, min(ended, time) + shift, failure, before, after))
+        again = failure is not None and _tries_again(state, view, openings, (previous, line), failure, time)
+        began, ended = time + shift, min(ended, time) + shift
+        found.append(Boundary(state.index, line, began, ended, failure, before, after, again, previous))
         previous = line
     return found
+
+
+def _tries_again(
+    state: SourceState, view: View, begins: Sequence[RunMark], lines: tuple[int, int], failure: Failure, time: float
+) -> bool:
+    """Whether a start failed between two lines, and the second of them begins the same start once more.
+
+    A failure that a start survives is followed by banners of other parts, if by any.
+    """
+    low, line = lines
+    if failure.role != "cause" or time - failure.time > _TRIED_AGAIN_S:
+        return False
+    if under_way(state, view, low, line) and failure.cause != _REFUSED:
+        return False
+    new = {banner(mark) for mark in begins[bisect_left(begins, line, key=_LINE) :][:1]}
+    first, stop = bisect_left(begins, low, key=_LINE), bisect_left(begins, failure.line, key=_LINE)
+    return any(banner(mark) in new for mark in begins[first:stop])
+
+
+def banner(mark: RunMark) -> str:
+    """What the first line of a run and those of its like have in common."""
+    return NUMBERS.sub("#", mark.text)[:_BANNER]
+
+
+def under_way(state: SourceState, view: View, low: int, high: int) -> bool:
+    """Whether a log told between two lines of work, or that its server is ready."""
+    work = [track for track in view.store.progress.of(state.index) if track.kind not in START_KINDS]
+    if _worked(work, low, high):
+        return True
+    ready = (series for (name, _), series in view.store.marks.items() if name == READY)
+    return any(
+        source == state.index and low < line < high
+        for series in ready
+        for source, line in zip(series.sources, series.lines, strict=True)
+    )
 
 
 def _after_failures(
@@ -160,14 +215,24 @@ def run_began(view: View) -> float:
     return found[-1].time if found else view.told[0]
 
 
+def started(view: View) -> float:
+    """When the start of the run that is judged began: of tries that follow one another, the first."""
+    for one in reversed(view.boundaries):
+        if not one.again:
+            return one.time
+    return view.told[0]
+
+
 def downtime_of(view: View) -> list[Window]:
-    """The time between a run and the one that resumed it."""
-    return [(one.ended, one.time) for one in view.boundaries if one.resumed and one.time > one.ended]
+    """The time between a run and the one that resumed it, and between the tries of a start."""
+    return [(one.ended, one.time) for one in view.boundaries if (one.resumed or one.again) and one.time > one.ended]
 
 
 def pauses_of(view: View) -> list[Window]:
     """The time between runs that have nothing to do with each other, as far as no log goes on."""
-    return [(one.ended, one.time) for one in view.boundaries if not one.resumed and one.time > one.ended]
+    return [
+        (one.ended, one.time) for one in view.boundaries if not one.resumed and not one.again and one.time > one.ended
+    ]
 
 
 def wasted_of(view: View) -> list[Window]:

@@ -59,6 +59,8 @@ class Lost:
     """The kind of span whose end the last of the samples within it speaks up to."""
     short: bool = False
     """The part of its time that a condition says is lost: beyond what was usual before, or what peers need."""
+    critical_share: float = 1.0
+    """So many % of the time are lost at least where the finding is critical, in a run of half an hour or more."""
 
 
 @dataclass(frozen=True, slots=True)

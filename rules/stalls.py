@@ -142,7 +142,7 @@ def _hung_start(view: View) -> list[Stall]:
     starts = [time for track in view.activity.tracks for time in track.times[-1:]]
     if not logs or not starts or view.over_at is not None:
         return []
-    begin, end = max(starts), view.whole[1]
+    begin, end = max(*starts, view.run_began), view.whole[1]
     if end - begin <= START_BOUND_S:
         return []
     common = [(begin, end)]

@@ -240,8 +240,8 @@ def _stall_item(stall: Stall) -> Item:
 
 
 def _death_items(causes: Sequence[str], view: View) -> list[Item]:
-    """What the run died of, where it is one of these causes; it began with the last progress before it."""
-    death = view.death
+    """What the run or its last start died of, if it is one of these causes; it began with the last progress before."""
+    death = view.death or view.failed_start
     if death is None or death.cause.cause not in causes:
         return []
     before = [time for time in view.activity.events if time <= death.time]

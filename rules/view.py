@@ -23,13 +23,14 @@ from .in_flight import in_flight
 from .items import UPDATE, UPDATE_METRICS, Item, Streams, value_of
 from .restarts import Restart, restarts
 from .run_state import RunState, finished_at, state_of
-from .runs import Boundary, boundaries, downtime_of, pauses_of, run_began, wasted_of
+from .runs import Boundary, boundaries, downtime_of, pauses_of, run_began, started, wasted_of
 from .silence import Quiet, apart, dark_run, logs_of, quiet_logs, silences
 from .stalls import Stall, stalls_of
 from .still_open import still_open
 from .successors import bygone
 from .told_twice import ToldTwice, told_twice
 from .tracks import EMPTY, Track, merged
+from .tries import failed_start, with_tries
 
 Window = tuple[float, float]
 _BY_START = attrgetter("start", "end", "key")
@@ -360,6 +361,11 @@ class View:
         return run_began(self)
 
     @cached_property
+    def started(self) -> float:
+        """When the start of that began, with the tries of it that failed."""
+        return started(self)
+
+    @cached_property
     def downtime(self) -> list[Window]:
         """The time between a run and the one that resumed it."""
         return downtime_of(self)
@@ -377,7 +383,12 @@ class View:
     @cached_property
     def death(self) -> Death | None:
         """What the last run in the logs died of."""
-        return death_of(self)
+        return with_tries(death_of(self), self)
+
+    @cached_property
+    def failed_start(self) -> Death | None:
+        """What the last start died of, while it is tried once more."""
+        return failed_start(self) if self.death is None else None
 
     @cached_property
     def over_at(self) -> float | None:

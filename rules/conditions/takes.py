@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Takes(Condition):
-    """The spans of kind `span`, `least` of them or more, take more than `above` % of the time that is observed."""
+    """The spans of kind `span`, `least` of them or more, take more than `above` % of the time that is observed.
+
+    Critical above `critical` %.
+    """
 
     type: ClassVar[str] = "takes"
-    keys: ClassVar[tuple[str, ...]] = ("span", "above", "least")
+    keys: ClassVar[tuple[str, ...]] = ("span", "above", "critical", "least")
     span: str
     above: float
+    critical: float
     least: int
     required: bool = True
     optional: bool = False
@@ -31,7 +35,8 @@ class Takes(Condition):
     @classmethod
     def read(cls, table: Table) -> Self:
         """From its table."""
-        return cls(table.text("span"), table.required_number("above"), int(table.number("least", 2)))
+        above = table.required_number("above")
+        return cls(table.text("span"), above, table.number("critical", above), int(table.number("least", 2)))
 
     def _share(self, view: View) -> float:
         key = (self,)
@@ -47,7 +52,10 @@ class Takes(Condition):
         count = len(view.spans(self.span))
         if not count:
             return Level.UNKNOWN
-        return Level.CRITICAL if count >= self.least and self._share(view) > self.above / 100.0 else Level.NO
+        percent = 100.0 * self._share(view)
+        if count < self.least or percent <= self.above:
+            return Level.NO
+        return Level.CRITICAL if percent > self.critical else Level.WARNING
 
     def describe(self, item: Item, view: View) -> str:
         """The share."""
@@ -55,4 +63,5 @@ class Takes(Condition):
 
     def explain(self) -> str:
         """In words."""
-        return f"{self.least} or more of {self.span} take more than {self.above:g} % of the time"
+        grave = f", critical above {self.critical:g} %" if self.critical > self.above else ""
+        return f"{self.least} or more of {self.span} take more than {self.above:g} % of the time{grave}"
