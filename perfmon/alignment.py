@@ -9,7 +9,7 @@ answered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .filetimes import days_known
@@ -135,9 +135,12 @@ def align(store: Store) -> Alignment:
     return Alignment(base, shifts, offsets, axis.notes, frozenset(axis.guessed))
 
 
-def axis_moved(before: Alignment, after: Alignment, known: Iterable[int]) -> float:
-    """Seconds by which the run's axis became another one: the least by which all logs moved that had been laid."""
-    moves = [after.shifts.get(index, 0.0) - before.shifts.get(index, 0.0) for index in known]
+def axis_moved(before: Alignment, after: Alignment, known: Iterable[int], own: Mapping[int, float]) -> float:
+    """Seconds by which the run's axis became another one: the least by which all logs moved that had been laid.
+
+    `own`: by how much the axis of a log itself moved meanwhile.
+    """
+    moves = [after.shifts.get(index, 0.0) - before.shifts.get(index, 0.0) + own.get(index, 0.0) for index in known]
     moved = min(moves, key=abs, default=0.0)
     return moved if abs(moved) >= _TIGHT_S else 0.0
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from .model import HEAD, SILENCE, Observation, Stamp
+from .model import HEAD, SILENCE, Gap, Observation, Stamp
 from .sourcestate import SourceState
 from .store import Store
 
@@ -119,7 +119,15 @@ def rebase(store: Store, state: SourceState, clock: Clock) -> None:
     state.ended_at = None if state.ended_at is None else state.ended_at + seconds
     state.latest = None if state.latest is None else state.latest + seconds
     state.last = None if state.last is None else state.last + seconds
-    state.gaps = [replace(gap, start=gap.start + seconds, end=gap.end + seconds) for gap in state.gaps]
+    state.active_at = None if state.active_at is None else state.active_at + seconds
+    state.murmured = None if state.murmured is None else state.murmured + seconds
+    state.gaps = [_moved(gap, seconds) for gap in state.gaps]
+    state.idle = [_moved(gap, seconds) for gap in state.idle]
+    state.idle_since = None if state.idle_since is None else _moved(state.idle_since, seconds)
+
+
+def _moved(gap: Gap, seconds: float) -> Gap:
+    return replace(gap, start=gap.start + seconds, end=gap.end + seconds)
 
 
 def placed(store: Store, state: SourceState, clock: Clock, stamp: Stamp | None, mono: float | None) -> float:

@@ -221,6 +221,8 @@ def _move_state(state: SourceState, step: Step, after: _After, store: Store) -> 
     state.gaps = [
         gap for gap in (_moved_gap(gap, step, after) for gap in state.gaps) if gap.end - gap.start >= _QUIET_S
     ]
+    state.idle = [_moved_gap(gap, step, after) for gap in state.idle]
+    state.idle_since = None if state.idle_since is None else _moved_gap(state.idle_since, step, after)
     state.tail = state.latest = None if tail is None else tail + by
     if state.first is not None and step.since < state.first:
         state.first += by

@@ -11,9 +11,15 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from .model import Fields
+from .stats import median
 
+STEP_KINDS = ("step", "train-step", "orchestrator-step")
+"""Kinds of progress that are steps of a trainer or of another component, before any `:component`."""
+_LATE, _RHYTHM = 8, 3
+"""So many steps say what is usual of late, and so many at least."""
 _MOST_TIMES = 65_536
 """Progress of one log and kind beyond that is kept at half the resolution: 18 hours of one event a second."""
 _MOST_FAILURES = 500
@@ -166,6 +172,16 @@ class ProgressLog:
         if self._steps.get(slot) != step:
             self._steps[slot] = step
             self.advance(source, f"step:{component}" if component else "step", time, line, live)
+
+    def usual_step_s(self) -> float:
+        """The usual seconds between two steps of late, of the component that makes them most often; 0: no rhythm yet."""
+        usual = []
+        for track in self.tracks.values():
+            if track.kind.partition(":")[0] in STEP_KINDS:
+                times = sorted(set(track.times[-_LATE:]))
+                if len(times) >= _RHYTHM:
+                    usual.append(median([after - before for before, after in pairwise(times)]))
+        return min(usual, default=0.0)
 
     def count(
         self, source: int, kind: str, key: str, time: float, line: int, live: int, amount: float,

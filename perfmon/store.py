@@ -54,6 +54,8 @@ class Store:
         self.version = 0
         """Grows with every change: readers compare it to know whether they must look again."""
         self.shifted = 0
+        self.moves: dict[int, float] = {}
+        """Seconds by which each log moved as a whole since somebody took these: its true time was told late."""
         """How often something that was told before was moved on the axis."""
         self._bytes = 0
         self._seq = 0
@@ -186,6 +188,7 @@ class Store:
     def shift(self, source: int, seconds: float) -> None:
         """Moves all that one log said so far by `seconds` (its first date came after `t=` lines)."""
         self.shifted += 1
+        self.moves[source] = self.moves.get(source, 0.0) + seconds
         self.progress.shift(source, seconds)
         for series in self.all_series():
             for at, index in enumerate(series.sources):

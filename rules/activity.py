@@ -10,6 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from perfmon.ledger import Window, union
+from perfmon.progress import STEP_KINDS
 from perfmon.stats import median
 
 from .items import UPDATE
@@ -64,7 +65,7 @@ class Track:
     @property
     def is_step(self) -> bool:
         """It counts steps of a trainer or of another component."""
-        return self.kind.partition(":")[0] in ("step", "train-step", "orchestrator-step")
+        return self.kind.partition(":")[0] in STEP_KINDS
 
 
 @dataclass(slots=True)

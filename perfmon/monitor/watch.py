@@ -41,6 +41,10 @@ _HEAR_S = 5.0
 """Where there are no logs, what pollers say is judged so often; else with them, or after a while of silence."""
 _AHEAD_S = 1.0
 """The clock may be so much ahead of the present, which waits for the next line."""
+STANDARD_WINDOW_S = 600.0
+"""So far back a diagnosis looks, where nobody asks for another window."""
+_LEAST_STEPS = 6
+_LONGEST_WINDOW_S = 6 * 3600.0
 _FAR = 2
 """Times what the ring holds."""
 _ALIGNING, _DRAWING = 0.01, 0.1
@@ -61,6 +65,7 @@ class Watch:
         self.ended = False
         """Nothing more will come."""
         self._feed, self._config, self._window_s = feed, config, window_s
+        self._judged_s = window_s
         self._logbook, self._notices, self._clock = logbook, notices, clock
         self._recorder = Recorder(notices)
         self._most_behind = 0
@@ -224,12 +229,14 @@ class Watch:
             return self._alignment
         sources = self.session.store.sources
         dated = {state.index for state in sources if state.first is not None and not state.polled}
-        if dated != self._dated or self._aligning.due(began):  # a log that is not laid yet may be hours away
+        # A log that is not laid yet, or told its true time just now, may be hours away, or years.
+        if dated != self._dated or self.session.store.moves or self._aligning.due(began):
             before, self._alignment = self._alignment, self.session.lay()
             self._aligned = self.session.store.version
             self._aligning.done(began, self._clock() - began)
             self._logbook.align(self._alignment.shifts)
-            moved, self._dated = axis_moved(before, self._alignment, self._dated), dated
+            moved, self._dated = axis_moved(before, self._alignment, self._dated, self.session.store.moves), dated
+            self.session.store.moves = {}
             if moved:
                 self._present.move(moved)
                 self.alerts.shift(moved)
@@ -238,7 +245,7 @@ class Watch:
     # --- what somebody asks for -----------------------------------------------------------------------------------
     def judge_window(self, seconds: float) -> None:
         """How many seconds before the present are judged from now on."""
-        self._window_s = self._present.window_s = seconds
+        self._window_s = self._judged_s = self._present.window_s = seconds
         self._pace = Pace(played=self._feed.player is not None)
 
     def silence(self, key: AlertKey, seconds: float) -> None:
@@ -290,11 +297,12 @@ class Watch:
             now = self._snapshot.run.end
         else:
             awaited = self._present.awaited(self._feed.clock()) if self._looked_back else None
-            self._snapshot = self.session.present((now - self._window_s, now), alignment, awaited)
+            self._judged_s = self._to_judge_s()
+            self._snapshot = self.session.present((now - self._judged_s, now), alignment, awaited)
         self._judge_whole_if_over(alignment, now)
         actual = self._actual(now)
         if actual is not None and any(held.state.polled for held in self._logs.values()):
-            of_now = self.session.present((actual - self._window_s, actual), alignment, actual)
+            of_now = self.session.present((actual - self._judged_s, actual), alignment, actual)
             self._snapshot = with_present(self._snapshot, of_now, self.session.knowledge.signatures)
         self._heed_baseline()
         self._notices += self._intake.news()
@@ -302,11 +310,21 @@ class Watch:
         self._pace.judged(clock, self._clock() - began, version)
         return True
 
+    def _to_judge_s(self) -> float:
+        """The window; longer where steps are so slow that it would hold a few: what is found would come and go.
+
+        A window that is shorter than the usual one was asked for, and stays.
+        """
+        if self._window_s < STANDARD_WINDOW_S:
+            return self._window_s
+        usual = self.session.store.progress.usual_step_s()
+        return max(self._window_s, min(_LEAST_STEPS * usual, _LONGEST_WINDOW_S))
+
     def _judge_whole_if_over(self, alignment: Alignment, now: float) -> None:
         """A run that has ended is judged as a whole: what its last minutes were is not what anybody asks for."""
         begin = self._first(alignment)
         over = self._snapshot is not None and self._snapshot.run.state is Progress.FINISHED
-        if over and begin is not None and begin < now - self._window_s and not self.steered:
+        if over and begin is not None and begin < now - self._judged_s and not self.steered:
             self._snapshot = self.session.present((begin, now), alignment, None)
 
     def _actual(self, now: float) -> float | None:
@@ -364,7 +382,7 @@ class Watch:
             state=self._state(),
             time_base=alignment.base if store.sources else TimeBase.NONE,
             now=known,
-            window_s=self._window_s,
+            window_s=self._judged_s,
             snapshot=self._snapshot,
             alerts=self._alerts if self._snapshot is None else self.alerts.alerts(known, actual),
             board=board,
@@ -393,7 +411,7 @@ class Watch:
     def parts(self) -> tuple[Part, ...]:
         """What every metric of the window is in each log and group."""
         alignment, now = self._align(), self._now()
-        return self.session.parts((None, None) if now is None else (now - self._window_s, now), alignment)
+        return self.session.parts((None, None) if now is None else (now - self._judged_s, now), alignment)
 
     def _drawn_board(self, viewport: Viewport, known: float) -> Board:
         """The board of this moment; while the history is read that of a moment before, when drawing it is dear."""

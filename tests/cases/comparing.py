@@ -96,6 +96,8 @@ def _wrong_live(case: Case, watched: Watched) -> Iterator[str]:
             yield "live: never told"
         elif watched.told_s > truth.told_within_s:
             yield f"live: told after {watched.told_s:.0f} s, not within {truth.told_within_s:.0f} s"
+    if watched.withdrawn > 1:
+        yield f"live: told, and withdrawn, {watched.withdrawn} times"
 
 
 def judged(case: Case, folder: Path, *, watch: bool = True) -> Judged:

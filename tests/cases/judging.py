@@ -61,6 +61,8 @@ class Watched:
     """Seconds from the onset until a right verdict stood for the first time; None: never, or no onset."""
     alarms: dict[str, float]
     """Everything that was the verdict or a bad state at some moment, and when first, in seconds since the begin."""
+    withdrawn: int = 0
+    """How often a right verdict was followed by none at all."""
 
 
 def said(snapshot: Snapshot) -> Said:
@@ -172,6 +174,7 @@ def live(case: Case) -> Watched:
     told_s: float | None = None
     alarms: dict[str, float] = {}
     last: Said | None = None
+    withdrawn = 0
     right = set(case.truth.verdict) - set(HARMLESS)
     for number, at_s in enumerate(_ticks(case)):
         feed.now_s = at_s
@@ -182,7 +185,8 @@ def live(case: Case) -> Watched:
         snapshot = watch.picture(Look(), number).snapshot
         if snapshot is None:
             continue
-        last = said(snapshot)
+        before, last = last, said(snapshot)
+        withdrawn += before is not None and before.verdict in right and last.verdict in HARMLESS
         if snapshot.verdict is not None:
             alarms.setdefault(last.verdict, at_s)
         if last.state in ("failed", "stalled"):
@@ -190,7 +194,7 @@ def live(case: Case) -> Watched:
         onset = case.onset_s
         if onset is not None and told_s is None and at_s >= onset and last.verdict in right:
             told_s = at_s - onset
-    return Watched(last or Said("", "none", "", {}, frozenset(), 0.0, ""), told_s, alarms)
+    return Watched(last or Said("", "none", "", {}, frozenset(), 0.0, ""), told_s, alarms, withdrawn)
 
 
 def _ticks(case: Case) -> Iterator[float]:
