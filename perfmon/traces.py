@@ -119,6 +119,8 @@ class Assembler:
                 _, trace, joined = observations[0]
                 updates.add(state, clock, trace, joined, line_base)
                 continue
+            if pattern >= 0 and self._tables.is_open(source) and (not observations or observations[0][0] != ROW):
+                self._tell(self._tables.end(source))  # before time goes on
             time = clock.resolve(stamp, mono)
             if clock.rebased is not None:
                 rebase(self.store, state, clock)
@@ -187,7 +189,8 @@ class Assembler:
             if covered > 1:
                 duration, lead, key = duration * covered, lead * covered, f"{number - covered + 1:g}-{number:g}"
         start = self._passed(state, time, ref, kind, duration) if state.clockless else time - lead
-        if kind in _ONE_BY_ONE and self._undated and not state.clockless:
+        behind = fields.pop("behind", None) is not None or kind in _ONE_BY_ONE
+        if behind and self._undated and not state.clockless:
             start, held = time, self._by_bars[state.index]
             self._by_bars[state.index] = (held[0], held[1] + seen(self.store, state, time + duration) - time)
         self._add(
@@ -391,7 +394,7 @@ class Assembler:
         self.store.mark(told[1], told[3], time, told[2], ref.source, ref.line, ref.offset, text)
 
     def _table(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
-        self._tell(self._tables.begin(state, time, ref, told, text))
+        self._tables.begin(state, time, ref, told, text)
 
     def _row(self, _state: SourceState, _time: float, ref: Ref, told: Observation, text: str) -> None:
         self._tables.row(ref, told[1], text)
