@@ -21,6 +21,7 @@ from .begun import begun
 from .deaths import Death, death_of
 from .in_flight import in_flight
 from .items import UPDATE, UPDATE_METRICS, Item, Streams, value_of
+from .nested import inner_counters
 from .productive import held_up, productive_of
 from .restarts import Restart, restarts
 from .run_state import RunState, finished_at, state_of
@@ -335,6 +336,11 @@ class View:
     def activity(self) -> Activity:
         """The progress that the logs tell of."""
         return activity_of(self)
+
+    @cached_property
+    def inner(self) -> set[int]:
+        """The ids of the counters that count within another one."""
+        return inner_counters(self.store.progress.counters.values())
 
     @cached_property
     def stalls(self) -> list[Stall]:
