@@ -32,7 +32,9 @@ from .facts import (
     unseen_signals,
 )
 from .ledger import (
+    CHECKPOINT,
     DOWNTIME,
+    EVALUATION,
     PRODUCTIVE,
     REST,
     RESTORE,
@@ -255,6 +257,8 @@ def _proven(view: View) -> list[tuple[str, list[Window]]]:
         (DOWNTIME, [*view.downtime, *after]),
         (RESTORE, restore),
         (WASTED, view.wasted),
+        (CHECKPOINT, view.held_up("checkpoint-write")),
+        (EVALUATION, view.held_up("evaluation")),
         (PRODUCTIVE, view.productive),
         (STARTUP, view.startup),
     ]

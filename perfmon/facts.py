@@ -302,7 +302,8 @@ def unseen_signals(view: View) -> tuple[str, ...]:
 def goal_of(view: View) -> Goal | None:
     """How far the run is, by the counter of its steps that goes furthest.
 
-    One that began anew within a run counts a part of it: an epoch, the rollouts of one batch.
+    One that began anew within a run counts a part of it: an epoch, the rollouts of one batch; so does one that counts
+    within another.
     """
     begun = Counter(boundary.source for boundary in view.boundaries)
     counters = [
@@ -312,6 +313,7 @@ def goal_of(view: View) -> Goal | None:
         and counter.restarts <= begun[counter.source]
         and counter.kind not in START_KINDS
         and not view.store.sources[counter.source].idle_silence
+        and id(counter) not in view.inner
     ]
     counters = [counter for counter in counters if counter.kind == "step"] or counters
     if not counters:

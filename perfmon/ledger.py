@@ -9,7 +9,8 @@ from heapq import heappop, heappush
 PRODUCTIVE = "productive"
 UNACCOUNTED = "unaccounted"
 STARTUP, RESTORE, WASTED, DOWNTIME = "startup", "restore", "wasted-progress", "downtime"
-REST = (PRODUCTIVE, STARTUP, RESTORE, WASTED, DOWNTIME, UNACCOUNTED)
+CHECKPOINT, EVALUATION = "checkpoint", "evaluation"
+REST = (PRODUCTIVE, STARTUP, CHECKPOINT, EVALUATION, RESTORE, WASTED, DOWNTIME, UNACCOUNTED)
 """Entries of a ledger that are no finding's."""
 
 Window = tuple[float, float]

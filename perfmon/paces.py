@@ -13,6 +13,8 @@ _JUST_BEGUN_S = 1.0
 _TRUSTED = 4
 """So many frames in a row that agree make a bar a clock, in a log that has one of its own."""
 _MOST = 4096
+_ALIKE = 32
+"""So many counters of one name are told apart."""
 _EPOCH = re.compile(r"\bepochs? (?P<named>\d+)$|^(?P<first>\d+)(?=/\d+$)", re.IGNORECASE)
 """What a counter is called that counts within an epoch: `Epoch 3`, `3/40`."""
 
@@ -42,6 +44,8 @@ class Paces:
 
     def __init__(self) -> None:
         self._counted: dict[Slot, _Counted] = {}
+        self._beside: dict[Slot, list[_Counted]] = {}
+        """Others of the same name, in the order in which they were shown: trials or ranks that nothing tells apart."""
         self._epochs: dict[Slot, tuple[int, Slot]] = {}
         """The newest of the counters that differ in the number of an epoch alone: its number."""
 
@@ -63,7 +67,8 @@ class Paces:
         """
         if len(self._counted) > _MOST:
             self._counted.clear()
-        counted = self._counted.get(slot)
+            self._beside.clear()
+        counted = self._counted_by(slot, amount, elapsed_s)
         before = self._epoch_before(slot) if counted is None else None
         if counted is None or _began_anew(counted, amount, elapsed_s):
             # A bar is drawn as it begins: one that is met late ran beside what the log told of meanwhile.
@@ -84,6 +89,32 @@ class Paces:
             pace = passed / grown
             counted.from_amount, counted.from_s = amount, elapsed_s
         return max(now, counted.began + elapsed_s), pace
+
+    def _counted_by(self, slot: Slot, amount: float, elapsed_s: float) -> _Counted | None:
+        """Which of the counters of a name is shown: the one that has counted nearly as long, else a new one.
+
+        One that goes back without having just begun is not the one that was shown before.
+        """
+        shown = self._counted.get(slot)
+        if shown is None:
+            return None
+        beside = self._beside.get(slot, [])
+        if not beside and not (_began_anew(shown, amount, elapsed_s) or elapsed_s <= _JUST_BEGUN_S < shown.elapsed_s):
+            return shown
+        fitting = [
+            one for one in (*beside, shown)
+            if one.elapsed_s <= elapsed_s and (one.amount < amount or (one is shown and one.amount == amount))
+        ]  # fmt: skip
+        best = max(fitting, key=lambda one: (one.elapsed_s, one is shown), default=None)
+        if best is shown:
+            return shown
+        beside = [one for one in beside if one is not best]
+        self._beside[slot] = [*beside, shown][-_ALIKE:]
+        if best is None:
+            del self._counted[slot]
+        else:
+            self._counted[slot] = best
+        return best
 
     def _epoch_before(self, slot: Slot) -> _Counted | None:
         """The counter of the epoch before the one that a new counter names."""

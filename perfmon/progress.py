@@ -28,6 +28,8 @@ _MOST_ALIKE = 20
 _MOST_MARKS = 2_000
 _FIGURES = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?")
 _MOST_KEY = 80
+_MOST_UNNAMED = 512
+"""With so many counters those without a name are one."""
 _MOST_TEXT = 200
 _PLACE = ("host", "ip", "rank", "local_rank", "actor", "pid")
 _DETAIL_LINES = 60
@@ -185,13 +187,18 @@ class ProgressLog:
 
     def count(
         self, source: int, kind: str, key: str, time: float, line: int, live: int, amount: float,
-        total: float | None, elapsed_s: float | None, remaining_s: float | None, text: str = "",
+        total: float | None, elapsed_s: float | None, remaining_s: float | None, text: str = "", unnamed: bool = False,
     ) -> float:  # fmt: skip
-        """A counter shows an amount; returns the seconds that passed by its own clock since it was shown last."""
+        """A counter shows an amount; returns the seconds that passed by its own clock since it was shown last.
+
+        Those without a name are told apart by their totals: one may count within the other.
+        """
         label, key = (
             key[:_MOST_KEY],
             _FIGURES.sub("#", key)[:_MOST_KEY],
         )  # a label may hold what changes: a loss, the number of the epoch
+        if unnamed and total is not None and len(self.counters) < _MOST_UNNAMED:
+            key = f"{key}/{total:g}"
         slot = (source, kind, key)
         known = self.counters.get(slot)
         if known is None:

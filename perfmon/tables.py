@@ -41,12 +41,14 @@ class Tables:
         self._tell = tell
         self._open: dict[int, _Table] = {}
 
-    def begin(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> Told | None:
-        """A line that heads a table; what the one before said."""
-        before = self.end(state.index)
+    def begin(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
+        """A line that heads a table; the one before has ended."""
         _, pattern, values = told
         self._open[state.index] = _Table(state, time, pattern, values, text.strip(), ref.line, ref, text)
-        return before
+
+    def is_open(self, source: int) -> bool:
+        """Whether a log is in a table."""
+        return source in self._open
 
     def row(self, ref: Ref, value: float, text: str) -> None:
         """A row; one that does not follow the last line of a table is none of it."""

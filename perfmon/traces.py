@@ -6,10 +6,10 @@ input was cut into blocks.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
-from string import digits
 
 from .axis import Clock, heard, rebase, seen
 from .model import (
@@ -56,6 +56,8 @@ WAITS = frozenset(("batch-wait", "policy-wait", "data-wait", "checkpoint-wait"))
 """That one of these begins is no progress; that it ends is."""
 _TRAINER, _BAR = "trainer", -1
 """Whose steps a bar without a name may show; it stands for the pattern of lines that have their steps from it."""
+_UNNAMED = re.compile(r"[\d.:, ]*(?:, ip=[\w.:-]*)?")
+"""The key of a bar without a name: nothing, or who draws it."""
 _BARE = "items"
 """Kind of the progress that a bar without a name shows; its key is "", or the rank that draws it."""
 _MOST_EACH = 100_000
@@ -119,6 +121,8 @@ class Assembler:
                 _, trace, joined = observations[0]
                 updates.add(state, clock, trace, joined, line_base)
                 continue
+            if pattern >= 0 and self._tables.is_open(source) and (not observations or observations[0][0] != ROW):
+                self._tell(self._tables.end(source))  # before time goes on
             time = clock.resolve(stamp, mono)
             if clock.rebased is not None:
                 rebase(self.store, state, clock)
@@ -187,7 +191,8 @@ class Assembler:
             if covered > 1:
                 duration, lead, key = duration * covered, lead * covered, f"{number - covered + 1:g}-{number:g}"
         start = self._passed(state, time, ref, kind, duration) if state.clockless else time - lead
-        if kind in _ONE_BY_ONE and self._undated and not state.clockless:
+        behind = fields.pop("behind", None) is not None or kind in _ONE_BY_ONE
+        if behind and self._undated and not state.clockless:
             start, held = time, self._by_bars[state.index]
             self._by_bars[state.index] = (held[0], held[1] + seen(self.store, state, time + duration) - time)
         self._add(
@@ -314,7 +319,8 @@ class Assembler:
     def _progress(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
         _, kind, amount, total, elapsed_s, remaining_s, key, metric = told
         log = self.store.progress
-        if kind == _BARE and not key.strip(digits):
+        unnamed = kind in (_BARE, "step") and _UNNAMED.fullmatch(key) is not None
+        if kind == _BARE and unnamed:
             self._bars[state.index] = told
             if total is not None and self._trainers.get(state.index) == total:
                 kind, metric = "step", "step_s"
@@ -323,7 +329,7 @@ class Assembler:
             log.advance(state.index, kind, time, ref.line, state.live_lines)
             return
         if elapsed_s is not None:
-            slot = (state.index, kind, key)
+            slot = (state.index, kind, f"{key} of {total:g}" if unnamed and total is not None else key)
             if state.clockless:
                 time, pace = self._paces.shown(slot, amount, elapsed_s, state.pseudo)
                 state.pseudo = time
@@ -334,7 +340,20 @@ class Assembler:
                 time = seen(self.store, state, then)
             if pace is not None and metric and not self._told_otherwise(metric, state.index):
                 self.store.sample(metric, "", time, pace, ref.source, ref.line, ref.offset, text)
-        log.count(state.index, kind, key, time, ref.line, state.live_lines, amount, total, elapsed_s, remaining_s, text)
+        log.count(
+            state.index,
+            kind,
+            key,
+            time,
+            ref.line,
+            state.live_lines,
+            amount,
+            total,
+            elapsed_s,
+            remaining_s,
+            text,
+            unnamed,
+        )
 
     def _told_otherwise(self, metric: str, source: int) -> bool:
         """Whether lines of a log tell of a metric themselves: then no more samples of it are worked out there."""
@@ -391,7 +410,7 @@ class Assembler:
         self.store.mark(told[1], told[3], time, told[2], ref.source, ref.line, ref.offset, text)
 
     def _table(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
-        self._tell(self._tables.begin(state, time, ref, told, text))
+        self._tables.begin(state, time, ref, told, text)
 
     def _row(self, _state: SourceState, _time: float, ref: Ref, told: Observation, text: str) -> None:
         self._tables.row(ref, told[1], text)

@@ -9,8 +9,12 @@ from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING
 
+<<<<<<< HEAD
 from perfmon.ledger import Window, union
 from perfmon.progress import STEP_KINDS
+=======
+from perfmon.ledger import Window
+>>>>>>> truth
 from perfmon.stats import median
 
 from .items import UPDATE
@@ -39,9 +43,7 @@ REMEMBERED = 256
 """So many intervals on either side tell what is usual."""
 FEW = 4
 """So many events make a rhythm: three intervals."""
-_PRODUCTIVE = 2.0
-"""Times the usual interval that is proven by two events."""
-_BLOCK = 32
+BLOCK = 32
 """So many intervals share their median: what is usual changes slowly."""
 
 
@@ -101,7 +103,7 @@ def activity_of(view: View) -> Activity:
             found.count = max(found.count, count)
         begin = max(0, bisect_left(track.times, low) - REMEMBERED)
         stop = bisect_right(track.times, high)
-        begin -= begin % _BLOCK
+        begin -= begin % BLOCK
         times, lines = track.times[begin:stop], track.lines[begin:stop]
         cut = Track(track.kind, track.source, times, lines, track.places[begin:stop], track.resolution_s, begin)
         if cut.times:
@@ -170,36 +172,6 @@ def _intervals(track: Track, start: float, end: float) -> list[float]:
     begin = max(0, bisect_right(track.times, start) - REMEMBERED)
     times = track.times[begin:stop]
     return [b - a for a, b in pairwise(times) if b > a and not (a < end and b > start)]
-
-
-def productive_of(view: View) -> list[Window]:
-    """The time that evidence shows was spent on progress: between two events of a kind their usual interval, up to
-    twice of it, and whatever a line says that work took."""
-    proven: list[Window] = []
-    for track in view.activity.tracks:
-        if track.kind in START_KINDS:
-            continue
-        times = track.times
-        gaps = [after - before for before, after in pairwise(times)]
-        for begin in range(0, len(gaps), _BLOCK):
-            near = [gap for gap in gaps[max(0, begin - _BLOCK // 2) : begin + _BLOCK + _BLOCK // 2] if gap > 0]
-            usual = max(median(near or [0.0]), track.resolution_s)
-            for start, gap in zip(times[begin : begin + _BLOCK], gaps[begin : begin + _BLOCK], strict=False):
-                if gap <= _PRODUCTIVE * usual:
-                    proven.append((start, start + gap))
-                else:
-                    proven += [(start, start + usual), (start + gap - usual, start + gap)]
-        if len(gaps) >= FEW - 1 and view.death is None and times:  # what is under way
-            usual = max(median(gaps[-_BLOCK:]), track.resolution_s)
-            if view.whole[1] - times[-1] <= _PRODUCTIVE * usual:
-                proven.append((times[-1], view.whole[1]))
-        if len(gaps) >= FEW - 1 and track.is_step:  # the first step took about as long as the others
-            proven.append((times[0] - median(gaps), times[0]))
-    for kind in view.span_kinds:
-        if kind not in START_KINDS and not kind.endswith("-wait"):
-            proven += [(item.start, item.end) for item in view.spans(kind)]
-    low, high = view.window
-    return union((max(a, low), min(b, high)) for a, b in proven if b > low and a < high)
 
 
 def startup_of(view: View) -> list[Window]:

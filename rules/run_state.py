@@ -129,7 +129,7 @@ def _log_finished_at(state: SourceState, view: View) -> float | None:
     ]
     if full:
         biggest = max(full, key=lambda counter: counter.total or 0.0)
-        done = is_full(biggest) and state.lines - biggest.line <= _LAST_LINES
+        done = is_full(biggest) and id(biggest) not in view.inner and state.lines - biggest.line <= _LAST_LINES
         if done and biggest.line >= last - _LAST_LINES:
             return biggest.time + shift
     return None

@@ -15,12 +15,14 @@ from perfmon.recent import Recent, on_own_axes
 from perfmon.series import Series
 from perfmon.store import Store
 
-from .activity import Activity, activity_of, productive_of, startup_of
+from .activity import Activity, activity_of, startup_of
 from .bands import Bands
 from .begun import begun
 from .deaths import Death, death_of
 from .in_flight import in_flight
 from .items import UPDATE, UPDATE_METRICS, Item, Streams, value_of
+from .nested import inner_counters
+from .productive import held_up, productive_of
 from .restarts import Restart, restarts
 from .run_state import RunState, finished_at, state_of
 from .runs import Boundary, boundaries, downtime_of, pauses_of, run_began, started, wasted_of
@@ -336,6 +338,11 @@ class View:
         return activity_of(self)
 
     @cached_property
+    def inner(self) -> set[int]:
+        """The ids of the counters that count within another one."""
+        return inner_counters(self.store.progress.counters.values())
+
+    @cached_property
     def stalls(self) -> list[Stall]:
         """Where the run stood still."""
         return stalls_of(self)
@@ -344,6 +351,10 @@ class View:
     def productive(self) -> list[Window]:
         """The time of which evidence shows that it was spent on progress."""
         return productive_of(self)
+
+    def held_up(self, kind: str) -> list[Window]:
+        """The time in which a phase of a kind held up the work."""
+        return held_up(kind, self)
 
     @cached_property
     def startup(self) -> list[Window]:

@@ -16,7 +16,9 @@ _CLOCK = r"\d+:\d\d(?::\d\d)?"
 _COUNT = re.compile(rf"(?P<n>{_AMOUNT})(?:/(?P<of>{_AMOUNT}|\?))?(?P<unit> ?[A-Za-z][\w./-]{{0,15}})? ?$")
 _TIMES = re.compile(rf"(?P<elapsed>{_CLOCK})(?:<(?P<remaining>-?{_CLOCK}|\?))?(?=[,\]]|$)")
 _PERCENT = re.compile(r"(?<![\d.])\d{1,3}%(?:\|[^|]{0,400}\|| Completed \|)? *$")
-_PLACE = re.compile(r"\[[A-Za-z_]*?(?:rank)?[ =]?(\d+)\]|\brank[= ](\d+)|\bpid=(\d+)")
+_PLACE = re.compile(
+    r"\[[A-Za-z_]*?(?:rank)?[ =]?(\d+)\]|\brank[= ](\d+)|\bpid=(\d+(?:, ip=[\w.:-]{1,45})?)|^\s*\(\w{0,40}?_(\d+)\) "
+)
 _LAUNCHED = re.compile(r"^\s*(?:\[[A-Za-z_]*[ =]?\d+\]:?\s*|\([^()]*\bpid=[^()]*\)\s*|\d{1,4}:\s)+")
 _LOSS = re.compile(r", [\w /]{0,20}(?i:loss)\w{0,12}=")
 _LABEL = re.compile(r"[A-Za-z_][A-Za-z_/-]*(?: [A-Za-z_/-]+){0,5}")

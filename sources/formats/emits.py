@@ -321,6 +321,8 @@ def _span(emit: Emit) -> Maker:
         fields = kept(values)
         if emit.each and values.get(emit.each) is not None:
             fields["each"] = to_number(values[emit.each], AMOUNT)
+        if emit.behind:
+            fields["behind"] = "1"
         return _unless(absurd, (SPAN, emit.name, duration, lead, key(values), fields))
 
     return make

@@ -22,7 +22,7 @@ PREFIX_FIELDS = ("rank", "local_rank", "pid", "ip", "host", "actor")
 """What launcher prefixes may name: fields of an anchored pattern."""
 _EMIT_KEYS = frozenset(
     (*_KINDS, "field", "unit", "scale", "over", "minus", "skip_zero", "group", "duration", "lead", "key", "as", "keep")
-) | {"when", "component", "total", "elapsed", "remaining", "rate", "role", "fatal", "each", "bar"}
+) | {"when", "component", "total", "elapsed", "remaining", "rate", "role", "fatal", "each", "behind", "bar"}
 _PACK_KEYS = ("schema", "id", "title", "component", "rank", "idle_silence", "generic", "healthy")
 _PATTERN_KEYS = (
     "id", "needles", "regex", "style", "emit", "sample", "rejects", "clock", "mono", "rows", "role", "anchored",
@@ -111,6 +111,7 @@ def _emit(table: Table) -> Emit:
         elapsed=table.texts("elapsed"),
         remaining=table.texts("remaining"),
         each=table.text("each", ""),
+        behind=table.flag("behind"),
         bar=table.flag("bar"),
         rate=table.flag("rate"),
         role=role,

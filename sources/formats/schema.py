@@ -73,6 +73,9 @@ class Emit:
     each: str = ""
     """Of a span: the field with the number of what its duration is the mean of (steps, where a line is printed once in
     twenty): the span covers all since the last line that told of one."""
+    behind: bool = False
+    """Of a span: its line has no clock and follows a dated one; what it tells of began with that, behind what other
+    such lines told since."""
     bar: bool = False
     """Of a step: where no field has its number, it is what the last bar without a name in the same log shows."""
     rate: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from perfmon.model import Progress
 from perfmon.selftest import diagnose_texts
 from perfmon.snapshot import Goal
 
@@ -31,3 +32,43 @@ def test_it_is_told_by_the_counter_of_the_steps() -> None:
 
 def test_a_counter_that_begins_anew_counts_a_part_of_the_run() -> None:
     assert _goal("\n".join(_bar(10, *range(1, 11)) for _ in range(3)) + "\n" + _bar(10, 1, 2, 3)) is None
+
+
+def _frame(done: int, total: int, elapsed_s: int, more: str = "") -> str:
+    clock, left = f"{elapsed_s // 60:02d}:{elapsed_s % 60:02d}", "?" if not done else "01:00"
+    return f"{100 * done // total:3}%|####      | {done}/{total} [{clock}<{left}, 2.00s/it{more}]"
+
+
+def _nested(totals: list[int], upto: int, more: str = "") -> str:
+    """A bar of epochs, and below it one for the batches of each, none with a name; so many frames of batches."""
+    frames, passed = [_frame(0, len(totals), 0)], 0
+    for epoch, total in enumerate(totals, 1):
+        for done in range(0, total + 1, 10):
+            frames.append(_frame(done, total, 2 * done, more))
+            upto -= 1
+            if not upto:
+                return "\n".join(frames)
+        passed += 2 * total
+        frames.append(_frame(epoch, len(totals), passed))
+    return "\n".join(frames)
+
+
+@pytest.mark.parametrize("more", ["", ", loss=1.2"], ids=["bare", "with a loss"])
+@pytest.mark.parametrize("totals", [[200] * 5, [200, 180, 210, 190, 200]], ids=["alike", "of other lengths"])
+@pytest.mark.parametrize(("upto", "done"), [(8, 0), (21, 0), (30, 1), (50, 2), (200, 5)])
+def test_of_two_bars_without_a_name_the_outer_one_counts(totals: list[int], upto: int, done: int, more: str) -> None:
+    goal = _goal(_nested(totals, upto, more))
+    assert goal is not None
+    assert (goal.done, goal.total) == (done, 5)
+
+
+def test_a_full_inner_bar_is_no_end() -> None:
+    run = diagnose_texts({"train.log": _nested([200] * 5, 21, ", loss=1.2")}).run
+    assert run.state is Progress.RUNNING
+
+
+def test_a_bar_that_stopped_before_another_one_began_holds_nothing() -> None:
+    prepared = [_frame(0, 1, 0), _frame(1, 1, 3), *(_frame(done, 100, done) for done in range(0, 90, 10))]
+    goal = _goal("\n".join([*prepared, *(_frame(done, 1000, 2 * done) for done in range(0, 300, 10))]))
+    assert goal is not None
+    assert goal.total == 1000
