@@ -44,13 +44,17 @@ def _case(*faults: str, seconds: float = 75.0, begins_s: float = BEGINS_S) -> Ca
     return Case("+".join(faults), faults, seconds, begins_s)
 
 
+_APART = ("stall", "hung-trainer", "dead-trainer", "gpu-memory", "slow-reward")
+"""Faults whose runs take longer, or less long, than others."""
+
 CASES: tuple[Case, ...] = (
     Case(HEALTHY, (), 75.0),
-    *(_case(name) for name in FAULTS if name not in (HEALTHY, "stall", "hung-trainer", "dead-trainer", "gpu-memory")),
+    *(_case(name) for name in FAULTS if name not in (HEALTHY, *_APART)),
     _case("stall", seconds=RHYTHM_S + 100.0, begins_s=RHYTHM_S),
     _case("hung-trainer", seconds=80.0),
     _case("dead-trainer", seconds=45.0),
     _case("gpu-memory", seconds=45.0),
+    _case("slow-reward", seconds=90.0),
     _case("shared-pool", "slow-disk"),
     _case("slow-load", "slow-disk"),
     _case("shared-pool", "truncation"),

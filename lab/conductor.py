@@ -136,11 +136,11 @@ class Lab:
             while not last:
                 last = self._over.wait(_ARRIVALS_S)
                 now = round(true_monotonic() - self.plan.started, 2)
-                for process in self._processes:
-                    size = process.log.stat().st_size
-                    if size != seen.get(process.log.name, 0):
-                        seen[process.log.name] = size
-                        file.write(json.dumps([now, process.log.name, size]) + "\n")
+                for log in sorted((self.plan.folder / "logs").iterdir()):
+                    size = log.stat().st_size
+                    if size != seen.get(log.name, 0):
+                        seen[log.name] = size
+                        file.write(json.dumps([now, log.name, size]) + "\n")
 
     def _write_truth(self) -> None:
         told = truth(self.plan, self.ended_s)

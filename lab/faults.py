@@ -25,6 +25,8 @@ class Fault:
     """How the lab counts what is lost, see `lab.truth`; empty: nothing is."""
     also: tuple[str, ...] = ()
     """Signatures that must be found besides."""
+    setting: Mapping[str, object] = field(default_factory=dict)
+    """Knobs that are turned from the first moment: what the run is like in which it goes wrong."""
     from_start: bool = False
     """It is there from the first moment: it is no event but how the run is."""
     ends: str = ""
@@ -117,6 +119,15 @@ FAULTS: dict[str, Fault] = {
             "batch-wait",
         ),
         Fault(
+            "slow-reward",
+            "the reward of each rollout takes some 6 s: most of those in flight wait for theirs, and the engine idles",
+            "environment-bound",
+            {"reward_s": 6.0},
+            "batch-wait",
+            also=("inference-bound",),
+            setting={"reward_s": 0.2, "rows": True, "inflight": 32},
+        ),
+        Fault(
             "no-updates",
             "the orchestrator does not see new checkpoints any more and goes on with the old policy",
             "no-weight-updates",
@@ -165,9 +176,11 @@ FAULTS: dict[str, Fault] = {
 }
 
 
-def knobs(names: Iterable[str], turns: Mapping[str, object] | None = None) -> Knobs:
-    """The knobs with these faults on, and over them `turns`."""
+def knobs(names: Iterable[str], turns: Mapping[str, object] | None = None, planned: Iterable[str] = ()) -> Knobs:
+    """The knobs with these faults on, and over them `turns`; those that are `planned` have their setting already."""
     turned: dict[str, object] = {}
+    for name in planned:
+        turned.update(FAULTS[name].setting)
     for name in names:
         turned.update(FAULTS[name].turns)
     turned.update(turns or {})

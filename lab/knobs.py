@@ -45,6 +45,8 @@ class Knobs:
     """Finished rollouts that are kept, the oldest for the next batch."""
     score_s: float = 0.0
     """How long the rewards of a batch take."""
+    reward_s: float = 0.0
+    """How long the reward of one rollout takes, give or take a third; it is in flight until then."""
     async_level: int = 1
     """Steps that it may be ahead of the newest policy."""
     shared_admin: bool = False
@@ -85,5 +87,7 @@ class Knobs:
     """It hangs within a step, until it is stopped."""
 
     # --- all of them ---
+    rows: bool = False
+    """Orchestrator and trainer write a row of figures for each step, to a file that both append to."""
     noise_lines_s: float = 0.0
     """Lines a second that have nothing to do with anything, in every log."""

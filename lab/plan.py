@@ -48,7 +48,8 @@ class Plan:
     def knobs(self) -> Knobs:
         """How everything is turned now."""
         begun = true_monotonic() - self.started >= self.begins_s
-        return knobs((name for name in self.faults if begun or FAULTS[name].from_start), self.turns)
+        on = (name for name in self.faults if begun or FAULTS[name].from_start)
+        return knobs(on, self.turns, self.faults)
 
     def write(self, path: Path) -> None:
         """For the processes."""

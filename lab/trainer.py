@@ -18,6 +18,7 @@ from .gpu import Gpu
 from .journal import Journal
 from .knobs import MIB
 from .plan import Plan
+from .rows import add_row
 from .words import Noise, speak_like_prime
 
 STABLE = "STABLE"
@@ -54,11 +55,18 @@ class Trainer:
         step = 0
         while not self._stop.is_set():
             began = self._journal.now()
-            if not self._batch(step) or not self._compute():
+            if not self._batch(step):
                 break
+            came = self._journal.now()
+            if not self._compute():
+                break
+            computed = self._journal.now()
             if not self._checkpoint(step + 1):
                 break
-            took = self._journal.now() - began
+            ended = self._journal.now()
+            took = ended - began
+            if self._plan.knobs().rows:
+                self._add_row(step, took, came - began, computed - came, ended - computed)
             logger.success(
                 f"Step {step} | {took:6.1f}s | Loss {self._random.gauss(0, 0.002):.4f} | Entropy 0.3310 | "
                 f"Mismatch KL 0.0009 | Grad. Norm 0.1184 | LR 1.00e-06 | Throughput {3200 / took:.0f} tokens/s | "
@@ -66,6 +74,18 @@ class Trainer:
             )
             step += 1
         logger.info("Trainer finished")
+
+    def _add_row(self, step: int, took: float, waited: float, computed: float, wrote: float) -> None:
+        """The figures of a step."""
+        figures = {
+            "time/step": took,
+            "time/wait_for_batch": waited,
+            "time/load_data": 0.0,
+            "time/broadcast_weights": wrote,
+            "time/save_ckpt": 0.0,
+            "time/forward_backward": computed,
+        }
+        add_row(self._plan.folder, step, figures)
 
     def _batch(self, step: int) -> bool:
         """Waits for the batch of a step; whether it came."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from feeding import feed
 
 from perfmon.alignment import align
 from perfmon.config import Config
@@ -70,3 +73,34 @@ def test_nothing_waits_where_nothing_more_is_to_come() -> None:
     snapshot = _snapshot(_FULL_FROM_S + 16, 97.0, watched=False)
     assert _told(snapshot)["inference-bound"] == "firing"
     assert snapshot.verdict is not None
+
+
+def _rewarded(steps: int, scoring_s: float) -> Snapshot:
+    """Steps of 20 s, of which from the third on the trainer waits for 15, and rewards take `scoring_s`."""
+    rows = list[str]()
+    for step in range(1, steps + 1):
+        at, slow = 1787300000.0 + 20.0 * step, step > 2
+        figures = {
+            "time/wait_for_policy": 0.0,
+            "train/agg/all/timing/agent/model/mean": 6.0,
+            "train/agg/all/timing/scoring/mean": scoring_s if slow else 0.5,
+        }
+        rows.append(json.dumps({"step": step, "time": at, "time/step": 20.0, **figures}))
+        waited = {"time/wait_for_batch": 15.0 if slow else 1.0}
+        rows.append(json.dumps({"step": step, "time": at + 3.0, "time/step": 20.0, **waited}))
+    session = Session(Config())
+    feed(session, "metrics.jsonl", ["\n".join([*rows, ""])])
+    now = max(state.last or 0.0 for state in session.store.sources)
+    return session.present((now - 600, now), align(session.store), now)
+
+
+def test_a_symptom_waits_for_a_cause_that_lacks_one_occurrence() -> None:
+    assert _told(_rewarded(4, 20.0)) == {"environment-bound": "pending", "inference-bound": "pending"}
+    snapshot = _rewarded(5, 20.0)
+    assert _told(snapshot) == {"environment-bound": "firing", "inference-bound": "firing"}
+    assert snapshot.verdict is not None
+    assert snapshot.verdict.chain == ("inference-bound", "environment-bound")
+
+
+def test_it_does_not_where_no_cause_shows() -> None:
+    assert _told(_rewarded(4, 0.5)) == {"inference-bound": "firing"}
