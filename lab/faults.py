@@ -31,6 +31,16 @@ class Fault:
     """It is there from the first moment: it is no event but how the run is."""
     ends: str = ""
     """The role whose process ends because of it."""
+    again_after_s: float = 0.0
+    """So long after that it is started again; 0: never."""
+    entries: tuple[str, ...] = ()
+    """Entries of the ledger that hold what it cost, beside its signature's."""
+
+    @property
+    def over(self) -> bool:
+        """It is over before the run is: at the end nothing is wrong any more."""
+        return self.again_after_s > 0
+
     clock_s: float = 0.0
     """How far the server's clocks are ahead of the others'."""
 
@@ -154,6 +164,17 @@ FAULTS: dict[str, Fault] = {
             "out-of-memory",
             {"activations_gib": 30.0, "holds_rollouts": True},
             ends="trainer",
+        ),
+        Fault(
+            "restart",
+            "the trainer dies of a GPU error; 15 s later it is started again, from its last full checkpoint",
+            "run-failed",
+            {"trainer_fails": True},
+            "restart",
+            setting={"save_every": 5, "holds_rollouts": True},
+            ends="trainer",
+            again_after_s=15.0,
+            entries=("downtime", "restore", "wasted-progress"),
         ),
         Fault(
             "blocking-eval",

@@ -83,6 +83,10 @@ class Knobs:
     """How long a written checkpoint takes to be seen by others."""
     activations_gib: float = 20.0
     """GPU memory that a step takes beside the trainer's weights and optimizer states."""
+    trainer_fails: bool = False
+    """A step raises an exception, unless the trainer was started again after one."""
+    save_every: int = 0
+    """Steps between full checkpoints, from which a trainer that is started again goes on; 0: there are none."""
     trainer_hangs: bool = False
     """It hangs within a step, until it is stopped."""
 

@@ -52,7 +52,14 @@ class Row:
         """The verdict is right, and everything that must be found is."""
         if not self.case.expected:
             return self.said.verdict is None
+        if self.case.over:
+            return self.said.verdict is None and all(name in self.said.verdict_at for name in self.case.named)
         return self.said.verdict in self.case.expected and all(name in self.said.found for name in self.case.named)
+
+    @property
+    def called(self) -> str | None:
+        """The verdict; of what was over by the end, the first that there was."""
+        return self.first if self.case.over else self.said.verdict
 
     @property
     def detected_s(self) -> dict[str, float | None]:
@@ -81,7 +88,7 @@ class Row:
     @property
     def lost_s(self) -> float:
         """Seconds that perfmon counts as lost to what was switched on."""
-        return sum(self.said.lost.get(name, 0.0) for name in self.case.expected)
+        return sum(self.said.lost.get(name, 0.0) for name in (*self.case.expected, *self.case.entries))
 
     @property
     def beside_s(self) -> float:
@@ -168,7 +175,7 @@ def told(each: Row) -> str:
     detected = ", ".join(f"{name} {'never' if at is None else f'{at:.0f} s'}" for name, at in each.detected_s.items())
     error = "" if each.error is None else f", lost {each.lost_s:.1f} s of {each.true_lost_s:.1f} s ({each.error:+.0%})"
     early = f", too early: {', '.join(each.early)}" if each.early else ""
-    return f"{each.case.name}: {each.said.verdict}; {detected}{error}{early}; first {each.first}"
+    return f"{each.case.name}: {each.called}; {detected}{error}{early}; first {each.first}"
 
 
 if __name__ == "__main__":

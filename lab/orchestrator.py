@@ -25,7 +25,7 @@ from .inference import SENT
 from .journal import Journal
 from .plan import Plan
 from .rows import add_row
-from .trainer import STABLE
+from .trainer import newest
 from .words import Noise, speak_like_prime
 
 _ENDS = (signal.SIGINT, signal.SIGTERM)
@@ -272,9 +272,7 @@ class Orchestrator:
     # --- policies -----------------------------------------------------------------------------------------------
     def _newest(self) -> int:
         """The newest checkpoint that is whole."""
-        folder = self._plan.folder / "checkpoints"
-        whole = (int(path.parent.name.removeprefix("step_")) for path in folder.glob(f"step_*/{STABLE}"))
-        return max(whole, default=0)
+        return newest(self._plan.folder)
 
     async def _policy_for(self, step: int) -> None:
         """Waits until the policy is new enough for a step, and brings it up to date."""

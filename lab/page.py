@@ -52,6 +52,9 @@ _NOTES = f"""\
 - Both figures follow the same definition of lost time, the part of a stretch beyond what is good for it. What a fault
   costs the run as a whole is another question: *batches* is what the run made (all but the stall take as long as the
   healthy one), and where work overlaps that may be less of a loss than the stretches add up to, or more.
+- `restart` is over before the run is: what is told of it is `run-failed` while the trainer is down, and no verdict at
+  the end. What it cost stands in the ledger as downtime and wasted progress; the waits for a trainer that is down are
+  no finding of their own.
 - *beside*: seconds that perfmon counts for causes that were not switched on. They follow from the fault at moments at
   which it does not show itself: the trainer waits for a batch that a slow update has delayed (`inference-bound`), an
   update takes a large share of a step within its good limit (`weight-sync-bound`). They come after the fault in the
@@ -92,7 +95,7 @@ def line(row: Row) -> str:
     cells = (
         row.case.name,
         ", ".join(row.case.named) or "none",
-        row.said.verdict or "none",
+        row.called or "none",
         ", ".join(detected) or _NONE,
         first if first is not None and first not in row.case.expected else _NONE,
         f"{row.lost_s:.1f} s" if row.error is not None else _NONE,
@@ -109,7 +112,7 @@ def _confusion(judged: Sequence[Row]) -> str:
     called: dict[tuple[str, str], int] = {}
     for row in judged:
         for name in row.case.expected or ("none",):
-            found = row.said.verdict or "none"
+            found = row.called or "none"
             told = name if name in row.said.found and len(row.case.expected) > 1 else found
             called[name, told] = called.get((name, told), 0) + 1
     truths = list(dict.fromkeys(truth for truth, _ in called))

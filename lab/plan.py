@@ -22,6 +22,8 @@ class Plan:
     faults: tuple[str, ...] = ()
     begins_s: float = 0.0
     """When faults begin, in seconds after `started`."""
+    attempt: int = 0
+    """How often the process that is told has been started before."""
     started: float = 0.0
     """The moment that all is counted from, on the machine's monotonic clock."""
     port: int = 0

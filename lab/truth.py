@@ -16,6 +16,7 @@ beyond what is good for it.
     batch-wait   the trainer's wait for a batch
     evaluation   the trainer's wait for a batch while an evaluation runs
     hang         the time in which nothing moves
+    restart      from the death of a process until it has begun again, and the steps that it makes again then
 """
 
 from __future__ import annotations
@@ -147,6 +148,14 @@ def _hung(journal: Journal, begins: float, ended: float) -> Iterable[Stretch]:
     ]
 
 
+def _restarted(journal: Journal, begins: float, ended: float) -> Iterable[Stretch]:
+    died = [start for start, _ in journal.get("died", ())]
+    began = [start for start, _ in journal.get("began", ())]
+    down = zip(died, [*began, ended], strict=False)
+    again = [end for _, end in journal.get("again", ())]
+    return [*down, *((start, max(end for end in again if end > start)) for start in began if again)]
+
+
 def _union(stretches: Iterable[Stretch]) -> list[Stretch]:
     merged: list[Stretch] = []
     for start, end in sorted(stretches):
@@ -166,4 +175,5 @@ _LOST: dict[str, Callable[[Journal, float, float], Iterable[Stretch]]] = {
     "batch-wait": _during("batch-wait"),
     "evaluation": _evaluated,
     "hang": _hung,
+    "restart": _restarted,
 }

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from perfmon.ledger import Window, length, union
+from perfmon.ledger import Window, intersection, length, union
 from perfmon.model import Severity
 
 from . import chains
-from .claims import claims
+from .claims import claims, extent
 from .conditions.base import Condition, Level
 from .found import Found, Occurrence
 from .items import Item
@@ -31,6 +31,7 @@ from .view import View
 _LONG_S = 1800.0
 """A run that was observed for less has no share of time that says what matters."""
 _SLIGHT_SHARE = 0.01
+_MOSTLY = 0.5
 Identity = tuple[tuple[str, str], ...]
 
 
@@ -85,7 +86,7 @@ def _findings(signature: Signature, subject: Subject, judged: Judged, view: View
     asked = sorted((condition for condition in signature.conditions if condition.required), key=lambda one: one.costly)
     for item in judged.items:
         occurrence = _occurrence(asked, item, view)
-        if occurrence is not None:
+        if occurrence is not None and not _only_waited(subject, item, view):
             groups.setdefault(_identity(signature, item, view), []).append(occurrence)
     if len(groups) == 2 and () in groups:
         # Lines that do not say which one they are about speak of the only one there is.
@@ -101,6 +102,14 @@ def _findings(signature: Signature, subject: Subject, judged: Judged, view: View
     for finding in found:
         finding.claims = claims(finding, view)
     return found
+
+
+def _only_waited(subject: Subject, item: Item, view: View) -> bool:
+    """Most of its time nobody was left who could have gone on: that is what the death cost, and no more is wrong."""
+    if subject.kind == "failure" or not view.interrupted:
+        return False
+    low, high = extent(item, view)
+    return high > low and length(intersection([(low, high)], view.interrupted)) > _MOSTLY * (high - low)
 
 
 def _occurrence(conditions: Sequence[Condition], item: Item, view: View) -> Occurrence | None:
