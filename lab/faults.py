@@ -105,6 +105,14 @@ FAULTS: dict[str, Fault] = {
             "cache",
         ),
         Fault(
+            "request-cap",
+            "the engine may run 12 requests, far fewer than it has room for, and 20 wait for it",
+            "request-cap",
+            {"slots": 12},
+            "cap",
+            also=("inference-bound",),
+        ),
+        Fault(
             "long-tail",
             "a few rollouts are some five times as long, and a batch waits for all of its own",
             "long-tail-generation",

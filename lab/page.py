@@ -30,7 +30,8 @@ on. Nothing is scripted: a queue is a pool without a free connection, a slow dis
 fault cost is what the lab's own journal says, which perfmon does not see. Limits are the built-in ones, durations are
 real; the one thing that perfmon is told is `async_level = 2`.
 
-Each run is healthy for {BEGINS_S:.0f} s, before a stall for {RHYTHM_S:.0f} s; then a fault is on until its end.
+Each run is healthy for {BEGINS_S:.0f} s, before a stall for {RHYTHM_S:.0f} s; then a fault is on until its end. A
+cap on requests is set when the engine starts, as in life.
 `python -m lab.matrix --record` runs all of them anew ({len(CASES)} runs of 75 s or more, two at once), `python -m
 lab.matrix` judges the recorded ones again, as the tests do (`tests/lab`). The logs are fed as they came, and asked
 every second what they tell.
@@ -39,7 +40,8 @@ every second what they tell.
 _NOTES = f"""\
 - *detected*: seconds from the moment a fault first costs time (or an update is missed) until perfmon tells of it. The
   bound is {IN_TIME_S:.0f} s; of a stall, which is one only after {LEAST_STALL_S:.0f} s without progress, it is
-  {bound_s("stall"):.0f} s.
+  {bound_s("stall"):.0f} s; of a cap on requests, which is one once they have waited for a minute, it is
+  {bound_s("request-cap"):.0f} s.
 - *first verdict*: what stood there before the right one, where that was something else. While somebody watches, a
   symptom (the trainer waits) is told only when no cause of it (the cache is full) is about to be proven.
 - `contention` has two names. What the lab holds up is the server's front end, and what it counts is how long the update
@@ -59,8 +61,8 @@ _NOTES = f"""\
   which it does not show itself: the trainer waits for a batch that a slow update has delayed (`inference-bound`), an
   update takes a large share of a step within its good limit (`weight-sync-bound`). They come after the fault in the
   order of causes, and the time that all causes are given together is more than the truth by as much.
-- Cache pressure is counted in requests that wait, not in tokens that are not made: what the lab compares it with is
-  the share of its throughput that the full cache costs.
+- Cache pressure and a cap on requests are counted in requests that wait, not in tokens that are not made: what the lab
+  compares them with is the share of its throughput that the full cache, or the cap, costs.
 """
 
 

@@ -10,6 +10,7 @@ beyond what is good for it.
     write        the trainer's write of a checkpoint, beyond 1 s
     wait         the orchestrator's wait for a checkpoint, beyond 500 ms
     cache        the share of the throughput that sequences waiting for the full cache would make
+    cap          the same, for sequences that wait because no more may run
     tail         from nine tenths of a batch to its end, beyond what that takes before the fault
     stuck        since the engine made no generation any more
     policy-wait  the orchestrator's wait for a policy
@@ -169,6 +170,7 @@ def _union(stretches: Iterable[Stretch]) -> list[Stretch]:
 _LOST: dict[str, Callable[[Journal, float, float], Iterable[Stretch]]] = {
     **{kind: _beyond(kind) for kind in _BEYOND},
     "cache": _during("cache"),
+    "cap": _during("cap"),
     "tail": _tail,
     "stuck": _stuck,
     "policy-wait": _waits_for_policy,

@@ -20,8 +20,8 @@ _DUE = 1.5
 def hold_back(found: Sequence[Found], view: View) -> None:
     """While somebody watches, a symptom waits for a cause that is about to be proven: what is told first is right.
 
-    That is a cause which lasts for less than it must as yet, and does not take much longer to, or of which one more
-    occurrence is enough. Nothing waits for one that lacks other proof, nor where nothing more is to come.
+    That is a cause which lasts for less than it must as yet, and goes on or does not take much longer to, or of which
+    one more occurrence is enough. Nothing waits for one that lacks other proof, nor where nothing more is to come.
     """
     if view.present is None:
         return
@@ -33,6 +33,8 @@ def hold_back(found: Sequence[Found], view: View) -> None:
 
 
 def _is_due(cause: Found, now: float) -> bool:
+    if any(occurrence.so_far for occurrence in cause.occurrences):
+        return True
     if cause.signature.for_s:
         return now - cause.first <= _DUE * cause.signature.for_s
     least, _ = cause.subject.critical_count or cause.signature.critical_count

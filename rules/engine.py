@@ -119,10 +119,10 @@ def _occurrence(conditions: Sequence[Condition], item: Item, view: View) -> Occu
         if held is Level.NO or (held is Level.UNKNOWN and not condition.optional):
             return None
         if held is Level.UNKNOWN:
-            unsure = True
+            unsure = unsure or not condition.gate
         else:
             level = min(level, held)
-    return Occurrence(item, level, unsure)
+    return Occurrence(item, level, unsure, any(condition.so_far(item, view) for condition in conditions))
 
 
 def _identity(signature: Signature, item: Item, view: View) -> Identity:

@@ -104,3 +104,39 @@ def test_a_symptom_waits_for_a_cause_that_lacks_one_occurrence() -> None:
 
 def test_it_does_not_where_no_cause_shows() -> None:
     assert _told(_rewarded(4, 0.5)) == {"inference-bound": "firing"}
+
+
+def _capped(now_s: int, waiting_from_s: int, until_s: int = 10_000) -> Snapshot:
+    """The engine runs 16 as ever, and 20 wait; the trainer waits for most of each step."""
+    engine, trainer = list[str](), list[str]()
+    for at in range(0, now_s, 5):
+        waiting = 20 if waiting_from_s <= at < until_s else 0
+        engine.append(_ENGINE.format(_clock(at), waiting, 12.0).replace("Running: 12", "Running: 16"))
+    for at in range(0, now_s - 6, 6):
+        wait_s = 4.0 if at >= waiting_from_s else 0.5
+        told = f"2026-08-21 {_clock(at + wait_s)} DEBUG Waited for batch to arrive for {wait_s:.2f} seconds"
+        step = f"2026-08-21 {_clock(at + 6)} SUCCESS Step {at // 6} |    6.0s | Loss 0.1"
+        trainer += [f"2026-08-21 {_clock(at)} INFO Waiting for training batch to arrive", told, step]
+    session = Session(Config())
+    for name, lines in (("inference.log", engine), ("trainer.log", trainer)):
+        feed(session, name, ["\n".join([*lines, ""])])
+    now = max(state.last or 0.0 for state in session.store.sources)
+    return session.present((now - 600, now), align(session.store), now)
+
+
+@pytest.mark.parametrize("later_s", [25, 40, 55])
+def test_a_symptom_waits_while_its_cause_goes_on_and_is_not_long_enough_yet(later_s: int) -> None:
+    snapshot = _capped(60 + later_s, 60)
+    assert _told(snapshot) == {"request-cap": "pending", "inference-bound": "pending"}
+    assert snapshot.verdict is None
+
+
+def test_both_are_told_once_it_has_gone_on_for_long_enough() -> None:
+    snapshot = _capped(60 + 70, 60)
+    assert _told(snapshot) == {"request-cap": "firing", "inference-bound": "firing"}
+    assert snapshot.verdict is not None
+    assert snapshot.verdict.signature == "request-cap"
+
+
+def test_nothing_waits_for_what_ended_before_it_was_long_enough() -> None:
+    assert _told(_capped(60 + 60, 60, 90)) == {"inference-bound": "firing"}
