@@ -35,6 +35,16 @@ class Case:
         """What must be found."""
         return (*self.expected, *(name for fault in self.faults for name in FAULTS[fault].also))
 
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """Entries of the ledger that hold what the faults cost beside their signatures."""
+        return tuple(name for fault in self.faults for name in FAULTS[fault].entries)
+
+    @property
+    def over(self) -> bool:
+        """Nothing is wrong any more at its end."""
+        return any(FAULTS[fault].over for fault in self.faults)
+
     def plan(self, out: str, seed: int = SEED) -> Plan:
         """How it is run."""
         return Plan(out=out, seed=seed, seconds=self.seconds, faults=self.faults, begins_s=self.begins_s)
@@ -44,13 +54,19 @@ def _case(*faults: str, seconds: float = 75.0, begins_s: float = BEGINS_S) -> Ca
     return Case("+".join(faults), faults, seconds, begins_s)
 
 
+_APART = ("stall", "hung-trainer", "dead-trainer", "gpu-memory", "slow-reward", "restart", "request-cap")
+"""Faults whose runs take longer, or less long, than others."""
+
 CASES: tuple[Case, ...] = (
     Case(HEALTHY, (), 75.0),
-    *(_case(name) for name in FAULTS if name not in (HEALTHY, "stall", "hung-trainer", "dead-trainer", "gpu-memory")),
+    *(_case(name) for name in FAULTS if name not in (HEALTHY, *_APART)),
     _case("stall", seconds=RHYTHM_S + 100.0, begins_s=RHYTHM_S),
     _case("hung-trainer", seconds=80.0),
     _case("dead-trainer", seconds=45.0),
     _case("gpu-memory", seconds=45.0),
+    _case("slow-reward", seconds=90.0),
+    _case("restart", seconds=90.0, begins_s=28.0),
+    _case("request-cap", seconds=110.0, begins_s=0.0),
     _case("shared-pool", "slow-disk"),
     _case("slow-load", "slow-disk"),
     _case("shared-pool", "truncation"),

@@ -37,6 +37,8 @@ class _Process:
     role: str
     running: subprocess.Popen[bytes]
     log: Path
+    ended: float | None = None
+    """When it ended by itself, on the machine's monotonic clock."""
 
 
 class Lab:
@@ -46,7 +48,7 @@ class Lab:
         """`plan.folder` is made; it must be empty. Raises LabError."""
         folder = plan.folder.resolve()
         try:
-            for name in ("logs", "checkpoints", "rollouts", "journal"):
+            for name in ("logs", "checkpoints", "rollouts", "states", "journal"):
                 (folder / name).mkdir(parents=True)
         except OSError as error:
             raise LabError(f"{folder}: {error.strerror}; name a folder that is new") from None
@@ -71,9 +73,9 @@ class Lab:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _start(self, role: str) -> None:
+    def _start(self, role: str, attempt: int = 0) -> None:
         told = self.plan.folder / f"{role}.json"
-        self.plan.write(told)
+        replace(self.plan, attempt=attempt).write(told)
         log = self.plan.folder / "logs" / f"{role}.log"
         with log.open("ab") as out:
             running = subprocess.Popen(
@@ -107,14 +109,22 @@ class Lab:
             while (left := self.plan.started + self.plan.seconds - true_monotonic()) > 0:
                 if self._over.wait(min(left, 0.2)):
                     raise LabError("it was stopped")
-                may_end = {FAULTS[name].ends for name in self.plan.faults}
-                for process in self._processes:
-                    if process.running.poll() is not None and process.role not in may_end:
-                        raise LabError(f"the {process.role} ended too early; {process.log} says why")
+                for process in [one for one in self._processes if one.running.poll() is not None]:
+                    self._see_to(process)
         finally:
             self.stop()
             arrivals.join()
             self._write_truth()
+
+    def _see_to(self, process: _Process) -> None:
+        """A process has ended: raises LabError where it must not; one that is to go on is started again in time."""
+        if process.role not in {FAULTS[name].ends for name in self.plan.faults}:
+            raise LabError(f"the {process.role} ended too early; {process.log} says why")
+        after_s = max(FAULTS[name].again_after_s for name in self.plan.faults)
+        process.ended = process.ended or true_monotonic()
+        if after_s and true_monotonic() >= process.ended + after_s:
+            self._processes.remove(process)
+            self._start(process.role, attempt=1)
 
     @property
     def pids(self) -> dict[str, int]:
@@ -137,11 +147,11 @@ class Lab:
             while not last:
                 last = self._over.wait(_ARRIVALS_S)
                 now = round(true_monotonic() - self.plan.started, 2)
-                for process in self._processes:
-                    size = process.log.stat().st_size
-                    if size != seen.get(process.log.name, 0):
-                        seen[process.log.name] = size
-                        file.write(json.dumps([now, process.log.name, size]) + "\n")
+                for log in sorted((self.plan.folder / "logs").iterdir()):
+                    size = log.stat().st_size
+                    if size != seen.get(log.name, 0):
+                        seen[log.name] = size
+                        file.write(json.dumps([now, log.name, size]) + "\n")
 
     def _write_truth(self) -> None:
         told = truth(self.plan, self.ended_s)

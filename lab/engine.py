@@ -20,6 +20,7 @@ from .knobs import Knobs
 TICK_S = 0.05
 _CHUNK_S = 1.0
 _CACHE_FULL = 0.9
+_PIECE_S = 0.2
 _ENDLESS = 10**9
 _GIANTS = 2
 
@@ -76,7 +77,8 @@ class Engine:
         """It has been told to end: what it loads is not waited for."""
         self._loading = False
         self._giants: list[Sequence] = []
-        self._cache_lost = 0.0
+        self._not_made = {"cache": 0.0, "cap": 0.0}
+        """Seconds by what kept sequences waiting; they go to the journal in pieces."""
         self._busy_since: float | None = None
 
     @property
@@ -117,7 +119,8 @@ class Engine:
                 giant.wanted = giant.most = _ENDLESS
         if not self._giants:
             self._admit(knobs)
-        rate = self._rate(knobs)
+        rate, capped = self._rate(knobs), len(self.running) >= knobs.slots
+        made_tps = rate * len(self.running)
         for sequence in self.running:
             if sequence not in self._giants or sequence.held < 0.1 * knobs.kv_tokens:
                 sequence.made += rate * took_s
@@ -129,7 +132,7 @@ class Engine:
             self.running.remove(sequence)
             self.counts.finished[sequence.reason] += 1
         self._preempt(knobs)
-        self._account(knobs, rate, took_s)
+        self._account(knobs, made_tps, took_s, capped)
         self._note_busy()
 
     def _rate(self, knobs: Knobs) -> float:
@@ -156,14 +159,17 @@ class Engine:
             self.waiting.appendleft(self.running.pop())
             self.counts.preemptions += 1
 
-    def _account(self, knobs: Knobs, rate: float, took_s: float) -> None:
-        """Of a second that the full cache keeps sequences waiting, the share of the throughput that is not made."""
-        if self.waiting and self._held() > _CACHE_FULL * knobs.kv_tokens:
-            self._cache_lost += took_s * max(0.0, 1.0 - rate * len(self.running) / knobs.tokens_per_s)
+    def _account(self, knobs: Knobs, made_tps: float, took_s: float, capped: bool) -> None:
+        """Of a second that the full cache or the cap keeps sequences waiting, the share of tokens that is not made."""
+        full = self._held() > _CACHE_FULL * knobs.kv_tokens
+        if self.waiting and (full or capped):
+            lost_s = took_s * max(0.0, 1.0 - made_tps / knobs.tokens_per_s)
+            self._not_made["cache" if full else "cap"] += lost_s
         now = self._journal.now()
-        if self._cache_lost > 0.2:
-            self._journal.stretch("cache", now - self._cache_lost, now)
-            self._cache_lost = 0.0
+        for kind, lost_s in self._not_made.items():
+            if lost_s > _PIECE_S:
+                self._journal.stretch(kind, now - lost_s, now)
+                self._not_made[kind] = 0.0
 
     def _note_busy(self) -> None:
         """A stretch in which there was something to generate goes to the journal when it is over."""

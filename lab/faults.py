@@ -25,10 +25,22 @@ class Fault:
     """How the lab counts what is lost, see `lab.truth`; empty: nothing is."""
     also: tuple[str, ...] = ()
     """Signatures that must be found besides."""
+    setting: Mapping[str, object] = field(default_factory=dict)
+    """Knobs that are turned from the first moment: what the run is like in which it goes wrong."""
     from_start: bool = False
     """It is there from the first moment: it is no event but how the run is."""
     ends: str = ""
     """The role whose process ends because of it."""
+    again_after_s: float = 0.0
+    """So long after that it is started again; 0: never."""
+    entries: tuple[str, ...] = ()
+    """Entries of the ledger that hold what it cost, beside its signature's."""
+
+    @property
+    def over(self) -> bool:
+        """It is over before the run is: at the end nothing is wrong any more."""
+        return self.again_after_s > 0
+
     clock_s: float = 0.0
     """How far the server's clocks are ahead of the others'."""
 
@@ -93,6 +105,14 @@ FAULTS: dict[str, Fault] = {
             "cache",
         ),
         Fault(
+            "request-cap",
+            "the engine may run 12 requests, far fewer than it has room for, and 20 wait for it",
+            "request-cap",
+            {"slots": 12},
+            "cap",
+            also=("inference-bound",),
+        ),
+        Fault(
             "long-tail",
             "a few rollouts are some five times as long, and a batch waits for all of its own",
             "long-tail-generation",
@@ -115,6 +135,15 @@ FAULTS: dict[str, Fault] = {
             "inference-bound",
             {"tokens_per_s": 220.0},
             "batch-wait",
+        ),
+        Fault(
+            "slow-reward",
+            "the reward of each rollout takes some 6 s: most of those in flight wait for theirs, and the engine idles",
+            "environment-bound",
+            {"reward_s": 6.0},
+            "batch-wait",
+            also=("inference-bound",),
+            setting={"reward_s": 0.2, "rows": True, "inflight": 32},
         ),
         Fault(
             "no-updates",
@@ -145,6 +174,17 @@ FAULTS: dict[str, Fault] = {
             ends="trainer",
         ),
         Fault(
+            "restart",
+            "the trainer dies of a GPU error; 15 s later it is started again, from its last full checkpoint",
+            "run-failed",
+            {"trainer_fails": True},
+            "restart",
+            setting={"save_every": 5, "holds_rollouts": True},
+            ends="trainer",
+            again_after_s=15.0,
+            entries=("downtime", "restore", "wasted-progress"),
+        ),
+        Fault(
             "blocking-eval",
             "every fourth step an evaluation has the engine for itself",
             "blocking-eval",
@@ -165,9 +205,11 @@ FAULTS: dict[str, Fault] = {
 }
 
 
-def knobs(names: Iterable[str], turns: Mapping[str, object] | None = None) -> Knobs:
-    """The knobs with these faults on, and over them `turns`."""
+def knobs(names: Iterable[str], turns: Mapping[str, object] | None = None, planned: Iterable[str] = ()) -> Knobs:
+    """The knobs with these faults on, and over them `turns`; those that are `planned` have their setting already."""
     turned: dict[str, object] = {}
+    for name in planned:
+        turned.update(FAULTS[name].setting)
     for name in names:
         turned.update(FAULTS[name].turns)
     turned.update(turns or {})

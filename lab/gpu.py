@@ -14,6 +14,13 @@ class OutOfMemoryError(RuntimeError):
 OutOfMemoryError.__module__ = "torch"
 
 
+class AcceleratorError(RuntimeError):
+    """The driver says that a kernel failed; named as torch does."""
+
+
+AcceleratorError.__module__ = "torch"
+
+
 class Gpu:
     """Memory of one GPU, in GiB."""
 

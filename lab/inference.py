@@ -204,5 +204,6 @@ def serve(plan: Plan) -> None:
     )
     server = uvicorn.Server(config)
     _LOG.info("vLLM API server version lab, pid %d", os.getpid())
+    _LOG.info("non-default args: {'port': %d, 'max_num_seqs': %d}", plan.port, plan.knobs().slots)
     with suppress(KeyboardInterrupt):
         server.run()

@@ -45,6 +45,8 @@ class Knobs:
     """Finished rollouts that are kept, the oldest for the next batch."""
     score_s: float = 0.0
     """How long the rewards of a batch take."""
+    reward_s: float = 0.0
+    """How long the reward of one rollout takes, give or take a third; it is in flight until then."""
     async_level: int = 1
     """Steps that it may be ahead of the newest policy."""
     shared_admin: bool = False
@@ -81,9 +83,15 @@ class Knobs:
     """How long a written checkpoint takes to be seen by others."""
     activations_gib: float = 20.0
     """GPU memory that a step takes beside the trainer's weights and optimizer states."""
+    trainer_fails: bool = False
+    """A step raises an exception, unless the trainer was started again after one."""
+    save_every: int = 0
+    """Steps between full checkpoints, from which a trainer that is started again goes on; 0: there are none."""
     trainer_hangs: bool = False
     """It hangs within a step, until it is stopped."""
 
     # --- all of them ---
+    rows: bool = False
+    """Orchestrator and trainer write a row of figures for each step, to a file that both append to."""
     noise_lines_s: float = 0.0
     """Lines a second that have nothing to do with anything, in every log."""

@@ -26,11 +26,13 @@ RECORDED = ROOT / "tests" / "lab" / "recorded"
 IN_TIME_S = 30.0
 TOLERANCE = 0.2
 _SOON_S = 5.0
+_LEAST_S = {"stall": LEAST_STALL_S, "request-cap": 60.0}
+"""What is none before it has lasted for so long, by definition."""
 
 
 def bound_s(signature: str) -> float:
-    """Seconds within which it must be found. A stall is none before nothing has progressed for its least length."""
-    return LEAST_STALL_S + _SOON_S if signature == "stall" else IN_TIME_S
+    """Seconds within which it must be found, be it soon after it is there by definition."""
+    return _LEAST_S[signature] + _SOON_S if signature in _LEAST_S else IN_TIME_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,14 @@ class Row:
         """The verdict is right, and everything that must be found is."""
         if not self.case.expected:
             return self.said.verdict is None
+        if self.case.over:
+            return self.said.verdict is None and all(name in self.said.verdict_at for name in self.case.named)
         return self.said.verdict in self.case.expected and all(name in self.said.found for name in self.case.named)
+
+    @property
+    def called(self) -> str | None:
+        """The verdict; of what was over by the end, the first that there was."""
+        return self.first if self.case.over else self.said.verdict
 
     @property
     def detected_s(self) -> dict[str, float | None]:
@@ -81,7 +90,7 @@ class Row:
     @property
     def lost_s(self) -> float:
         """Seconds that perfmon counts as lost to what was switched on."""
-        return sum(self.said.lost.get(name, 0.0) for name in self.case.expected)
+        return sum(self.said.lost.get(name, 0.0) for name in (*self.case.expected, *self.case.entries))
 
     @property
     def beside_s(self) -> float:
@@ -168,7 +177,7 @@ def told(each: Row) -> str:
     detected = ", ".join(f"{name} {'never' if at is None else f'{at:.0f} s'}" for name, at in each.detected_s.items())
     error = "" if each.error is None else f", lost {each.lost_s:.1f} s of {each.true_lost_s:.1f} s ({each.error:+.0%})"
     early = f", too early: {', '.join(each.early)}" if each.early else ""
-    return f"{each.case.name}: {each.said.verdict}; {detected}{error}{early}; first {each.first}"
+    return f"{each.case.name}: {each.called}; {detected}{error}{early}; first {each.first}"
 
 
 if __name__ == "__main__":

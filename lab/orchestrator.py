@@ -11,9 +11,9 @@ import sys
 import time
 from collections import deque
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median_low
+from statistics import fmean, median_low
 
 import httpx
 from loguru import logger
@@ -24,7 +24,8 @@ from .clocks import true_monotonic
 from .inference import SENT
 from .journal import Journal
 from .plan import Plan
-from .trainer import STABLE
+from .rows import add_row
+from .trainer import newest
 from .words import Noise, speak_like_prime
 
 _ENDS = (signal.SIGINT, signal.SIGTERM)
@@ -34,6 +35,8 @@ _PROMPT = 10
 _EVAL_ROLLOUTS = 64
 _EVAL_TOKENS = 300
 _NEARLY = 0.9
+_REWARDS = 1 / 3
+"""How far the time that a reward takes is from its mean, at most."""
 _FAR = 1
 """A policy more than the level: the one that came while the batch was made."""
 
@@ -47,6 +50,10 @@ class Rollout:
     cut: bool
     batch: int
     """The step that asked for it."""
+    model_s: float = 0.0
+    """Seconds from asking for it until it was generated."""
+    scoring_s: float = 0.0
+    """Seconds until it had its reward after that."""
 
 
 class Orchestrator:
@@ -69,6 +76,8 @@ class Orchestrator:
         """The batch that is being made takes only what it asked for itself."""
         self._evaluating = False
         self._awaits_policy = False
+        self._policy_wait_s = 0.0
+        """How long the step that is being made waited for its policy."""
         self._hung = False
         self.policy = 0
         self._updating: asyncio.Task[None] | None = None
@@ -151,6 +160,8 @@ class Orchestrator:
         if self._random.random() < knobs.tail_share:
             wanted = round(self._random.uniform(4.0, 6.0) * knobs.mean_tokens)
         rollout = await self._ask(wanted, knobs.max_tokens, step)
+        if rollout is not None:
+            rollout = await self._rewarded(rollout)
         if rollout is not None and (rollout.batch == self._step or not self._own):
             self._done.append(rollout)
             while len(self._done) > self._plan.knobs().buffer:
@@ -160,7 +171,7 @@ class Orchestrator:
     async def _ask(self, wanted: int, most: int, step: int) -> Rollout | None:
         """One generation, read to its end; None where the server broke off."""
         asked = {"prompt_tokens": _PROMPT, "wanted": wanted, "max_tokens": most}
-        last = ""
+        last, began = "", self._journal.now()
         try:
             client = await self._pool()
             async with client.stream("POST", f"{self._plan.url}/v1/completions", json=asked) as answer:
@@ -171,7 +182,15 @@ class Orchestrator:
             await asyncio.sleep(1.0)
             return None
         told = json.loads(last.removeprefix("data: "))
-        return Rollout(told["version"], told.get("finish_reason") == "length", step)
+        took = self._journal.now() - began
+        return Rollout(told["version"], told.get("finish_reason") == "length", step, took)
+
+    async def _rewarded(self, rollout: Rollout) -> Rollout:
+        """After its reward, for which nothing is asked of the engine."""
+        began, mean_s = self._journal.now(), self._plan.knobs().reward_s
+        if mean_s:
+            await asyncio.sleep(self._random.uniform(1.0 - _REWARDS, 1.0 + _REWARDS) * mean_s)
+        return replace(rollout, scoring_s=self._journal.now() - began)
 
     async def _batch(self, step: int) -> list[Rollout]:
         knobs = self._plan.knobs()
@@ -223,21 +242,42 @@ class Orchestrator:
         half.write_text(json.dumps([[rollout.version, rollout.cut] for rollout in handed]), "utf-8")
         half.replace(path)
         reward = self._random.gauss(0.42, 0.02)
+        if self._plan.knobs().rows:
+            self._add_row(step, rollouts, took, {"train/agg/all/reward/mean": reward})
         logger.success(
             f"Step {step} | {took:6.1f}s | Reward {reward:.4f} | Trainable 28/32 (87.5%) | Turns 1.0 | Branches 1.0 | "
             f"Max Off-Policy {step - policy} | Error 0.0% | Cancelled 0.0% | Truncation {cut:.1f}%"
         )
 
+    def _add_row(self, step: int, rollouts: list[Rollout], took: float, more: dict[str, float]) -> None:
+        """The figures of a step."""
+        off_policy = [float(max(0, step - rollout.version)) for rollout in rollouts]
+        figures = {
+            "time/step": took,
+            "time/pack": 0.0,
+            "time/save_ckpt": 0.0,
+            "time/wait_for_policy": self._policy_wait_s,
+            "off_policy/mean": fmean(off_policy),
+            "off_policy/max": max(off_policy),
+            "off_policy/dropped": 0.0,
+            "train/agg/all/is_truncated/mean": fmean(rollout.cut for rollout in rollouts),
+            "train/agg/all/has_error/mean": 0.0,
+            "train/agg/all/timing/agent/model/mean": fmean(rollout.model_s for rollout in rollouts),
+            "train/agg/all/timing/agent/harness/mean": 0.0,
+            "train/agg/all/timing/scoring/mean": fmean(rollout.scoring_s for rollout in rollouts),
+            "train/agg/all/timing/scoring/max": max(rollout.scoring_s for rollout in rollouts),
+        }
+        add_row(self._plan.folder, step, {**figures, **more})
+
     # --- policies -----------------------------------------------------------------------------------------------
     def _newest(self) -> int:
         """The newest checkpoint that is whole."""
-        folder = self._plan.folder / "checkpoints"
-        whole = (int(path.parent.name.removeprefix("step_")) for path in folder.glob(f"step_*/{STABLE}"))
-        return max(whole, default=0)
+        return newest(self._plan.folder)
 
     async def _policy_for(self, step: int) -> None:
         """Waits until the policy is new enough for a step, and brings it up to date."""
         knobs = self._plan.knobs()
+        self._policy_wait_s = 0.0
         if not knobs.looks_for_checkpoints:
             if self._newest() > self.policy:
                 self._journal.stretch("missed", self._journal.now(), self._journal.now())
@@ -264,7 +304,8 @@ class Orchestrator:
         while self._newest() < step:  # noqa: ASYNC110 - another process writes it
             await asyncio.sleep(_LOOK_S)
         self._awaits_policy = False
-        logger.info(f"Orchestrator resumed: checkpoint {step} ready (after {self._journal.now() - began:.2f}s)")
+        self._policy_wait_s = self._journal.now() - began
+        logger.info(f"Orchestrator resumed: checkpoint {step} ready (after {self._policy_wait_s:.2f}s)")
 
     async def _update(self, version: int) -> None:
         path: Path = self._plan.folder / "checkpoints" / f"step_{version}"

@@ -30,7 +30,8 @@ on. Nothing is scripted: a queue is a pool without a free connection, a slow dis
 fault cost is what the lab's own journal says, which perfmon does not see. Limits are the built-in ones, durations are
 real; the one thing that perfmon is told is `async_level = 2`.
 
-Each run is healthy for {BEGINS_S:.0f} s, before a stall for {RHYTHM_S:.0f} s; then a fault is on until its end.
+Each run is healthy for {BEGINS_S:.0f} s, before a stall for {RHYTHM_S:.0f} s; then a fault is on until its end. A
+cap on requests is set when the engine starts, as in life.
 `python -m lab.matrix --record` runs all of them anew ({len(CASES)} runs of 75 s or more, two at once), `python -m
 lab.matrix` judges the recorded ones again, as the tests do (`tests/lab`). The logs are fed as they came, and asked
 every second what they tell.
@@ -39,7 +40,8 @@ every second what they tell.
 _NOTES = f"""\
 - *detected*: seconds from the moment a fault first costs time (or an update is missed) until perfmon tells of it. The
   bound is {IN_TIME_S:.0f} s; of a stall, which is one only after {LEAST_STALL_S:.0f} s without progress, it is
-  {bound_s("stall"):.0f} s.
+  {bound_s("stall"):.0f} s; of a cap on requests, which is one once they have waited for a minute, it is
+  {bound_s("request-cap"):.0f} s.
 - *first verdict*: what stood there before the right one, where that was something else. While somebody watches, a
   symptom (the trainer waits) is told only when no cause of it (the cache is full) is about to be proven.
 - `contention` has two names. What the lab holds up is the server's front end, and what it counts is how long the update
@@ -52,12 +54,15 @@ _NOTES = f"""\
 - Both figures follow the same definition of lost time, the part of a stretch beyond what is good for it. What a fault
   costs the run as a whole is another question: *batches* is what the run made (all but the stall take as long as the
   healthy one), and where work overlaps that may be less of a loss than the stretches add up to, or more.
+- `restart` is over before the run is: what is told of it is `run-failed` while the trainer is down, and no verdict at
+  the end. What it cost stands in the ledger as downtime and wasted progress; the waits for a trainer that is down are
+  no finding of their own.
 - *beside*: seconds that perfmon counts for causes that were not switched on. They follow from the fault at moments at
   which it does not show itself: the trainer waits for a batch that a slow update has delayed (`inference-bound`), an
   update takes a large share of a step within its good limit (`weight-sync-bound`). They come after the fault in the
   order of causes, and the time that all causes are given together is more than the truth by as much.
-- Cache pressure is counted in requests that wait, not in tokens that are not made: what the lab compares it with is
-  the share of its throughput that the full cache costs.
+- Cache pressure and a cap on requests are counted in requests that wait, not in tokens that are not made: what the lab
+  compares them with is the share of its throughput that the full cache, or the cap, costs.
 """
 
 
@@ -92,7 +97,7 @@ def line(row: Row) -> str:
     cells = (
         row.case.name,
         ", ".join(row.case.named) or "none",
-        row.said.verdict or "none",
+        row.called or "none",
         ", ".join(detected) or _NONE,
         first if first is not None and first not in row.case.expected else _NONE,
         f"{row.lost_s:.1f} s" if row.error is not None else _NONE,
@@ -109,7 +114,7 @@ def _confusion(judged: Sequence[Row]) -> str:
     called: dict[tuple[str, str], int] = {}
     for row in judged:
         for name in row.case.expected or ("none",):
-            found = row.said.verdict or "none"
+            found = row.called or "none"
             told = name if name in row.said.found and len(row.case.expected) > 1 else found
             called[name, told] = called.get((name, told), 0) + 1
     truths = list(dict.fromkeys(truth for truth, _ in called))

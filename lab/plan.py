@@ -22,6 +22,8 @@ class Plan:
     faults: tuple[str, ...] = ()
     begins_s: float = 0.0
     """When faults begin, in seconds after `started`."""
+    attempt: int = 0
+    """How often the process that is told has been started before."""
     started: float = 0.0
     """The moment that all is counted from, on the machine's monotonic clock."""
     port: int = 0
@@ -48,7 +50,8 @@ class Plan:
     def knobs(self) -> Knobs:
         """How everything is turned now."""
         begun = true_monotonic() - self.started >= self.begins_s
-        return knobs((name for name in self.faults if begun or FAULTS[name].from_start), self.turns)
+        on = (name for name in self.faults if begun or FAULTS[name].from_start)
+        return knobs(on, self.turns, self.faults)
 
     def write(self, path: Path) -> None:
         """For the processes."""

@@ -31,7 +31,7 @@ class Recorded:
     @classmethod
     def of_folder(cls, folder: Path) -> Recorded:
         """What `python -m lab` left; raises OSError."""
-        logs = {path.name: path.read_bytes() for path in sorted((folder / "logs").glob("*.log"))}
+        logs = {path.name: path.read_bytes() for path in sorted((folder / "logs").iterdir())}
         told = (json.loads(line) for line in (folder / "arrivals.jsonl").read_text("utf-8").splitlines())
         truth = json.loads((folder / "truth.json").read_text("utf-8"))
         return cls(logs, tuple(Arrival(*row) for row in told), truth)

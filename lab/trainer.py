@@ -14,10 +14,11 @@ from loguru import logger
 from perfmon import emit
 
 from . import throttle
-from .gpu import Gpu
+from .gpu import AcceleratorError, Gpu
 from .journal import Journal
 from .knobs import MIB
 from .plan import Plan
+from .rows import add_row
 from .words import Noise, speak_like_prime
 
 STABLE = "STABLE"
@@ -38,6 +39,8 @@ class Trainer:
         self._random = random.Random(plan.seed + 2)  # noqa: S311 - no secret hangs on it
         self._gpu = Gpu()
         self._gpu.allocate(_STATE_GIB)
+        self._made = 0
+        """Steps that were made before it was started again."""
         self._weight = 0.0
         """Of one rollout in the loss."""
 
@@ -51,21 +54,64 @@ class Trainer:
 
     def run(self) -> None:
         """Until it is stopped."""
-        step = 0
+        step = self._resume() if self._plan.attempt else 0
         while not self._stop.is_set():
             began = self._journal.now()
-            if not self._batch(step) or not self._compute():
+            if not self._batch(step):
                 break
+            came = self._journal.now()
+            if not self._compute():
+                break
+            computed = self._journal.now()
             if not self._checkpoint(step + 1):
                 break
-            took = self._journal.now() - began
+            ended = self._journal.now()
+            took = ended - began
+            if self._plan.knobs().rows:
+                self._add_row(step, took, came - began, computed - came, ended - computed)
             logger.success(
                 f"Step {step} | {took:6.1f}s | Loss {self._random.gauss(0, 0.002):.4f} | Entropy 0.3310 | "
                 f"Mismatch KL 0.0009 | Grad. Norm 0.1184 | LR 1.00e-06 | Throughput {3200 / took:.0f} tokens/s | "
                 f"MFU 25.1% | Peak Mem. {self._gpu.peak_gib:.1f} GiB"
             )
+            if step < self._made:
+                self._journal.stretch("again", began, self._journal.now(), step=step)
             step += 1
+            self._save(step)
         logger.info("Trainer finished")
+
+    def _resume(self) -> int:
+        """The step of the last full checkpoint, from which it goes on."""
+        saved = [int(path.name.removeprefix("step_")) for path in (self._plan.folder / "states").glob("step_*")]
+        step = max(saved, default=0)
+        self._made = newest(self._plan.folder)
+        self._journal.stretch("began", self._journal.now(), self._journal.now(), step=step)
+        logger.info(f"Resuming training from checkpoint step {step}")
+        logger.info(f"Starting from step {step} (total_tokens={3200 * step}, total_samples={32 * step})")
+        return step
+
+    def _save(self, step: int) -> None:
+        """A full checkpoint, every so often; what was trained on before is not wanted any more."""
+        every = self._plan.knobs().save_every
+        if not every or step % every:
+            return
+        logger.info(f"Saving checkpoint at step {step}")
+        (self._plan.folder / "states" / f"step_{step}").mkdir(parents=True)
+        for path in (self._plan.folder / "rollouts").glob("step_*.json"):
+            if int(path.stem.removeprefix("step_")) < step:
+                path.unlink()
+
+    def _add_row(self, step: int, took: float, waited: float, computed: float, wrote: float) -> None:
+        """The figures of a step."""
+        figures = {
+            "time/step": took,
+            "time/wait_for_batch": waited,
+            "time/load_data": 0.0,
+            "time/broadcast_weights": wrote,
+            "time/save_ckpt": 0.0,
+            "time/forward_backward": computed,
+        }
+        add_row(self._plan.folder, step, figures)
 
     def _batch(self, step: int) -> bool:
         """Waits for the batch of a step; whether it came."""
@@ -80,7 +126,8 @@ class Trainer:
         logger.debug(f"Waited for batch to arrive for {took:.2f} seconds")
         rollouts = json.loads(path.read_text("utf-8"))
         self._weight = 1.0 / len(rollouts)
-        path.unlink()
+        if not self._plan.knobs().save_every:
+            path.unlink()
         return True
 
     def _compute(self) -> bool:
@@ -90,6 +137,8 @@ class Trainer:
                 with self._journal.during("hang"):
                     self._stop.wait()
                 return False
+            if self._plan.knobs().trainer_fails and not self._plan.attempt:
+                raise AcceleratorError("CUDA error: unspecified launch failure")
             activations = self._plan.knobs().activations_gib
             self._gpu.allocate(activations)
             took = 0.0
@@ -127,6 +176,12 @@ class Trainer:
         return True
 
 
+def newest(run: Path) -> int:
+    """The newest checkpoint of the run in a folder that is whole."""
+    whole = (int(path.parent.name.removeprefix("step_")) for path in (run / "checkpoints").glob(f"step_*/{STABLE}"))
+    return max(whole, default=0)
+
+
 def _show(folder: Path) -> None:
     (folder / STABLE).touch()
 
@@ -138,7 +193,7 @@ def train(plan: Plan) -> None:
     trainer = Trainer(plan)
     signal.signal(signal.SIGINT, trainer.stop)
     signal.signal(signal.SIGTERM, trainer.stop)
-    logger.info("Starting RL trainer")
+    logger.info("Starting RL trainer in World(world_size=1, rank=0, local_rank=0, local_world_size=1, num_nodes=1)")
     try:
         trainer.run()
     except Exception:

@@ -10,12 +10,14 @@ beyond what is good for it.
     write        the trainer's write of a checkpoint, beyond 1 s
     wait         the orchestrator's wait for a checkpoint, beyond 500 ms
     cache        the share of the throughput that sequences waiting for the full cache would make
+    cap          the same, for sequences that wait because no more may run
     tail         from nine tenths of a batch to its end, beyond what that takes before the fault
     stuck        since the engine made no generation any more
     policy-wait  the orchestrator's wait for a policy
     batch-wait   the trainer's wait for a batch
     evaluation   the trainer's wait for a batch while an evaluation runs
     hang         the time in which nothing moves
+    restart      from the death of a process until it has begun again, and the steps that it makes again then
 """
 
 from __future__ import annotations
@@ -147,6 +149,14 @@ def _hung(journal: Journal, begins: float, ended: float) -> Iterable[Stretch]:
     ]
 
 
+def _restarted(journal: Journal, begins: float, ended: float) -> Iterable[Stretch]:
+    died = [start for start, _ in journal.get("died", ())]
+    began = [start for start, _ in journal.get("began", ())]
+    down = zip(died, [*began, ended], strict=False)
+    again = [end for _, end in journal.get("again", ())]
+    return [*down, *((start, max(end for end in again if end > start)) for start in began if again)]
+
+
 def _union(stretches: Iterable[Stretch]) -> list[Stretch]:
     merged: list[Stretch] = []
     for start, end in sorted(stretches):
@@ -160,10 +170,12 @@ def _union(stretches: Iterable[Stretch]) -> list[Stretch]:
 _LOST: dict[str, Callable[[Journal, float, float], Iterable[Stretch]]] = {
     **{kind: _beyond(kind) for kind in _BEYOND},
     "cache": _during("cache"),
+    "cap": _during("cap"),
     "tail": _tail,
     "stuck": _stuck,
     "policy-wait": _waits_for_policy,
     "batch-wait": _during("batch-wait"),
     "evaluation": _evaluated,
     "hang": _hung,
+    "restart": _restarted,
 }

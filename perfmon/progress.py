@@ -176,7 +176,7 @@ class ProgressLog:
             self.advance(source, f"step:{component}" if component else "step", time, line, live)
 
     def usual_step_s(self) -> float:
-        """The usual seconds between two steps of late, of the component that makes them most often; 0: no rhythm yet."""
+        """The usual seconds between two steps of late, of the component that makes most of them; 0: no rhythm yet."""
         usual = []
         for track in self.tracks.values():
             if track.kind.partition(":")[0] in STEP_KINDS:

@@ -9,12 +9,8 @@ from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING
 
-<<<<<<< HEAD
-from perfmon.ledger import Window, union
-from perfmon.progress import STEP_KINDS
-=======
 from perfmon.ledger import Window
->>>>>>> truth
+from perfmon.progress import STEP_KINDS
 from perfmon.stats import median
 
 from .items import UPDATE

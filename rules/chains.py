@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from perfmon.ledger import Window, length, union, without
 
 from .claims import extent
+from .conditions.base import Level
 from .found import FIRING, PENDING, Found
 from .view import View
 
@@ -19,22 +20,38 @@ _DUE = 1.5
 def hold_back(found: Sequence[Found], view: View) -> None:
     """While somebody watches, a symptom waits for a cause that is about to be proven: what is told first is right.
 
-    That is a cause which lasts for less than it must as yet, and does not take much longer to. Nothing waits for one
-    that lacks other proof, nor where nothing more is to come.
+    That is a cause which lasts for less than it must as yet, and goes on or does not take much longer to, or of which
+    one more occurrence is enough. Nothing waits for one that lacks other proof, nor where nothing more is to come.
     """
     if view.present is None:
         return
     now = view.window[1]
-    due = [cause for cause in found if not cause.counts and now - cause.first <= _DUE * cause.signature.for_s]
+    due = [cause for cause in found if not cause.counts and _is_due(cause, now)]
     for finding in found:
         if finding.state == FIRING and any(_is_symptom(finding, cause, view) for cause in due):
             finding.state, finding.claims = PENDING, []
 
 
+def _is_due(cause: Found, now: float) -> bool:
+    if any(occurrence.so_far for occurrence in cause.occurrences):
+        return True
+    if cause.signature.for_s:
+        return now - cause.first <= _DUE * cause.signature.for_s
+    least, _ = cause.subject.critical_count or cause.signature.critical_count
+    critical = sum(occurrence.level is Level.CRITICAL for occurrence in cause.occurrences)
+    return least > 1 and critical == least - 1
+
+
 def _is_symptom(finding: Found, other: Found, view: View) -> bool:
+    """The cause, which holds now, explains all of the symptom, or the newest of it: it may have begun meanwhile."""
     if other.rank >= finding.rank or other.signature.id not in {cause.signature for cause in finding.signature.causes}:
         return False
-    return _same_time(finding, _held(finding, view), _held(other, view))
+    held = _held(other, view)
+    if _same_time(finding, _held(finding, view), held):
+        return True
+    newest, now = extent(finding.occurrences[-1].item, view), view.window[1]
+    began = min((start for start, _ in held), default=now)
+    return length([newest]) > 0 and length([(max(newest[0], began), newest[1])]) >= _LEAST_SHARE * length([newest])
 
 
 def explain(found: Sequence[Found], view: View) -> None:

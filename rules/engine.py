@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from perfmon.ledger import Window, length, union
+from perfmon.ledger import Window, intersection, length, union
 from perfmon.model import Severity
 
 from . import chains
-from .claims import claims
+from .claims import claims, extent
 from .conditions.base import Condition, Level
 from .found import Found, Occurrence
 from .items import Item
@@ -30,6 +30,8 @@ from .view import View
 
 _LONG_S = 1800.0
 """A run that was observed for less has no share of time that says what matters."""
+_MOSTLY = 0.5
+"""Of the time between two runs: what lies in it for the most part belongs to the restart."""
 Identity = tuple[tuple[str, str], ...]
 
 
@@ -85,7 +87,7 @@ def _findings(signature: Signature, subject: Subject, judged: Judged, view: View
     asked = sorted((condition for condition in signature.conditions if condition.required), key=lambda one: one.costly)
     for item in judged.items:
         occurrence = _occurrence(asked, item, view)
-        if occurrence is not None:
+        if occurrence is not None and not _only_waited(subject, item, view):
             groups.setdefault(_identity(signature, item, view), []).append(occurrence)
     if len(groups) == 2 and () in groups:
         # Lines that do not say which one they are about speak of the only one there is.
@@ -103,6 +105,14 @@ def _findings(signature: Signature, subject: Subject, judged: Judged, view: View
     return found
 
 
+def _only_waited(subject: Subject, item: Item, view: View) -> bool:
+    """Most of its time nobody was left who could have gone on: that is what the death cost, and no more is wrong."""
+    if subject.kind == "failure" or not view.interrupted:
+        return False
+    low, high = extent(item, view)
+    return high > low and length(intersection([(low, high)], view.interrupted)) > _MOSTLY * (high - low)
+
+
 def _occurrence(conditions: Sequence[Condition], item: Item, view: View) -> Occurrence | None:
     level, unsure = Level.CRITICAL, False
     for condition in conditions:
@@ -110,10 +120,10 @@ def _occurrence(conditions: Sequence[Condition], item: Item, view: View) -> Occu
         if held is Level.NO or (held is Level.UNKNOWN and not condition.optional):
             return None
         if held is Level.UNKNOWN:
-            unsure = True
+            unsure = unsure or not condition.gate
         else:
             level = min(level, held)
-    return Occurrence(item, level, unsure)
+    return Occurrence(item, level, unsure, any(condition.so_far(item, view) for condition in conditions))
 
 
 def _identity(signature: Signature, item: Item, view: View) -> Identity:

@@ -48,11 +48,11 @@ def live(
 ) -> Life | None:
     """The life of one identity's occurrences (in time order, CLEARING ones among them); None when nothing is left."""
     hold = _hold(occurrences, streams, signature)
-    episodes = _episodes(occurrences, hold)
-    enough = _enough(occurrences, signature.for_count, critical_count)
-    fired = [episode for episode in episodes if _fires(episode, enough, signature.for_s)]
+    proven = [occurrence for occurrence in occurrences if not occurrence.so_far]
+    enough = _enough(proven, signature.for_count, critical_count)
+    fired = [episode for episode in _episodes(proven, hold) if _fires(episode, enough, signature.for_s)]
     if not fired:
-        return _pending(episodes, streams, now, hold)
+        return _pending(_episodes(occurrences, hold), streams, now, hold)
     kept = [o for episode in fired for o in episode if o.level.holds]
     critical = any(o.level is Level.CRITICAL and id(o) in enough for o in kept)
     over = now - fired[-1][-1].item.end > hold
@@ -116,8 +116,8 @@ def _clear_again(episode: Sequence[Occurrence], streams: Mapping[object, Stream]
 
 
 def _later(last: Occurrence, streams: Mapping[object, Stream]) -> bool:
-    """Its stream went on, without an occurrence."""
-    return streams[last.item.stream].count > last.item.at + 1
+    """Its stream went on without an occurrence; what goes on as far as it goes may miss one, for another condition."""
+    return streams[last.item.stream].count > last.item.at + 1 + last.so_far
 
 
 def _pending(

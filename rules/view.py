@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import accumulate, compress, islice, repeat
 from operator import attrgetter, ge
 
-from perfmon.ledger import length, without
+from perfmon.ledger import length, union, without
 from perfmon.model import Ref, Span
 from perfmon.recent import Recent, on_own_axes
 from perfmon.series import Series
@@ -385,6 +385,12 @@ class View:
     def wasted(self) -> list[Window]:
         """The time in which steps were made again."""
         return wasted_of(self)
+
+    @cached_property
+    def interrupted(self) -> list[Window]:
+        """The time in which no process was left that could go on, or one made steps again after that."""
+        after = [(self.death.time, self.window[1])] if self.death is not None and self.timed else []
+        return union([*self.downtime, *self.wasted, *after])
 
     @cached_property
     def pauses(self) -> list[Window]:

@@ -74,6 +74,10 @@ class Condition(ABC):
         """Certainly holds for no sample of the metric or mark `name` of a log and group: they need not be judged."""
         return False
 
+    def so_far(self, item: Item, view: View) -> bool:
+        """It holds only if what goes on now goes on for longer: that is no proof yet."""
+        return False
+
     def short(self, item: Item, view: View) -> float | None:  # most have no opinion
         """The share (0..1) of the time that the item speaks of which it says is lost; None where it has no opinion."""
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 from perfmon.datafile import Table
 from perfmon.units import format_seconds, metric_unit
@@ -16,26 +16,36 @@ if TYPE_CHECKING:
     from ..items import Item
     from ..view import View
 
-Stretch = tuple[int, float]
-"""How many samples, and seconds from the first to the last one."""
+
+class Stretch(NamedTuple):
+    """Samples in a row that are beyond the limit."""
+
+    samples: int = 0
+    seconds: float = 0.0
+    """From the first to the last one."""
+    goes_on: bool = False
+    """It reaches to the newest sample of a log that is watched."""
 
 
 @dataclass(frozen=True)
 class Lasts(Condition):
     """The item's sample is one of at least `least` in a row, over `least_s` seconds, in which `metric` is beyond.
 
-    It may be the first of them, see `unchanged`. Samples of the item's log and group; between two of a row lie `gap_s`
-    seconds at most: what is printed only while there is work says nothing of the time without a line.
+    With `so_far` a row that still goes on while somebody watches holds as far as it goes: the finding is pending, and
+    what it may explain waits for it. It may be the first of them, see `unchanged`. Samples of the item's log and group;
+    between two of a row lie `gap_s` seconds at most: what is printed only while there is work says nothing of the time
+    without a line.
     """
 
     type: ClassVar[str] = "lasts"
     costly: ClassVar[bool] = True
-    keys: ClassVar[tuple[str, ...]] = ("metric", "least", "least_s", "gap_s", *Limits.KEYS)
+    keys: ClassVar[tuple[str, ...]] = ("metric", "least", "least_s", "gap_s", "so_far", *Limits.KEYS)
     metric: str
     limits: Limits
     least: int
     least_s: float
     gap_s: float = inf
+    open_too: bool = False
     required: bool = True
     optional: bool = False
 
@@ -44,7 +54,7 @@ class Lasts(Condition):
         """From its table."""
         least, least_s = int(table.number("least", 2)), table.amount("least_s", 0.0)
         gap_s = table.amount("gap_s", 0.0) or inf
-        return cls(table.text("metric"), Limits.read(table), least, least_s, gap_s)
+        return cls(table.text("metric"), Limits.read(table), least, least_s, gap_s, table.flag("so_far"))
 
     def _stretch(self, item: Item, view: View) -> Stretch | None:
         column = view.track(self.metric).stream(item.source, item.group)
@@ -63,8 +73,18 @@ class Lasts(Condition):
 
     def barren(self, name: str, source: int, group: str, view: View) -> bool:
         """No stretch is long enough."""
-        stretches = self._all(source, group, view)
-        return not any(count >= self.least and seconds >= self.least_s for count, seconds in stretches)
+        return not any(self._enough(stretch) for stretch in self._all(source, group, view))
+
+    def _enough(self, stretch: Stretch) -> bool:
+        return stretch.goes_on or self._long(stretch)
+
+    def _long(self, stretch: Stretch) -> bool:
+        return stretch.samples >= self.least and stretch.seconds >= self.least_s
+
+    def so_far(self, item: Item, view: View) -> bool:
+        """The row is not as long as it must be."""
+        stretch = self._stretch(item, view)
+        return stretch is not None and stretch.goes_on and not self._long(stretch)
 
     def _stretches(self, times: Sequence[float], values: Sequence[float], view: View) -> list[Stretch]:
         stretches: list[Stretch] = []
@@ -74,7 +94,8 @@ class Lasts(Condition):
             near = at < len(values) and times[at] - times[at - 1] <= self.gap_s
             if near and beyond[at] and beyond[at - 1]:
                 continue
-            stretch = (at - begin, times[at - 1] - times[begin]) if beyond[begin] else (0, 0.0)
+            goes_on = self.open_too and at == len(values) and view.present is not None
+            stretch = Stretch(at - begin, times[at - 1] - times[begin], goes_on) if beyond[begin] else Stretch()
             stretches += [stretch] * (at - begin)
             begin = at
         return stretches
@@ -84,13 +105,13 @@ class Lasts(Condition):
         stretch = self._stretch(item, view)
         if stretch is None:
             return Level.UNKNOWN
-        return Level.CRITICAL if stretch[0] >= self.least and stretch[1] >= self.least_s else Level.NO
+        return Level.CRITICAL if self._enough(stretch) else Level.NO
 
     def describe(self, item: Item, view: View) -> str:
         """For how long."""
         stretch = self._stretch(item, view)
         limit = self.limits.words(self.metric, metric_unit(self.metric))
-        return f"{self.metric} not told" if stretch is None else f"{limit} for {format_seconds(stretch[1])}"
+        return f"{self.metric} not told" if stretch is None else f"{limit} for {format_seconds(stretch.seconds)}"
 
     def explain(self) -> str:
         """In words."""

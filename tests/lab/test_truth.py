@@ -56,6 +56,16 @@ def test_a_death_bites_when_the_process_ends(tmp_path: Path) -> None:
     assert (told["lost_s"], told["faults"][0]["bites_s"]) == (0.0, 23.5)
 
 
+def test_a_restart_costs_until_it_has_begun_again_and_the_steps_made_again(tmp_path: Path) -> None:
+    stretches = (("died", 23.0, 23.0), ("began", 38.0, 38.0), ("again", 38.5, 40.5), ("again", 40.5, 42.5))
+    told = _truth(tmp_path, "restart", *stretches)
+    assert (told["lost_s"], told["faults"][0]["bites_s"]) == (pytest.approx(19.5), 23.0)
+
+
+def test_what_is_never_started_again_costs_the_rest_of_the_run(tmp_path: Path) -> None:
+    assert _truth(tmp_path, "restart", ("died", 23.0, 23.0))["lost_s"] == pytest.approx(37.0)
+
+
 def test_what_costs_no_time_bites_when_it_is_first_missed(tmp_path: Path) -> None:
     told = _truth(tmp_path, "no-updates", ("missed", 23.5, 23.5), ("missed", 27.0, 27.0))
     assert (told["lost_s"], told["faults"][0]["bites_s"]) == (0.0, 23.5)

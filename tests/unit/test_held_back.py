@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from feeding import feed
 
 from perfmon.alignment import align
 from perfmon.config import Config
@@ -70,3 +73,70 @@ def test_nothing_waits_where_nothing_more_is_to_come() -> None:
     snapshot = _snapshot(_FULL_FROM_S + 16, 97.0, watched=False)
     assert _told(snapshot)["inference-bound"] == "firing"
     assert snapshot.verdict is not None
+
+
+def _rewarded(steps: int, scoring_s: float) -> Snapshot:
+    """Steps of 20 s, of which from the third on the trainer waits for 15, and rewards take `scoring_s`."""
+    rows = list[str]()
+    for step in range(1, steps + 1):
+        at, slow = 1787300000.0 + 20.0 * step, step > 2
+        figures = {
+            "time/wait_for_policy": 0.0,
+            "train/agg/all/timing/agent/model/mean": 6.0,
+            "train/agg/all/timing/scoring/mean": scoring_s if slow else 0.5,
+        }
+        rows.append(json.dumps({"step": step, "time": at, "time/step": 20.0, **figures}))
+        waited = {"time/wait_for_batch": 15.0 if slow else 1.0}
+        rows.append(json.dumps({"step": step, "time": at + 3.0, "time/step": 20.0, **waited}))
+    session = Session(Config())
+    feed(session, "metrics.jsonl", ["\n".join([*rows, ""])])
+    now = max(state.last or 0.0 for state in session.store.sources)
+    return session.present((now - 600, now), align(session.store), now)
+
+
+def test_a_symptom_waits_for_a_cause_that_lacks_one_occurrence() -> None:
+    assert _told(_rewarded(4, 20.0)) == {"environment-bound": "pending", "inference-bound": "pending"}
+    snapshot = _rewarded(5, 20.0)
+    assert _told(snapshot) == {"environment-bound": "firing", "inference-bound": "firing"}
+    assert snapshot.verdict is not None
+    assert snapshot.verdict.chain == ("inference-bound", "environment-bound")
+
+
+def test_it_does_not_where_no_cause_shows() -> None:
+    assert _told(_rewarded(4, 0.5)) == {"inference-bound": "firing"}
+
+
+def _capped(now_s: int, waiting_from_s: int, until_s: int = 10_000) -> Snapshot:
+    """The engine runs 16 as ever, and 20 wait; the trainer waits for most of each step."""
+    engine, trainer = list[str](), list[str]()
+    for at in range(0, now_s, 5):
+        waiting = 20 if waiting_from_s <= at < until_s else 0
+        engine.append(_ENGINE.format(_clock(at), waiting, 12.0).replace("Running: 12", "Running: 16"))
+    for at in range(0, now_s - 6, 6):
+        wait_s = 4.0 if at >= waiting_from_s else 0.5
+        told = f"2026-08-21 {_clock(at + wait_s)} DEBUG Waited for batch to arrive for {wait_s:.2f} seconds"
+        step = f"2026-08-21 {_clock(at + 6)} SUCCESS Step {at // 6} |    6.0s | Loss 0.1"
+        trainer += [f"2026-08-21 {_clock(at)} INFO Waiting for training batch to arrive", told, step]
+    session = Session(Config())
+    for name, lines in (("inference.log", engine), ("trainer.log", trainer)):
+        feed(session, name, ["\n".join([*lines, ""])])
+    now = max(state.last or 0.0 for state in session.store.sources)
+    return session.present((now - 600, now), align(session.store), now)
+
+
+@pytest.mark.parametrize("later_s", [25, 40, 55])
+def test_a_symptom_waits_while_its_cause_goes_on_and_is_not_long_enough_yet(later_s: int) -> None:
+    snapshot = _capped(60 + later_s, 60)
+    assert _told(snapshot) == {"request-cap": "pending", "inference-bound": "pending"}
+    assert snapshot.verdict is None
+
+
+def test_both_are_told_once_it_has_gone_on_for_long_enough() -> None:
+    snapshot = _capped(60 + 70, 60)
+    assert _told(snapshot) == {"request-cap": "firing", "inference-bound": "firing"}
+    assert snapshot.verdict is not None
+    assert snapshot.verdict.signature == "request-cap"
+
+
+def test_nothing_waits_for_what_ended_before_it_was_long_enough() -> None:
+    assert _told(_capped(60 + 60, 60, 90)) == {"inference-bound": "firing"}
