@@ -371,8 +371,8 @@ static PyObject *clean(const char *p, const char *end)
 {
     char small[1024], *copy = small;
     size_t used = 0;
-    if (end - p > MAX_TEXT || memchr(p, '\r', (size_t)(end - p)))
-        return NULL;
+    if (end - p > MAX_TEXT || memchr(p, '\r', (size_t)(end - p)) || (end - p > 2 && !memcmp(p, "\xef\xbb\xbf", 3)))
+        return NULL; /* the last: the mark that a file may begin with */
     if (end - p > (Py_ssize_t)sizeof small && !(copy = malloc((size_t)(end - p))))
         return PyErr_NoMemory();
     while (p < end) {
@@ -492,37 +492,43 @@ static int end_run(Found *self, Run *run)
     return done;
 }
 
+typedef struct { Look seen; int kind; double seconds; } Dating; /* what a line tells of when it was printed */
+
+static Dating dating_of(const Clocks *clocks, const char *begin, const char *end)
+{
+    Dating told = {ODD, ANY, 0};
+    told.seen = look(clocks, begin, end, &told.kind, &told.seconds);
+    return told;
+}
+
 /* Whether a line goes on with a run and is left out: 1, 0 when it begins another one, -1 for an error. */
 static int goes_on(Found *self, Run *run, const Repeat *repeat, const Clocks *clocks, const char *begin, const char *end,
-                   Py_ssize_t line)
+                   Py_ssize_t line, Dating *told)
 {
     const char *data = self->block.buf;
-    double seconds = 0;
-    int kind = ANY, same = 0;
+    int same = 0;
     Py_ssize_t head = end - repeat->size - begin;
-    Look seen = DATED;
-    double second = run->second;
-    if (run->repeat == repeat && run->group == repeat->group && run->head_size == head && !memcmp(begin, run->head, (size_t)head)) {
-        kind = run->kind; /* what follows it holds no other time, or the first line of the run would be odd */
-    } else {
-        seen = look(clocks, begin, end, &kind, &seconds);
-        second = (double)(int64_t)seconds;
-    }
-    if (run->group == repeat->group && seen == UNDATED)
+    if (run->repeat == repeat && run->group == repeat->group && run->head_size == head && !memcmp(begin, run->head, (size_t)head))
+        *told = (Dating){DATED, run->kind, run->second}; /* what follows holds no other time, or the first were odd */
+    else
+        *told = dating_of(clocks, begin, end);
+    double seconds = told->seconds, second = (double)(int64_t)seconds;
+    int kind = told->kind;
+    if (run->group == repeat->group && told->seen == UNDATED)
         same = is_within(clocks, data, run->end + 1, begin - data, run->kind, run->second);
-    else if (run->group == repeat->group && seen == DATED)
+    else if (run->group == repeat->group && told->seen == DATED)
         same = run->kind == kind && run->second == second;
     if (!same) {
         if (!end_run(self, run))
             return -1;
-        if (seen == UNDATED && stamp_before(clocks, data, begin - data, &kind, &seconds) == DATED)
+        if (told->seen == UNDATED && stamp_before(clocks, data, begin - data, &kind, &seconds) == DATED)
             second = (double)(int64_t)seconds;
-        else if (seen == UNDATED)
+        else if (told->seen == UNDATED)
             kind = NO_KIND;
-        if (seen != ODD)
+        if (told->seen != ODD)
             *run = (Run){repeat->group, repeat->index, kind, second, begin - data, end - data, line, 0,
                          repeat, NULL, -1};
-        if (seen == DATED) {
+        if (told->seen == DATED) {
             run->head = begin;
             run->head_size = head;
         }
@@ -601,8 +607,42 @@ static int is_passed(Frame *frame, const char *data, const Hit *hit, const char 
     return frame->passed;
 }
 
+typedef struct { PyObject *stamp; int kind; double seconds; } Stamped; /* the stamp that was told last, or NULL */
+
+/* The stamp of a line, None where it has none; a new reference. Neighbours of one time share the object. */
+static PyObject *told_stamp(Stamped *last, const Dating *told)
+{
+    if (told->seen != DATED)
+        return Py_NewRef(Py_None);
+    if (!last->stamp || last->kind != told->kind || last->seconds != told->seconds) {
+        PyObject *made = Py_BuildValue("(id)", told->kind, told->seconds);
+        if (!made)
+            return NULL;
+        Py_XDECREF(last->stamp);
+        *last = (Stamped){made, told->kind, told->seconds};
+    }
+    return Py_NewRef(last->stamp);
+}
+
+/* Tells a hit as finding.Sighting, and with the first one of a line what is known of that; 0 for an error. */
+static int tell(Found *self, const Hit *hit, Py_ssize_t line, const char *begin, const char *end, const Last *last,
+                PyObject *text, const Dating *told, const Repeat *repeat, Stamped *stamped)
+{
+    const char *data = self->block.buf, *close = data + hit->end <= end ? end : newline(data + hit->end, data + self->block.len);
+    int seen = text && told->seen != ODD && end - begin <= LOOKED_AT; /* all of the line was looked at */
+    PyObject *stamp = seen ? told_stamp(stamped, told) : Py_NewRef(Py_None);
+    PyObject *same = seen && repeat ? Py_BuildValue("(ii)", repeat->index, repeat->group) : Py_NewRef(Py_None);
+    int done = stamp && same &&
+               append(self->hits, Py_BuildValue("(nninnnOnOiOO)", hit->begin, hit->end, hit->needle, begin - data,
+                                                close - data, line, text ? text : Py_None, last->end,
+                                                last->stamp ? last->stamp : Py_None, seen, stamp, same));
+    Py_XDECREF(stamp);
+    Py_XDECREF(same);
+    return done;
+}
+
 /* Lines that hold hits, one after the other: legs of known shapes are taken, the hits of other lines told. */
-static int sift(Found *self, const Hits *found, PyObject *heads, const Clocks *clocks)
+static int sift(Found *self, const Hits *found, PyObject *heads, const Clocks *clocks, Stamped *stamped)
 {
     Py_ssize_t counts[MOST_REPEATS] = {0};
     Run run = {-1, 0, NO_KIND, 0, 0, 0, 0, 0, NULL, NULL, -1};
@@ -619,15 +659,19 @@ static int sift(Found *self, const Hits *found, PyObject *heads, const Clocks *c
         int taken = self->shapes ? take_leg(self, hit, next - at, begin, end, &last, heads) : 0;
         if (taken < 0)
             return 0;
+        const Repeat *repeat = NULL;
+        Dating dating = {ODD, ANY, 0};
         if (!taken && clocks) {
-            const Repeat *repeat = next == at + 1 && end < stop ? repeat_of(self->finder, data, hit, begin, end) : NULL;
-            int left_out = repeat ? goes_on(self, &run, repeat, clocks, begin, end, hit->line) : 0;
+            repeat = next == at + 1 && end < stop ? repeat_of(self->finder, data, hit, begin, end) : NULL;
+            int left_out = repeat ? goes_on(self, &run, repeat, clocks, begin, end, hit->line, &dating) : 0;
             if (left_out < 0 || (!repeat && !end_run(self, &run)))
                 return 0;
             if (left_out) {
                 counts[repeat - self->finder->repeats]++;
                 continue;
             }
+            if (!repeat)
+                dating = dating_of(clocks, begin, end);
         }
         int returns = !taken && memchr(begin, '\r', (size_t)(end - begin)) != NULL;
         Frame frame = {begin, 0};
@@ -638,12 +682,9 @@ static int sift(Found *self, const Hits *found, PyObject *heads, const Clocks *c
             PyObject *text = each == at ? clean(begin, end) : NULL;
             if (!text && PyErr_Occurred())
                 return 0;
-            const char *close = data + hit->end <= end ? end : newline(data + hit->end, stop);
-            PyObject *told = Py_BuildValue("(nninnnOnO)", hit->begin, hit->end, hit->needle, begin - data, close - data,
-                                           found->hits[at].line, text ? text : Py_None, last.end,
-                                           last.stamp ? last.stamp : Py_None);
+            int done = tell(self, hit, found->hits[at].line, begin, end, &last, text, &dating, repeat, stamped);
             Py_XDECREF(text);
-            if (!append(self->hits, told))
+            if (!done)
                 return 0;
         }
     }
@@ -680,7 +721,10 @@ static PyObject *Finder_find(Finder *self, PyObject *args)
     Py_BEGIN_ALLOW_THREADS
     found->lines = search_block(self->search, found->block.buf, found->block.len, &hits);
     Py_END_ALLOW_THREADS
-    int done = found->lines >= 0 ? sift(found, &hits, heads, clocks == Py_None ? NULL : &((ClocksObject *)clocks)->clocks) : (PyErr_NoMemory(), 0);
+    Stamped stamped = {NULL, 0, 0};
+    const Clocks *dating = clocks == Py_None ? NULL : &((ClocksObject *)clocks)->clocks;
+    int done = found->lines >= 0 ? sift(found, &hits, heads, dating, &stamped) : (PyErr_NoMemory(), 0);
+    Py_XDECREF(stamped.stamp);
     free(hits.hits);
     if (done)
         return (PyObject *)found;

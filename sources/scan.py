@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 
-from perfmon.model import HEAD, LEG, SAME, SILENCE, TAIL, Record, Stamp, says_only_that
+from perfmon.model import HEAD, LEG, SAME, SILENCE, TAIL, Observation, Record, Stamp, says_only_that
 from perfmon.text import ESCAPES
 
 from .envelope import json_begin, opened_envelope, record_stamp
@@ -84,6 +84,8 @@ class Scanner:
         self.needle_numbers = {needle: number for number, needle in enumerate(needles)}
         self.groups: dict[str, int] = {}
         """Numbers of what lines say by the thousand."""
+        self.said: list[list[Observation]] = []
+        """What they say, by these numbers."""
         self.endings: dict[tuple[int, bytes], None] = {}
         """How those end, from their needle on: the last ones that were met."""
         self.headers = HeaderReader(self.packs)
@@ -105,7 +107,7 @@ class Scanner:
             self.finder.know(self.shapes)
 
     def repeat(
-        self, compiled: CompiledPattern, text: str, data: bytes, begin: int, end: int, at: int, said: object
+        self, compiled: CompiledPattern, text: str, data: bytes, begin: int, end: int, at: int, said: list[Observation]
     ) -> None:
         """Remembers how a line ends that says nothing but `said`, where it is sure to say it wherever it ends so."""
         needle = next((told for told in compiled.needles if data.startswith(told, at)), b"")
@@ -128,6 +130,8 @@ class Scanner:
         whole = start == begin
         start -= not whole  # whether a word begins there
         group = self.groups.setdefault(repr(said), len(self.groups))
+        if group == len(self.said):
+            self.said.append([*said])
         self.finder.repeat(Repeat(number, at - start, whole, data[read], data[start:end], compiled.index, group))
 
     def pattern_pack(self, index: int) -> str:
@@ -176,7 +180,7 @@ class _Block:
         passed = True
         text = ""
         stamp: Stamp | None = None
-        for at, to, needle, begin, stop, before, told, known_until, known in found.hits:
+        for at, to, needle, begin, stop, before, told, known_until, known, seen, dated, same in found.hits:
             if at < end:
                 sought.append((at, needle))
                 continue
@@ -190,15 +194,27 @@ class _Block:
                     continue
                 text, stamp = self._record(first, end, at)
             else:
-                passed, first, end, text = False, begin, stop, told
-                stamp = scanner.headers.read(text)
+                passed, first, end, text = same is not None, begin, stop, told
+                stamp = dated if seen else scanner.headers.read(text)
             if known_until > self.known_until:  # a line of a known shape stands before this one
                 self.known_until, self.known = known_until, known
+            if same is not None:
+                self._repeated(*same, text, stamp, begin, stop)
             sought = [(at, needle)]
         if not passed:
             self._recognise(text, stamp, first, end, sought)
         self.line = first_line
         return self._finish()
+
+    def _repeated(self, index: int, group: int, text: str, stamp: Stamp | None, begin: int, end: int) -> None:
+        """Takes a line that says no more than others did of which the scanner remembers how they end."""
+        self.recognised[index] = self.recognised.get(index, 0) + 1
+        stamp = self._dated(begin, stamp)
+        mono = self.known_mono if stamp is None else None
+        self.known_until = end
+        said = [*self.scanner.said[group]]
+        if not self._goes_on(begin, stamp, mono, said):
+            self.records.append((index, self.line, self.offset + begin, stamp, mono, said, text))
 
     def _recognise(self, text: str, stamp: Stamp | None, begin: int, end: int, sought: list[tuple[int, int]]) -> None:
         """Reads a record with the first of the patterns, in the order of packs, that it is of; `sought` are position
