@@ -180,14 +180,15 @@ def productive_of(view: View) -> list[Window]:
             continue
         times = track.times
         gaps = [after - before for before, after in pairwise(times)]
+        since = times[0]
         for begin in range(0, len(gaps), _BLOCK):
             near = [gap for gap in gaps[max(0, begin - _BLOCK // 2) : begin + _BLOCK + _BLOCK // 2] if gap > 0]
             usual = max(median(near or [0.0]), track.resolution_s)
-            for start, gap in zip(times[begin : begin + _BLOCK], gaps[begin : begin + _BLOCK], strict=False):
-                if gap <= _PRODUCTIVE * usual:
-                    proven.append((start, start + gap))
-                else:
-                    proven += [(start, start + usual), (start + gap - usual, start + gap)]
+            for at, gap in enumerate(gaps[begin : begin + _BLOCK], begin):
+                if gap > _PRODUCTIVE * usual:
+                    proven.append((since, times[at] + usual))
+                    since = times[at + 1] - usual
+        proven.append((since, times[-1]))
         if len(gaps) >= FEW - 1 and view.death is None and times:  # what is under way
             usual = max(median(gaps[-_BLOCK:]), track.resolution_s)
             if view.whole[1] - times[-1] <= _PRODUCTIVE * usual:

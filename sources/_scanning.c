@@ -1040,6 +1040,26 @@ static PyObject *Clocks_flows(ClocksObject *self, PyObject *args)
     return PyBool_FromLong(seen);
 }
 
+/* seen(block, begin, end): whether it is seen which stamp a line has, and that one; its newline may be there. */
+static PyObject *Clocks_seen(ClocksObject *self, PyObject *args)
+{
+    Py_buffer block;
+    Py_ssize_t begin, end;
+    int kind = ANY;
+    double seconds = 0;
+    Look told = ODD;
+    if (!PyArg_ParseTuple(args, "y*nn", &block, &begin, &end))
+        return NULL;
+    if (begin >= 0 && begin < end && end <= block.len) {
+        const char *data = block.buf;
+        told = look(&self->clocks, data + begin, data + end - (data[end - 1] == '\n'), &kind, &seconds);
+    }
+    PyBuffer_Release(&block);
+    if (told == DATED)
+        return Py_BuildValue("(O(id))", Py_True, kind, seconds);
+    return Py_BuildValue("(OO)", told == UNDATED ? Py_True : Py_False, Py_None);
+}
+
 static PyMethodDef functions[] = {
     {"newlines", count, METH_O, NULL},
     {"tells_time", tells_time, METH_VARARGS, NULL},
@@ -1054,6 +1074,7 @@ static PyMethodDef Finder_methods[] = {
 static PyMethodDef Clocks_methods[] = {
     {"passed", (PyCFunction)Clocks_passed, METH_VARARGS, NULL},
     {"flows", (PyCFunction)Clocks_flows, METH_VARARGS, NULL},
+    {"seen", (PyCFunction)Clocks_seen, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyMethodDef Found_methods[] = {
