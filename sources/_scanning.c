@@ -146,6 +146,7 @@ enum { MOST_REPEATS = 64, MAX_REPEAT = 240 };
 typedef struct { /* what a line is read by that says what others said, its head apart */
     int needle, index, group; /* of lines of one group nothing differs but place and time */
     int lead, size, whole;    /* bytes of the text before the needle; whether nothing may stand before it */
+    int timeless;             /* when such a line was printed, its head alone tells */
     char first;               /* what is read begins so: it may not stand in the head, else that would be read */
     char text[MAX_REPEAT];
 } Repeat;
@@ -157,6 +158,7 @@ typedef struct { /* the lines of one second that said the same, one after the ot
     const Repeat *repeat;
     const char *head; /* of the first line, where that has a stamp; else its size is -1 */
     Py_ssize_t head_size;
+    int by_head;
 } Run;
 
 /* --- the type that searches ------------------------------------------------------------------------------------ */
@@ -315,6 +317,16 @@ fail:
     return NULL;
 }
 
+/* Whether no time stands in a text, nor one that begins in front of it. */
+static int is_timeless(const char *text, int size)
+{
+    char bare[MAX_REPEAT];
+    if (!size || (size = bare_head(text, text + size, bare)) < 1)
+        return 0;
+    return !is_digit(*bare) && *bare != ':' && !has_time(bare, bare + size) && !memchr(bare, '=', (size_t)size) &&
+           !memchr(bare, '\'', (size_t)size);
+}
+
 /* repeats(needle, lead, whole, first, text, index, group): remembers how lines end that say the same; see scan.py. */
 static PyObject *Finder_repeats(Finder *self, PyObject *args)
 {
@@ -331,6 +343,7 @@ static PyObject *Finder_repeats(Finder *self, PyObject *args)
     }
     made.first = (char)first;
     made.size = (int)size;
+    made.timeless = is_timeless(text, (int)size);
     memcpy(made.text, text, (size_t)size);
     self->repeats[self->next] = made;
     self->next = (self->next + 1) % MOST_REPEATS;
@@ -492,13 +505,28 @@ static int end_run(Found *self, Run *run)
     return done;
 }
 
-typedef struct { Look seen; int kind; double seconds; } Dating; /* what a line tells of when it was printed */
+typedef struct { /* what a line tells of when it was printed */
+    Look seen;
+    int kind;
+    double seconds;
+    int by_head; /* its head alone told that */
+} Dating;
 
 static Dating dating_of(const Clocks *clocks, const char *begin, const char *end)
 {
-    Dating told = {ODD, ANY, 0};
+    Dating told = {ODD, ANY, 0, 0};
     told.seen = look(clocks, begin, end, &told.kind, &told.seconds);
     return told;
+}
+
+/* The same of a line that ends as others did. */
+static Dating dating_of_repeat(const Clocks *clocks, const Repeat *repeat, const char *begin, const char *end)
+{
+    Dating told = {ODD, ANY, 0, 0};
+    if (repeat->timeless)
+        told = dating_of(clocks, begin, end - repeat->size);
+    told.by_head = told.seen != ODD;
+    return told.by_head ? told : dating_of(clocks, begin, end);
 }
 
 /* Whether a line goes on with a run and is left out: 1, 0 when it begins another one, -1 for an error. */
@@ -508,10 +536,11 @@ static int goes_on(Found *self, Run *run, const Repeat *repeat, const Clocks *cl
     const char *data = self->block.buf;
     int same = 0;
     Py_ssize_t head = end - repeat->size - begin;
-    if (run->repeat == repeat && run->group == repeat->group && run->head_size == head && !memcmp(begin, run->head, (size_t)head))
-        *told = (Dating){DATED, run->kind, run->second}; /* what follows holds no other time, or the first were odd */
+    int alike = run->repeat == repeat || (repeat->timeless && run->by_head);
+    if (alike && run->group == repeat->group && run->head_size == head && !memcmp(begin, run->head, (size_t)head))
+        *told = (Dating){DATED, run->kind, run->second, 0}; /* what follows holds no other time, or the first were odd */
     else
-        *told = dating_of(clocks, begin, end);
+        *told = dating_of_repeat(clocks, repeat, begin, end);
     double seconds = told->seconds, second = (double)(int64_t)seconds;
     int kind = told->kind;
     if (run->group == repeat->group && told->seen == UNDATED)
@@ -527,10 +556,11 @@ static int goes_on(Found *self, Run *run, const Repeat *repeat, const Clocks *cl
             kind = NO_KIND;
         if (told->seen != ODD)
             *run = (Run){repeat->group, repeat->index, kind, second, begin - data, end - data, line, 0,
-                         repeat, NULL, -1};
+                         repeat, NULL, -1, 0};
         if (told->seen == DATED) {
             run->head = begin;
             run->head_size = head;
+            run->by_head = told->by_head;
         }
         return 0;
     }
@@ -645,14 +675,12 @@ static int tell(Found *self, const Hit *hit, Py_ssize_t line, const char *begin,
 static int sift(Found *self, const Hits *found, PyObject *heads, const Clocks *clocks, Stamped *stamped)
 {
     Py_ssize_t counts[MOST_REPEATS] = {0};
-    Run run = {-1, 0, NO_KIND, 0, 0, 0, 0, 0, NULL, NULL, -1};
+    Run run = {-1, 0, NO_KIND, 0, 0, 0, 0, 0, NULL, NULL, -1, 0};
     const char *data = self->block.buf, *stop = data + self->block.len, *until = data;
     Last last = {NULL, 0, NULL, 0, 0};
     for (Py_ssize_t at = 0, next; at < found->count; at = next) {
         const Hit *hit = &found->hits[at];
-        const char *begin = data + hit->begin, *end = newline(begin, stop);
-        while (begin > until && begin[-1] != '\n')
-            begin--;
+        const char *begin = line_begin(until, data + hit->begin), *end = newline(data + hit->begin, stop);
         for (next = at + 1; next < found->count && found->hits[next].begin <= end - data; next++)
             ;
         until = end;
@@ -660,7 +688,7 @@ static int sift(Found *self, const Hits *found, PyObject *heads, const Clocks *c
         if (taken < 0)
             return 0;
         const Repeat *repeat = NULL;
-        Dating dating = {ODD, ANY, 0};
+        Dating dating = {ODD, ANY, 0, 0};
         if (!taken && clocks) {
             repeat = next == at + 1 && end < stop ? repeat_of(self->finder, data, hit, begin, end) : NULL;
             int left_out = repeat ? goes_on(self, &run, repeat, clocks, begin, end, hit->line, &dating) : 0;
