@@ -35,6 +35,8 @@ _RESTARTED_S = 600.0
 _LOOKED_BACK = 16
 """So many lines at the end of a block are looked at for one that is later than the last."""
 _ENDINGS = 64
+_FIRST = (1 << 14, 1 << 18)
+"""Bytes at the begin of a log from which it is learned how its lines look, one after the other."""
 _SHOWN = 400
 """Of the line before a silence so much is kept."""
 _COLOURS = re.compile(rb"\x1b\[[\d;]*m")
@@ -98,8 +100,15 @@ class Scanner:
         self.leg_pattern = min(self.legs, default=-1)
         self.leg_needle = self.patterns[self.leg_pattern].pattern.needles[0].encode() if self.legs else b""
         leg = needles.index(self.leg_needle) if self.legs else -1
+        self.prepared = False
         self.finder = finder(needles, leg, Heads(self.headers))
         """Lines of known shapes are found by the first needle of the leg pattern."""
+
+    def prepare(self, data: bytes) -> None:
+        """Learns how the lines of a log look from its first ones; what a block teaches is of use to those behind it."""
+        self.prepared = True
+        for size in _FIRST:
+            self.scan(data[: data.rfind(b"\n", 0, size) + 1])
 
     def learn(self, tail: bytes, trace: str, leg: str) -> None:
         """Remembers the shape of a leg line: `tail` from the needle on, without its newline."""
@@ -140,6 +149,8 @@ class Scanner:
 
     def scan(self, data: bytes, offset: int = 0, line: int = 1) -> Scanned:
         """What `data` holds: whole lines, the first of them number `line` at byte `offset` of its file."""
+        if not self.prepared and len(data) > _FIRST[-1]:
+            self.prepare(data)
         return _Block(self, data, offset, line).scan()
 
 
