@@ -65,9 +65,9 @@ static inline uint64_t word_at(const char *p)
 static int is_plain(const char *p, int size)
 {
     uint64_t odd = 0, last = 0;
-    for (int at = 0; size - at >= 8; at += 8) {
+    for (int at = 0; size - at >= 8 && !odd; at += 8) {
         uint64_t word = word_at(p + at);
-        odd |= (word & HIGH) | holds(word, 0x1b) | holds(word, '{');
+        odd = (word & HIGH) | holds(word, 0x1b) | holds(word, '{');
     }
     if (size >= 8) /* the last eight; some of them were looked at */
         last = word_at(p + size - 8);

@@ -27,6 +27,7 @@ typedef struct {
     int size, group, number; /* as Python knows it; here they stand in the order in which they are asked */
     int window, newlines;    /* where in `text` it begins, and how many stand before it there */
     uint32_t key;            /* the first three bytes of its window */
+    uint32_t word, mask;     /* all of it, and what of it counts: needles of three bytes have no fourth */
 } Needle;
 
 typedef struct {
@@ -226,10 +227,18 @@ static double wordy(const Needle *needle, int window)
     return factor;
 }
 
-static uint32_t key_at(const char *text)
+/* Four bytes as a number, the first one lowest; fewer where no more are `left`. */
+static inline uint32_t word_of(const char *text, Py_ssize_t left)
 {
-    return (uint8_t)text[0] | (uint32_t)(uint8_t)text[1] << 8 | (uint32_t)(uint8_t)text[2] << 16;
+    uint32_t word = 0;
+    if (left >= 4)
+        memcpy(&word, text, 4);
+    else if (left > 0)
+        memcpy(&word, text, (size_t)left);
+    return word;
 }
+
+static inline uint32_t key_at(const char *text) { return word_of(text, 3); }
 
 static uint32_t slot_of(uint32_t key)
 {
@@ -274,6 +283,8 @@ static void search_ready(Search *search)
         widen(&buckets[into], needle, needle->window, shares);
         meet(&met[into], &lines, &buckets[into], among);
         needle->key = key_at(needle->text + needle->window);
+        needle->mask = needle->window + WINDOW <= needle->size ? 0xffffffff : 0xffffff;
+        needle->word = word_of(needle->text + needle->window, needle->size - needle->window);
         needle->newlines = (int)count_few(needle->text, needle->text + needle->window);
         int place = at;
         for (; place && search->needles[search->by_key[place - 1]].key > needle->key; place--)
@@ -457,7 +468,7 @@ static int verify(const Search *search, const char *data, Py_ssize_t size, Py_ss
 {
     if (size - at < 3)
         return 1;
-    uint32_t key = key_at(data + at), slot = slot_of(key);
+    uint32_t word = word_of(data + at, size - at), key = word & 0xffffff, slot = slot_of(key);
     for (; search->slot[slot]; slot = (slot + 1) % SLOTS) {
         int place = search->slot[slot] - 1;
         if (search->needles[search->by_key[place]].key != key)
@@ -468,6 +479,8 @@ static int verify(const Search *search, const char *data, Py_ssize_t size, Py_ss
             Py_ssize_t begin = at - needle->window;
             if (needle->key != key)
                 break;
+            if ((word & needle->mask) != needle->word)
+                continue;
             if (begin < 0 || size - begin < needle->size || data[begin + needle->size - 1] != needle->text[needle->size - 1])
                 continue;
             if (memcmp(data + begin, needle->text, (size_t)needle->size))
@@ -483,9 +496,7 @@ static int verify(const Search *search, const char *data, Py_ssize_t size, Py_ss
 /* Whether a needle may have its window there: says at once no to nearly all candidates that are none. Reads 4 bytes. */
 static inline int may_be(const Search *search, const char *p)
 {
-    uint32_t key;
-    memcpy(&key, p, 4);
-    return search->slot[slot_of(key & 0xffffff)] != 0; /* little-endian, as key_at is */
+    return search->slot[slot_of(word_of(p, 4) & 0xffffff)] != 0;
 }
 
 /* All places where a needle stands, and how many newlines there are; -1 when memory is short. As a macro, for a function
