@@ -31,7 +31,7 @@ from .view import View
 _LONG_S = 1800.0
 """A run that was observed for less has no share of time that says what matters."""
 _MOSTLY = 0.5
-"""Of the time between two runs: what lies in it for the most part belongs to the restart."""
+"""Of the time of an item: see `_only_waited`."""
 Identity = tuple[tuple[str, str], ...]
 
 

@@ -70,18 +70,17 @@ def _by_tracks(view: View, sources: Collection[int]) -> Iterable[Window]:
 
 
 def _of_track(track: Track, view: View) -> Iterable[Window]:
-    times = track.times
+    times, since = track.times, track.times[0]
     gaps = [after - before for before, after in pairwise(times)]
     for begin in range(0, len(gaps), BLOCK):
         near = [gap for gap in gaps[max(0, begin - BLOCK // 2) : begin + BLOCK + BLOCK // 2] if gap > 0]
         usual = max(median(near or [0.0]), track.resolution_s)
-        for start, gap in zip(times[begin : begin + BLOCK], gaps[begin : begin + BLOCK], strict=False):
-            if gap <= _PRODUCTIVE * usual:
-                yield (start, start + gap)
-            else:
-                yield (start, start + usual)
-                yield (start + gap - usual, start + gap)
-    if len(gaps) < FEW - 1 or not times:
+        for at, gap in enumerate(gaps[begin : begin + BLOCK], begin):
+            if gap > _PRODUCTIVE * usual:
+                yield (since, times[at] + usual)
+                since = times[at + 1] - usual
+    yield (since, times[-1])
+    if len(gaps) < FEW - 1:
         return
     if view.death is None:  # what is under way
         usual = max(median(gaps[-BLOCK:]), track.resolution_s)

@@ -54,15 +54,26 @@ static inline uint64_t holds(uint64_t word, char c)
     return (zero - ONES) & ~zero & HIGH;
 }
 
+static inline uint64_t word_at(const char *p)
+{
+    uint64_t word;
+    memcpy(&word, p, 8);
+    return word;
+}
+
 /* Whether all bytes are ASCII, without escape sequences and braces. */
 static int is_plain(const char *p, int size)
 {
-    uint64_t odd = 0, word = 0;
-    for (int at = 0; at < size; at += 8) {
-        memcpy(&word, p + at, size - at < 8 ? (size_t)(size - at) : 8); /* what is left of the last word was looked at */
-        odd |= (word & HIGH) | holds(word, 0x1b) | holds(word, '{');
+    uint64_t odd = 0, last = 0;
+    for (int at = 0; size - at >= 8 && !odd; at += 8) {
+        uint64_t word = word_at(p + at);
+        odd = (word & HIGH) | holds(word, 0x1b) | holds(word, '{');
     }
-    return !odd;
+    if (size >= 8) /* the last eight; some of them were looked at */
+        last = word_at(p + size - 8);
+    else
+        memcpy(&last, p, (size_t)size);
+    return !(odd | (last & HIGH) | holds(last, 0x1b) | holds(last, '{'));
 }
 
 /* Copies the head of a line without its colours; -1 where something in it is not plain text. */

@@ -146,6 +146,7 @@ enum { MOST_REPEATS = 64, MAX_REPEAT = 240 };
 typedef struct { /* what a line is read by that says what others said, its head apart */
     int needle, index, group; /* of lines of one group nothing differs but place and time */
     int lead, size, whole;    /* bytes of the text before the needle; whether nothing may stand before it */
+    int timeless;             /* when such a line was printed, its head alone tells */
     char first;               /* what is read begins so: it may not stand in the head, else that would be read */
     char text[MAX_REPEAT];
 } Repeat;
@@ -157,6 +158,7 @@ typedef struct { /* the lines of one second that said the same, one after the ot
     const Repeat *repeat;
     const char *head; /* of the first line, where that has a stamp; else its size is -1 */
     Py_ssize_t head_size;
+    int by_head;
 } Run;
 
 /* --- the type that searches ------------------------------------------------------------------------------------ */
@@ -315,6 +317,16 @@ fail:
     return NULL;
 }
 
+/* Whether no time stands in a text, nor one that begins in front of it. */
+static int is_timeless(const char *text, int size)
+{
+    char bare[MAX_REPEAT];
+    if (!size || (size = bare_head(text, text + size, bare)) < 1)
+        return 0;
+    return !is_digit(*bare) && *bare != ':' && !has_time(bare, bare + size) && !memchr(bare, '=', (size_t)size) &&
+           !memchr(bare, '\'', (size_t)size);
+}
+
 /* repeats(needle, lead, whole, first, text, index, group): remembers how lines end that say the same; see scan.py. */
 static PyObject *Finder_repeats(Finder *self, PyObject *args)
 {
@@ -331,6 +343,7 @@ static PyObject *Finder_repeats(Finder *self, PyObject *args)
     }
     made.first = (char)first;
     made.size = (int)size;
+    made.timeless = is_timeless(text, (int)size);
     memcpy(made.text, text, (size_t)size);
     self->repeats[self->next] = made;
     self->next = (self->next + 1) % MOST_REPEATS;
@@ -371,8 +384,8 @@ static PyObject *clean(const char *p, const char *end)
 {
     char small[1024], *copy = small;
     size_t used = 0;
-    if (end - p > MAX_TEXT || memchr(p, '\r', (size_t)(end - p)))
-        return NULL;
+    if (end - p > MAX_TEXT || memchr(p, '\r', (size_t)(end - p)) || (end - p > 2 && !memcmp(p, "\xef\xbb\xbf", 3)))
+        return NULL; /* the last: the mark that a file may begin with */
     if (end - p > (Py_ssize_t)sizeof small && !(copy = malloc((size_t)(end - p))))
         return PyErr_NoMemory();
     while (p < end) {
@@ -492,39 +505,62 @@ static int end_run(Found *self, Run *run)
     return done;
 }
 
+typedef struct { /* what a line tells of when it was printed */
+    Look seen;
+    int kind;
+    double seconds;
+    int by_head; /* its head alone told that */
+} Dating;
+
+static Dating dating_of(const Clocks *clocks, const char *begin, const char *end)
+{
+    Dating told = {ODD, ANY, 0, 0};
+    told.seen = look(clocks, begin, end, &told.kind, &told.seconds);
+    return told;
+}
+
+/* The same of a line that ends as others did. */
+static Dating dating_of_repeat(const Clocks *clocks, const Repeat *repeat, const char *begin, const char *end)
+{
+    Dating told = {ODD, ANY, 0, 0};
+    if (repeat->timeless)
+        told = dating_of(clocks, begin, end - repeat->size);
+    told.by_head = told.seen != ODD;
+    return told.by_head ? told : dating_of(clocks, begin, end);
+}
+
 /* Whether a line goes on with a run and is left out: 1, 0 when it begins another one, -1 for an error. */
 static int goes_on(Found *self, Run *run, const Repeat *repeat, const Clocks *clocks, const char *begin, const char *end,
-                   Py_ssize_t line)
+                   Py_ssize_t line, Dating *told)
 {
     const char *data = self->block.buf;
-    double seconds = 0;
-    int kind = ANY, same = 0;
+    int same = 0;
     Py_ssize_t head = end - repeat->size - begin;
-    Look seen = DATED;
-    double second = run->second;
-    if (run->repeat == repeat && run->group == repeat->group && run->head_size == head && !memcmp(begin, run->head, (size_t)head)) {
-        kind = run->kind; /* what follows it holds no other time, or the first line of the run would be odd */
-    } else {
-        seen = look(clocks, begin, end, &kind, &seconds);
-        second = (double)(int64_t)seconds;
-    }
-    if (run->group == repeat->group && seen == UNDATED)
+    int alike = run->repeat == repeat || (repeat->timeless && run->by_head);
+    if (alike && run->group == repeat->group && run->head_size == head && !memcmp(begin, run->head, (size_t)head))
+        *told = (Dating){DATED, run->kind, run->second, 0}; /* what follows holds no other time, or the first were odd */
+    else
+        *told = dating_of_repeat(clocks, repeat, begin, end);
+    double seconds = told->seconds, second = (double)(int64_t)seconds;
+    int kind = told->kind;
+    if (run->group == repeat->group && told->seen == UNDATED)
         same = is_within(clocks, data, run->end + 1, begin - data, run->kind, run->second);
-    else if (run->group == repeat->group && seen == DATED)
+    else if (run->group == repeat->group && told->seen == DATED)
         same = run->kind == kind && run->second == second;
     if (!same) {
         if (!end_run(self, run))
             return -1;
-        if (seen == UNDATED && stamp_before(clocks, data, begin - data, &kind, &seconds) == DATED)
+        if (told->seen == UNDATED && stamp_before(clocks, data, begin - data, &kind, &seconds) == DATED)
             second = (double)(int64_t)seconds;
-        else if (seen == UNDATED)
+        else if (told->seen == UNDATED)
             kind = NO_KIND;
-        if (seen != ODD)
+        if (told->seen != ODD)
             *run = (Run){repeat->group, repeat->index, kind, second, begin - data, end - data, line, 0,
-                         repeat, NULL, -1};
-        if (seen == DATED) {
+                         repeat, NULL, -1, 0};
+        if (told->seen == DATED) {
             run->head = begin;
             run->head_size = head;
+            run->by_head = told->by_head;
         }
         return 0;
     }
@@ -601,33 +637,69 @@ static int is_passed(Frame *frame, const char *data, const Hit *hit, const char 
     return frame->passed;
 }
 
+typedef struct { PyObject *stamp; int kind; double seconds; } Stamped; /* the stamp that was told last, or NULL */
+
+/* The stamp of a line, None where it has none; a new reference. Neighbours of one time share the object. */
+static PyObject *told_stamp(Stamped *last, const Dating *told)
+{
+    if (told->seen != DATED)
+        return Py_NewRef(Py_None);
+    if (!last->stamp || last->kind != told->kind || last->seconds != told->seconds) {
+        PyObject *made = Py_BuildValue("(id)", told->kind, told->seconds);
+        if (!made)
+            return NULL;
+        Py_XDECREF(last->stamp);
+        *last = (Stamped){made, told->kind, told->seconds};
+    }
+    return Py_NewRef(last->stamp);
+}
+
+/* Tells a hit as finding.Sighting, and with the first one of a line what is known of that; 0 for an error. */
+static int tell(Found *self, const Hit *hit, Py_ssize_t line, const char *begin, const char *end, const Last *last,
+                PyObject *text, const Dating *told, const Repeat *repeat, Stamped *stamped)
+{
+    const char *data = self->block.buf, *close = data + hit->end <= end ? end : newline(data + hit->end, data + self->block.len);
+    int seen = text && told->seen != ODD && end - begin <= LOOKED_AT; /* all of the line was looked at */
+    PyObject *stamp = seen ? told_stamp(stamped, told) : Py_NewRef(Py_None);
+    PyObject *same = seen && repeat ? Py_BuildValue("(ii)", repeat->index, repeat->group) : Py_NewRef(Py_None);
+    int done = stamp && same &&
+               append(self->hits, Py_BuildValue("(nninnnOnOiOO)", hit->begin, hit->end, hit->needle, begin - data,
+                                                close - data, line, text ? text : Py_None, last->end,
+                                                last->stamp ? last->stamp : Py_None, seen, stamp, same));
+    Py_XDECREF(stamp);
+    Py_XDECREF(same);
+    return done;
+}
+
 /* Lines that hold hits, one after the other: legs of known shapes are taken, the hits of other lines told. */
-static int sift(Found *self, const Hits *found, PyObject *heads, const Clocks *clocks)
+static int sift(Found *self, const Hits *found, PyObject *heads, const Clocks *clocks, Stamped *stamped)
 {
     Py_ssize_t counts[MOST_REPEATS] = {0};
-    Run run = {-1, 0, NO_KIND, 0, 0, 0, 0, 0, NULL, NULL, -1};
+    Run run = {-1, 0, NO_KIND, 0, 0, 0, 0, 0, NULL, NULL, -1, 0};
     const char *data = self->block.buf, *stop = data + self->block.len, *until = data;
     Last last = {NULL, 0, NULL, 0, 0};
     for (Py_ssize_t at = 0, next; at < found->count; at = next) {
         const Hit *hit = &found->hits[at];
-        const char *begin = data + hit->begin, *end = newline(begin, stop);
-        while (begin > until && begin[-1] != '\n')
-            begin--;
+        const char *begin = line_begin(until, data + hit->begin), *end = newline(data + hit->begin, stop);
         for (next = at + 1; next < found->count && found->hits[next].begin <= end - data; next++)
             ;
         until = end;
         int taken = self->shapes ? take_leg(self, hit, next - at, begin, end, &last, heads) : 0;
         if (taken < 0)
             return 0;
+        const Repeat *repeat = NULL;
+        Dating dating = {ODD, ANY, 0, 0};
         if (!taken && clocks) {
-            const Repeat *repeat = next == at + 1 && end < stop ? repeat_of(self->finder, data, hit, begin, end) : NULL;
-            int left_out = repeat ? goes_on(self, &run, repeat, clocks, begin, end, hit->line) : 0;
+            repeat = next == at + 1 && end < stop ? repeat_of(self->finder, data, hit, begin, end) : NULL;
+            int left_out = repeat ? goes_on(self, &run, repeat, clocks, begin, end, hit->line, &dating) : 0;
             if (left_out < 0 || (!repeat && !end_run(self, &run)))
                 return 0;
             if (left_out) {
                 counts[repeat - self->finder->repeats]++;
                 continue;
             }
+            if (!repeat)
+                dating = dating_of(clocks, begin, end);
         }
         int returns = !taken && memchr(begin, '\r', (size_t)(end - begin)) != NULL;
         Frame frame = {begin, 0};
@@ -638,12 +710,9 @@ static int sift(Found *self, const Hits *found, PyObject *heads, const Clocks *c
             PyObject *text = each == at ? clean(begin, end) : NULL;
             if (!text && PyErr_Occurred())
                 return 0;
-            const char *close = data + hit->end <= end ? end : newline(data + hit->end, stop);
-            PyObject *told = Py_BuildValue("(nninnnOnO)", hit->begin, hit->end, hit->needle, begin - data, close - data,
-                                           found->hits[at].line, text ? text : Py_None, last.end,
-                                           last.stamp ? last.stamp : Py_None);
+            int done = tell(self, hit, found->hits[at].line, begin, end, &last, text, &dating, repeat, stamped);
             Py_XDECREF(text);
-            if (!append(self->hits, told))
+            if (!done)
                 return 0;
         }
     }
@@ -680,7 +749,10 @@ static PyObject *Finder_find(Finder *self, PyObject *args)
     Py_BEGIN_ALLOW_THREADS
     found->lines = search_block(self->search, found->block.buf, found->block.len, &hits);
     Py_END_ALLOW_THREADS
-    int done = found->lines >= 0 ? sift(found, &hits, heads, clocks == Py_None ? NULL : &((ClocksObject *)clocks)->clocks) : (PyErr_NoMemory(), 0);
+    Stamped stamped = {NULL, 0, 0};
+    const Clocks *dating = clocks == Py_None ? NULL : &((ClocksObject *)clocks)->clocks;
+    int done = found->lines >= 0 ? sift(found, &hits, heads, dating, &stamped) : (PyErr_NoMemory(), 0);
+    Py_XDECREF(stamped.stamp);
     free(hits.hits);
     if (done)
         return (PyObject *)found;
@@ -996,6 +1068,26 @@ static PyObject *Clocks_flows(ClocksObject *self, PyObject *args)
     return PyBool_FromLong(seen);
 }
 
+/* seen(block, begin, end): whether it is seen which stamp a line has, and that one; its newline may be there. */
+static PyObject *Clocks_seen(ClocksObject *self, PyObject *args)
+{
+    Py_buffer block;
+    Py_ssize_t begin, end;
+    int kind = ANY;
+    double seconds = 0;
+    Look told = ODD;
+    if (!PyArg_ParseTuple(args, "y*nn", &block, &begin, &end))
+        return NULL;
+    if (begin >= 0 && begin < end && end <= block.len) {
+        const char *data = block.buf;
+        told = look(&self->clocks, data + begin, data + end - (data[end - 1] == '\n'), &kind, &seconds);
+    }
+    PyBuffer_Release(&block);
+    if (told == DATED)
+        return Py_BuildValue("(O(id))", Py_True, kind, seconds);
+    return Py_BuildValue("(OO)", told == UNDATED ? Py_True : Py_False, Py_None);
+}
+
 static PyMethodDef functions[] = {
     {"newlines", count, METH_O, NULL},
     {"tells_time", tells_time, METH_VARARGS, NULL},
@@ -1010,6 +1102,7 @@ static PyMethodDef Finder_methods[] = {
 static PyMethodDef Clocks_methods[] = {
     {"passed", (PyCFunction)Clocks_passed, METH_VARARGS, NULL},
     {"flows", (PyCFunction)Clocks_flows, METH_VARARGS, NULL},
+    {"seen", (PyCFunction)Clocks_seen, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyMethodDef Found_methods[] = {

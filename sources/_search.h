@@ -25,8 +25,9 @@ enum { SETS = 2, BUCKETS = 8 * SETS, WINDOW = 4, SLOTS = 4096, FURTHEST = 60, MO
 typedef struct {
     char *text;
     int size, group, number; /* as Python knows it; here they stand in the order in which they are asked */
-    int window;              /* where in `text` it begins */
+    int window, newlines;    /* where in `text` it begins, and how many stand before it there */
     uint32_t key;            /* the first three bytes of its window */
+    uint32_t word, mask;     /* all of it, and what of it counts: needles of three bytes have no fourth */
 } Needle;
 
 typedef struct {
@@ -86,6 +87,15 @@ static int search_add(Search *search, const char *text, int size, int group, int
     return 1;
 }
 
+/* The newlines in a few bytes. */
+static inline Py_ssize_t count_few(const char *p, const char *end)
+{
+    Py_ssize_t count = 0;
+    while (p < end)
+        count += *p++ == '\n';
+    return count;
+}
+
 /* --- windows and buckets -------------------------------------------------------------------------------------- */
 /* How many of 1000 bytes of logs are this one, roughly. */
 static double share(int byte)
@@ -117,6 +127,8 @@ static const char usual[] =
     "POST http://10.0.0.6:8000/v1/completions \"HTTP/1.1 200 OK\"\n"
     "\x1b[2m08:15:07\x1b[0m \x1b[34m\x1b[1m  DEBUG\x1b[0m \x1b[34m\x1b[1m"
     "rollout 916005 group 491 finished with reward 0.2149 after 8 turns\x1b[0m\n"
+    "08:15:07\x1b[0m \x1b[34m\x1b[1m  DEBUG\x1b[0m \x1b[34m\x1b[1m\x1b[22mRollout 4711-3 (math) finished: reward 0.2149 in 12.3s, "
+    "5 turns\x1b[0m\x1b[0m\x1b[34m\x1b[1m\x1b[22m [train_sink.py::93]\x1b[0m\x1b[0m\n"
     "08:15:07 SUCCESS Step 12 | Time: 34.51s | Throughput: 51234 tokens/s | Entropy: 0.4113 | 8.1 GiB\n"
     "08:15:07 DEBUG [verifiers.envs] scoring completed for example 36129 in 0.252s (judge=math-verify)\n"
     "(RolloutWorker pid=4170, ip=10.0.0.3) [rank3]: WARNING: the process group was not destroyed before the end\n"
@@ -126,36 +138,41 @@ static const char usual[] =
     "epoch=1 step=200 lr=1.0e-06 grad_norm=0.412 loss=0.0213 entropy=0.31 samples/s=14.2\n";
 enum { PLACES = sizeof usual - WINDOW, WORDS = (PLACES + 63) / 64 };
 
-typedef struct { uint16_t low[WINDOW], high[WINDOW]; double cost; } Bucket;
+static const double COMPARED = 0.15;
+/* What it costs to compare one more needle of a window that is met, beside looking the window up. */
+
+typedef struct { uint16_t low[WINDOW], high[WINDOW]; double sum[WINDOW]; } Bucket; /* sum: of 1000 bytes, how many fit */
 typedef struct { uint64_t bits[WORDS]; } Places; /* some of the places in those lines */
 typedef struct { Places low[WINDOW][16], high[WINDOW][16]; } Usual; /* where the byte so far behind has this half */
 typedef struct { Places low[WINDOW], high[WINDOW]; int count; } Met; /* where it has one of a bucket's; of all together */
 
-static void widen(Bucket *bucket, const Needle *needle, int window)
+static void widen(Bucket *bucket, const Needle *needle, int window, const double shares[256])
 {
     for (int at = 0; at < WINDOW; at++) {
         if (window + at >= needle->size) { /* three bytes: the fourth may be any */
             bucket->low[at] = bucket->high[at] = 0xffff;
+            bucket->sum[at] = 1000;
             continue;
         }
         uint8_t byte = (uint8_t)needle->text[window + at];
-        bucket->low[at] |= (uint16_t)(1u << (byte & 15));
-        bucket->high[at] |= (uint16_t)(1u << (byte >> 4));
+        unsigned low = byte & 15, high = byte >> 4;
+        if (!(bucket->low[at] >> low & 1))
+            for (unsigned left = bucket->high[at]; left; left &= left - 1)
+                bucket->sum[at] += shares[__builtin_ctz(left) << 4 | low];
+        bucket->low[at] |= (uint16_t)(1u << low);
+        if (!(bucket->high[at] >> high & 1))
+            for (unsigned left = bucket->low[at]; left; left &= left - 1)
+                bucket->sum[at] += shares[high << 4 | __builtin_ctz(left)];
+        bucket->high[at] |= (uint16_t)(1u << high);
     }
 }
 
 /* How likely a position is a candidate because of this bucket. */
-static double cost_of(const Bucket *bucket, const double shares[256])
+static double cost_of(const Bucket *bucket)
 {
     double cost = 1;
-    for (int at = 0; at < WINDOW; at++) {
-        double sum = 0;
-        for (int high = 0; high < 16; high++)
-            if (bucket->high[at] >> high & 1)
-                for (unsigned left = bucket->low[at]; left; left &= left - 1)
-                    sum += shares[high << 4 | __builtin_ctz(left)];
-        cost *= sum > 1000 ? 1 : sum / 1000;
-    }
+    for (int at = 0; at < WINDOW; at++)
+        cost *= bucket->sum[at] > 1000 ? 1 : bucket->sum[at] / 1000;
     return cost;
 }
 
@@ -210,10 +227,18 @@ static double wordy(const Needle *needle, int window)
     return factor;
 }
 
-static uint32_t key_at(const char *text)
+/* Four bytes as a number, the first one lowest; fewer where no more are `left`. */
+static inline uint32_t word_of(const char *text, Py_ssize_t left)
 {
-    return (uint8_t)text[0] | (uint32_t)(uint8_t)text[1] << 8 | (uint32_t)(uint8_t)text[2] << 16;
+    uint32_t word = 0;
+    if (left >= 4)
+        memcpy(&word, text, 4);
+    else if (left > 0)
+        memcpy(&word, text, (size_t)left);
+    return word;
 }
+
+static inline uint32_t key_at(const char *text) { return word_of(text, 3); }
 
 static uint32_t slot_of(uint32_t key)
 {
@@ -227,18 +252,22 @@ static void search_ready(Search *search)
     Met met[BUCKETS] = {0};
     Usual lines;
     double shares[256];
+    uint8_t times[SLOTS] = {0}; /* how often the windows of a slot stand in the usual lines */
     usual_ready(&lines);
     for (int byte = 0; byte < 256; byte++)
         shares[byte] = share(byte);
+    for (int place = 0; place < PLACES; place++)
+        times[slot_of(key_at(usual + place))]++;
     for (int at = 0; at < search->count; at++) {
         Needle *needle = &search->needles[at];
         double least = 1e300;
         int into = 0, among = 0;
-        for (int window = 0; window == 0 || (window + WINDOW <= needle->size && window < FURTHEST); window++)
+        for (int window = 0; window == 0 || (window + WINDOW <= needle->size && window < FURTHEST); window++) {
+            double asked = COMPARED * times[slot_of(key_at(needle->text + window))] / PLACES;
             for (int bucket = 0; bucket < BUCKETS; bucket++) {
                 Bucket wider = buckets[bucket];
-                widen(&wider, needle, window);
-                double more = (cost_of(&wider, shares) - buckets[bucket].cost + 1e-7) * wordy(needle, window);
+                widen(&wider, needle, window, shares);
+                double more = (cost_of(&wider) - cost_of(&buckets[bucket]) + 1e-7) * wordy(needle, window) + asked;
                 if (more >= least)
                     continue;
                 int count = met_by(&met[bucket], &lines, needle, window);
@@ -250,10 +279,13 @@ static void search_ready(Search *search)
                     needle->window = window;
                 }
             }
-        widen(&buckets[into], needle, needle->window);
-        buckets[into].cost = cost_of(&buckets[into], shares);
+        }
+        widen(&buckets[into], needle, needle->window, shares);
         meet(&met[into], &lines, &buckets[into], among);
         needle->key = key_at(needle->text + needle->window);
+        needle->mask = needle->window + WINDOW <= needle->size ? 0xffffffff : 0xffffff;
+        needle->word = word_of(needle->text + needle->window, needle->size - needle->window);
+        needle->newlines = (int)count_few(needle->text, needle->text + needle->window);
         int place = at;
         for (; place && search->needles[search->by_key[place - 1]].key > needle->key; place--)
             search->by_key[place] = search->by_key[place - 1];
@@ -423,14 +455,6 @@ static int put(Hits *found, Hit hit)
     return 1;
 }
 
-static inline Py_ssize_t count_few(const char *p, const char *end)
-{
-    Py_ssize_t count = 0;
-    while (p < end)
-        count += *p++ == '\n';
-    return count;
-}
-
 WIDE static Py_ssize_t count_newlines(const char *data, Py_ssize_t size)
 {
     Py_ssize_t count = 0, at = 0;
@@ -444,7 +468,7 @@ static int verify(const Search *search, const char *data, Py_ssize_t size, Py_ss
 {
     if (size - at < 3)
         return 1;
-    uint32_t key = key_at(data + at), slot = slot_of(key);
+    uint32_t word = word_of(data + at, size - at), key = word & 0xffffff, slot = slot_of(key);
     for (; search->slot[slot]; slot = (slot + 1) % SLOTS) {
         int place = search->slot[slot] - 1;
         if (search->needles[search->by_key[place]].key != key)
@@ -455,17 +479,24 @@ static int verify(const Search *search, const char *data, Py_ssize_t size, Py_ss
             Py_ssize_t begin = at - needle->window;
             if (needle->key != key)
                 break;
+            if ((word & needle->mask) != needle->word)
+                continue;
             if (begin < 0 || size - begin < needle->size || data[begin + needle->size - 1] != needle->text[needle->size - 1])
                 continue;
             if (memcmp(data + begin, needle->text, (size_t)needle->size))
                 continue;
-            Py_ssize_t before = line - count_few(data + begin, data + at);
-            if (!put(found, (Hit){begin, begin + needle->size, before, needle->number, number}))
+            if (!put(found, (Hit){begin, begin + needle->size, line - needle->newlines, needle->number, number}))
                 return 0;
         }
         return 1;
     }
     return 1;
+}
+
+/* Whether a needle may have its window there: says at once no to nearly all candidates that are none. Reads 4 bytes. */
+static inline int may_be(const Search *search, const char *p)
+{
+    return search->slot[slot_of(word_of(p, 4) & 0xffffff)] != 0;
 }
 
 /* All places where a needle stands, and how many newlines there are; -1 when memory is short. As a macro, for a function
@@ -492,6 +523,8 @@ static int verify(const Search *search, const char *data, Py_ssize_t size, Py_ss
                 told &= ((mask_type)1 << (size - at)) - 1; /* the newlines of NUL bytes are none */                      \
             for (; told; told &= told - 1) {                                                                             \
                 int bit = first_bit(told);                                                                               \
+                if (!may_be(search, p + bit))                                                                            \
+                    continue;                                                                                            \
                 Py_ssize_t line = lines + count_bits(newlines & (((mask_type)1 << bit) - 1));                            \
                 if (!verify(search, data, size, at + bit, line, found))                                                  \
                     return -1;                                                                                           \

@@ -170,6 +170,7 @@ class BulkScanner:
         starts = range(0, size, max(RANGE, -(-size // _MOST_RANGES)))
         self._end()
         ranges = Ranges(self._scanner, path, starts, size)
+        ranges.prepare()  # what is learned now no process learns again
         self._todo = todo = _Todo(len(starts))
         for _ in range(1, min(self._jobs, len(starts))):
             self._workers.append(_Worker(partial(_work, ranges, todo), self._workers))

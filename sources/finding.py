@@ -19,9 +19,16 @@ from .silence import Dated
 if TYPE_CHECKING:
     from ._scanning import Clocks
 
-Sighting = tuple[int, int, int, int, int, int, str | None, int, Stamp | None]
+Sighting = tuple[
+    int, int, int, int, int, int, str | None, int, Stamp | None, bool, Stamp | None, tuple[int, int] | None
+]  # fmt: skip
 """A needle: its begin, end and number; its line's begin, end, lines before it in the block and, where at hand, text
-without escape sequences; end and stamp of the last line of a known shape before it (0 and None for none)."""
+without escape sequences; end and stamp of the last line of a known shape before it (0 and None for none); whether the
+line's own stamp was seen, and that stamp; pattern and group of the `Repeat` that it ends with, if that is all it says.
+"""
+
+
+_UNSEEN: Final = (False, None, None)
 
 
 class Repeat(NamedTuple):
@@ -212,5 +219,6 @@ class _PlainFound:
             end = self._data.find(b"\n", to)
             last = bisect_right(begins, begin) - 1
             _, until, _, stamp, *_ = legs[last] if last >= 0 else (0, 0, 0, None)
-            told.append((at, to, needle, begin, len(self._data) if end < 0 else end, before[begin], None, until, stamp))
+            end = len(self._data) if end < 0 else end
+            told.append((at, to, needle, begin, end, before[begin], None, until, stamp, *_UNSEEN))
         return told

@@ -12,6 +12,7 @@ from .scan import Scanner
 
 _READ = 1 << 20
 """Bytes a block: it stays in the cache of a core while it is searched."""
+_PREPARED = 1 << 18
 _LOOK = 1024
 Found = tuple[list[Values], bool]
 """Of a range what each of its blocks holds, and whether the file ended before it."""
@@ -29,6 +30,11 @@ class Ranges:
     path: Path
     starts: range
     size: int
+
+    def prepare(self) -> None:
+        """Lets the scanner learn from the first lines."""
+        with open(self.path, "rb", buffering=0) as file:
+            self.scanner.prepare(file.read(_PREPARED))
 
     def scan(self, number: int) -> Found:
         """What one holds."""

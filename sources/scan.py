@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 
-from perfmon.model import HEAD, LEG, SAME, SILENCE, TAIL, Record, Stamp, says_only_that
+from perfmon.model import HEAD, LEG, SAME, SILENCE, TAIL, Observation, Record, Stamp, says_only_that
 from perfmon.text import ESCAPES
 
 from .envelope import json_begin, opened_envelope, record_stamp
@@ -35,6 +35,8 @@ _RESTARTED_S = 600.0
 _LOOKED_BACK = 16
 """So many lines at the end of a block are looked at for one that is later than the last."""
 _ENDINGS = 64
+_FIRST = (1 << 14, 1 << 18)
+"""Bytes at the begin of a log from which it is learned how its lines look, one after the other."""
 _SHOWN = 400
 """Of the line before a silence so much is kept."""
 _COLOURS = re.compile(rb"\x1b\[[\d;]*m")
@@ -84,6 +86,8 @@ class Scanner:
         self.needle_numbers = {needle: number for number, needle in enumerate(needles)}
         self.groups: dict[str, int] = {}
         """Numbers of what lines say by the thousand."""
+        self.said: list[list[Observation]] = []
+        """What they say, by these numbers."""
         self.endings: dict[tuple[int, bytes], None] = {}
         """How those end, from their needle on: the last ones that were met."""
         self.headers = HeaderReader(self.packs)
@@ -96,8 +100,15 @@ class Scanner:
         self.leg_pattern = min(self.legs, default=-1)
         self.leg_needle = self.patterns[self.leg_pattern].pattern.needles[0].encode() if self.legs else b""
         leg = needles.index(self.leg_needle) if self.legs else -1
+        self.prepared = False
         self.finder = finder(needles, leg, Heads(self.headers))
         """Lines of known shapes are found by the first needle of the leg pattern."""
+
+    def prepare(self, data: bytes) -> None:
+        """Learns how the lines of a log look from its first ones; what a block teaches is of use to those behind it."""
+        self.prepared = True
+        for size in _FIRST:
+            self.scan(data[: data.rfind(b"\n", 0, size) + 1])
 
     def learn(self, tail: bytes, trace: str, leg: str) -> None:
         """Remembers the shape of a leg line: `tail` from the needle on, without its newline."""
@@ -105,7 +116,7 @@ class Scanner:
             self.finder.know(self.shapes)
 
     def repeat(
-        self, compiled: CompiledPattern, text: str, data: bytes, begin: int, end: int, at: int, said: object
+        self, compiled: CompiledPattern, text: str, data: bytes, begin: int, end: int, at: int, said: list[Observation]
     ) -> None:
         """Remembers how a line ends that says nothing but `said`, where it is sure to say it wherever it ends so."""
         needle = next((told for told in compiled.needles if data.startswith(told, at)), b"")
@@ -128,6 +139,8 @@ class Scanner:
         whole = start == begin
         start -= not whole  # whether a word begins there
         group = self.groups.setdefault(repr(said), len(self.groups))
+        if group == len(self.said):
+            self.said.append([*said])
         self.finder.repeat(Repeat(number, at - start, whole, data[read], data[start:end], compiled.index, group))
 
     def pattern_pack(self, index: int) -> str:
@@ -136,6 +149,8 @@ class Scanner:
 
     def scan(self, data: bytes, offset: int = 0, line: int = 1) -> Scanned:
         """What `data` holds: whole lines, the first of them number `line` at byte `offset` of its file."""
+        if not self.prepared and len(data) > _FIRST[-1]:
+            self.prepare(data)
         return _Block(self, data, offset, line).scan()
 
 
@@ -176,7 +191,7 @@ class _Block:
         passed = True
         text = ""
         stamp: Stamp | None = None
-        for at, to, needle, begin, stop, before, told, known_until, known in found.hits:
+        for at, to, needle, begin, stop, before, told, known_until, known, seen, dated, same in found.hits:
             if at < end:
                 sought.append((at, needle))
                 continue
@@ -190,15 +205,27 @@ class _Block:
                     continue
                 text, stamp = self._record(first, end, at)
             else:
-                passed, first, end, text = False, begin, stop, told
-                stamp = scanner.headers.read(text)
+                passed, first, end, text = same is not None, begin, stop, told
+                stamp = dated if seen else scanner.headers.read(text)
             if known_until > self.known_until:  # a line of a known shape stands before this one
                 self.known_until, self.known = known_until, known
+            if same is not None:
+                self._repeated(*same, text, stamp, begin, stop)
             sought = [(at, needle)]
         if not passed:
             self._recognise(text, stamp, first, end, sought)
         self.line = first_line
         return self._finish()
+
+    def _repeated(self, index: int, group: int, text: str, stamp: Stamp | None, begin: int, end: int) -> None:
+        """Takes a line that says no more than others did of which the scanner remembers how they end."""
+        self.recognised[index] = self.recognised.get(index, 0) + 1
+        stamp = self._dated(begin, stamp)
+        mono = self.known_mono if stamp is None else None
+        self.known_until = end
+        said = [*self.scanner.said[group]]
+        if not self._goes_on(begin, stamp, mono, said):
+            self.records.append((index, self.line, self.offset + begin, stamp, mono, said, text))
 
     def _recognise(self, text: str, stamp: Stamp | None, begin: int, end: int, sought: list[tuple[int, int]]) -> None:
         """Reads a record with the first of the patterns, in the order of packs, that it is of; `sought` are position

@@ -192,6 +192,10 @@ class Lines:
         return len(self._data) if end < 0 else end
 
     def _stamp_of(self, begin: int, end: int) -> Stamp | None:
+        clocks = self._headers.clocks_seen
+        seen, stamp = (False, None) if clocks is None else clocks.seen(self._data, begin, end)
+        if seen:
+            return stamp
         head = self._data[begin : min(end, begin + _HEAD)]
         if not head:
             return None

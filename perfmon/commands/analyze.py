@@ -119,10 +119,8 @@ def _positive(text: str) -> int:
 
 def _diagnose(args: argparse.Namespace, config: Config, specs: Sequence[str], logs: Sequence[LogFile]) -> Snapshot:
     from perfmon.analysis import Options, examine
-    from perfmon.baseline import LEAST_S
     from perfmon.config import AUTO, FIGURES
     from perfmon.rules.bands import LEARNED
-    from perfmon.units import format_seconds
 
     options = Options(
         specs=tuple(specs),
@@ -139,6 +137,9 @@ def _diagnose(args: argparse.Namespace, config: Config, specs: Sequence[str], lo
     snapshot: Snapshot = _HELD[0]
     knowledge: Knowledge = _HELD[2]
     if config.baseline == AUTO and not any(m.bands_from.startswith(LEARNED) for m in snapshot.metrics.values()):
+        from perfmon.baseline import LEAST_S  # judges: what judges is imported when processes that scan are at work
+        from perfmon.units import format_seconds
+
         short = f"the run is shorter than {format_seconds(LEAST_S)}, or no line of it has a clock"
         print(f"perfmon: --baseline auto: {knowledge.learned or f'{short}: nothing is learned'}", file=sys.stderr)
     return snapshot

@@ -388,6 +388,7 @@ def _row(emit: Emit) -> Maker:
 def _progress(emit: Emit) -> Maker:
     key, group = _keyed(emit), _grouped(emit)
     names = (emit.total, emit.elapsed, emit.remaining)
+    named = any(names) or bool(emit.key or emit.group)
     unit = emit.unit or "duration"
 
     def seconds(values: Values, fields: tuple[str, ...]) -> float | None:
@@ -407,6 +408,8 @@ def _progress(emit: Emit) -> Maker:
             if not 0.0 <= amount <= _ANY[1] or (not amount and (emit.rate or emit.skip_zero)):
                 return None
             amount = None if emit.rate else amount
+        if not named:
+            return (PROGRESS, emit.name, amount, None, None, None, "", emit.metric)
         total, elapsed, remaining = names
         of = _first(values, total) if total else None
         whole = None if of is None or (isinstance(of, str) and "?" in of) else to_number(of, AMOUNT) * emit.scale

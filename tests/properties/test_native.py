@@ -160,7 +160,7 @@ def test_blocks_hold_the_same(lines: list[bytes], cuts: list[int], told: bool) -
 
 _HEADS = st.sampled_from((
     "", "10:00:01   INFO ", "10:00:02   INFO ", "\x1b[2m10:00:01\x1b[0m \x1b[1m   INFO\x1b[0m \x1b[1m",
-    "(APIServer pid=4) ",
+    "(APIServer pid=4) ", "10:00:01 ", "10:00:01", "10:00:01.5", "1234567890", "time=", "'time': ", "1234", "\ufeff",
     "2026-08-21 10:00:01,015 - httpx - INFO - ", "2026-08-21 10:00:01,900 - httpx - INFO - ", "x\r", '{"a": 1} ',
 ))  # fmt: skip
 _ACCESS = st.sampled_from((
@@ -170,6 +170,10 @@ _ACCESS = st.sampled_from((
     'INFO: "POST /x HTTP/1.1" 500 - "POST /v1/completions HTTP/1.1" 200 OK',
     'HTTP Request: POST http://10.0.0.7:8000/v1/completions "HTTP/1.1 200 OK"\x1b[0m',
     'XHTTP Request: POST http://10.0.0.7:8000/v1/completions "HTTP/1.1 200 OK"\x1b[0m',
+    ' HTTP Request: POST http://10.0.0.7:8000/v1/completions "HTTP/1.1 200 OK"\x1b[0m',
+    ':HTTP Request: POST http://10.0.0.7:8000/v1/completions "HTTP/1.1 200 OK"\x1b[0m',
+    '"POST /v1/completions HTTP/1.1" 200 OK',
+    'A "POST /v1/completions HTTP/1.1" 200 OK',
     'INFO:     10.0.0.4:39830 - "GET /health HTTP/1.1" 200 OK',
     "chatter", "[gen] batch.start inflight=1 target_batch=4",
 ))  # fmt: skip
