@@ -161,6 +161,23 @@ def _joined_fields(cause: Failure, others: Iterable[Failure]) -> Fields:
     return joined
 
 
+def task_of(cause: Failure, view: View) -> Fields:
+    """The task of Ray whose exception the driver prints, with its pid and host: the head of the same traceback."""
+    heads = [
+        one
+        for one in view.store.progress.failures
+        if one.source == cause.source and "task" in one.fields and 0 <= cause.line - one.last_line <= _BETWEEN
+    ]
+    head = max(heads, key=lambda one: one.last_line, default=None)
+    if head is None:
+        return {}
+    told = {"task": str(head.fields["task"]).removeprefix("ray::")}
+    for name, field in (("pid", "task_pid"), ("host", "task_ip")):
+        if head.fields.get(field):
+            told[name] = str(head.fields[field])
+    return told
+
+
 def death_of(view: View) -> Death | None:
     """What the last run in the logs died of; None where it goes on, or ended in an orderly way."""
     failures = [one for one in view.store.progress.failures if one.role != "context" and _of_last_run(one, view)]

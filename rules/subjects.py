@@ -15,7 +15,7 @@ from perfmon.stats import median
 from perfmon.units import format_seconds
 
 from .bars import LENGTH, Bar, bars_of
-from .deaths import CAUSE_WORDS, WAITED
+from .deaths import CAUSE_WORDS, WAITED, task_of
 from .earlier import Told, earlier
 from .items import UPDATE, Item, Stream, Streams
 from .opened import open_items
@@ -251,11 +251,16 @@ def _death_items(causes: Sequence[str], view: View) -> list[Item]:
     refs = [(Ref(cause.source, cause.line, cause.offset), cause.text)]
     refs += [(Ref(one.source, one.line, one.offset), one.text) for one in death.echoes[:_ECHOES]]
     values = {"duration_s": death.time - start, "known": float(death.known)}
-    component = next(iter(sorted(view.store.sources[cause.source].components)), "")
+    components = view.store.sources[cause.source].components
+    component = next(iter(components)) if len(components) == 1 else ""  # of a log of several it may be any
+    task = task_of(cause, view)
+    if task:
+        component = ""  # the log is the driver's, the task another process
     stood = {"stood": format_seconds(death.time - start)} if death.time - start >= 1.0 else {}
     fields = {
         "component": component,
         **stood,
+        **task,
         **death.fields,
         "cause": cause.cause,
         "what": CAUSE_WORDS.get(cause.cause, ""),

@@ -57,3 +57,16 @@ def test_bars_that_have_no_one_clock_move_no_time() -> None:
         lines += [line, *frames * 6]
     run = diagnose_texts({"run.log": "\n".join(lines)}).run
     assert run.wall_s == pytest.approx(29 * 20.0, abs=2.0)
+
+
+def test_an_exception_of_a_task_names_the_task_not_the_component_of_the_log_that_prints_it() -> None:
+    driver = """Traceback (most recent call last):
+  File "/srv/run.py", line 30, in <module>
+    ray.get(handle)
+ray.exceptions.RayTaskError(KeyError): \x1b[36mray::Sampler.draw()\x1b[39m (pid=7310, ip=10.0.0.9, actor_id=ab12)
+  File "/srv/sampler.py", line 12, in draw
+    return self.table[key]
+KeyError: 'missing'"""
+    (finding,) = diagnose_texts({"run.log": "\n".join([*_steps(0, 10), driver])}).findings
+    assert "ended by an exception that nobody caught in Sampler.draw on host 10.0.0.9 (pid 7310)" in finding.sentence
+    assert "component" not in finding.identity
