@@ -171,11 +171,8 @@ def task_of(cause: Failure, view: View) -> Fields:
     head = max(heads, key=lambda one: one.last_line, default=None)
     if head is None:
         return {}
-    told = {"task": str(head.fields["task"]).removeprefix("ray::")}
-    for name, field in (("pid", "task_pid"), ("host", "task_ip")):
-        if head.fields.get(field):
-            told[name] = str(head.fields[field])
-    return told
+    known = {"task": head.fields["task"], "pid": head.fields.get("task_pid"), "host": head.fields.get("task_ip")}
+    return {name: str(value).removeprefix("ray::") for name, value in known.items() if value}
 
 
 def death_of(view: View) -> Death | None:
