@@ -155,7 +155,17 @@ def _run_info(view: View, alignment: Alignment, infos: tuple[SourceInfo, ...]) -
     of_one = Counter(one.source for one in view.boundaries)  # without a clock all may have one time
     runs = 1 + max(len({round(one.time) for one in view.boundaries}), *of_one.values(), 0)
     return RunInfo(
-        start, end, view.observed_s, alignment.base, infos, state.state, state.since, components, goal_of(view), runs
+        start,
+        end,
+        view.observed_s,
+        alignment.base,
+        infos,
+        state.state,
+        state.since,
+        components,
+        goal_of(view),
+        runs,
+        None if view.limit is None else view.limit.left_s,
     )
 
 

@@ -89,6 +89,8 @@ def add_run_state(families: Families, snapshot: Snapshot) -> None:
     for name, state in run.components.items():
         families.gauge("component_state", "1 for the state of a component", 1.0, component=name, state=state.value)
     families.info("assessment", "What can be said of the run as a whole", assessment=snapshot.assessment.value)
+    if run.limit_left_s is not None:
+        families.gauge("run_limit_left_seconds", "Until the limit that lines tell ends the run", run.limit_left_s)
     if run.goal is not None:
         families.gauge("run_done", "How far the counter of the run is", run.goal.done, unit=run.goal.unit)
         families.gauge("run_total", "How far it goes", run.goal.total, unit=run.goal.unit)

@@ -37,6 +37,7 @@ def document(snapshot: Snapshot) -> dict[str, Any]:
                 "unit": run.goal.unit,
                 "remaining_s": run.goal.remaining_s,
             },
+            "limit_left_s": run.limit_left_s,
             "start": run.start,
             "end": run.end,
             "wall_s": run.wall_s,
