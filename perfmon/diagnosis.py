@@ -25,6 +25,7 @@ from .facts import (
     goal_of,
     metric_stats,
     no_verdict_text,
+    role_gpus,
     slowest_rows,
     source_infos,
     timeline_rows,
@@ -165,6 +166,7 @@ def _run_info(view: View, alignment: Alignment, infos: tuple[SourceInfo, ...]) -
         components,
         goal_of(view),
         runs,
+        role_gpus(view),
         None if view.limit is None else view.limit.left_s,
     )
 

@@ -305,6 +305,21 @@ def goal_of(view: View) -> Goal | None:
     return Goal(way.counter.amount, way.counter.total or 0.0, way.counter.kind, way.remaining_s)
 
 
+def role_gpus(view: View) -> dict[str, frozenset[str]]:
+    """The GPUs of each role of the last run, where the lines of its begin name them."""
+    found: dict[str, set[str]] = {}
+    for mark in view.store.progress.marks:
+        time = mark.time + view.shifts.get(mark.source, 0.0)
+        role, gpus = str(mark.fields.get("role", "")), str(mark.fields.get("gpus", ""))
+        if role and gpus and time >= view.run_began - _SAME_START_S:
+            found.setdefault(role, set()).update(one.strip() for one in gpus.split(","))
+    return {role: frozenset(gpus) for role, gpus in found.items()}
+
+
+_SAME_START_S = 120.0
+"""The parts of a run begin within so many seconds."""
+
+
 def unjudged(view: View, metrics: Mapping[str, MetricStats], signatures: Sequence[Signature]) -> tuple[str, ...]:
     """What the logs tell that is critical much of the time, and that no signature looks at: `data_share in 98 %`."""
     often = {name: stats.band_shares.get("critical", 0.0) for name, stats in metrics.items()}

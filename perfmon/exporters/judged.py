@@ -112,6 +112,9 @@ def add_goodput(families: Families, snapshot: Snapshot) -> None:
     families.gauge("disruptions", "Runs that began anew, and a failure of the last one", found.disruptions)
     if found.gpus:
         families.gauge("lost_gpu_seconds", "GPU-seconds that were lost for a known reason", found.lost_gpu_s)
+    for role, use in found.roles.items():
+        families.gauge("role_gpu_seconds", "GPU-seconds of the observed time, by role", use.gpu_s, role=role)
+        families.gauge("role_lost_gpu_seconds", "Those that were lost for a known reason", use.lost_gpu_s, role=role)
     if found.lost_money is not None:
         families.gauge("lost_money", "The same at the configured price of a GPU-hour", found.lost_money)
 

@@ -92,6 +92,10 @@ def _goodput(snapshot: Snapshot) -> dict[str, Any]:
         "gpus": found.gpus,
         "lost_gpu_seconds": found.lost_gpu_s,
         "lost_money": found.lost_money,
+        "roles": {
+            plain(role, 100): {"gpus": use.gpus, "gpu_seconds": use.gpu_s, "lost_gpu_seconds": use.lost_gpu_s}
+            for role, use in found.roles.items()
+        },
     }
 
 
