@@ -25,6 +25,7 @@ from .facts import (
     goal_of,
     metric_stats,
     no_verdict_text,
+    role_gpus,
     slowest_rows,
     source_infos,
     timeline_rows,
@@ -155,7 +156,18 @@ def _run_info(view: View, alignment: Alignment, infos: tuple[SourceInfo, ...]) -
     of_one = Counter(one.source for one in view.boundaries)  # without a clock all may have one time
     runs = 1 + max(len({round(one.time) for one in view.boundaries}), *of_one.values(), 0)
     return RunInfo(
-        start, end, view.observed_s, alignment.base, infos, state.state, state.since, components, goal_of(view), runs
+        start,
+        end,
+        view.observed_s,
+        alignment.base,
+        infos,
+        state.state,
+        state.since,
+        components,
+        goal_of(view),
+        runs,
+        role_gpus(view),
+        None if view.limit is None else view.limit.left_s,
     )
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from heapq import nsmallest
 
-from perfmon.rules.activity import START_KINDS
 from perfmon.rules.bands import Band
 from perfmon.rules.covered import steps_covered
 from perfmon.rules.deaths import CAUSE_WORDS
@@ -300,31 +298,26 @@ def unseen_signals(view: View) -> tuple[str, ...]:
 
 
 def goal_of(view: View) -> Goal | None:
-    """How far the run is, by the counter of its steps that goes furthest.
-
-    One that began anew within a run counts a part of it: an epoch, the rollouts of one batch; so does one that counts
-    within another.
-    """
-    begun = Counter(boundary.source for boundary in view.boundaries)
-    counters = [
-        counter
-        for counter in view.store.progress.counters.values()
-        if counter.total
-        and counter.restarts <= begun[counter.source]
-        and counter.kind not in START_KINDS
-        and not view.store.sources[counter.source].idle_silence
-        and id(counter) not in view.inner
-    ]
-    counters = [counter for counter in counters if counter.kind == "step"] or counters
-    if not counters:
+    """How far the run is on its way."""
+    way = view.way
+    if way is None:
         return None
-    best = max(counters, key=lambda counter: (counter.total or 0.0, counter.time))
-    total, left = best.total or 0.0, max(0.0, (best.total or 0.0) - best.amount)
-    made, took = best.amount - best.first_amount, best.time - best.first
-    remaining = left * took / made if made > 0 and took > 0 else best.remaining_s
-    if left and view.death is not None:  # it does not go on
-        remaining = None
-    return Goal(best.amount, total, best.kind, remaining if left else 0.0)
+    return Goal(way.counter.amount, way.counter.total or 0.0, way.counter.kind, way.remaining_s)
+
+
+def role_gpus(view: View) -> dict[str, frozenset[str]]:
+    """The GPUs of each role of the last run, where the lines of its begin name them."""
+    found: dict[str, set[str]] = {}
+    for mark in view.store.progress.marks:
+        time = mark.time + view.shifts.get(mark.source, 0.0)
+        role, gpus = str(mark.fields.get("role", "")), str(mark.fields.get("gpus", ""))
+        if role and gpus and time >= view.run_began - _SAME_START_S:
+            found.setdefault(role, set()).update(one.strip() for one in gpus.split(","))
+    return {role: frozenset(gpus) for role, gpus in found.items()}
+
+
+_SAME_START_S = 120.0
+"""The parts of a run begin within so many seconds."""
 
 
 def unjudged(view: View, metrics: Mapping[str, MetricStats], signatures: Sequence[Signature]) -> tuple[str, ...]:

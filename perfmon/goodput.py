@@ -6,6 +6,8 @@ from the first line to the last as its denominator, the time between runs includ
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -27,8 +29,18 @@ ALIASES: Mapping[str, str] = {
     "slow-start": "PROGRAM_STARTUP",
 }
 """What Google's ML Goodput library calls a type of badput, where one of its buckets fits."""
+_INDEX = re.compile(r"[\w.:-]+")
 _HOUR_S = 3600.0
 _STEP_METRICS = ("step_s", "trainer_step_s", "orchestrator_step_s")
+
+
+@dataclass(frozen=True, slots=True)
+class RoleUse:
+    """GPUs that a role had, and the GPU-seconds of the observed time; those of badput apart."""
+
+    gpus: int
+    gpu_s: float
+    lost_gpu_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +63,8 @@ class Goodput:
     """GPU-seconds of all badput but what is unaccounted for."""
     lost_money: float | None
     """The same at the configured price of a GPU-hour."""
+    roles: Mapping[str, RoleUse]
+    """By role (trainer, inference …), as far as pollers or lines tell whose GPUs are whose."""
 
 
 def goodput_of(snapshot: Snapshot, gpu_price: float | None = None) -> Goodput:
@@ -74,7 +88,28 @@ def goodput_of(snapshot: Snapshot, gpu_price: float | None = None) -> Goodput:
         gpus=gpus,
         lost_gpu_s=lost * gpus,
         lost_money=lost * gpus / _HOUR_S * gpu_price if gpu_price is not None and gpus else None,
+        roles={role: RoleUse(n, n * wall, n * lost) for role, n in sorted(_gpus_by_role(snapshot).items())},
     )
+
+
+def _gpus_by_role(snapshot: Snapshot) -> Mapping[str, int]:
+    """How many GPUs the processes of each role use; of one that two roles share nobody knows whose time it is."""
+    roles: dict[tuple[str, str], str] = {}
+    used: dict[tuple[str, str], set[str]] = {}
+    for one in snapshot.seen:
+        if one.reading.area is not Area.PROCESS:
+            continue
+        process = (one.host, one.reading.name)
+        if role := one.reading.words.get("role"):
+            roles[process] = role
+        if gpus := one.reading.words.get("gpu"):
+            used.setdefault(process, set()).update(_INDEX.findall(gpus))
+    holders: dict[tuple[str, str], set[str]] = {}
+    for process, indices in used.items():
+        for index in indices:
+            holders.setdefault((process[0], index), set()).add(roles.get(process, ""))
+    told = Counter("+".join(sorted(held - {""})) for held in holders.values() if held - {""})
+    return told or {role: len(gpus) for role, gpus in snapshot.run.role_gpus.items()}
 
 
 def _deviation(metrics: Mapping[str, MetricStats]) -> float | None:

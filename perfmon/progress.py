@@ -40,6 +40,8 @@ _MOST_PLACES = 4096
 _TELLING = ("cause", "order", "record")
 NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 _INSTALLED = re.compile(r"(?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d|^<frozen |\.pyx$|^uvloop/")
+_PROGRAM = re.compile(r"[/\\]s?bin[/\\]|\.exe\b")
+"""A launcher that was installed: what it raises is the end of what it launched."""
 
 
 class ProgressTrack:
@@ -157,6 +159,7 @@ class ProgressLog:
         self._counts: Counter[int] = Counter()
         self._frames: dict[tuple[int, str], tuple[int, Fields]] = {}
         self._handled: dict[tuple[int, str], int] = {}
+        self._chained: dict[tuple[int, str], int] = {}
         self._recent: dict[int, deque[Failure]] = {}
         self._steps: dict[tuple[int, str], float] = {}
 
@@ -225,7 +228,8 @@ class ProgressLog:
     def frame(self, source: int, place: str, line: int, fields: Fields) -> None:
         """A frame of a traceback; the last one before the exception is the innermost.
 
-        The innermost one outside of installed packages is kept with it, as `own_file`, `own_line` and `own_function`.
+        The innermost one outside of installed packages is kept with it, as `own_file`, `own_line` and `own_function`;
+        and as `entry` the script that the process was started with, where the traceback begins there.
         """
         slot = (source, place)
         known = self._frames.get(slot)
@@ -234,12 +238,34 @@ class ProgressLog:
             own = {f"own_{name}": fields[name] for name in ("file", "line", "function") if name in fields}
         elif known is not None and 0 <= line - known[0] <= _FRAMES_APART:
             own = {name: value for name, value in known[1].items() if name.startswith("own_")}
-        self._frames[slot] = (line, {**fields, **own})
+        entry = self._entry(slot, line, fields)
+        self._frames[slot] = (line, {**fields, **own, **({"entry": entry} if entry is not None else {})})
         handled = self._handled.get(slot)
         if handled is not None and 0 <= line - handled <= _FRAMES_APART:
             self._handled[slot] = line
         if len(self._frames) > _MOST_PLACES:
             self._frames = {slot: self._frames[slot]}
+
+    def _entry(self, slot: tuple[int, str], line: int, fields: Fields) -> str | None:
+        """The script in which the traceback of a frame begins; "" where it begins elsewhere, None if that is open."""
+        known, recent = self._frames.get(slot), self._recent.get(slot[0], ())
+        begun = max((one.line for one in recent), default=0)
+        raised = max((one.line for one in recent if one.role != "context"), default=0)
+        if known is not None and (known[0] > begun or self._chained.get(slot, 0) > raised):
+            entry = known[1].get("entry")
+            if entry is not None:
+                return str(entry)
+        file = str(fields.get("file", ""))
+        if "runpy" in file:
+            return None
+        begins = fields.get("function") == "<module>" and not file.startswith("<") and not _INSTALLED.search(file)
+        return file if begins and not _PROGRAM.search(file) else ""
+
+    def chained(self, source: int, place: str, line: int) -> None:
+        """The next traceback is of the same process as the last one."""
+        self._chained[source, place] = line
+        if len(self._chained) > _MOST_PLACES:
+            self._chained = {(source, place): line}
 
     def handled(self, source: int, place: str, line: int, is_handled: bool) -> None:
         """What the next traceback tells was handled by the process that prints it, which goes on; or it was not."""

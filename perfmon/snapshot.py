@@ -73,6 +73,10 @@ class RunInfo:
     """How far it is, where lines tell."""
     runs: int = 1
     """How many runs the logs hold; what is said is said of the last one."""
+    role_gpus: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """GPUs by role (trainer, inference), where lines tell which ones a part of the run has."""
+    limit_left_s: float | None = None
+    """How long it may go on by the limit that a line tells, from the end of what is observed."""
 
 
 @dataclass(frozen=True, slots=True)

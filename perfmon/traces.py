@@ -399,6 +399,8 @@ class Assembler:
             self.store.progress.frame(state.index, place_of(fields), ref.line, fields)
         elif cause in ("handled", "raised"):
             self.store.progress.handled(state.index, place_of(fields), ref.line, cause == "handled")
+        elif cause == "chained":
+            self.store.progress.chained(state.index, place_of(fields), ref.line)
         else:
             self.store.progress.detail(state.index, cause, ref.line, fields)
 

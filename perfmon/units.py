@@ -29,7 +29,7 @@ TO_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 360
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h|d)(?![a-z])")
 _LONGEST_DURATION = 64
-_CLOCK = re.compile(r"(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)$")
+_CLOCK = re.compile(r"(?:(\d+)(?: days?, |-))?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)$")
 
 
 def metric_unit(metric: str) -> str:

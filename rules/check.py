@@ -33,7 +33,7 @@ from .vocabulary import (
 
 _PERCENT = ("_pct", "_share", "_usage", "_fill", "_busy")
 _OF_SIGNATURES = frozenset({"id", "title", "kind", "sentence", "on", "condition", "example"})
-_CALCULATED = frozenset({"usual_s", "ended", "none", "duration_s", "wall_ms", "idle_s"})
+_CALCULATED = frozenset({"usual_s", "ended", "none", "duration_s", "wall_ms", "idle_s", "needs_s", "left_s", "short_s"})
 """Values of silences, absences and spans that no line tells."""
 
 
@@ -91,7 +91,7 @@ _FAILURE_SLOTS = frozenset(
     (
         "what", "message", "type", "rank", "ranks", "host", "pid", "component", "frame", "hung", "tries", "anew",
         "echoes", "op", "seq", "ran_ms", "group_name", "reported", "silent_ranks", "behind", "stood", "asked", "free",
-        "capacity", "gpu", "task",
+        "capacity", "gpu", "exit_detail", "needs", "left", "reached", "task",
     )
 )  # fmt: skip
 """Fields that lines of failures may have."""
@@ -109,6 +109,9 @@ class UnknownNames(Lint):
             elif subject.kind == "failure":
                 odd = [cause for cause in subject.name.split("|") if cause not in CAUSE_WORDS]
                 yield from ((f"on[{at}].failure", f"{cause}: no cause of a failure") for cause in odd)
+            elif subject.kind == "limit":
+                if subject.name != "time":
+                    yield f"on[{at}].limit", f"{subject.name}: expected time"
             elif subject.kind == "absence" and known.no_span(subject.name):
                 yield (
                     f"on[{at}].absence",
@@ -190,7 +193,7 @@ class Sentences(Lint):
         own = [own_values(subject) for subject in signature.subjects]
         figures = {slot for condition in every_condition(signature.conditions) for slot in condition.tells}
         for key, slot, required in sentence_slots(signature):
-            if slot in _FAILURE_SLOTS and all(s.kind in ("failure", "quiet") for s in signature.subjects):
+            if slot in _FAILURE_SLOTS and all(s.kind in ("failure", "quiet", "limit") for s in signature.subjects):
                 continue  # fields of the lines, as far as they have them
             if slot in signature.identity or slot in KNOWN:
                 if required and ((slot in OPTIONAL_KNOWN and slot != "level") or slot in signature.identity):

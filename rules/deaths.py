@@ -22,6 +22,7 @@ from perfmon.sourcestate import SourceState
 from perfmon.units import format_seconds
 
 from .activity import START_KINDS, rhythm_at
+from .runs import WEAK
 
 if TYPE_CHECKING:
     from .view import View
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 KILLS = frozenset(("host-out-of-memory", "gpu-error", "node-failure"))
 """What beats a traceback even where it was written later: the record of who did it."""
 ORDERS = frozenset(("time-limit", "preempted", "cancelled", "interrupted"))
-WEAK = frozenset(("collective-timeout", "network"))
-"""Causes that say who waited or lost a peer, not why: any other cause comes before them."""
 WAITED = frozenset(("collective-timeout",))
 """Causes that are reported long after the run came to stand still."""
 CAUSE_WORDS = {
@@ -64,7 +63,8 @@ _LAST_LINES = 400
 """What may follow the last words of a process that did not say that it is dead."""
 _FRESH_TIMES, _MOST_FRESH_S = 3.0, 10.0
 _SURVIVED = 3
-_SAID = 160
+_SAID = 240
+"""Characters: what is to be changed mostly stands at the end of a message."""
 _RANKS = re.compile(r"\d+")
 _JOINED = ("rank", "local_rank", "host", "exitcode", "signal")
 _WORK_BEHIND_END, _MUCH_BEHIND_END = 2, 20
@@ -113,7 +113,9 @@ class Death:
             fields["capacity"] = fields.pop("total")
         message = str(fields.get("message", "")) or self.cause.text
         message = message.strip()
-        fields["message"] = message if len(message) <= _SAID else f"{message[:_SAID].rstrip()}…"
+        fields["message"] = _shortened(message)
+        if "exit_detail" in fields:
+            fields["exit_detail"] = _shortened(str(fields["exit_detail"]))
         frame = self.cause.frame
         if frame.get("file"):
             place = f"{str(frame['file']).rpartition('/')[2]}:{frame.get('line', '?')}"
@@ -141,6 +143,14 @@ class Death:
         if self.anew:
             fields["anew"] = "started anew since, and not ready yet"
         return fields
+
+
+def _shortened(text: str) -> str:
+    """At most so much of what a line says, and whole words of it."""
+    if len(text) <= _SAID:
+        return text
+    kept = text[:_SAID]
+    return f"{kept[: max(kept.rfind(' '), _SAID // 2)].rstrip(' .,;:(')}…"
 
 
 def _joined_fields(cause: Failure, others: Iterable[Failure]) -> Fields:

@@ -21,6 +21,7 @@ _SUBJECTS = {
     "quiet": "each silence of {name}",
     "absence": "each stretch without a {name}",
     "open": "each {name} that has begun and not ended",
+    "limit": "the {name} that the run needs and has",
     "failure": "each failure that ends a run or a part of it: {name}",
 }
 _QUIET = {"all": "all logs", "one": "one log"}

@@ -21,7 +21,7 @@ from .sentences import unclosed
 BUILTIN = Path(__file__).parent / "signatures"
 ONLY_LOG = "example.log"
 _FILE_NAME = re.compile(r"\w[\w.-]{0,80}", re.ASCII)
-_SUBJECTS = ("span", "metric", "mark", "quiet", "absence", "failure", "open")
+_SUBJECTS = ("span", "metric", "mark", "quiet", "absence", "failure", "open", "limit")
 _KEYS = (
     "schema", "id", "title", "kind", "rank", "severity", "meaning", "sentence", "advice", "advice_by_cause",
     "confused_with", "on", "condition", "identity", "lost", "cause", "for_count", "critical_count", "for_s",

@@ -14,11 +14,12 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from perfmon.ledger import Window
-from perfmon.progress import NUMBERS, Failure, ProgressTrack, RunMark
+from perfmon.progress import NUMBERS, Failure, ProgressTrack, RunMark, place_of
 from perfmon.sourcestate import SourceState
 
 from .activity import START_KINDS
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 _ENDS = frozenset(("cause", "record", "order"))
 """Roles of failures that may have ended a run."""
+WEAK = frozenset(("collective-timeout", "network"))
+"""Causes that say who waited or lost a peer, not why: any other cause comes before them."""
 _NEAR_LINES = 3
 _SAME_START_S = 120.0
 """Logs of one run begin within so many seconds."""
@@ -93,7 +96,8 @@ def _of_log(state: SourceState, view: View) -> list[Boundary]:
     steps = _steps(state.index, view)
     found: list[Boundary] = []
     previous = 0
-    for line, time in sorted({*begins, *_after_failures(ends, work, steps)}):
+    scripts = _after_scripts(state, view) if state.clockless else ()
+    for line, time in sorted({*begins, *_after_failures(ends, work, steps), *scripts}):
         over = [row for row in ends if previous < row[0] < line]
         if not over and not _worked(work, previous, line):
             continue  # more words of the same start
@@ -166,6 +170,26 @@ def _after_failures(
         ]
         if first:
             yield min(first)
+
+
+def _after_scripts(state: SourceState, view: View) -> Iterable[tuple[int, float]]:
+    """Where one script had died of an exception before another one did: nobody else writes to the log.
+
+    What was lost meanwhile, a peer, may have been the first one.
+    """
+    died = sorted(
+        (
+            one
+            for one in view.store.progress.failures
+            if one.source == state.index and one.role == "cause" and one.frame.get("entry")
+        ),
+        key=_LINE,
+    )
+    if any(place_of(one.fields) for one in died):
+        return
+    for before, after in pairwise(died):
+        if before.frame["entry"] != after.frame["entry"] and after.cause not in WEAK:
+            yield (before.last_line + 1, before.time)
 
 
 def _begins_at(begins: Iterable[tuple[int, float]], line: int) -> bool:

@@ -21,10 +21,11 @@ KINDS: tuple[Kind, ...] = ("failure", "bottleneck", "fault", "quality", "note")
 class Subject:
     """What a signature looks at, one by one: spans of a kind, samples of a metric, or stretches of silence."""
 
-    kind: Literal["span", "metric", "mark", "quiet", "absence", "failure", "open"]
+    kind: Literal["span", "metric", "mark", "quiet", "absence", "failure", "open", "limit"]
     name: str
     """Span kind, metric or mark; for quiet `all` (every log) or `one`; for absence the span kind that is missing; for a
-    failure the causes of a death, joined by |; for open the kind of spans that have begun and not ended."""
+    failure the causes of a death, joined by |; for open the kind of spans that have begun and not ended; for limit what
+    is short: time."""
     also: bool = False
     """Looked at too when an earlier subject has data but gives no finding."""
     sentence: str = ""

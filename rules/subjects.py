@@ -17,6 +17,7 @@ from perfmon.units import format_seconds
 from .bars import LENGTH, Bar, bars_of
 from .deaths import CAUSE_WORDS, WAITED, task_of
 from .earlier import Told, earlier
+from .goals import limit_items
 from .items import UPDATE, Item, Stream, Streams
 from .opened import open_items
 from .schema import Signature, Subject
@@ -67,6 +68,8 @@ def items_of(subject: Subject, signature: Signature, view: View) -> Judged:
         return Judged() if track is None else _sample_items(subject.name, track, signature, view)
     if subject.kind == "open":
         return _numbered(open_items(subject.name, view))
+    if subject.kind == "limit":
+        return _numbered(limit_items(view))
     if subject.kind == "quiet":
         if subject.name == "all":
             return _numbered(_stall_item(stall) for stall in view.stalls)

@@ -19,6 +19,7 @@ from .activity import Activity, activity_of, startup_of
 from .bands import Bands
 from .begun import begun
 from .deaths import Death, death_of
+from .goals import TimeLimit, Way, limit_of, way_of
 from .in_flight import in_flight
 from .items import UPDATE, UPDATE_METRICS, Item, Streams, value_of
 from .nested import inner_counters
@@ -341,6 +342,16 @@ class View:
     def inner(self) -> set[int]:
         """The ids of the counters that count within another one."""
         return inner_counters(self.store.progress.counters.values())
+
+    @cached_property
+    def way(self) -> Way | None:
+        """How far the run is."""
+        return way_of(self)
+
+    @cached_property
+    def limit(self) -> TimeLimit | None:
+        """How long it may last."""
+        return limit_of(self)
 
     @cached_property
     def stalls(self) -> list[Stall]:

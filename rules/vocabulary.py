@@ -30,6 +30,7 @@ from .conditions.threshold import Threshold
 from .conditions.together import AllOf
 from .conditions.trickle import Trickle
 from .conditions.unchanged import Unchanged
+from .goals import LIMIT_VALUES
 from .items import SPAN_METRICS, UPDATE, UPDATE_METRICS
 from .opened import OPEN_VALUES
 from .schema import Signature, Subject
@@ -121,6 +122,8 @@ def own_values(subject: Subject) -> tuple[str, ...]:
         return _QUIET_VALUES
     if subject.kind == "failure":
         return _DEATH_VALUES
+    if subject.kind == "limit":
+        return LIMIT_VALUES
     if subject.kind == "open":
         return OPEN_VALUES
     if subject.kind != "span":

@@ -89,6 +89,8 @@ def add_run_state(families: Families, snapshot: Snapshot) -> None:
     for name, state in run.components.items():
         families.gauge("component_state", "1 for the state of a component", 1.0, component=name, state=state.value)
     families.info("assessment", "What can be said of the run as a whole", assessment=snapshot.assessment.value)
+    if run.limit_left_s is not None:
+        families.gauge("run_limit_left_seconds", "Until the limit that lines tell ends the run", run.limit_left_s)
     if run.goal is not None:
         families.gauge("run_done", "How far the counter of the run is", run.goal.done, unit=run.goal.unit)
         families.gauge("run_total", "How far it goes", run.goal.total, unit=run.goal.unit)
@@ -110,6 +112,9 @@ def add_goodput(families: Families, snapshot: Snapshot) -> None:
     families.gauge("disruptions", "Runs that began anew, and a failure of the last one", found.disruptions)
     if found.gpus:
         families.gauge("lost_gpu_seconds", "GPU-seconds that were lost for a known reason", found.lost_gpu_s)
+    for role, use in found.roles.items():
+        families.gauge("role_gpu_seconds", "GPU-seconds of the observed time, by role", use.gpu_s, role=role)
+        families.gauge("role_lost_gpu_seconds", "Those that were lost for a known reason", use.lost_gpu_s, role=role)
     if found.lost_money is not None:
         families.gauge("lost_money", "The same at the configured price of a GPU-hour", found.lost_money)
 

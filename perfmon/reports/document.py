@@ -37,6 +37,7 @@ def document(snapshot: Snapshot) -> dict[str, Any]:
                 "unit": run.goal.unit,
                 "remaining_s": run.goal.remaining_s,
             },
+            "limit_left_s": run.limit_left_s,
             "start": run.start,
             "end": run.end,
             "wall_s": run.wall_s,
@@ -91,6 +92,10 @@ def _goodput(snapshot: Snapshot) -> dict[str, Any]:
         "gpus": found.gpus,
         "lost_gpu_seconds": found.lost_gpu_s,
         "lost_money": found.lost_money,
+        "roles": {
+            plain(role, 100): {"gpus": use.gpus, "gpu_seconds": use.gpu_s, "lost_gpu_seconds": use.lost_gpu_s}
+            for role, use in found.roles.items()
+        },
     }
 
 

@@ -208,7 +208,7 @@ def _kept_value(value: Any) -> float | str:
 
 def _metric(emit: Emit) -> Maker:
     plain = len(emit.field) == 1 and not (emit.minus or emit.over or emit.skip_zero)
-    return _plain_metric(emit) if plain and emit.unit != "duration" else _any_metric(emit)
+    return _plain_metric(emit) if plain and emit.unit not in ("duration", "date") else _any_metric(emit)
 
 
 def _plain_metric(emit: Emit) -> Maker:
@@ -240,7 +240,7 @@ def _plain_metric(emit: Emit) -> Maker:
 
 def _any_metric(emit: Emit) -> Maker:
     unit, grouped = metric_unit(emit.name), _grouped(emit)
-    source = "s" if emit.unit == "duration" else emit.unit
+    source = "s" if emit.unit == "duration" else "" if emit.unit == "date" else emit.unit
 
     def make(values: Values) -> Observation | None:
         value = _first(values, emit.field)

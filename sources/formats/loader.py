@@ -28,7 +28,7 @@ _PATTERN_KEYS = (
     "id", "needles", "regex", "style", "emit", "sample", "rejects", "clock", "mono", "rows", "role", "anchored",
     "frame",
 )  # fmt: skip
-_UNITS = ("", "us", "ms", "s", "m", "h", "ratio", "%", "duration")
+_UNITS = ("", "us", "ms", "s", "m", "h", "ratio", "%", "duration", "date")
 
 
 def _compiled(table: Table, name: str, regex: str) -> re.Pattern[str]:

@@ -7,6 +7,7 @@ import re
 import warnings
 from ast import literal_eval
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -161,7 +162,7 @@ READERS: dict[Style, Callable[[str], Values]] = {
 def to_number(value: Any, unit: str) -> float:
     """The number in a field; ValueError when there is none.
 
-    `unit` "duration" reads `1m 13s` as seconds, AMOUNT `6K` as 6000.
+    `unit` "duration" reads `1m 13s` as seconds, AMOUNT `6K` as 6000, "date" a date as seconds since 1970.
     """
     if not isinstance(value, str):  # nearly all are
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -169,6 +170,9 @@ def to_number(value: Any, unit: str) -> float:
         return float(value)
     if unit == "duration":
         return parse_duration(value)
+    if unit == "date":  # without a zone it is of the clock that the lines have
+        moment = datetime.fromisoformat(value)
+        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
     if unit == AMOUNT and (short := _ABBREVIATED.fullmatch(value)) is not None:
         return float(short[1]) * _POWERS[short[2]]
     try:

@@ -303,4 +303,4 @@ def test_every_failure_has_a_cause_that_is_known() -> None:
     }  # fmt: skip
     emits = [emit for pack in PACKS for pattern in pack.patterns for emit in pattern.emit]
     assert {emit.name for emit in emits if emit.kind == "failure"} <= causes
-    assert {emit.name for emit in emits if emit.kind == "detail"} <= causes | {"frame", "handled", "raised"}
+    assert {emit.name for emit in emits if emit.kind == "detail"} <= causes | {"frame", "handled", "raised", "chained"}

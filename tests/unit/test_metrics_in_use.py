@@ -22,7 +22,8 @@ CONTEXT: dict[str, tuple[str, ...]] = {
         "ttft_p95_s", "iteration_ms",
     ),
     "a setting, or a size: it does not change, and others are measured by it": (
-        "async_level", "kv_cache_gib", "kv_capacity", "max_concurrency", "max_inflight", "nccl_ranks",
+        "async_level", "kv_cache_gib", "kv_capacity", "max_concurrency", "max_inflight", "nccl_ranks", "time_limit_s",
+        "deadline_at",
     ),
     "how well it learns, or how much of the hardware it uses: what is good depends on the task and the model": (
         "accept_pct", "entropy", "kl", "mfu_pct", "tflops", "cut_pct", "peak_mem_gib",
