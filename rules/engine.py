@@ -123,7 +123,7 @@ def _occurrence(conditions: Sequence[Condition], item: Item, view: View) -> Occu
         if held is Level.NO or (held is Level.UNKNOWN and not condition.optional):
             return None
         if held is Level.UNKNOWN:
-            unsure = unsure or not condition.gate
+            unsure = True
         else:
             level = min(level, held)
     return Occurrence(item, level, unsure, any(condition.so_far(item, view) for condition in conditions))
