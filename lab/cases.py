@@ -54,7 +54,7 @@ def _case(*faults: str, seconds: float = 75.0, begins_s: float = BEGINS_S) -> Ca
     return Case("+".join(faults), faults, seconds, begins_s)
 
 
-_APART = ("stall", "hung-trainer", "dead-trainer", "gpu-memory", "slow-reward", "restart", "request-cap")
+_APART = ("stall", "hung-trainer", "dead-trainer", "gpu-memory", "slow-reward", "restart", "request-cap", "memory-leak")
 """Faults whose runs take longer, or less long, than others."""
 
 CASES: tuple[Case, ...] = (
@@ -67,6 +67,7 @@ CASES: tuple[Case, ...] = (
     _case("slow-reward", seconds=90.0),
     _case("restart", seconds=90.0, begins_s=28.0),
     _case("request-cap", seconds=110.0, begins_s=0.0),
+    _case("memory-leak", seconds=350.0),
     _case("shared-pool", "slow-disk"),
     _case("slow-load", "slow-disk"),
     _case("shared-pool", "truncation"),

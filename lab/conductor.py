@@ -18,6 +18,8 @@ from pathlib import Path
 
 from .clocks import true_monotonic
 from .faults import FAULTS
+from .host import POLLS_S, Host
+from .journal import Journal
 from .plan import Plan
 from .truth import truth
 
@@ -103,8 +105,11 @@ class Lab:
 
     def run(self) -> None:
         """Lets the run go on for as long as it was planned. Raises LabError when a process ends before that."""
-        arrivals = threading.Thread(target=self._watch_logs, name="arrivals", daemon=True)
-        arrivals.start()
+        watching = [threading.Thread(target=self._watch_logs, name="arrivals", daemon=True)]
+        if self.plan.knobs().polls_host:
+            watching.append(threading.Thread(target=self._watch_host, name="host", daemon=True))
+        for thread in watching:
+            thread.start()
         try:
             while (left := self.plan.started + self.plan.seconds - true_monotonic()) > 0:
                 if self._over.wait(min(left, 0.2)):
@@ -113,7 +118,8 @@ class Lab:
                     self._see_to(process)
         finally:
             self.stop()
-            arrivals.join()
+            for thread in watching:
+                thread.join()
             self._write_truth()
 
     def _see_to(self, process: _Process) -> None:
@@ -152,6 +158,14 @@ class Lab:
                     if size != seen.get(log.name, 0):
                         seen[log.name] = size
                         file.write(json.dumps([now, log.name, size]) + "\n")
+
+    def _watch_host(self) -> None:
+        """Looks at the host that the processes are on."""
+        journal = Journal(self.plan.folder / "journal", "host", self.plan.started)
+        host = Host(self.plan.folder / "logs" / "host.log", journal)
+        while not self._over.wait(POLLS_S):
+            host.poll(self.pids.values())
+        journal.close()
 
     def _write_truth(self) -> None:
         told = truth(self.plan, self.ended_s)

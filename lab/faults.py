@@ -185,6 +185,13 @@ FAULTS: dict[str, Fault] = {
             entries=("downtime", "restore", "wasted-progress"),
         ),
         Fault(
+            "memory-leak",
+            "the trainer takes 1.4 MiB of host memory a second and never gives it back; the host has 640 MiB",
+            "host-memory-leak",
+            {"leak_mib_s": 1.4},
+            setting={"polls_host": True},
+        ),
+        Fault(
             "blocking-eval",
             "every fourth step an evaluation has the engine for itself",
             "blocking-eval",

@@ -85,12 +85,16 @@ class Knobs:
     """GPU memory that a step takes beside the trainer's weights and optimizer states."""
     trainer_fails: bool = False
     """A step raises an exception, unless the trainer was started again after one."""
+    leak_mib_s: float = 0.0
+    """Host memory that it takes each second and never gives back."""
     save_every: int = 0
     """Steps between full checkpoints, from which a trainer that is started again goes on; 0: there are none."""
     trainer_hangs: bool = False
     """It hangs within a step, until it is stopped."""
 
     # --- all of them ---
+    polls_host: bool = False
+    """Somebody looks at the memory of their host."""
     rows: bool = False
     """Orchestrator and trainer write a row of figures for each step, to a file that both append to."""
     noise_lines_s: float = 0.0

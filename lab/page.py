@@ -41,7 +41,8 @@ _NOTES = f"""\
 - *detected*: seconds from the moment a fault first costs time (or an update is missed) until perfmon tells of it. The
   bound is {IN_TIME_S:.0f} s; of a stall, which is one only after {LEAST_STALL_S:.0f} s without progress, it is
   {bound_s("stall"):.0f} s; of a cap on requests, which is one once they have waited for a minute, it is
-  {bound_s("request-cap"):.0f} s.
+  {bound_s("request-cap"):.0f} s; of a leak, which is one once it has gone on for five minutes, it is
+  {bound_s("host-memory-leak"):.0f} s.
 - *first verdict*: what stood there before the right one, where that was something else. While somebody watches, a
   symptom (the trainer waits) is told only when no cause of it (the cache is full) is about to be proven.
 - `contention` has two names. What the lab holds up is the server's front end, and what it counts is how long the update
@@ -49,8 +50,8 @@ _NOTES = f"""\
   because of it, `generation-contention`, must be told beside it.
 - *lost*: seconds of the run that perfmon counts for the named causes, against the journal's; the bound is
   {100 * TOLERANCE:.0f} %. Of two faults at once the sum is compared: no second is counted twice, and the cause that
-  comes first has it. What a death costs is downtime, whatever it was of. Truncation, staleness and missing updates
-  cost no time of their own.
+  comes first has it. What a death costs is downtime, whatever it was of. Truncation, staleness, missing updates
+  and memory that leaks cost no time of their own; when the memory is full is compared in `tests/lab`.
 - Both figures follow the same definition of lost time, the part of a stretch beyond what is good for it. What a fault
   costs the run as a whole is another question: *batches* is what the run made (all but the stall take as long as the
   healthy one), and where work overlaps that may be less of a loss than the stretches add up to, or more.

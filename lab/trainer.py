@@ -15,6 +15,7 @@ from perfmon import emit
 
 from . import throttle
 from .gpu import AcceleratorError, Gpu
+from .host import leak
 from .journal import Journal
 from .knobs import MIB
 from .plan import Plan
@@ -190,6 +191,7 @@ def train(plan: Plan) -> None:
     """Runs until it is interrupted."""
     speak_like_prime(plan.emit)
     Noise(lambda: plan.knobs().noise_lines_s, plan.seed + 3).start()
+    threading.Thread(target=leak, args=(lambda: plan.knobs().leak_mib_s,), name="leak", daemon=True).start()
     trainer = Trainer(plan)
     signal.signal(signal.SIGINT, trainer.stop)
     signal.signal(signal.SIGTERM, trainer.stop)

@@ -28,6 +28,7 @@ from pathlib import Path
 from statistics import median
 
 from .faults import FAULTS
+from .host import FULL_PCT
 from .plan import Plan
 
 Stretch = tuple[float, float]
@@ -57,8 +58,19 @@ def truth(plan: Plan, ended_s: float) -> dict[str, object]:
         "clock_ahead_s": plan.clock_s,
         "batches": len(journal.get("batch", ())),
         "faults": faults,
+        **_full(plan, ended_s),
         "lost_s": round(_length(_union(all_lost)), 3),
     }
+
+
+def _full(plan: Plan, ended_s: float) -> dict[str, object]:
+    """Where memory leaks: in how many seconds after the end its host would be full, at the pace of the leak."""
+    if not plan.knobs().leak_mib_s:
+        return {}
+    rows = [json.loads(line) for line in (plan.folder / "journal" / "host.jsonl").read_text("utf-8").splitlines()]
+    leaked = [(row["end"], row["used_pct"]) for row in rows if row["end"] >= plan.begins_s]
+    (first_s, first), (last_s, last) = leaked[0], leaked[-1]
+    return {"full_in_s": round((FULL_PCT - last) / ((last - first) / (last_s - first_s)) - (ended_s - last_s), 1)}
 
 
 def read_journal(folder: Path) -> dict[str, list[Stretch]]:

@@ -87,7 +87,7 @@ def _findings(signature: Signature, subject: Subject, judged: Judged, view: View
     asked = sorted((condition for condition in signature.conditions if condition.required), key=lambda one: one.costly)
     for item in judged.items:
         occurrence = _occurrence(asked, item, view)
-        if occurrence is not None and not _only_waited(subject, item, view):
+        if occurrence is not None and not _only_waited(signature, subject, item, view):
             groups.setdefault(_identity(signature, item, view), []).append(occurrence)
     if len(groups) == 2 and () in groups:
         # Lines that do not say which one they are about speak of the only one there is.
@@ -105,9 +105,13 @@ def _findings(signature: Signature, subject: Subject, judged: Judged, view: View
     return found
 
 
-def _only_waited(subject: Subject, item: Item, view: View) -> bool:
-    """Most of its time nobody was left who could have gone on: that is what the death cost, and no more is wrong."""
-    if subject.kind == "failure" or not view.interrupted:
+def _only_waited(signature: Signature, subject: Subject, item: Item, view: View) -> bool:
+    """Most of its time nobody was left who could have gone on: that is what the death cost, and no more is wrong.
+
+    What is at fault whether a run goes on or not (a disk is full) still is.
+    """
+    slows = signature.kind == "bottleneck" or subject.kind in ("span", "absence")
+    if not slows or not view.interrupted:
         return False
     low, high = extent(item, view)
     return high > low and length(intersection([(low, high)], view.interrupted)) > _MOSTLY * (high - low)
@@ -120,7 +124,7 @@ def _occurrence(conditions: Sequence[Condition], item: Item, view: View) -> Occu
         if held is Level.NO or (held is Level.UNKNOWN and not condition.optional):
             return None
         if held is Level.UNKNOWN:
-            unsure = unsure or not condition.gate
+            unsure = True
         else:
             level = min(level, held)
     return Occurrence(item, level, unsure, any(condition.so_far(item, view) for condition in conditions))

@@ -25,7 +25,7 @@ class Occurrence:
     item: Item
     level: Level
     unsure: bool
-    """A required condition, and no gate, could not be observed."""
+    """A required condition could not be observed."""
     so_far: bool = False
     """A condition holds only if what goes on goes on for longer."""
 

@@ -118,7 +118,8 @@ class Grows(Condition):
         per_s = slope(points)
         if per_s <= 0 or slope([point for part in parts[-2:] for point in part]) < _GOES_ON * per_s:
             return None
-        full_in_s = max(0.0, self.limit - levels[-1]) / per_s if self.limit else inf
+        since_last_s = points[-1][0] - median([time for time, _ in parts[-1]])
+        full_in_s = max(0.0, (self.limit - levels[-1]) / per_s - since_last_s) if self.limit else inf
         newest = points[-min(len(points), _NEWEST)][0]
         return Growth(points[0][0], newest, levels[0], levels[-1], per_s * 3600.0, full_in_s)
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from ..items import Item
     from ..view import View
 
+_SO_FAR = 0.25
+"""Of the time that it must last: a row that goes on for less is nothing yet."""
+
 
 class Stretch(NamedTuple):
     """Samples in a row that are beyond the limit."""
@@ -31,10 +34,10 @@ class Stretch(NamedTuple):
 class Lasts(Condition):
     """The item's sample is one of at least `least` in a row, over `least_s` seconds, in which `metric` is beyond.
 
-    With `so_far` a row that still goes on while somebody watches holds as far as it goes: the finding is pending, and
-    what it may explain waits for it. It may be the first of them, see `unchanged`. Samples of the item's log and group;
-    between two of a row lie `gap_s` seconds at most: what is printed only while there is work says nothing of the time
-    without a line.
+    With `so_far` a row that still goes on while somebody watches, for a quarter of that time already, holds as far as
+    it goes: the finding is pending, and what it may explain waits for it. It may be the first of them, see `unchanged`.
+    Samples of the item's log and group; between two of a row lie `gap_s` seconds at most: what is printed only while
+    there is work says nothing of the time without a line.
     """
 
     type: ClassVar[str] = "lasts"
@@ -95,6 +98,7 @@ class Lasts(Condition):
             if near and beyond[at] and beyond[at - 1]:
                 continue
             goes_on = self.open_too and at == len(values) and view.present is not None
+            goes_on = goes_on and times[at - 1] - times[begin] >= _SO_FAR * self.least_s
             stretch = Stretch(at - begin, times[at - 1] - times[begin], goes_on) if beyond[begin] else Stretch()
             stretches += [stretch] * (at - begin)
             begin = at

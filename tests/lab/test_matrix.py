@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 
 import pytest
 
 from lab.cases import CASES, Case
 from lab.faults import FAULTS
+from lab.judged import judge
 from lab.matrix import RECORDED, TOLERANCE, Row, row, told
 from lab.page import PAGE, RESULTS, line, page
 from lab.recorded import Recorded
@@ -34,6 +36,16 @@ def test_it_is_judged_rightly(case: Case) -> None:
     assert f"{line(judged)}\n" in PAGE.read_text("utf-8"), "python -m lab.page writes the page anew"
     if not case.expected:
         assert not judged.said.found_at, told(judged)
+
+
+def test_when_the_memory_is_full_is_told() -> None:
+    recorded = Recorded.read(RECORDED / "memory-leak.json.gz")
+    told = re.search(
+        r"is full in (?:(\d+)m )?(\d+(?:\.\d+)?) ?s", judge(recorded, tick_s=recorded.arrivals[-1].at_s).sentence
+    )
+    assert told is not None
+    full_in_s = 60.0 * float(told[1] or 0) + float(told[2])
+    assert full_in_s == pytest.approx(float(recorded.truth["full_in_s"]), rel=TOLERANCE)
 
 
 def _untabled(page: str) -> list[str]:

@@ -66,6 +66,14 @@ def test_what_is_never_started_again_costs_the_rest_of_the_run(tmp_path: Path) -
     assert _truth(tmp_path, "restart", ("died", 23.0, 23.0))["lost_s"] == pytest.approx(37.0)
 
 
+def test_memory_is_full_when_the_pace_of_its_leak_says(tmp_path: Path) -> None:
+    (tmp_path / "journal").mkdir()
+    rows = [{"kind": "memory", "start": at, "end": at, "used_pct": max(20.0, at)} for at in range(0, 58, 2)]
+    (tmp_path / "journal" / "host.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    told = truth(Plan(out=str(tmp_path), faults=("memory-leak",), begins_s=20.0), 60.0)
+    assert (told["full_in_s"], told["lost_s"]) == (pytest.approx(97.0 - 60.0), 0)
+
+
 def test_what_costs_no_time_bites_when_it_is_first_missed(tmp_path: Path) -> None:
     told = _truth(tmp_path, "no-updates", ("missed", 23.5, 23.5), ("missed", 27.0, 27.0))
     assert (told["lost_s"], told["faults"][0]["bites_s"]) == (0.0, 23.5)

@@ -169,6 +169,15 @@ def test_a_level_that_grows_steadily(tmp_path: Path, levels: list[float], state:
     assert severities == ([state] if state else [])
 
 
+def test_the_time_until_it_is_full_counts_from_the_newest_sample(tmp_path: Path) -> None:
+    line = "2026-03-02 10:{:02d}:00.118 [poll] host host=a name=all cpu_pct=3 mem_used_mb={:.0f} mem_total_mb=100000"
+    text = "\n".join(line.format(at, 1000 * (50.0 + at)) for at in range(41))
+    toml = '[[on]]\nmetric = "mem_used_pct"\nsentence = "{full_in}"\n'
+    toml += condition(type="grows", metric="mem_used_pct", limit=97)
+    (finding,) = found(tmp_path, toml, text)
+    assert finding.sentence == "7m 00s"
+
+
 @pytest.mark.parametrize(("last", "fires"), [(20, True), (7, False)])
 def test_a_span_beside_those_before_it(tmp_path: Path, last: float, fires: bool) -> None:
     writes = [1.0, 1.2, 1.1, last]

@@ -70,3 +70,13 @@ def test_a_slow_checkpoint_after_the_restart_is_one() -> None:
     orchestrator = [*_rollouts(5, range(1, 14)), *_rollouts(255, range(14, 29)), *_waited(410, 440, 29)]
     for snapshot in _watched(trainer, orchestrator):
         assert "checkpoint-stall" in {finding.signature for finding in snapshot.findings}
+
+
+def test_a_disk_that_is_full_still_is() -> None:
+    disk = "{}.000 [poll] disk host=a name=/data used_pct=98.5 free_gb=30 total_gb=2000 holds=checkpoints+logs"
+    polls = [disk.format(_at(second)) for second in range(0, 400, 10)]
+    trainer = [*_trainer(0, range(1, 13)), *_DEATH]
+    for snapshot in _watched(trainer, polls):
+        assert {finding.signature for finding in snapshot.findings} == {"run-failed", "disk-full"}
+        (full,) = (finding for finding in snapshot.findings if finding.signature == "disk-full")
+        assert full.last_s > 300
