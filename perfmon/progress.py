@@ -16,6 +16,7 @@ from .model import Fields
 
 _MOST_TIMES = 65_536
 """Progress of one log and kind beyond that is kept at half the resolution: 18 hours of one event a second."""
+_MOST_TOGETHER = 2048
 _MOST_FAILURES = 500
 _MOST_ALIKE = 20
 """Of failures of a log that say the same the first are kept, and the last; the others are counted."""
@@ -29,6 +30,8 @@ _DETAIL_LINES = 60
 _FRAMES_APART = 12
 """So many lines apart, at most, are the frames of a traceback, and those of its parts."""
 _MOST_PLACES = 4096
+_MOST_NAMELESS = 32
+"""So many counters of a log and kind that have no name are told apart: a script may draw a bar for every file."""
 _TELLING = ("cause", "order", "record")
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 _INSTALLED = re.compile(r"(?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d|^<frozen |\.pyx$|^uvloop/")
@@ -37,7 +40,7 @@ _INSTALLED = re.compile(r"(?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python
 class ProgressTrack:
     """When a log told of progress of one kind, in seconds on the log's own axis; at most one entry a `resolution_s`."""
 
-    __slots__ = ("count", "kind", "lines", "live", "resolution_s", "source", "times")
+    __slots__ = ("_together", "count", "kind", "lines", "live", "resolution_s", "source", "times")
 
     def __init__(self, source: int, kind: str) -> None:
         self.source, self.kind = source, kind
@@ -48,11 +51,25 @@ class ProgressTrack:
         self.resolution_s = 0.0
         self.count = 0
         """All that there was, whatever is kept."""
+        self._together = array("Q")
+
+    @property
+    def last_line(self) -> int:
+        """Where it told of progress last; 0 where it never did."""
+        return max(self.lines[-1] if self.lines else 0, self._together[-1] if self._together else 0)
+
+    def all_lines(self) -> list[int]:
+        """Where it told of progress: also lines that share their time with the one before, as all do in a log that
+        has no clock. Of many of these some are kept."""
+        return sorted([*self.lines, *self._together])
 
     def add(self, time: float, line: int, live: int) -> None:
         """Progress at a line."""
         self.count += 1
         if self.times and 0.0 <= time - self.times[-1] <= self.resolution_s:
+            self._together.append(line)
+            if len(self._together) > _MOST_TOGETHER:
+                self._together = self._together[::2]
             return
         self.times.append(time)
         self.lines.append(line)
@@ -96,6 +113,9 @@ class WorkCounter:
     """The line that showed it last."""
     label: str = ""
     """Its key with the figures in it."""
+    before: tuple[float, float] | None = None
+    """The time that it had counted for, by its own clock, when it was seen first; without what its first item took,
+    which may hold a start."""
 
 
 @dataclass(slots=True)
@@ -151,6 +171,7 @@ class ProgressLog:
         self._handled: dict[tuple[int, str], int] = {}
         self._recent: dict[int, deque[Failure]] = {}
         self._steps: dict[tuple[int, str], float] = {}
+        self._totals: dict[tuple[int, str], set[float]] = {}
 
     def advance(self, source: int, kind: str, time: float, line: int, live: int) -> None:
         """Progress of a kind at a line, behind so many recognised lines that tell of none."""
@@ -176,12 +197,13 @@ class ProgressLog:
             key[:_MOST_KEY],
             _FIGURES.sub("#", key)[:_MOST_KEY],
         )  # a label may hold what changes: a loss, the number of the epoch
-        slot = (source, kind, key)
+        slot = (source, kind, key or self._nameless(source, kind, total))
         known = self.counters.get(slot)
         if known is None:
             self.counters[slot] = WorkCounter(
-                kind, key, source, time, amount, time, amount, line, total, elapsed_s, remaining_s, label=label
-            )
+                kind, key, source, time, amount, time, amount, line, total, elapsed_s, remaining_s,
+                label=label, before=_counted_before(time, amount, elapsed_s),
+            )  # fmt: skip
             if amount > 0:
                 self.advance(source, kind, time, line, live)
             return elapsed_s or 0.0
@@ -198,6 +220,17 @@ class ProgressLog:
         known.amount, known.total = amount, total if total is not None else known.total
         known.elapsed_s, known.remaining_s, known.text = elapsed_s, remaining_s, text[:_MOST_TEXT]
         return max(0.0, passed)
+
+    def _nameless(self, source: int, kind: str, total: float | None) -> str:
+        """Counters without a name are told apart by their totals: the bar of an evaluation is drawn within that of the
+        training, and has none either."""
+        if total is None:
+            return ""
+        totals = self._totals.setdefault((source, kind), set())
+        if total not in totals and len(totals) >= _MOST_NAMELESS:
+            return ""
+        totals.add(total)
+        return f"/{total:g}"
 
     def frame(self, source: int, place: str, line: int, fields: Fields) -> None:
         """A frame of a traceback; the last one before the exception is the innermost.
@@ -301,6 +334,8 @@ class ProgressLog:
             if counter.source == source and after(counter.time, counter.line):
                 counter.time += seconds
                 counter.first = min(counter.time, counter.first + seconds)
+                if counter.before is not None:
+                    counter.before = counter.before[0] + seconds, counter.before[1] + seconds
         for failure in self.failures:
             if failure.source == source and after(failure.time, failure.line):
                 failure.time += seconds
@@ -316,6 +351,12 @@ class ProgressLog:
     def sources(self) -> Iterable[int]:
         """Logs that told of progress."""
         return {index for index, _ in self.tracks}
+
+
+def _counted_before(time: float, amount: float, elapsed_s: float | None) -> tuple[float, float] | None:
+    if elapsed_s is None or amount <= 1 or elapsed_s <= 0:
+        return None
+    return time - elapsed_s * (amount - 1) / amount, time
 
 
 def _alike(text: str) -> str:

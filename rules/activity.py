@@ -40,6 +40,7 @@ FEW = 4
 """So many events make a rhythm: three intervals."""
 _PRODUCTIVE = 2.0
 """Times the usual interval that is proven by two events."""
+_READY = "server-ready"
 _BLOCK = 32
 """So many intervals share their median: what is usual changes slowly."""
 
@@ -194,6 +195,10 @@ def productive_of(view: View) -> list[Window]:
                 proven.append((times[-1], view.whole[1]))
         if len(gaps) >= FEW - 1 and track.is_step:  # the first step took about as long as the others
             proven.append((times[0] - median(gaps), times[0]))
+    for counter in view.store.progress.counters.values():  # a log that begins, or was cut, within a bar
+        if counter.before is not None and counter.kind not in START_KINDS:
+            shift = view.shifts.get(counter.source, 0.0)
+            proven.append((counter.before[0] + shift, counter.before[1] + shift))
     for kind in view.span_kinds:
         if kind not in START_KINDS and not kind.endswith("-wait"):
             proven += [(item.start, item.end) for item in view.spans(kind)]
@@ -213,6 +218,14 @@ def startup_of(view: View) -> list[Window]:
         starting = [track.times[-1] for track in view.activity.tracks if track.kind in START_KINDS]
         if not starting or not view.timed:
             return []
+        ready = [
+            time + view.shifts.get(source, 0.0)
+            for (name, _), series in view.store.marks.items()
+            if name == _READY
+            for time, source in zip(series.times, series.sources, strict=True)
+        ]
+        if ready and max(ready) >= begin:  # a server that waits for requests has started
+            return [(begin, max(ready))]
         under_way = any(span.kind in START_KINDS for span in view.store.opened())
         return [(begin, view.whole[1] if under_way else max(starting))]
     rhythm = rhythm_at(view.activity, first, first)
