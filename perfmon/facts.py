@@ -296,6 +296,10 @@ def unseen_signals(view: View) -> tuple[str, ...]:
     return tuple(missing)
 
 
+_COUNTED = ("step", "iterations", "timesteps", "rounds", "episodes", "epochs")
+"""What a run may count without a total, the finest first."""
+
+
 def goal_of(view: View) -> Goal | None:
     """How far the run is, by the counter of its steps that goes furthest.
 
@@ -312,7 +316,7 @@ def goal_of(view: View) -> Goal | None:
     ]
     counters = [counter for counter in counters if counter.kind == "step"] or counters
     if not counters:
-        return None
+        return _reached(view, begun)
     best = max(counters, key=lambda counter: (counter.total or 0.0, counter.time))
     total, left = best.total or 0.0, max(0.0, (best.total or 0.0) - best.amount)
     made, took = best.amount - best.first_amount, best.time - best.first
@@ -320,6 +324,18 @@ def goal_of(view: View) -> Goal | None:
     if left and view.death is not None:  # it does not go on
         remaining = None
     return Goal(best.amount, total, best.kind, remaining if left else 0.0)
+
+
+def _reached(view: View, begun: Mapping[int, int]) -> Goal | None:
+    """How far a run has come whose logs tell no total: its last step, else its last epoch, episode or the like."""
+    counters = view.store.progress.counters.values()
+    partial = {one.source for one in counters if one.kind == "step" and one.restarts > begun.get(one.source, 0)}
+    series = view.store.steps.get("trainer") or max(view.store.steps.values(), key=len, default=None)
+    if series is not None and len(series.values) and series.sources[-1] not in partial:
+        return Goal(series.values[-1], None, "step")
+    found = [one for one in counters if one.kind in _COUNTED and one.restarts <= begun.get(one.source, 0)]
+    best = min(found, key=lambda one: _COUNTED.index(one.kind), default=None)
+    return None if best is None else Goal(best.amount, None, best.kind)
 
 
 def unjudged(view: View, metrics: Mapping[str, MetricStats], signatures: Sequence[Signature]) -> tuple[str, ...]:
