@@ -95,6 +95,9 @@ _EVALUATION = re.compile(r"(?i)(?<![a-z])(?:val(?:id(?:ation)?)?|eval(?:uation)?
 _PROSE = re.compile(r"(?:\b[a-z]{2,} ){4}[a-z]{2,}\b")
 _RESULTS = ("loss", "step_time", "tps", "samples", "mfu", "grad_norm", "reward", "quality")
 """The last one by itself proves a step only where the line begins with it."""
+_PAIR = re.compile(rf"(?i)\b[a-z]\w{{0,40}}\s?[:=]\s{{0,4}}{_NUMBER}(?=[,;|\s]|$)")
+_MANY = 3
+"""So many named figures behind its number make a step of a line that tells a learning rate, whatever they are."""
 _WORD = re.compile(r"[A-Za-z_]{2,}")
 _MOST_WORDS_BEFORE = 4
 _JUST_BEHIND = 12
@@ -111,9 +114,9 @@ def read_step(body: str) -> dict[str, Any]:
     if len(body) > _LONGEST or _CODE.search(body) is not None or _PROSE.search(body) is not None:
         return {}
     told, marked = _figures(body)
-    if not any(name in told for name in _RESULTS):
-        return {}
     counted = _counted(body)
+    if not any(name in told for name in _RESULTS) and not ("lr" in told and _lists(counted, body)):
+        return {}
     if counted is None or not (marked or counted.total is not None or len(told) > 1 or _leads(counted, body)):
         return {}
     name, total, number = counted.kind, counted.total, counted.number
@@ -146,6 +149,13 @@ class _Counted(NamedTuple):
 def _leads(counted: _Counted, body: str) -> bool:
     """Whether a line begins with what it counts, behind no more than a clock, a level and a name."""
     return len(_WORD.findall(body, 0, counted.begin)) <= _MOST_WORDS_BEFORE
+
+
+def _lists(counted: _Counted | None, body: str) -> bool:
+    """Whether figures follow the number of a step, and none stands before it."""
+    if counted is None or counted.kind != "step" or not _leads(counted, body):
+        return False
+    return _PAIR.search(body, 0, counted.begin) is None and len(_PAIR.findall(body, counted.end)) >= _MANY
 
 
 def _counted(body: str) -> _Counted | None:
