@@ -135,3 +135,30 @@ def test_a_step_that_was_under_way_does_not_outlive_a_watchdog() -> None:
     )
     assert "collective-timeout" in _found(snapshot)
     assert "ALLREDUCE" in snapshot.findings[0].sentence
+
+
+def test_what_rewritten_code_raised_is_named_by_its_own_line() -> None:
+    snapshot = _told(
+        "Epoch 1/10",
+        "Traceback (most recent call last):",
+        '  File "train.py", line 88, in <module>',
+        "    model.fit(batches, epochs=10)",
+        '  File "/opt/env/lib/python3.9/site-packages/tensorflow/python/framework/func_graph.py", line 977, in wrapper',
+        "    raise e.ag_error_metadata.to_exception(e)",
+        "ValueError: in user code:",
+        "",
+        "    /opt/env/lib/python3.9/site-packages/tensorflow/python/keras/engine/training.py:805 train_function  *",
+        "        return step_function(self, iterator)",
+        "",
+        "    ValueError: Input 0 of layer conv1d is incompatible with the layer: expected min_ndim=3, found ndim=2.",
+    )
+    assert snapshot.run.state is Progress.FAILED
+    assert "Input 0 of layer conv1d" in snapshot.findings[0].sentence
+
+
+def test_a_step_that_lists_figures_of_its_own_names_is_one() -> None:
+    lines = [f"iter {n}00:, margin_hard=0.21, margin_full=0.34, lr=0.000100" for n in range(37, 41)]
+    snapshot = _told(*lines, "Training COMPLETE")
+    assert snapshot.run.state is Progress.FINISHED
+    assert snapshot.run.goal is not None
+    assert snapshot.run.goal.done == 4000
