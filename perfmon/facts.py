@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from heapq import nsmallest
 
@@ -297,11 +298,15 @@ def unseen_signals(view: View) -> tuple[str, ...]:
     return tuple(missing)
 
 
+_COUNTED = ("step", "iterations", "timesteps", "rounds", "episodes", "epochs")
+"""What a run may count without a total, the finest first."""
+
+
 def goal_of(view: View) -> Goal | None:
     """How far the run is on its way."""
     way = view.way
     if way is None:
-        return None
+        return _reached(view, Counter(boundary.source for boundary in view.boundaries))
     return Goal(way.counter.amount, way.counter.total or 0.0, way.counter.kind, way.remaining_s)
 
 
@@ -318,6 +323,18 @@ def role_gpus(view: View) -> dict[str, frozenset[str]]:
 
 _SAME_START_S = 120.0
 """The parts of a run begin within so many seconds."""
+
+
+def _reached(view: View, begun: Mapping[int, int]) -> Goal | None:
+    """How far a run has come whose logs tell no total: its last step, else its last epoch, episode or the like."""
+    counters = view.store.progress.counters.values()
+    partial = {one.source for one in counters if one.kind == "step" and one.restarts > begun.get(one.source, 0)}
+    series = view.store.steps.get("trainer") or max(view.store.steps.values(), key=len, default=None)
+    if series is not None and len(series.values) and series.sources[-1] not in partial:
+        return Goal(series.values[-1], None, "step")
+    found = [one for one in counters if one.kind in _COUNTED and one.restarts <= begun.get(one.source, 0)]
+    best = min(found, key=lambda one: _COUNTED.index(one.kind), default=None)
+    return None if best is None else Goal(best.amount, None, best.kind)
 
 
 def unjudged(view: View, metrics: Mapping[str, MetricStats], signatures: Sequence[Signature]) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ _LATE, _RHYTHM = 8, 3
 """So many steps say what is usual of late, and so many at least."""
 _MOST_TIMES = 65_536
 """Progress of one log and kind beyond that is kept at half the resolution: 18 hours of one event a second."""
+_MOST_TOGETHER = 2048
 _MOST_FAILURES = 500
 _MOST_ALIKE = 20
 """Of failures of a log that say the same the first are kept, and the last; the others are counted."""
@@ -47,7 +48,7 @@ _PROGRAM = re.compile(r"[/\\]s?bin[/\\]|\.exe\b")
 class ProgressTrack:
     """When a log told of progress of one kind, in seconds on the log's own axis; at most one entry a `resolution_s`."""
 
-    __slots__ = ("count", "kind", "lines", "live", "resolution_s", "source", "times")
+    __slots__ = ("_together", "count", "kind", "lines", "live", "resolution_s", "source", "times")
 
     def __init__(self, source: int, kind: str) -> None:
         self.source, self.kind = source, kind
@@ -58,11 +59,25 @@ class ProgressTrack:
         self.resolution_s = 0.0
         self.count = 0
         """All that there was, whatever is kept."""
+        self._together = array("Q")
+
+    @property
+    def last_line(self) -> int:
+        """Where it told of progress last; 0 where it never did."""
+        return max(self.lines[-1] if self.lines else 0, self._together[-1] if self._together else 0)
+
+    def all_lines(self) -> list[int]:
+        """Where it told of progress: also lines that share their time with the one before, as all do in a log that
+        has no clock. Of many of these some are kept."""
+        return sorted([*self.lines, *self._together])
 
     def add(self, time: float, line: int, live: int) -> None:
         """Progress at a line."""
         self.count += 1
         if self.times and 0.0 <= time - self.times[-1] <= self.resolution_s:
+            self._together.append(line)
+            if len(self._together) > _MOST_TOGETHER:
+                self._together = self._together[::2]
             return
         self.times.append(time)
         self.lines.append(line)
@@ -106,6 +121,9 @@ class WorkCounter:
     """The line that showed it last."""
     label: str = ""
     """Its key with the figures in it."""
+    before: tuple[float, float] | None = None
+    """The time that it had counted for, by its own clock, when it was seen first; without what its first item took,
+    which may hold a start."""
 
 
 @dataclass(slots=True)
@@ -206,8 +224,9 @@ class ProgressLog:
         known = self.counters.get(slot)
         if known is None:
             self.counters[slot] = WorkCounter(
-                kind, key, source, time, amount, time, amount, line, total, elapsed_s, remaining_s, label=label
-            )
+                kind, key, source, time, amount, time, amount, line, total, elapsed_s, remaining_s,
+                label=label, before=_counted_before(time, amount, elapsed_s),
+            )  # fmt: skip
             if amount > 0:
                 self.advance(source, kind, time, line, live)
             return elapsed_s or 0.0
@@ -350,6 +369,8 @@ class ProgressLog:
             if counter.source == source and after(counter.time, counter.line):
                 counter.time += seconds
                 counter.first = min(counter.time, counter.first + seconds)
+                if counter.before is not None:
+                    counter.before = counter.before[0] + seconds, counter.before[1] + seconds
         for failure in self.failures:
             if failure.source == source and after(failure.time, failure.line):
                 failure.time += seconds
@@ -365,6 +386,12 @@ class ProgressLog:
     def sources(self) -> Iterable[int]:
         """Logs that told of progress."""
         return {index for index, _ in self.tracks}
+
+
+def _counted_before(time: float, amount: float, elapsed_s: float | None) -> tuple[float, float] | None:
+    if elapsed_s is None or amount <= 1 or elapsed_s <= 0:
+        return None
+    return time - elapsed_s * (amount - 1) / amount, time
 
 
 def _alike(text: str) -> str:

@@ -47,7 +47,8 @@ class Goal:
     """How far a run is on its way, by the counter of its steps."""
 
     done: float
-    total: float
+    total: float | None
+    """None where the logs tell none: then it is only how far the run has come."""
     unit: str
     """What is counted: step, samples, tokens ..."""
     remaining_s: float | None = None

@@ -166,6 +166,10 @@ class Assembler:
             return
         progress, sample = self.store.progress, self.store.sample
         before = progress.advanced
+        if state.clockless and len(said) > 1 and any(map(_tells_time, said)):
+            for observation in filter(_tells_time, said):  # when the line was printed, the rest of it says then
+                self._progress(state, time, ref, observation, text)
+            said, time = [one for one in said if not _tells_time(one)], max(time, state.pseudo)
         for observation in said:
             if observation[0] == SAMPLE:
                 sample(observation[1], observation[3], time, observation[2], ref.source, ref.line, ref.offset, text)
@@ -431,3 +435,8 @@ class Assembler:
                 self.store.sample(told[1], told[3], time, told[2], ref.source, ref.line, ref.offset, text)
             else:
                 self._handlers[told[0]](state, time, ref, told, text)
+
+
+def _tells_time(told: Observation) -> bool:
+    """A counter that prints how long it has counted: in a log without a clock it is the clock."""
+    return told[0] == PROGRESS and told[4] is not None

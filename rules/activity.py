@@ -39,6 +39,7 @@ REMEMBERED = 256
 """So many intervals on either side tell what is usual."""
 FEW = 4
 """So many events make a rhythm: three intervals."""
+_READY = "server-ready"
 BLOCK = 32
 """So many intervals share their median: what is usual changes slowly."""
 
@@ -182,6 +183,14 @@ def startup_of(view: View) -> list[Window]:
         starting = [track.times[-1] for track in view.activity.tracks if track.kind in START_KINDS]
         if not starting or not view.timed:
             return []
+        ready = [
+            time + view.shifts.get(source, 0.0)
+            for (name, _), series in view.store.marks.items()
+            if name == _READY
+            for time, source in zip(series.times, series.sources, strict=True)
+        ]
+        if ready and max(ready) >= begin:  # a server that waits for requests has started
+            return [(begin, max(ready))]
         under_way = any(span.kind in START_KINDS for span in view.store.opened())
         return [(begin, view.whole[1] if under_way else max(starting))]
     rhythm = rhythm_at(view.activity, first, first)

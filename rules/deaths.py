@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from perfmon.model import Fields
-from perfmon.progress import Failure, RunMark
+from perfmon.progress import Failure, ProgressTrack, RunMark
 from perfmon.sourcestate import SourceState
 from perfmon.units import format_seconds
 
@@ -44,7 +44,7 @@ CAUSE_WORDS = {
     "cancelled": "cancellation from outside",
     "node-failure": "a failed node",
     "killed": "a signal that killed a process",
-    "interrupted": "a signal from outside (SIGTERM or Ctrl-C)",
+    "interrupted": "a signal from outside (SIGTERM, SIGHUP or Ctrl-C)",
     "engine-dead": "an inference engine that died",
     "startup-refused": "a start that was refused",
     "not-finite": "loss or gradients that became NaN or infinite",
@@ -70,6 +70,8 @@ _JOINED = ("rank", "local_rank", "host", "exitcode", "signal")
 _WORK_BEHIND_END, _MUCH_BEHIND_END = 2, 20
 """So many lines of progress behind the last words of an end say that it was none: an exception with a traceback counts
 behind few, for a shutdown prints tracebacks, too, but does no work; any other failure behind many."""
+_UNDER_WAY = 2
+"""So many steps may still end when a watchdog has given its process up."""
 _BETWEEN = 150
 """Lines between two failures that are last words together."""
 
@@ -230,7 +232,7 @@ def _is_last_word(failure: Failure, view: View) -> bool:
     if view.clip is not None and _time(failure, view) > max(view.clip[1], view.present or view.clip[1]):
         return False
     own = [track for track in view.store.progress.of(state.index) if track.kind not in START_KINDS]
-    if any(track.lines[-1] > failure.last_line for track in own if track.lines):
+    if any(track.last_line > failure.last_line for track in own) and not _dies_on(failure, own, view):
         return False
     end = _orderly_end(failure, view)
     if end is not None and failure.role != "order":
@@ -246,6 +248,19 @@ def _is_last_word(failure: Failure, view: View) -> bool:
     if state.idle_silence and failure.cause == "exception":
         return False  # a server goes on after what one request did
     return failure.last_line >= _last_words_from(state, view)
+
+
+def _dies_on(failure: Failure, own: Sequence[ProgressTrack], view: View) -> bool:
+    """Whether what went on behind it was a step that was under way: its process tells of its death, too."""
+    behind = {line for track in own for line in track.all_lines() if line > failure.last_line}
+    return (
+        failure.fatal
+        and len(behind) <= _UNDER_WAY
+        and any(
+            (one.fatal or one.role == "record") and one.source == failure.source and one.line > max(behind)
+            for one in view.store.progress.failures
+        )
+    )
 
 
 def _is_fresh(failure: Failure, view: View) -> bool:
@@ -267,7 +282,7 @@ def _is_survived(failure: Failure, view: View) -> bool:
     ]  # fmt: skip
     if len(alike) <= _SURVIVED:
         return False
-    lines = sorted(line for track in view.store.progress.of(failure.source) for line in track.lines)
+    lines = sorted(line for track in view.store.progress.of(failure.source) for line in track.all_lines())
     alike.sort(key=lambda one: one.line)
     return sum(bisect_right(lines, b.line) > bisect_right(lines, a.line) for a, b in pairwise(alike)) >= _SURVIVED
 
@@ -300,7 +315,7 @@ def _orderly_end(failure: Failure, view: View) -> RunMark | None:
     if not ends:
         return None
     tracks = view.store.progress.of(failure.source)
-    worked = len({line for track in tracks for line in track.lines if ends[-1].line < line < failure.line})
+    worked = len({line for track in tracks for line in track.all_lines() if ends[-1].line < line < failure.line})
     few = _WORK_BEHIND_END if failure.frame else _MUCH_BEHIND_END
     return None if failure.role == "cause" and worked >= few else ends[0]
 
@@ -360,7 +375,7 @@ def _ends_in_order(order: Failure, view: View) -> bool:
         return True
     end = _orderly_end(order, view)
     tracks = view.store.progress.of(order.source)
-    return end is not None and not any(line > end.line for track in tracks for line in track.lines)
+    return end is not None and not any(track.last_line > end.line for track in tracks)
 
 
 def _first_cause(failures: Sequence[Failure], view: View) -> Failure | None:

@@ -28,7 +28,7 @@ def productive_of(view: View) -> list[Window]:
     twice of it, and whatever a line says that work took."""
     everywhere = {state.index for state in view.store.sources}
     low, high = view.window
-    proven = [*_by_tracks(view, everywhere), *_by_spans(view, everywhere)]
+    proven = [*_by_tracks(view, everywhere), *_by_spans(view, everywhere), *_before_the_logs(view)]
     return union((max(a, low), min(b, high)) for a, b in proven if b > low and a < high)
 
 
@@ -88,6 +88,14 @@ def _of_track(track: Track, view: View) -> Iterable[Window]:
             yield (times[-1], view.whole[1])
     if track.is_step:  # the first step took about as long as the others
         yield (times[0] - median(gaps), times[0])
+
+
+def _before_the_logs(view: View) -> Iterable[Window]:
+    """What bars say of the time before they are seen first: a log may begin, or be cut, within one."""
+    for counter in view.store.progress.counters.values():
+        if counter.before is not None and counter.kind not in START_KINDS:
+            shift = view.shifts.get(counter.source, 0.0)
+            yield (counter.before[0] + shift, counter.before[1] + shift)
 
 
 def _by_spans(view: View, sources: Collection[int]) -> Iterable[Window]:

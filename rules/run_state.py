@@ -24,6 +24,8 @@ _LAST_LINES = 200
 """Behind a counter that reached its total so many lines may follow: metrics, a summary, a save."""
 
 
+_AFTERWARDS = frozenset(("checkpoint", "checkpoint-write", "evaluation"))
+"""What a run whose work is done still does: it saves, and evaluates once more."""
 _EPOCH = re.compile(r"(?i)(?<![\"'])\bepoch\W{0,3}(\d+)(?![.\d])(?:\s?/\s?(\d+))?")
 
 
@@ -117,8 +119,7 @@ def _log_finished_at(state: SourceState, view: View) -> float | None:
     log, shift = view.store.progress, view.shifts.get(state.index, 0.0)
     own = [one.line for one in view.boundaries if one.source == state.index]
     since = own[-1] if own else 0
-    work = [track for track in log.of(state.index) if track.kind not in START_KINDS]
-    last = max((track.lines[-1] for track in work if track.lines), default=0)
+    last = _last_work(state, view)
     ends = [mark for mark in log.marks if mark.source == state.index and mark.kind == "end" and mark.line >= since]
     if ends and (ends[-1].line >= last or _only_full_bars(state, ends[-1].line, view)):
         return ends[-1].time + shift
@@ -132,6 +133,34 @@ def _log_finished_at(state: SourceState, view: View) -> float | None:
         done = is_full(biggest) and id(biggest) not in view.inner and state.lines - biggest.line <= _LAST_LINES
         if done and biggest.line >= last - _LAST_LINES:
             return biggest.time + shift
+    return _last_epoch_at(state, since, last, view)
+
+
+def _last_work(state: SourceState, view: View) -> int:
+    """The line of a log that told of work last."""
+    work = [t for t in view.store.progress.of(state.index) if t.kind not in START_KINDS and t.kind not in _AFTERWARDS]
+    return max((track.last_line for track in work), default=0)
+
+
+def _last_epoch_at(state: SourceState, since: int, last: int, view: View) -> float | None:
+    """When a log told the results of its last epoch: one line an epoch, and nothing of the kind behind it."""
+    full = [
+        counter
+        for counter in view.store.progress.counters.values()
+        if counter.source == state.index and counter.kind == "epochs" and counter.elapsed_s is None
+        and counter.total and counter.amount >= counter.total and not counter.restarts
+        and since <= counter.line == last and state.lines - counter.line <= _LAST_LINES
+    ]  # fmt: skip
+    for counter in full:
+        losses = [
+            line
+            for (metric, _), series in view.store.series.items()
+            if metric == "loss"
+            for line, source in zip(series.lines, series.sources, strict=True)
+            if source == state.index
+        ]
+        if losses and losses[-1] == counter.line:
+            return counter.time + view.shifts.get(state.index, 0.0)
     return None
 
 
@@ -139,7 +168,7 @@ def _only_full_bars(state: SourceState, end: int, view: View) -> bool:
     """Behind the last words stand bars alone that are full: what is drawn once more, or a last evaluation."""
     log = view.store.progress
     behind = [counter for counter in log.counters.values() if counter.source == state.index and counter.line > end]
-    told = max((track.lines[-1] for track in log.of(state.index) if track.lines), default=0)
+    told = _last_work(state, view)
     return (
         any(counter.line >= told for counter in behind)
         and all(counter.total and counter.amount >= counter.total for counter in behind)

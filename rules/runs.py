@@ -198,7 +198,7 @@ def _begins_at(begins: Iterable[tuple[int, float]], line: int) -> bool:
 
 def _worked(work: Iterable[ProgressTrack], low: int, high: int) -> bool:
     """Whether there was progress between two lines."""
-    return any(bisect_left(track.lines, high) > bisect_right(track.lines, low) for track in work)
+    return any(bisect_left(lines, high) > bisect_right(lines, low) for track in work for lines in (track.all_lines(),))
 
 
 def _steps(source: int, view: View) -> list[tuple[int, float]]:

@@ -84,6 +84,15 @@ def step_at(time: float, view: View) -> str:
     return number
 
 
+def step_on(source: int, line: int, view: View) -> str:
+    """The number of the step that a line of a log tells of; "" where it tells of none."""
+    for series in view.store.steps.values():
+        for other, value, index in zip(series.lines, series.values, series.sources, strict=True):
+            if other == line and index == source:
+                return f"{value:.0f}"
+    return ""
+
+
 def checkpoint_before(time: float, view: View) -> str:
     """The key (a step) of the last checkpoint that was written by then; "" where none was, or it has no name."""
     written = [span for span in view.spans("checkpoint-write") if span.end < time and span.key]

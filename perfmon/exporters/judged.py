@@ -93,7 +93,8 @@ def add_run_state(families: Families, snapshot: Snapshot) -> None:
         families.gauge("run_limit_left_seconds", "Until the limit that lines tell ends the run", run.limit_left_s)
     if run.goal is not None:
         families.gauge("run_done", "How far the counter of the run is", run.goal.done, unit=run.goal.unit)
-        families.gauge("run_total", "How far it goes", run.goal.total, unit=run.goal.unit)
+        if run.goal.total is not None:
+            families.gauge("run_total", "How far it goes", run.goal.total, unit=run.goal.unit)
         if run.goal.remaining_s is not None:
             families.gauge("run_remaining_seconds", "Until the run is done, at its usual speed", run.goal.remaining_s)
 

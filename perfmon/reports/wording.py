@@ -104,7 +104,9 @@ def run_line(run: RunInfo) -> str:
 
 
 def goal_text(goal: Goal) -> str:
-    """`33 of 15,625 steps, 7d 10h to go`."""
+    """`33 of 15,625 steps, 7d 10h to go`; `at step 33` where no total is told."""
+    if goal.total is None:
+        return f"at {one_line(goal.unit.removesuffix('s'), 20)} {goal.done:,.0f}"
     unit = goal.unit if goal.unit.endswith("s") or goal.total == 1 else f"{goal.unit}s"
     left = f", about {format_seconds(goal.remaining_s)} to go" if goal.remaining_s else ""
     return f"{goal.done:,.0f} of {goal.total:,.0f} {one_line(unit, 20)}{left}"

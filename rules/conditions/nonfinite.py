@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from perfmon.datafile import Table
 
-from ..shifts import checkpoint_before, step_at
+from ..shifts import checkpoint_before, step_at, step_on
 from .base import Condition, Level
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ class NonFinite(Condition):
         first = self._tail(item, view)[0]
         times = [track.times[at] for at in range(len(track)) if track.ref(at)[0][:2] == (item.source, first)]
         since = min(times, default=item.end)
-        return {"step": step_at(since, view), "checkpoint": checkpoint_before(since, view)}
+        step = step_on(item.source, first, view) or step_at(since, view)
+        return {"step": step, "checkpoint": checkpoint_before(since, view)}
 
     def describe(self, item: Item, view: View) -> str:
         """How many."""

@@ -1,7 +1,8 @@
 """Reads the step line of a trainer that no pack knows: a step or iteration with its loss, pace or throughput.
 
 `Step 12/500 | loss: 3.25 | 1.83 s/it`, `{"step": 12, "loss": 3.25}`, `iter=12, train_loss=3.25, 41 samples/s`.
-A line counts only where it tells a number of a step and at least one figure that a step has. Prose, configurations,
+A line counts only where it tells a number of a step and at least one figure that a step has: a loss, a pace, a reward,
+an accuracy. Prose, configurations,
 evaluations, source code and inner loops are none: a miss costs less than a figure that is none.
 """
 
@@ -9,51 +10,50 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-_NUMBER = r"[-+]?(?:\d[\d,]*(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)"
+_NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})++|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)"
 _LONGEST = 2000
 _MOST_PLAIN_WORDS = 8
 
 _STEP = re.compile(
     r"""(?ix)(?<![\w./-])["']?(?P<before>(?:global|train(?:ing)?|optim(?:izer)?|completed)[ _/])?
-    (?P<word>global_step|step|steps|iter|iters|iteration|iterations|num_updates|updates?)["']?
+    (?P<word>global_step|step|steps|iter|iters|iteration|iterations|num_updates|updates?|episodes?)["']?
     \s?[:=\#]?\s{0,8}["'(\[]?\s{0,8}(?P<n>\d[\d,]*)(?:\s{0,8}(?:/|\bof\b)\s{0,8}(?P<of>\d[\d,]*))?
     (?![\d.]*(?:\d|e[-+]?\d|\s?(?:ms|s|sec|seconds|min|%|x)\b|/s))"""
 )
 _NO_STEP = re.compile(
     r"(?i)(?:max|num|total|warm-?up|save|saving|eval|val|log|logging|per|every|accum\w*|micro|inner|decay|example|"
-    r"sampling|denois\w+|inference|diffusion|first|last|previous|next|resum\w+|from|best|until|after|at)[ _-]?$"
+    r"sampling|denois\w+|inference|diffusion|first|last|previous|next|resum\w+|from|best|until|after|at)"
+    r"[ _-]?(?:model )?$"
 )
 _BATCH = re.compile(
     r"""(?ix)\b(?:epoch|ep)\b["']?\s?[:=]?\s{0,4}\[?\d+.{0,40}?
     \b(?:batch(?:[ _]?(?:idx|index))?|mini-?batch)\b["']?\s?[:=]?\s{0,8}[\[(]?
     (?P<n>\d+)(?:\s{0,4}/\s{0,4}(?P<of>\d+))?"""
 )
+_BATCHES = re.compile(
+    r"(?i)\b(?:mini-?)?batch(?:[ _]?(?:idx|index))?\s?[:=]?\s{0,8}[\[(]?(?P<n>\d+)\s{0,4}/\s{0,4}(?P<of>\d+)"
+)
+_LEADING = re.compile(r"^\W{0,8}\[?(?P<n>\d+)/(?P<of>\d+)\]?(?=[\s:|,-])")
+"""`[50/3000] Train loss: 2.5`."""
 _FRACTION = re.compile(r"(?i)\bepoch\b\W{0,4}\d+.{0,40}?[\[(]\s{0,8}(?P<n>\d+)\s{0,4}/\s{0,4}(?P<of>\d+)\s{0,4}[\])%(]")
 _SHARE = re.compile(r"\(\d{1,3}(?:\.\d+)?%")
 """Behind a fraction of a data set: such loops count samples."""
-_EPOCH = re.compile(r"(?i)\bepoch\b[\s:=\[#]{1,4}(?P<n>\d+)(?![\d.]*\.\d)(?:\s{0,4}(?:/|\bof\b)\s{0,4}(?P<of>\d+))?")
-
-_EPISODE = re.compile(
-    r"(?i)\bepisode\b[\s:=\[#]{1,4}(?P<n>\d+)(?![\d.]*\.\d)(?:\s{0,4}(?:/|\bof\b)\s{0,4}(?P<of>\d+))?"
+_EPOCH = re.compile(
+    r"(?i)\bepochs?\b[\s:=\[(#\"']{1,4}(?P<n>\d+)(?![\d.]*\.\d)(?:\s{0,4}(?:/|\bof\b)\s{0,4}(?P<of>\d+))?"
 )
-_ITEM = re.compile(
-    r"(?:\s{0,8}(?:\[\s{0,8}(?P<n>\d+)\s{0,4}/\s{0,4}(?P<of>\d+)\s{0,4}\]|\[\d+,\s{0,8}(?P<batch>\d+)\])"
-    r"|[^\[\]]{1,80}\[\s{0,8}(?P<done>\d+)/(?P<all>\d+)\]\s{0,8}$)"
-)
-"""What tutorials print without a word for it: `[12/500] loss: 3.2`, `[1,  2000] loss: 2.1`, `loss: 2.3  [64/600]`."""
 
 _NAMES = {
     "loss": (
         r"(?:train(?:ing)?[ _/])?(?:loss)|lm[ _]loss|total_loss|avg_loss|avr_loss|mean_loss|step_loss|nll_loss|ce_loss"
-        r"|policy_loss|pg_loss|actor_loss|act_loss|reduced_train_loss|loss/train"
+        r"|policy_loss|pg_loss|actor_loss|act_loss|reduced_train_loss|loss/train|epoch_loss|batch_loss|running_loss"
     ),
     "lr": r"lr|learning[ _]rate|base_lr",
     "grad_norm": r"grad(?:ient)?[ _]norm|gnorm|grad_?norm|global_norm|total_norm",
     "step_time": (
         r"step[ _]time|iter(?:ation)?[ _]time|time/iter|time/step|time per (?:step|iteration)|per_step_time"
-        r"|batch[ _]time|sec/step|sec/it|s/step|s/it|dt|step_s|train_step_timing|step_duration"
+        r"|batch[ _]time|sec/step|sec/it|s/step|s/it|dt|step_s|train_step_timing|step_duration|per-step[ _]time"
     ),
     "tps": (
         r"(?:global[ _])?(?:tokens?|tok|toks)(?:/|_per_|[ _]per[ _])s(?:ec(?:ond)?)?(?:_per_gpu|/gpu|/device)?|tps|tgs"
@@ -64,8 +64,14 @@ _NAMES = {
     "eta": r"eta|remaining|remaining[ _]time|time[ _](?:left|remaining)",
     "data_time": r"data[ _]time|data_s|dataloader_time|load(?:ing)?_time",
     "reward": (
-        r"(?:mean|avg|average|total|episode|ep)[ _]reward|reward|(?:average|mean|avg|total)[ _]score"
-        r"|(?:episodic|episode|mean|average)[ _]return"
+        r"(?:train[ _])?(?:(?:total|mean|avg\.?|average|episode|episodic|ep|cumulative|running)[ _])*"
+        r"(?:reward|return|score)s?"
+    ),
+    "per_s": r"(?:it|iters?|iterations|steps?)(?:/|_per_|[ _]per[ _])s(?:ec(?:ond)?)?",
+    "quality": (
+        r"(?:train(?:ing)?[ _])?(?:(?:avg|mean|token|seq|top-?\d|batch|categorical|sparse_categorical|binary)[ _])?"
+        r"(?:acc(?:uracy)?|acc@?\d|top-?\d|f1(?:[ _-]score)?|auc|auroc|m?ap|m?iou|psnr|ssim|mae|mse|rmse|ppl|perplexity"
+        r"|wer|cer|bleu|error|err)"
     ),
 }
 _CLOCK = r"(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?|(?:\d+[dhms] ?){1,4}(?![\w.])"
@@ -87,32 +93,42 @@ _CODE = re.compile(
 )
 _EVALUATION = re.compile(r"(?i)(?<![a-z])(?:val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?|dev)[ _/:\]]")
 _PROSE = re.compile(r"(?:\b[a-z]{2,} ){4}[a-z]{2,}\b")
-_HEAD = re.compile(r"(?:\s{0,8}(?:[\[(][^\[\]()]{1,60}[\])]:?|\d[\d:.,/T-]{4,30}Z?|[A-Z]{4,8}:?|-(?=\s)))*")
-"""What stands before a line: ranks and processes in brackets, a clock, a level."""
-_BETWEEN = re.compile(r"[\s,;|:=]+")
-_NAME = re.compile(r"[A-Za-z][\w/@.-]{0,30}")
-_AMOUNT = re.compile(rf"[\[(]?(?:{_NUMBER})(?:/\d+)?(?:%|[a-z]{{1,3}}(?:/[a-z]{{1,4}})?)?[\])]?")
-_MOST_NAMES = 2
-_RESULTS = ("loss", "step_time", "tps", "samples", "mfu", "grad_norm", "reward")
+_RESULTS = ("loss", "step_time", "tps", "samples", "mfu", "grad_norm", "reward", "quality")
+"""The last one by itself proves a step only where the line begins with it."""
+_PAIR = re.compile(rf"(?i)\b[a-z]\w{{0,40}}\s?[:=]\s{{0,4}}{_NUMBER}(?=[,;|\s]|$)")
+_MANY = 3
+"""So many named figures behind its number make a step of a line that tells a learning rate, whatever they are."""
+_WORD = re.compile(r"[A-Za-z_]{2,}")
+_MOST_WORDS_BEFORE = 4
+_JUST_BEHIND = 12
+"""So far behind the number of an epoch its `[Val]` stands."""
 _DURATION_UNITS = {"ms": "ms", "s": "s", "sec": "s", "min": "m", "m": "m", "h": "h"}
 
 
 def read_step(body: str) -> dict[str, Any]:
-    """What a step line tells: `step`, `sample`, `item`, `epoch` or `episode`, its `total`, and any of `_NAMES`.
+    """What a step line tells: `step`, `sample`, `episode` or `epoch`, `total`, and any of `loss`, `lr`, `grad_norm`,
+    `step_time`, `tps`, `samples`, `mfu` (in %), `eta`, `data_time`, `reward`; times with their unit. {} for any other.
 
-    Times have their unit, `mfu` is in %. {} for any other line.
+    An accuracy, or the like, says that a line tells a result; how it is computed nobody knows, and it is no figure.
     """
     if len(body) > _LONGEST or _CODE.search(body) is not None or _PROSE.search(body) is not None:
         return {}
     told, marked = _figures(body)
-    if not any(name in told for name in _RESULTS):
-        return {}
     counted = _counted(body)
-    if counted is None or not (marked or counted[1] is not None or len(told) > 1 or _is_made_of_pairs(body)):
+    if not any(name in told for name in _RESULTS) and not ("lr" in told and _lists(counted, body)):
         return {}
-    name, total, number = counted[0], counted[1], counted[2]
-    if name not in ("epoch", "episode") and _EVALUATION.search(body) is not None and "train" not in body.lower():
+    if counted is None or not (marked or counted.total is not None or len(told) > 1 or _leads(counted, body)):
         return {}
+    name, total, number = counted.kind, counted.total, counted.number
+    evaluated = _EVALUATION.search(body, 0 if name != "epoch" else counted.end)
+    if (
+        evaluated is not None
+        and "train" not in body.lower()
+        and (name != "epoch" or evaluated.start() - counted.end <= _JUST_BEHIND)
+    ):
+        return {}
+    if name == "step" and not any(figure in told for figure in _RESULTS[:-1]) and not _leads(counted, body):
+        return {}  # an accuracy that is told somewhere, of something
     if total is not None and number > total:
         return {}
     told[name] = f"{number}"
@@ -121,47 +137,56 @@ def read_step(body: str) -> dict[str, Any]:
     return told
 
 
-def _is_made_of_pairs(body: str) -> bool:
-    """Whether a line says names and numbers by turns and nothing else: `epoch 3 accuracy 0.61 loss 0.82 30.5s`."""
-    words = 0
-    for token in _BETWEEN.split(_HEAD.sub("", body, count=1).strip()):
-        if _AMOUNT.fullmatch(token) is not None:
-            words = 0
-        elif words < _MOST_NAMES and _NAME.fullmatch(token) is not None:
-            words += 1
-        elif token:
-            return False
-    return words == 0
+class _Counted(NamedTuple):
+    kind: str
+    """`step`, `sample`, `episode` or `epoch`"""
+    number: int
+    total: int | None
+    begin: int
+    end: int
 
 
-def _counted(body: str) -> tuple[str, int | None, int] | None:
-    """What is counted (`step`, `sample`, `item`, `epoch` or `episode`), its total and number."""
+def _leads(counted: _Counted, body: str) -> bool:
+    """Whether a line begins with what it counts, behind no more than a clock, a level and a name."""
+    return len(_WORD.findall(body, 0, counted.begin)) <= _MOST_WORDS_BEFORE
+
+
+def _lists(counted: _Counted | None, body: str) -> bool:
+    """Whether figures follow the number of a step, and none stands before it."""
+    if counted is None or counted.kind != "step" or not _leads(counted, body):
+        return False
+    return _PAIR.search(body, 0, counted.begin) is None and len(_PAIR.findall(body, counted.end)) >= _MANY
+
+
+def _counted(body: str) -> _Counted | None:
+    """What a line counts."""
     steps = list(_steps(body))
     best = next((s for s in steps if "global" in (s["before"] or s["word"]).lower()), None)
-    found = (
-        best or next((s for s in steps if s["word"].lower().startswith("step")), None) or (steps[0] if steps else None)
-    )
-    found = found or _BATCH.search(body) or _FRACTION.search(body)
+    found = best or next((s for s in steps if s["word"].lower() == "step"), None) or (steps[0] if steps else None)
+    found = found or _BATCH.search(body) or _FRACTION.search(body) or _BATCHES.search(body)
     kind = "step"
-    for kind_then, pattern in (("epoch", _EPOCH), ("episode", _EPISODE)):
-        if found is None:
-            found, kind = pattern.search(body), kind_then
+    if found is not None and found.re is _STEP and found["word"].lower().startswith("episode"):
+        kind = "episode"
     if found is None:
-        item = _ITEM.match(body)
-        if item is None:
-            return None
-        number, of = item["n"] or item["batch"] or item["done"], item["of"] or item["all"]
-        return "item", None if of is None else int(of), int(number)
+        found, kind = next((one for one in _EPOCH.finditer(body) if not _is_apart(one, body)), None), "epoch"
+    if found is None:
+        found, kind = _LEADING.match(body), "step"
+    if found is None:
+        return None
     total = found["of"]
     if found.re is _FRACTION and _SHARE.match(body, found.end() - 1) is not None:
         kind = "sample"
-    return kind, None if total is None else int(total.replace(",", "")), int(found["n"].replace(",", ""))
+    number = int(found["n"].replace(",", ""))
+    return _Counted(kind, number, None if total is None else int(total.replace(",", "")), found.start(), found.end())
 
 
 def _steps(body: str) -> Iterator[re.Match[str]]:
-    return (
-        s for s in _STEP.finditer(body) if s["before"] or not _NO_STEP.search(body[max(0, s.start() - 16) : s.start()])
-    )
+    return (s for s in _STEP.finditer(body) if s["before"] or not _is_apart(s, body))
+
+
+def _is_apart(found: re.Match[str], body: str) -> bool:
+    """Whether a number is no count: that of the best epoch, of a limit, of what is resumed."""
+    return _NO_STEP.search(body[max(0, found.start() - 16) : found.start()]) is not None
 
 
 def _figures(body: str) -> tuple[dict[str, Any], bool]:
@@ -172,7 +197,9 @@ def _figures(body: str) -> tuple[dict[str, Any], bool]:
         name = next(name for name in _NAMES if found[name] is not None)
         evaluated = _EVALUATION.search(body[max(0, found.start() - 12) : found.start() + 1])
         bare = not found["told"].strip()
-        if name in told or evaluated is not None or (bare and "/" in found[name]):  # `3 tok/s` has its figure before it
+        if name in told or evaluated is not None:
+            continue
+        if bare and "/" in found[name] and name != "per_s":  # `3 tok/s` has its figure before it
             continue
         value, clock, unit = found["value"], found["clock"], found["unit"]
         if name == "eta":
@@ -185,7 +212,12 @@ def _figures(body: str) -> tuple[dict[str, Any], bool]:
             if clock is not None and ":" in clock:
                 continue
             told[name] = clock or f"{value.replace(',', '')}{_DURATION_UNITS.get((unit or 's').lower(), 's')}"
-        elif unit is not None and (name != "mfu" or unit != "%"):
+        elif name == "per_s":
+            pace = float((value or "0").replace(",", ""))
+            if unit is None and pace > 0 and not (bare and body[: found.start()].rstrip()[-1:].isdigit()):
+                told.setdefault("step_time", f"{1.0 / pace:.9f}s")
+            continue
+        elif unit is not None and (name not in ("mfu", "quality", "reward") or unit != "%"):
             continue
         elif name == "mfu":
             number = float(value.replace(",", ""))
