@@ -145,6 +145,8 @@ class HeaderReader:
         parts, at, first, last = told
         before, after = text[: begin + at].encode(), text[begin + last : stop].encode()
         sign = ord(text[begin + first]) if last > first else 0
+        if not sign and after[:1] in (b".", b","):  # a fraction that this header does not read
+            return
         form = (before, sign, max(0, last - first - 1), after, parts.kind, parts.day_s, parts.offset_s)
         if form not in self._forms:
             self._forms = [form, *self._forms[: _FORMS - 1]]
