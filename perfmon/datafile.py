@@ -82,6 +82,8 @@ class Table:
 
     def texts(self, name: str, required: bool = False) -> tuple[str, ...]:
         """A string or a list of strings."""
+        if not required and name not in self.data:  # nearly all
+            return ()
         value = self.data.get(name, [])
         if isinstance(value, str):
             value = [value]

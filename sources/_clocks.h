@@ -157,6 +157,8 @@ static int reads(const Clocks *clocks, const Form *form, const char *p, const ch
     if (memcmp(p, clocks->text + form->after, (size_t)form->after_size))
         return 0;
     p += form->after_size;
+    if (!form->after_size && p < end && (is_digit(*p) || *p == '.' || *p == ',' || *p == ':')) /* the time goes on */
+        return 0;
     if (p == end || (uint8_t)*p >= 0x80 || memchr("AP+-", *p, 4)) /* of AM, PM or a zone */
         return 0;
     *seconds = form->day_s + time_s - form->offset_s;

@@ -88,8 +88,8 @@ class Scanner:
         """Numbers of what lines say by the thousand."""
         self.said: list[list[Observation]] = []
         """What they say, by these numbers."""
-        self.endings: dict[tuple[int, bytes], None] = {}
-        """How those end, from their needle on: the last ones that were met."""
+        self.endings: dict[tuple[int, bool, bytes], None] = {}
+        """How those end, with their needle: the last ones that were met."""
         self.headers = HeaderReader(self.packs)
         self.shapes = Shapes()
         self.legs = frozenset(
@@ -123,14 +123,8 @@ class Scanner:
         number = self.needle_numbers.get(needle, -1)
         if number < 0 or b"\r" in data[begin:end] or end == len(data):
             return
-        ending = (number, data[at:end])
-        if ending in self.endings or any(
-            index != compiled.index and self.patterns[index].may_fit(text) for index in self.asked[number]
-        ):
+        if any(index != compiled.index and self.patterns[index].may_fit(text) for index in self.asked[number]):
             return
-        if len(self.endings) >= _ENDINGS:
-            self.endings.pop(next(iter(self.endings)))
-        self.endings[ending] = None
         place, first = text.find(needle.decode()), compiled.begin_of(text)
         read = at - place + (first or 0)
         if first is None or first > place or read < begin or data[read:at] != text[first:place].encode():
@@ -138,6 +132,12 @@ class Scanner:
         start = begin + len(_ENDING_COLOURS.sub(b"", data[begin:read]))
         whole = start == begin
         start -= not whole  # whether a word begins there
+        ending = (number, whole, data[start:end])
+        if ending in self.endings:
+            return
+        if len(self.endings) >= _ENDINGS:
+            self.endings.pop(next(iter(self.endings)))
+        self.endings[ending] = None
         group = self.groups.setdefault(repr(said), len(self.groups))
         if group == len(self.said):
             self.said.append([*said])

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from perfmon.model import TABLE, Observation, Stamp
 
+from ..needles import grouped
 from .emits import AbsurdValueError, Maker, maker
 from .schema import EXTREMES, Emit, Pack, Pattern
 from .stamps import any_stamp
@@ -170,14 +171,15 @@ def compile_patterns(packs: Sequence[Pack]) -> list[CompiledPattern]:
 class Asked(dict[int, tuple[int, ...]]):
     """For each needle the patterns to ask when it is found, worked out when it is found first: most never are.
 
-    A search that finds non-overlapping needles may report one needle where another begins inside it; so each needle
-    also stands for those that share a stretch of text with it.
+    Of needles that are looked for together only the first one is reported where others begin inside it (see
+    `needles.py`); so each needle also stands for those of its group that share a stretch of text with it.
     """
 
     def __init__(self, needles: Sequence[bytes], wanted: Mapping[bytes, set[int]], patterns: Sequence[Pattern]) -> None:
         """`patterns` in the order in which they are asked."""
         super().__init__()
         self._needles, self._wanted = needles, wanted
+        self._groups = {number: group for group in grouped(needles) for number in group}
         order = {pack: at for at, pack in enumerate(dict.fromkeys(pattern.pack for pattern in patterns))}
         self._order = [order[pattern.pack] for pattern in patterns]
         self._several = [f"(?P<{_MORE}>" in pattern.regex for pattern in patterns]
@@ -209,7 +211,8 @@ class Asked(dict[int, tuple[int, ...]]):
 
     def __missing__(self, needle: int) -> tuple[int, ...]:
         found = self._needles[needle]
-        near = (self._wanted[other] for other in self._needles if _share_text(found, other))
+        others = (self._needles[number] for number in self._groups[needle])
+        near = (self._wanted[other] for other in others if _share_text(found, other))
         asked = self[needle] = tuple(sorted(set().union(*near)))
         return asked
 

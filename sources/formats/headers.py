@@ -113,7 +113,8 @@ class HeaderReader:
         end = match.end()
         if text[end : end + 1] == " ":  # AM, PM or a zone may stand there in a line that begins so, too
             end += 1
-        if stamp is not None and end < len(text) and text[end - 1 : end + 1].isascii() and text[end] not in "AP+-":
+        goes_on = text[end : end + 1] in "AP+-.,:0123456789"  # the time does, or the text ends
+        if stamp is not None and not goes_on and text[end - 1 : end + 1].isascii():
             self._last_prefix, self._last_stop, self._last = text[: end + 1], end, stamp
             self._learn(text, match, end)
         return stamp
@@ -145,6 +146,8 @@ class HeaderReader:
         parts, at, first, last = told
         before, after = text[: begin + at].encode(), text[begin + last : stop].encode()
         sign = ord(text[begin + first]) if last > first else 0
+        if not sign and after[:1] in (b".", b","):  # a fraction that this header does not read
+            return
         form = (before, sign, max(0, last - first - 1), after, parts.kind, parts.day_s, parts.offset_s)
         if form not in self._forms:
             self._forms = [form, *self._forms[: _FORMS - 1]]

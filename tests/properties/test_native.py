@@ -14,12 +14,14 @@ from leg_lines import KNOWN, LEGS, ODD, leg_lines
 from perfmon.model import MARK, SAME
 from perfmon.sources import accelerator, native
 from perfmon.sources.accelerator import in_use, newlines
+from perfmon.sources.envelope import read_line
 from perfmon.sources.finding import Finder, PlainFinder
 from perfmon.sources.formats.headers import HeaderReader
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.heads import Heads
 from perfmon.sources.joining import NEVER, Calm
 from perfmon.sources.scan import Scanned, Scanner
+from perfmon.text import ESCAPES
 
 PACKS = tuple(load_packs())
 NEEDLES = sorted({needle for pack in PACKS for pattern in pack.patterns for needle in pattern.needles})
@@ -186,6 +188,50 @@ def test_lines_that_say_the_same_are_counted_alike(lines: list[str], cuts: list[
     whole = "\n".join(lines).encode()
     edges = sorted({0, len(whole), *(min(cut, len(whole)) for cut in cuts)})
     _same([whole[low:high] for low, high in pairwise(edges)], False)
+
+
+@compiled
+def test_the_first_lines_of_a_long_block_teach_how_the_others_are_read() -> None:
+    access = 'INFO:     10.0.0.4:{} - "POST /v1/completions HTTP/1.1" 200 OK\n'
+    data = "".join(access.format(30000 + n % 20000) for n in range(6000)).encode()
+    fresh, taught = Scanner(PACKS), Scanner(PACKS)
+    taught.prepare(data)
+    assert len(taught.finder.find(data, taught.headers.clocks_seen).hits) == 1
+    assert repr(_values(fresh.scan(data))) == repr(_values(taught.scan(data)))
+
+
+@pytest.mark.parametrize("data", [b"", b"no newline", b"x" * 300_000, b"\n" * 300_000])
+def test_what_is_learned_from_is_no_matter(data: bytes) -> None:
+    scanner = Scanner(PACKS)
+    scanner.prepare(data)
+    assert not scanner.scan(b"10:00:01 DEBUG nothing\n").recognised
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(NEEDLES), min_size=1, max_size=3).map(" ".join))
+def test_every_pattern_whose_needle_stands_in_a_line_is_asked(line: str) -> None:
+    """Also where one needle hides another one that is looked for together with it."""
+    for scanner in (Scanner(PACKS),) if not WAYS else WAYS[False]:
+        hits = scanner.finder.find(line.encode()).hits
+        asked = scanner.asked.of([(hit[0], hit[2]) for hit in hits])
+        wanted = {one.index for one in scanner.patterns if any(needle in line for needle in one.pattern.needles)}
+        assert wanted <= set(asked)
+
+
+@compiled
+@settings(deadline=None)
+@given(st.lists(st.tuples(_HEADS, _ACCESS).map("".join), min_size=1, max_size=3).map("\n".join))
+def test_a_stamp_that_is_seen_is_the_one_that_is_read(text: str) -> None:
+    _, fast = WAYS[False]
+    clocks, data = fast.headers.clocks_seen, text.encode()
+    assert clocks is not None
+    begin = 0
+    for line in data.split(b"\n"):
+        seen, stamp = clocks.seen(data, begin, begin + len(line))
+        bare = ESCAPES.sub("", line.decode())
+        assert not seen or stamp == read_line(bare, fast.headers)
+        begin += len(line) + 1
+    assert clocks.seen(data, 5, 5) == clocks.seen(data, -1, 3) == clocks.seen(data, 0, 10**6) == (False, None)
 
 
 _FRAMES = st.sampled_from((
