@@ -81,6 +81,8 @@ def _never(condition: Condition, view: View) -> bool:
     """Whether it cannot hold, for the run does not tell of what it looks at."""
     if type(condition) is AllOf:
         return any(_never(part, view) for part in condition.of)
+    if type(condition) is AnyOf:
+        return all(_never(part, view) for part in condition.of)
     if type(condition) is Ratio:
         return not len(view.track(condition.metric)) or not len(view.track(condition.over))
     if type(condition) is not Aggregate:

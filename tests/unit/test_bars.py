@@ -83,7 +83,10 @@ STEP = '{{"step": {0}, "time": {1}.0, "time/step": 60.0, "time/wait_for_policy":
     ("more", "metrics"),
     [
         ((), {"wait_ms", "policy_wait_share"}),
-        (tuple(STEP.format(at, 1772359200 + 60 * at) for at in range(4)), set()),
+        (
+            tuple(STEP.format(at, 1772359200 + 60 * at) for at in range(4)),
+            {"wait_ms", "policy_wait_share", "policy_wait_s"},
+        ),
         (tuple(f"2026-03-01 10:00:{at:02d} INFO {PAUSE}" for at in range(4)), set()),
     ],
     ids=["neither", "waits for policies", "pauses"],
