@@ -30,6 +30,7 @@ from .view import View
 
 _LONG_S = 1800.0
 """A run that was observed for less has no share of time that says what matters."""
+_OVER_S = 1.0
 _MOSTLY = 0.5
 """Of the time of an item: see `_only_waited`."""
 Identity = tuple[tuple[str, str], ...]
@@ -49,7 +50,16 @@ def find(signatures: Iterable[Signature], view: View) -> list[Found]:
 
 
 def _weigh(found: Sequence[Found], view: View) -> None:
-    """One slow checkpoint in nine hours is told, but it is not critical: what matters is what it cost."""
+    """One slow checkpoint in nine hours is told, but it is not critical: what matters is what it cost.
+
+    Nor is a short pause that is over: it may have been an evaluation or a save of which no line tells.
+    """
+    for finding in found:
+        if not finding.signature.brief_s or finding.last >= view.whole[1] - _OVER_S:
+            continue
+        lasted = length(union((one.item.start, one.item.end) for one in finding.occurrences))
+        if lasted <= finding.signature.brief_s and finding.severity is Severity.CRITICAL:
+            finding.severity = Severity.WARNING
     if view.observed_s < _LONG_S:
         return
     costs: dict[str, list[Window]] = {}

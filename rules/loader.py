@@ -25,7 +25,7 @@ _SUBJECTS = ("span", "metric", "mark", "quiet", "absence", "failure", "open", "l
 _KEYS = (
     "schema", "id", "title", "kind", "rank", "severity", "meaning", "sentence", "advice", "advice_by_cause",
     "confused_with", "on", "condition", "identity", "lost", "cause", "for_count", "critical_count", "for_s",
-    "keep_firing_for_s", "skip_first", "unseen", "example", "requires", "unless", "every_s", "advice_for",
+    "keep_firing_for_s", "brief_s", "skip_first", "unseen", "example", "requires", "unless", "every_s", "advice_for",
 )  # fmt: skip
 
 
@@ -189,6 +189,7 @@ def load_signature(path: Path) -> Signature:
         critical_count=_count(table, "critical_count", (1, 1)),
         for_s=table.amount("for_s", 0.0),
         keep_firing_for_s=table.amount("keep_firing_for_s", 600.0),
+        brief_s=table.amount("brief_s", 0.0),
         skip_first=int(table.amount("skip_first", 0)),
         unseen=unseen,
         examples=_examples(table),
