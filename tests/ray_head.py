@@ -19,6 +19,8 @@ import psutil
 
 AVAILABLE = find_spec("ray") is not None and Path(sys.executable).with_name("ray").exists()
 _STARTS = 4
+_OPEN = {"RAY_AUTH_MODE": "disabled"}
+"""A token that lies in the home of who runs the tests is not theirs."""
 QUEUES = """
 import ray, sys, time
 from ray.util.queue import Queue
@@ -65,7 +67,7 @@ class Head:
     def environment(self) -> dict[str, str]:
         """For drivers."""
         address = (self.folder / "ray_current_cluster").read_text().strip()
-        return {**os.environ, "RAY_ADDRESS": address, "RAY_USAGE_STATS_ENABLED": "0"}
+        return {**os.environ, **_OPEN, "RAY_ADDRESS": address, "RAY_USAGE_STATS_ENABLED": "0"}
 
     @contextmanager
     def queue(self, name: str, *, producers: int, pause_s: float, consumers: int) -> Iterator[None]:
@@ -102,7 +104,7 @@ def _started() -> Iterator[Head | None]:
         "--object-store-memory=80000000", f"--temp-dir={folder}", f"--dashboard-port={dashboard}",
         f"--ray-client-server-port={_free_port()}", "--disable-usage-stats",
     ]  # fmt: skip
-    environment = {**os.environ, "RAY_metrics_report_interval_ms": "1000"}
+    environment = {**os.environ, **_OPEN, "RAY_metrics_report_interval_ms": "1000"}
     with open(folder / "start.log", "wb") as log:
         starter = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
     try:

@@ -7,11 +7,13 @@ import inspect
 import itertools
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pictures
 import pytest
+import snapshots
 from exporting import caught_up, exporting
 
 from perfmon.cli import main
@@ -23,6 +25,7 @@ from perfmon.exporters.page import Known, page
 from perfmon.machines import Machines
 from perfmon.rules.loader import load_bands, load_signatures
 from perfmon.selftest import vocabulary
+from perfmon.snapshot import Goal
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.polls.reading import Area, Reading, line_of
 from perfmon.sources.remote.states import HostState, Phase
@@ -142,13 +145,19 @@ def test_every_series_that_they_speak_of_is_on_a_real_page(tmp_path: Path) -> No
 
 
 def _names_of_pollers() -> set[str]:
-    """The families of a page on which every value stands that the seam of the pollers lists, and a lost host."""
+    """The families of a page on which every value stands that the seam of the pollers lists, a lost host, and a run
+    whose goal, limit and GPUs are known."""
     machines = Machines()
     for area, names in _documented():
         reading = Reading(area, "x", dict.fromkeys(names, 1.0), {"state": "ok"})
         assert machines.take(line_of(reading, "gpu-1", "2026-03-02 08:15:07.118").decode(), pictures.START)
     link = HostState("gpu-1", Phase.RECONNECTING, 12.0, 3, 2, 1.0, "no route", 4, None)
-    picture = pictures.picture(now=pictures.START, seen=machines.seen(), links=(link,))
+    seen, known = machines.seen(), snapshots.snapshot()
+    run = replace(
+        known.run, goal=Goal(3.0, 9.0, "step", 60.0), limit_left_s=90.0, role_gpus={"trainer": frozenset({"0"})}
+    )
+    snapshot = replace(known, run=run, seen=seen)
+    picture = pictures.picture(now=pictures.START, seen=seen, links=(link,), snapshot=snapshot)
     return set(re.findall(r"(?m)^perfmon_\w+", page(Known(picture), Places()).decode()))
 
 
