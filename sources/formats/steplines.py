@@ -18,7 +18,8 @@ _MOST_PLAIN_WORDS = 8
 
 _STEP = re.compile(
     r"""(?ix)(?<![\w./-])["']?(?P<before>(?:global|train(?:ing)?|optim(?:izer)?|completed)[ _/])?
-    (?P<word>global_step|step|steps|iter|iters|iteration|iterations|num_updates|updates?|episodes?)["']?
+    (?P<word>global_step|step|steps|iter|iters|iteration|iterations|num_updates|updates?|episodes?)
+    (?:[ _](?:index|idx|number|num))?["']?
     \s?[:=\#]?\s{0,8}["'(\[]?\s{0,8}(?P<n>\d[\d,]*)(?:\s{0,8}(?:/|\bof\b)\s{0,8}(?P<of>\d[\d,]*))?
     (?![\d.]*(?:\d|e[-+]?\d|\s?(?:ms|s|sec|seconds|min|%|x)\b|/s))"""
 )
