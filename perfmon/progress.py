@@ -268,7 +268,7 @@ class ProgressLog:
     def _entry(self, slot: tuple[int, str], line: int, fields: Fields) -> str | None:
         """The script in which the traceback of a frame begins; "" where it begins elsewhere, None if that is open."""
         known, recent = self._frames.get(slot), self._recent.get(slot[0], ())
-        begun = max((one.line for one in recent), default=0)
+        begun = max((one.line for one in recent if "task" not in one.fields), default=0)  # Ray's head of it begins none
         raised = max((one.line for one in recent if one.role != "context"), default=0)
         if known is not None and (known[0] > begun or self._chained.get(slot, 0) > raised):
             entry = known[1].get("entry")

@@ -251,8 +251,13 @@ def _is_last_word(failure: Failure, view: View) -> bool:
 
 
 def _dies_on(failure: Failure, own: Sequence[ProgressTrack], view: View) -> bool:
-    """Whether what went on behind it was a step that was under way: its process tells of its death, too."""
+    """Whether what went on behind it was a step that was under way: its process tells of its death, too.
+
+    Or it is the exception of a task that Ray's driver ended of: what workers printed until then comes behind it.
+    """
     behind = {line for track in own for line in track.all_lines() if line > failure.last_line}
+    if len(behind) < _MUCH_BEHIND_END and failure.frame.get("entry") and task_of(failure, view):
+        return True
     return (
         failure.fatal
         and len(behind) <= _UNDER_WAY

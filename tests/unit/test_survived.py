@@ -70,3 +70,20 @@ KeyError: 'missing'"""
     (finding,) = diagnose_texts({"run.log": "\n".join([*_steps(0, 10), driver])}).findings
     assert "ended by an exception that nobody caught in Sampler.draw on host 10.0.0.9 (pid 7310)" in finding.sentence
     assert "component" not in finding.identity
+
+
+@pytest.mark.parametrize(("entry", "flushed", "state"), [
+    ("<module>", 3, Progress.FAILED), ("<module>", 30, Progress.RUNNING), ("retry", 3, Progress.RUNNING),
+])  # fmt: skip
+def test_what_workers_print_behind_the_end_of_their_driver_does_not_hide_it(
+    entry: str, flushed: int, state: Progress
+) -> None:
+    driver = f"""Traceback (most recent call last):
+  File "/srv/run.py", line 30, in {entry}
+    ray.get(handle)
+ray.exceptions.RayTaskError(KeyError): ray::Sampler.draw() (pid=7310, ip=10.0.0.9, actor_id=ab12)
+  File "/srv/sampler.py", line 12, in draw
+    return self.table[key]
+KeyError: 'missing'"""
+    snapshot = diagnose_texts({"run.log": "\n".join([*_steps(0, 10), driver, *_steps(10, flushed)])})
+    assert snapshot.run.state is state
