@@ -52,10 +52,10 @@ def find(signatures: Iterable[Signature], view: View) -> list[Found]:
 def _weigh(found: Sequence[Found], view: View) -> None:
     """One slow checkpoint in nine hours is told, but it is not critical: what matters is what it cost.
 
-    Nor is a short pause that is over: it may have been an evaluation or a save of which no line tells.
+    Nor is a short pause: it may be an evaluation or a save that no line reports.
     """
     for finding in found:
-        if not finding.signature.brief_s or finding.last >= view.whole[1] - _OVER_S:
+        if not finding.signature.brief_s:
             continue
         lasted = length(union((one.item.start, one.item.end) for one in finding.occurrences))
         if lasted <= finding.signature.brief_s and finding.severity is Severity.CRITICAL:

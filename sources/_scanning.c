@@ -619,7 +619,9 @@ static int drawn_again(const char *begin, const char *end, const char *stop)
     following = following ? following : stop;
     if (less - 1 <= clock || end + 1 >= following || !find_text(end + 1, following, clock, less - 1 - clock))
         return 0;
-    Py_ssize_t name = percent - begin > 3 ? percent - begin - 3 : 0;
+    Py_ssize_t name = percent - begin > 3 ? percent - begin - 3 : 0, counted = clock - begin;
+    if (stop - end - 1 >= counted && !memcmp(end + 1, begin, (size_t)counted))
+        return 0; /* the first frame that shows a count */
     return stop - end - 1 >= name && !memcmp(end + 1, begin, (size_t)name);
 }
 

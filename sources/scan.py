@@ -269,7 +269,8 @@ class _Block:
 
     def _drawn_again(self, begin: int, end: int, stop: int) -> bool:
         """Whether a frame of a progress bar is followed by one of the same bar and the same ten seconds of its clock,
-        which says all that this one does: bars are drawn ten times a second."""
+        which says all that this one does: bars are drawn ten times a second. The first that shows a count is kept:
+        when a count stopped is what matters."""
         data = self.data
         clock = data.rfind(b" [", begin, end)
         until = data.find(b"<", clock, end) + 1
@@ -283,7 +284,7 @@ class _Block:
         following = data.find(b"\r", end + 1, stop)
         again = data.find(data[clock : until - len(b"0<")], end + 1, stop if following < 0 else following)
         name = data[begin : data.find(b"%", begin, end)][:-3]
-        return again >= 0 and data.startswith(name, end + 1)
+        return again >= 0 and data.startswith(name, end + 1) and not data.startswith(data[begin:clock], end + 1)
 
     def _record(self, begin: int, end: int, at: int) -> tuple[str, Stamp | None]:
         """Decoded text and stamp of the record that spans begin..end."""

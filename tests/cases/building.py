@@ -35,6 +35,8 @@ class Truth:
     state: tuple[str, ...]
     verdict: tuple[str, ...]
     """Signature ids, or none, learning, watch, unreadable."""
+    file_verdict: tuple[str, ...] = ()
+    """What the finished files alone can show; empty: `verdict`. For a log that ends where the trouble starts."""
     cause: tuple[str, ...] = ()
     """Failure cause of a death; empty where there was none."""
     rank: int | None = None
@@ -134,7 +136,7 @@ def read(path: Path) -> Case:
 
 
 def _truth(told: Mapping[str, Any]) -> Truth:
-    lists = {key: _listed(told[key]) for key in ("state", "verdict", "cause", "live_state") if key in told}
+    lists = {key: _listed(told[key]) for key in ("state", "verdict", "file_verdict", "cause", "live_state") if key in told}
     sets = {key: frozenset(told[key]) for key in ("never", "also", "meanwhile") if key in told}
     rest = {key: value for key, value in told.items() if key not in lists and key not in sets}
     return Truth(**{**rest, **lists, **sets})

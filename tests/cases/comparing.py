@@ -65,8 +65,9 @@ def _wrong(case: Case, said: Said) -> Iterator[str]:
     truth = case.truth
     if said.state not in truth.state:
         yield f"state is {said.state or 'not told'}, not {' or '.join(truth.state)}"
-    if said.verdict not in truth.verdict:
-        yield f"verdict is {said.verdict}, not {' or '.join(truth.verdict)}"
+    verdicts = truth.file_verdict or truth.verdict
+    if said.verdict not in verdicts:
+        yield f"verdict is {said.verdict}, not {' or '.join(verdicts)}"
     if truth.cause and said.cause not in truth.cause:
         yield f"cause is {said.cause or 'not told'}, not {' or '.join(truth.cause)}"
     for name in ("rank", "host", "component"):
