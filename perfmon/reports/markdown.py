@@ -63,7 +63,7 @@ def _verdict(snapshot: Snapshot) -> list[str]:
 
 
 def _lost_time(snapshot: Snapshot) -> list[str]:
-    if not snapshot.ledger:
+    if not any(entry.lost_s for entry in snapshot.ledger):  # nothing is placed in time: no line has a clock
         return []
     rows = [(entry.cause, format_seconds(entry.lost_s), percent(entry.share)) for entry in snapshot.ledger]
     return ["## Where the time went", "", *table(("cause", "time", "share"), rows, frozenset({1, 2}))]

@@ -63,7 +63,7 @@ def _chain(verdict: Verdict) -> list[str]:
 
 def _ledger(snapshot: Snapshot) -> list[str]:
     shown = [entry for entry in snapshot.ledger if entry.share >= _LEAST_SHARE]
-    if not shown:
+    if not any(entry.lost_s for entry in shown):  # nothing is placed in time: no line has a clock
         return []
     longest = max(entry.share for entry in shown)
     rows = [

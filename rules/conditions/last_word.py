@@ -46,7 +46,7 @@ class LastWord(Condition):
     def describe(self, item: Item, view: View) -> str:
         """What was seen."""
         if self.what == "ended":
-            return "no progress in any log after it"
+            return "the run makes no progress after it"
         if not item.values.get("known"):
             return "only its echo stands in these logs"
         echoes = str(item.fields.get("echoes", ""))
