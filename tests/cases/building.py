@@ -136,7 +136,9 @@ def read(path: Path) -> Case:
 
 
 def _truth(told: Mapping[str, Any]) -> Truth:
-    lists = {key: _listed(told[key]) for key in ("state", "verdict", "file_verdict", "cause", "live_state") if key in told}
+    lists = {
+        key: _listed(told[key]) for key in ("state", "verdict", "file_verdict", "cause", "live_state") if key in told
+    }
     sets = {key: frozenset(told[key]) for key in ("never", "also", "meanwhile") if key in told}
     rest = {key: value for key, value in told.items() if key not in lists and key not in sets}
     return Truth(**{**rest, **lists, **sets})
