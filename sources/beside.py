@@ -53,7 +53,7 @@ class Beside:
 
     def __init__(self, scanner: Scanner) -> None:
         """Starts it; raises OSError. It is of use as soon as `offer` takes something."""
-        told = _in_memory(pickle.dumps((scanner.packs, scanner.calm)))  # more than a pipe takes before it is read
+        told = _in_memory(pickle.dumps(scanner.packs))  # more than a pipe takes before it is read
         try:
             self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs:
@@ -155,8 +155,8 @@ def serve(told: int) -> None:
         _hold_more(1)
         with open(told, "rb") as known:
             known.seek(0)
-            packs, calm = pickle.load(known)  # noqa: S301 - from whoever started us
-        scanner, file = Scanner(packs, calm), -1
+            packs = pickle.load(known)  # noqa: S301 - from whoever started us
+        scanner, file = Scanner(packs), -1
         gc.disable()  # records have no cycles, and looking for them costs more than scanning
         write_all(results, _SIZE.pack(0))
         while True:
