@@ -114,8 +114,8 @@ class Session:
         self._clocks[state.index] = SourceClock()
         return state
 
-    def feed(self, state: SourceState, block: Block) -> None:
-        """The next lines of a log."""
+    def feed(self, state: SourceState, block: Block) -> Scanned:
+        """The next lines of a log, and what they hold."""
         scanned = self.scanner.scan(block.data, block.offset, max(block.line, 1))
         again = block.line > 0 and block.line == state.next_line - 1  # one more frame of a bar, in the same line
         self.take(state, scanned)
@@ -123,6 +123,7 @@ class Session:
         state.next_line = block.line + scanned.lines
         if state.polled:
             self.machines.hear(block.data, state.index)
+        return scanned
 
     def seen(self, alignment: Alignment) -> tuple[Seen, ...]:
         """What pollers said last; moments are those of the run's axis."""
@@ -131,10 +132,6 @@ class Session:
             seen = self.machines.seen(shifts=alignment.shifts)
             self._seen = (self.machines.version, alignment.shifts, seen)
         return seen
-
-    def recognises(self, line: bytes) -> bool:
-        """Whether a pattern fits a line."""
-        return bool(self.scanner.scan(line + b"\n", 0, 1).recognised)
 
     def take(self, state: SourceState, scanned: Scanned, line_base: int = 0) -> None:
         """What the next lines of a log hold; `line_base` is added to their line numbers."""

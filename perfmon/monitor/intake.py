@@ -99,7 +99,7 @@ class Intake:
         at = moment(session, clock, now) if watched and needs_arrivals(session, state) else None
         if at is not None and session.clock(state).by_arrival:
             session.clock(state).arrived(at)
-        session.feed(state, block)
+        held.unparsed.look(block, session.feed(state, block), clock)
         if at is not None and needs_arrivals(session, state):
             arrived(session, state, at, block)
         if self._feed.caught_up:

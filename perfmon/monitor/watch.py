@@ -128,7 +128,6 @@ class Watch:
             self._logbook.passed(held.state.index, held.shown, *read, path)
         else:
             self._logbook.append(held.state.index, held.shown, item, clock, path, live=live)
-        held.unparsed.look(item, self._feed.clock(), self.session.recognises)
         held.lively.arrived(self._feed.clock(), self._feed.caught_up)
         self._fresh_lines = True
         return True
