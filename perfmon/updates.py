@@ -6,6 +6,7 @@ A leg may be missing, doubled, late or out of order; what no line tells stays un
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -145,9 +146,10 @@ class Updates:
             update.rpc_ms = rpc_ms
         if bit == _SEND or _operation(update.fields.get("path")) is None:
             update.op = _operation(fields.get("path")) or _operation(fields.get("op")) or update.op
-        for name in ("url", "path") if bit == _SEND else ("url",):
-            if name in fields:
-                update.fields[name] = fields[name]
+        if "url" in fields:
+            update.fields["url"] = fields["url"]
+        if bit == _SEND and "path" in fields:
+            update.fields["path"] = fields["path"]
         self._derive(update)
 
     @staticmethod
@@ -232,6 +234,7 @@ def _between(
     return sent, None if sent is None else sent + wall_s
 
 
+@lru_cache(maxsize=1024)
 def _operation(name: float | str | None) -> str | None:
     """What an update does, where the name of an operation, or a path that ends with one, tells it."""
     told = str(name).rpartition("/")[2]

@@ -305,12 +305,12 @@ class _Block:
         index = compiled.index
         self.recognised[index] = self.recognised.get(index, 0) + 1
         problems: list[str] = []
+        mono = compiled.mono(values, problems) if pattern.mono else None
         observations = compiled.observe(values, problems)
         if problems:
             self.problems.extend((self.line, problem) for problem in problems)
         if stamp is None and pattern.clock:
             stamp = compiled.clock(values)
-        mono = compiled.mono(values) if pattern.mono else None
         inherits = stamp is None
         stamp = self._dated(begin, stamp)
         mono = self._ticked(begin, stamp, mono, text)
