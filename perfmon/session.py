@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from perfmon.rules.bands import Bands, load_bands
 from perfmon.sources.blocks import Block, Notice
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.joining import NEVER, Calm
 from perfmon.sources.polls.reading import is_poll
 from perfmon.sources.scan import Scanned, Scanner
 from perfmon.sources.timeline import SourceClock
@@ -42,12 +41,6 @@ MEMORY_MB = 256
 _MB = 1 << 20
 
 
-def calm_updates(bands: Bands) -> Calm:
-    """Below what a weight update is good in every respect that its client tells: its lines are no evidence."""
-    queue, rpc = bands.get("queue_ms"), bands.get("rpc_ms")
-    return NEVER if queue is None or rpc is None else (queue.good, rpc.good)
-
-
 def _tightest(bands: Bands) -> Bands:
     from .calibration import tightest
 
@@ -61,7 +54,7 @@ class Session:
         self.config = config
         bands = load_bands(config.band_files)
         kept = bands if config.baseline == BUILTIN else _tightest(bands)
-        self.scanner = scanner or Scanner(load_packs(config.format_dirs), calm_updates(kept))
+        self.scanner = scanner or Scanner(load_packs(config.format_dirs))
         self.store = Store((config.memory_mb or MEMORY_MB) * _MB, kept.remarkable())
         self._bands = bands
         self._knowledge: Knowledge | None = None
@@ -121,8 +114,8 @@ class Session:
         self._clocks[state.index] = SourceClock()
         return state
 
-    def feed(self, state: SourceState, block: Block) -> None:
-        """The next lines of a log."""
+    def feed(self, state: SourceState, block: Block) -> Scanned:
+        """The next lines of a log, and what they hold."""
         scanned = self.scanner.scan(block.data, block.offset, max(block.line, 1))
         again = block.line > 0 and block.line == state.next_line - 1  # one more frame of a bar, in the same line
         self.take(state, scanned)
@@ -130,6 +123,7 @@ class Session:
         state.next_line = block.line + scanned.lines
         if state.polled:
             self.machines.hear(block.data, state.index)
+        return scanned
 
     def seen(self, alignment: Alignment) -> tuple[Seen, ...]:
         """What pollers said last; moments are those of the run's axis."""
@@ -138,10 +132,6 @@ class Session:
             seen = self.machines.seen(shifts=alignment.shifts)
             self._seen = (self.machines.version, alignment.shifts, seen)
         return seen
-
-    def recognises(self, line: bytes) -> bool:
-        """Whether a pattern fits a line."""
-        return bool(self.scanner.scan(line + b"\n", 0, 1).recognised)
 
     def take(self, state: SourceState, scanned: Scanned, line_base: int = 0) -> None:
         """What the next lines of a log hold; `line_base` is added to their line numbers."""

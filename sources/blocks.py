@@ -48,15 +48,6 @@ class Cutter:
         """Bytes of the unfinished last line that wait for the rest of it."""
         return self._held_size
 
-    @property
-    def between_lines(self) -> bool:
-        """All that was fed has ended."""
-        return not (self._held_size or self._skipped)
-
-    def pass_over(self, size: int) -> None:
-        """The next whole lines are not fed; who knows how many these are sets `line`."""
-        self.offset += size
-
     def feed(self, chunk: bytes) -> list[Block | Notice]:
         """The lines that end in `chunk`."""
         if self._skipped:

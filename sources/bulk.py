@@ -7,7 +7,6 @@ go through a pipe, and there is no more to do at once than there are cores.
 
 from __future__ import annotations
 
-import gc
 import os
 import select
 import signal
@@ -144,7 +143,6 @@ def _do(work: Callable[[int], None], results: int) -> None:
             import fcntl
 
             fcntl.fcntl(results, fcntl.F_SETPIPE_SZ, _AHEAD)
-        gc.disable()  # records have no cycles, and looking for them costs more than scanning
         work(results)
     finally:
         os._exit(0)

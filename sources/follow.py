@@ -21,7 +21,6 @@ from .reading import read_blocks
 from .rotation import is_part_of
 from .spec import Kind, Spec, parse_spec
 from .tail import Tail
-from .unread import Stretch
 from .watching import Waker
 
 _RESCAN_S, _BACKSTOP_S = 1.0, 5.0
@@ -36,7 +35,7 @@ _BUSY_ROUNDS, _CALM_ROUNDS = 5, 10
 that gave nothing, it is the other way round."""
 _TURN_BYTES = 1 << 19
 """What a round reads before it hands it on."""
-Item = tuple[LogFile, Block | Stretch | Notice]
+Item = tuple[LogFile, Block | Notice]
 
 
 async def follow(
@@ -46,7 +45,7 @@ async def follow(
     poll_s: float = 0.25,
     polling: bool | None = None,
     clock: Callable[[], float] = time.monotonic,
-) -> AsyncIterator[tuple[LogFile, Block | Notice]]:
+) -> AsyncIterator[Item]:
     """The blocks of all logs that `specs` name, as they grow, until cancelled or closed; to the end where all are
     pipes or read once.
 
@@ -60,8 +59,7 @@ async def follow(
     follower = Follower([specs] if isinstance(specs, str) else specs, history, poll_s, polling, clock)
     try:
         async for log, item in follower.items():
-            if not isinstance(item, Stretch):  # nobody asked for any
-                yield log, item
+            yield log, item
     finally:
         await follower.close()
 
@@ -76,12 +74,9 @@ class Follower:
         poll_s: float,
         polling: bool | None,
         clock: Callable[[], float],
-        *,
-        unread: bool = False,
     ) -> None:
-        """With `unread` stretches of a long history are handed over for somebody else to read."""
         self._specs = [parse_spec(text) for text in specs]
-        self._history, self._unread = history, unread
+        self._history = history
         self._clock = clock
         self._waker = Waker(poll_s, polling=polling)
         self._poll_s = poll_s
@@ -264,7 +259,7 @@ class Follower:
                 return [(log, item) for item in read_blocks(log) if isinstance(item, Notice)]
             return [(log, Notice(f"{log.name}: appeared, but compressed files are read at the start only", "appeared"))]
         history = self._history or not first
-        self._tails[path] = Tail(log, self._known, self._clock, history=history, new=not first, unread=self._unread)
+        self._tails[path] = Tail(log, self._known, self._clock, history=history, new=not first)
         return []
 
 
@@ -282,8 +277,8 @@ def _some(turns: deque[Iterator[Item]]) -> list[Item]:
     return items
 
 
-def _size_of(item: Block | Stretch | Notice) -> int:
-    return len(item.data) if isinstance(item, Block) else item.size if isinstance(item, Stretch) else 0
+def _size_of(item: Block | Notice) -> int:
+    return len(item.data) if isinstance(item, Block) else 0
 
 
 def _is_pipe(path: str) -> bool:

@@ -9,11 +9,10 @@ from typing import BinaryIO
 
 from .accelerator import newlines
 from .blocks import Block, Cutter, Notice
-from .unread import LOOK, STRETCH, Stretch, Unread
 
 CHUNK = 1 << 19
-_LONG = 1 << 24
-"""Bytes that are there: of more, stretches may be left to somebody else to read."""
+_LOOK = 1 << 10
+"""Bytes behind a chunk in which its last line ends."""
 _HEAD = 256
 _TAIL = 64
 _ROOM = 1 << 12
@@ -75,7 +74,6 @@ class Stream:
         self.known_size = 0
         """Bytes that the file had when it was looked at last."""
         self._seen = (-1, -1)
-        self._unread: Unread | None = None
 
     def reopen(self, path: Path) -> bool:
         """Opens the file again after `close`; False when `path` is another file by now, or holds another text."""
@@ -125,31 +123,12 @@ class Stream:
         size = min(_TAIL, at)
         self.print = Print(os.pread(self.fd, min(_HEAD, at), 0), os.pread(self.fd, size, at - size), at)
 
-    def stretch(self) -> Stretch | None:
-        """The next lines, unread, of many that are there; None where the next ones have to be read."""
-        position, cutter = self.print.position, self.cutter
-        if not cutter.between_lines or len(self.print.head) < _HEAD or self.size() - position < _LONG:
-            return None
-        look = os.pread(self.fd, _TAIL + LOOK, position + STRETCH - _TAIL)
-        end = look.find(b"\n", _TAIL) + 1
-        if not end or not self.print.fits(self.fd):
-            return None
-        if self._unread is None:
-            self._unread = Unread(self.fd, cutter.offset, cutter.line)
-        tail, size = look[end - _TAIL : end], STRETCH + end - _TAIL
-        stretch = Stretch(self._unread, cutter.offset, size, tail)
-        self.print = Print(self.print.head, tail, position + size)
-        cutter.pass_over(size)
-        return stretch
-
     def read(self) -> tuple[bytes, bool]:
         """(the next bytes, whether the text has been replaced after them: truncated or rewritten)."""
         before = os.fstat(self.fd)
         position, size = self.print.position, CHUNK
-        if self._unread is not None:
-            self.cutter.line, self._unread = self._unread.line_at(self.cutter.offset), None
         if before.st_size - position > CHUNK:  # up to the end of a line: what is whole need not be put together
-            size += os.pread(self.fd, LOOK, position + CHUNK).find(b"\n") + 1
+            size += os.pread(self.fd, _LOOK, position + CHUNK).find(b"\n") + 1
         # Room for what is there, and for some that comes meanwhile: large rooms are dear to make, and to give back.
         room = min(size, max(0, before.st_size - position) + _ROOM)
         data = os.pread(self.fd, room, position)

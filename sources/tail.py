@@ -18,22 +18,18 @@ from .kinds import HEAD, compression_in, is_binary
 from .known import Known
 from .rotation import parts_since, rest_in_copy
 from .stream import Stream, identity_of
-from .unread import Stretch
 
 LINGER_S = 5.0
 """How long a file that was renamed or deleted is still read after it grew last: some writers are slow to let go."""
 _TURN = 4
 """Chunks that one log may take before the others have theirs."""
-Item = tuple[LogFile, Block | Stretch | Notice]
+Item = tuple[LogFile, Block | Notice]
 
 
 class Tail:
     """The text that appears under one name, whatever file bears it."""
 
-    def __init__(
-        self, log: LogFile, known: Known, clock: Callable[[], float], *, history: bool, new: bool, unread: bool = False
-    ) -> None:
-        """With `unread` stretches of a long log are handed over for somebody else to read."""
+    def __init__(self, log: LogFile, known: Known, clock: Callable[[], float], *, history: bool, new: bool) -> None:
         self.log = log
         self.stream: Stream | None = None
         self.more = False
@@ -41,7 +37,7 @@ class Tail:
         self._known = known
         self._clock = clock
         self._skip = not history
-        self._new, self._unread = new, unread
+        self._new = new
         self._looked: tuple[os.stat_result | None] | tuple[()] = ()
         """What bears the name, where that was looked at just before."""
         self._gone_at: float | None = None
@@ -114,9 +110,6 @@ class Tail:
         """The next few chunks; at the end of the text `more` is False."""
         self.more = False
         for _ in range(_TURN):
-            if self._unread and not stream.ignored and (stretch := stream.stretch()) is not None:
-                yield self.log, stretch
-                continue
             begins = not stream.print.position
             data, replaced = stream.read()
             if begins and data:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 import tempfile
 from collections.abc import Generator, Iterator
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 
 _BEFORE_MB = pytest.StashKey[int]()
-_COLLECTED = gc.get_threshold()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,13 +51,6 @@ def _temporary_folder() -> Iterator[None]:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Remembers what the process has taken at most, before the test."""
     item.stash[_BEFORE_MB] = _peak_mb()
-
-
-def pytest_runtest_teardown() -> None:
-    """Commands and monitors keep what they hold from the garbage collector, for they are all that runs; not here."""
-    gc.unfreeze()
-    gc.set_threshold(*_COLLECTED)
-    gc.enable()
 
 
 def _peak_mb() -> int:

@@ -13,7 +13,6 @@ from perfmon.sources.files import LogFile
 from perfmon.sources.follow import Follower
 from perfmon.sources.remote.states import HostState
 from perfmon.sources.replay import Player, Rewound
-from perfmon.sources.unread import Stretch
 
 _NO_LOG = LogFile("", Path())
 
@@ -29,7 +28,7 @@ class Anew:
     """What comes next is the run from its beginning again: forget what was read."""
 
 
-Item = tuple[LogFile, Block | Stretch | Notice | Anew]
+Item = tuple[LogFile, Block | Notice | Anew]
 
 
 class Feed(Protocol):
@@ -75,7 +74,7 @@ class FollowFeed:
 
     def __init__(self, specs: Sequence[str], *, history: bool = True, polling: bool | None = None) -> None:
         """Raises UsageError for a wrong SPEC."""
-        self._follower = Follower(list(specs), history, 0.25, polling, time.monotonic, unread=True)
+        self._follower = Follower(list(specs), history, 0.25, polling, time.monotonic)
         self._began = time.time() - elapsed()
 
     def items(self) -> AsyncIterator[Item]:

@@ -15,10 +15,8 @@ from perfmon.session import Session
 from perfmon.sources.blocks import Block
 from perfmon.sources.files import LogFile
 from perfmon.sources.polls.reading import Area, reading_of
-from perfmon.sources.unread import Stretch
 from perfmon.sourcestate import SourceState
 
-from .ahead import Ahead, Heard
 from .arrivals import Arrivals, follows
 from .clockless import arrived, moment, needs_arrivals
 from .feeds import Feed
@@ -57,7 +55,6 @@ class Intake:
     def __init__(self, session: Session, feed: Feed, clock: Callable[[], float] = time.monotonic) -> None:
         self.logs: dict[tuple[Path, str | None], WatchedLog] = {}
         self._session, self._feed, self._clock = session, feed, clock
-        self._ahead = Ahead(session)
         self._begun = self._clock()
         self._set: list[tuple[int | None, float, float]] = []
         """Clocks that were put forward: their kind, by how much, and how late their lines had come."""
@@ -94,30 +91,15 @@ class Intake:
             if held.answered_at is not None:
                 yield held, max(0.0, clock - held.answered_at)
 
-    def take_history(self, held: WatchedLog, item: Block | Stretch, left: int, heard: Heard) -> None:
-        """The next lines of a log with `left` bytes of history behind them: the session hears of them in a moment."""
-        self._ahead.take(held.state, item, left, heard)
-
-    def settle(self) -> None:
-        """The session hears of all that was taken."""
-        self._ahead.settle()
-        if self._feed.caught_up:
-            self._ahead.close()
-
-    def close(self) -> None:
-        """Nothing is taken any more."""
-        self._ahead.close()
-
     def take(self, held: WatchedLog, block: Block, present: Present) -> None:
         """The next lines of a log; of the moment where they tell none and somebody watches."""
-        self.settle()
         session, state, clock = self._session, held.state, self._feed.clock()
         watched = not self._feed.of_past
         now = present.awaited(clock) or present.now(clock)
         at = moment(session, clock, now) if watched and needs_arrivals(session, state) else None
         if at is not None and session.clock(state).by_arrival:
             session.clock(state).arrived(at)
-        session.feed(state, block)
+        held.unparsed.look(block, session.feed(state, block), clock)
         if at is not None and needs_arrivals(session, state):
             arrived(session, state, at, block)
         if self._feed.caught_up:

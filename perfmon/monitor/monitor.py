@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
 import time
 from collections import deque
@@ -51,8 +50,6 @@ _END_S = 1.0
 _MEMORY_MB = 7
 """Some hours of a run in full, and the rest of it thinned: a monitor stays open for days beside it."""
 _NOTICES = 20
-_COLLECT = (20_000, 20, 50)
-"""Rarer than usual: what a screen makes and drops has no cycles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +109,6 @@ class Monitor:
         self._news = False
         self._told_at = self._clock()  # listeners are soon told of a run that says nothing yet, too
         self._way_until = 0.0
-        self._collector = self._settled = False
         self._watch: Watch | None = None
         self.feed: Feed | None = None
         """The feed, once the thread has made it: a replay is steered through it."""
@@ -225,15 +221,10 @@ class Monitor:
                 watch.close()
                 await asyncio.wait([reading], timeout=_END_S)  # before what it reads is closed
                 await feed.close()
-                gc.unfreeze()  # nothing of it has to stay any more
-                if self._collector:
-                    gc.enable()
 
     async def _read(self, feed: Feed, watch: Watch) -> None:
         from .feeds import Anew
 
-        self._collector = gc.isenabled()
-        gc.disable()  # what is read is kept: while much comes at once, looking for garbage is in vain
         loop, turned = asyncio.get_running_loop(), 0.0
         async with aclosing(feed.items()) as items:  # type: ignore[type-var]  # all are generators
             async for log, item in items:
@@ -273,8 +264,6 @@ class Monitor:
             self.picture = watch.picture(self._look, self.picture.number + 1)
             self._pictured_at = began
             self._wake()
-            if feed.caught_up and not self._settled:
-                self._settle()
             if judged or began - self._told_at >= _TELL_S:
                 self._told_at = began
                 for listener in self.listeners:
@@ -292,17 +281,6 @@ class Monitor:
             return _PATIENCE
         # Where nothing came, only clocks and ages move on, and what pollers say.
         return _SILENT if 0.0 < self._read_at < now - _LONG_S and self._period_s == PERIOD_S else _CALM
-
-    def _settle(self) -> None:
-        """The history was read: what is left of it stays."""
-        from .frugal import spare_memory
-
-        self._settled = True
-        gc.freeze()
-        gc.set_threshold(*_COLLECT)
-        if self._collector:
-            gc.enable()
-        spare_memory()  # not before: a history is read faster where its blocks take each other's place
 
     async def _rest(self, feed: Feed, until: float) -> None:
         """Until the next picture is due: then, when somebody asks, or as soon as the history was read."""

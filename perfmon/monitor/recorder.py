@@ -73,11 +73,6 @@ class Recorder:
                 writer.write(0.0, log, Notice(repr(changed), "written"))
             writer.write(0.0, past.blocks[-1][0], Notice("", "present"))
 
-    @property
-    def idle(self) -> bool:
-        """Nothing is being recorded."""
-        return self._writer is None
-
     def take(self, log: str, item: Block | Notice, clock: float) -> None:
         """The next of what a log gives."""
         if isinstance(item, Notice) and item.kind in ("history", "present"):

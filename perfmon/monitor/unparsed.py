@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 
+from perfmon.model import SAME
 from perfmon.sources.blocks import Block
+from perfmon.sources.scan import Scanned
 from perfmon.text import evidence_text
 
 _KEPT = 5
@@ -26,14 +27,25 @@ class Unparsed:
         """The newest ones, made safe to show."""
         return tuple(self._lines)
 
-    def look(self, block: Block, clock: float, recognised: Callable[[bytes], bool]) -> None:
+    def look(self, block: Block, scanned: Scanned, clock: float) -> None:
         """Looks at the first lines of a block, when it is time again."""
         if clock < self._next:
             return
         self._next = clock + _EVERY_S
-        for raw in block.data[: 1 << 14].splitlines()[:_LOOKED_AT]:
-            if raw.strip() and not recognised(raw):
+        read = _lines_read(scanned)
+        for line, raw in enumerate(block.data[: 1 << 14].split(b"\n")[:_LOOKED_AT], max(block.line, 1)):
+            if raw.strip() and not any(first <= line <= last for first, last in read):
                 text = evidence_text(raw.decode("utf-8", "replace"))
                 if text not in self._lines:
                     self._lines.append(text)
                 return
+
+
+def _lines_read(scanned: Scanned) -> list[tuple[int, int]]:
+    """First and last lines of what was recognised; some of the lines that say the same are taken together."""
+    read = []
+    for pattern, line, _, _, _, observations, _ in scanned.records:
+        if pattern >= 0:
+            ahead = observations[-1][2] if observations and observations[-1][0] == SAME else 0
+            read.append((line, line + ahead))
+    return read

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon.alerts import AlertBook
@@ -21,8 +19,6 @@ from perfmon.snapshot import Snapshot
 from perfmon.sources.blocks import Block, Notice
 from perfmon.sources.files import LogFile
 from perfmon.sources.kinds import ARCHIVES
-from perfmon.sources.scan import Scanned
-from perfmon.sources.unread import Stretch
 
 from .beyond import with_present
 from .feeds import Anew, Feed
@@ -99,61 +95,42 @@ class Watch:
         self._board = BoardBuilder(self.session.store, self.session.recent, self._bands)
 
     def close(self) -> None:
-        """Closes what is being recorded, and ends what reads."""
+        """Closes what is being recorded."""
         self._recorder.end()
-        self._intake.close()
 
     # --- what comes in ------------------------------------------------------------------------------------------
-    def take(self, log: LogFile, item: Block | Stretch | Notice | Anew) -> bool:
+    def take(self, log: LogFile, item: Block | Notice | Anew) -> bool:
         """The next of what a feed gives; whether the run said it, and not a poller."""
         if isinstance(item, Anew):
             self._logbook.clear()
-            self._intake.close()
             self._begin()
             return True
         if log.compression == ARCHIVES and isinstance(item, Notice):
             self._notices.append(item.text)  # a folder, and no log of the run
             return True
-        if not self._recorder.idle and not isinstance(item, Notice):
-            item = self._as_block(item)
-        if not isinstance(item, Stretch):
-            self._recorder.take(log.name, item, self._feed.clock())
+        self._recorder.take(log.name, item, self._feed.clock())
         held = self._intake.log(log)
         if isinstance(item, Notice):
-            self._intake.settle()
             self.session.notice(held.state, item)
             if item.kind in ("lost", "capped", "rotated", "truncated", "gone"):
                 self._notices.append(item.text)
             return True
         if held.state.polled:
-            self._hear(held, self._as_block(item))
+            self._hear(held, item)
             return False
         path = log.path if log.member is None and log.compression is None else None
         clock, live = self.session.clock(held.state), self._feed.caught_up
+        behind, lines, size = 0 if live or self.steered else self._feed.behind, held.state.lines, held.state.bytes
+        self._intake.take(held, item, self._present)
         # Of a long history the ring keeps the end alone: all that comes before is not even cut into pieces.
-        behind = 0 if live or self.steered else self._feed.behind
         if behind > _FAR * self._logbook.budget and not self._logbook.keeps(held.state.index):
-            self._intake.take_history(held, item, behind, partial(self._passed, held, path))
+            read = held.state.lines - lines, held.state.bytes - size
+            self._logbook.passed(held.state.index, held.shown, *read, path)
         else:
-            item = self._as_block(item)
-            self._intake.take(held, item, self._present)
             self._logbook.append(held.state.index, held.shown, item, clock, path, live=live)
-        if isinstance(item, Block):
-            held.unparsed.look(item, self._feed.clock(), self.session.recognises)
         held.lively.arrived(self._feed.clock(), self._feed.caught_up)
         self._fresh_lines = True
         return True
-
-    def _as_block(self, item: Block | Stretch) -> Block:
-        """What nobody has read, once all that stands before it was."""
-        if isinstance(item, Block):
-            return item
-        self._intake.settle()
-        return item.block()
-
-    def _passed(self, held: WatchedLog, path: Path | None, scanned: Scanned) -> None:
-        """The session has heard of lines that the ring does not keep."""
-        self._logbook.passed(held.state.index, held.shown, scanned.lines, scanned.size, path)
 
     def _hear(self, held: WatchedLog, block: Block) -> None:
         """What a poller said is measured and judged, but it is no line of the run, and need not be judged at once."""
@@ -280,8 +257,6 @@ class Watch:
     def judge_if_due(self, clock: float) -> bool:
         """Judges the window, when there is something new and time for it; whether it did."""
         whole = self._feed.caught_up or self.ended
-        if whole:
-            self._intake.settle()
         version = self.session.store.version - self._unheard
         open_still = self._intake.doubtful() or self._intake.days_open()
         fresh = whole and not self._judged_whole

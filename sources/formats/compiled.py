@@ -38,6 +38,8 @@ class CompiledPattern:
     def __init__(self, pattern: Pattern, index: int) -> None:
         self.pattern = pattern
         self.index = index
+        self.legs = any(emit.kind == "leg" for emit in pattern.emit)
+        """Its lines may be legs of weight updates."""
         self._reader = READERS.get(pattern.style)
         self._needles = () if any("\x1b" in needle for needle in pattern.needles) else pattern.needles
 
@@ -107,9 +109,6 @@ class CompiledPattern:
 
     def observe(self, values: Values, problems: list[str]) -> list[Observation]:
         """What the fields say; values that cannot be meant go to `problems` and cost nothing else."""
-        mono = self.pattern.mono
-        if mono and values.get(mono) is not None and self.mono(values) is None:
-            problems.append(f"{mono}={str(values[mono])[:40]}")
         if values.get(_MORE) and _MORE in self._search.groupindex:
             problems.append("what follows the first record on the line")
         try:
@@ -146,14 +145,17 @@ class CompiledPattern:
         stamps = (any_stamp(values[name]) for name in self.pattern.clock if values.get(name) is not None)
         return next((stamp for stamp in stamps if stamp is not None), None)
 
-    def mono(self, values: Values) -> float | None:
-        """Monotonic seconds of the line, where a field holds them."""
+    def mono(self, values: Values, problems: list[str]) -> float | None:
+        """Monotonic seconds of the line, where a field holds them; what cannot be meant goes to `problems`."""
         value = values.get(self.pattern.mono)
-        try:
-            seconds = float(value) if value is not None else None
-        except (ValueError, TypeError, OverflowError):
+        if value is None:
             return None
-        return seconds if seconds is not None and 0 <= seconds < 1e10 else None
+        with suppress(ValueError, TypeError, OverflowError):
+            seconds = float(value)
+            if 0 <= seconds < 1e10:
+                return seconds
+        problems.append(f"{self.pattern.mono}={str(value)[:40]}")
+        return None
 
 
 def _told(emit: Emit, values: Values) -> str:

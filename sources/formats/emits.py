@@ -270,6 +270,7 @@ def _leg(emit: Emit) -> Maker:
     told_by_rule = emit.name if emit.name in _LEGS else None
     durations = tuple(name for name in emit.keep if name.endswith("_ms"))
     texts = tuple(name for name in emit.keep if not name.endswith("_ms"))
+    low, high = _limits("", "ms")
 
     def make(values: Values) -> Observation | None:
         leg = told_by_rule or values.get(leg_field)
@@ -282,7 +283,8 @@ def _leg(emit: Emit) -> Maker:
             value = values.get(name)
             if value is not None:
                 try:
-                    fields[name] = checked(name, to_number(value, "ms"), "ms")
+                    number = to_number(value, "ms")
+                    fields[name] = number if low <= number <= high else checked(name, number, "ms")
                 except ValueError:
                     absurd.append(f"{name}={str(value)[:40]}")
         for name in texts:

@@ -20,7 +20,7 @@ def test_every_line_comes_once_however_much_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, look: int
 ) -> None:
     monkeypatch.setattr(stream, "CHUNK", size)
-    monkeypatch.setattr(stream, "LOOK", look)
+    monkeypatch.setattr(stream, "_LOOK", look)
     path = tmp_path / "a.log"
     path.write_bytes(TEXT)
     opened = Stream(path)
