@@ -1,6 +1,6 @@
 # make run and make test set up everything they need: Python >= 3.11, git and a package index are enough.
 .DEFAULT_GOAL := help
-.PHONY: help run before-after test test-all test-gpu sanitize check docs screenshots dist clean
+.PHONY: help run before-after test test-all test-gpu test-newest-textual sanitize check docs screenshots dist clean
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -12,6 +12,7 @@ help:
 	@echo "make test         run the quick tests: a few minutes (ARGS='-k name' for some of them)"
 	@echo "make test-all     run every test, also those that are slow or need a real component (sshd, tmux, ...)"
 	@echo "make test-gpu     poll the GPUs of this machine, and write what that takes to docs/gpu.md"
+	@echo "make test-newest-textual  run the tests of the screen with the newest Textual, above the version that is allowed"
 	@echo "make sanitize     run those of the compiled search under gcc's sanitizers"
 	@echo "make check        lint, format, types, layers"
 	@echo "make docs         regenerate the generated parts of the documentation"
@@ -40,6 +41,18 @@ test-all: $(READY)
 
 test-gpu: $(READY)
 	PERFMON_GPU_PAGE=docs/gpu.md $(BIN)/python -m pytest -q tests/system/test_gpu.py $(ARGS) || [ $$? = 5 ]
+
+# Says whether the ceiling in pyproject.toml can be raised; the environment itself stays as it is.
+test-newest-textual: $(READY)
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+	  if $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+	    $(BIN)/python -m pip install --quiet --upgrade --target "$$folder" textual; \
+	  else \
+	    uv pip install --quiet --python $(BIN)/python --upgrade --target "$$folder" textual; \
+	  fi && \
+	  export PYTHONPATH="$$folder" && \
+	  $(BIN)/python -c 'import importlib.metadata as m; print("Textual", m.version("textual"))' && \
+	  $(PYTEST) tests/tui tests/system/test_terminal.py tests/system/test_hangup.py $(ARGS)
 
 sanitize: $(READY)
 	$(BIN)/python tests/sanitized.py $(ARGS)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from perfmon.sources.polls.engines.dialects import load_dialect
 from perfmon.sources.polls.engines.values import EngineValues, by_engine
-from perfmon.sources.polls.engines.vllm import VLLM
 from perfmon.sources.polls.pages.endpoint import off_loop
 from perfmon.sources.polls.pages.openmetrics import read_samples
 from perfmon.sources.polls.ray.waits import NAMES, RayWaits
@@ -101,7 +101,7 @@ async def held_ms(page: bytes, read: Callable[[bytes], object]) -> float:
 def told_of(name: str, page: bytes, names: Collection[str], rounds: int) -> str:
     """The row of one page."""
     told, text = read_samples(page, names).told, page.decode()
-    values, waits = EngineValues(VLLM), RayWaits()
+    values, waits = EngineValues(load_dialect("vllm")), RayWaits()
 
     def read(data: bytes) -> object:
         return read_samples(data, names)
@@ -129,7 +129,7 @@ def main() -> None:
     args = parser.parse_args()
     print(f"{'page':6}{'KB':>6}{'lines':>8}{'read':>10}{'samples':>8}{'worked out':>12}", end="")
     print(f"{'loop held':>11}{'client':>10}{'ratio':>8}")
-    print(told_of("vllm", vllm_page(args.kb), VLLM.names, args.rounds))
+    print(told_of("vllm", vllm_page(args.kb), load_dialect("vllm").names, args.rounds))
     print(told_of("ray", ray_page(args.kb), NAMES, args.rounds))
 
 

@@ -12,8 +12,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from prometheus_client import generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.openmetrics.exposition import generate_latest as openmetrics_page
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 from terminals import wait
+
+from perfmon.exporters.families import Places
+from perfmon.exporters.page import Known, metrics_of
 
 Samples = dict[str, list[tuple[dict[str, str], float]]]
 
@@ -65,6 +72,17 @@ class Exporting:
         """Tells it to end; its exit code."""
         self.process.send_signal(number)
         return self.process.wait(30)
+
+
+def page(known: Known, places: Places | None = None, *, openmetrics: bool = False) -> str:
+    """What a scrape of these metrics gets."""
+
+    class Registry(Collector):
+        def collect(self) -> Iterator[Metric]:
+            return metrics_of(known, places or Places())
+
+    made: bytes = (openmetrics_page if openmetrics else generate_latest)(Registry())
+    return made.decode()
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -28,9 +28,8 @@ from perfmon.themes.schema import ThemeData
 from .actions import Action, by_key, chosen
 from .asciionly import filters_for
 from .cost import OwnCost
-from .direct import Direct
 from .doings import PANES, Doings
-from .driver import QuietDriver
+from .driver import SturdyDriver
 from .journey import Journey
 from .layout import Layout, layout_for, shares
 from .leaving import Leaving, terminal_is_gone
@@ -85,7 +84,7 @@ class PerfmonApp(Doings, Leaving, TypedAhead, inherit_bindings=False):
     """
 
     def __init__(self, monitor: Monitor, opening: Opening) -> None:
-        super().__init__(driver_class=QuietDriver)
+        super().__init__(driver_class=SturdyDriver)
         self.monitor, self.opening = monitor, opening
         self.picture: Picture = monitor.picture
         """What is shown; the newest one unless the view is frozen."""
@@ -100,7 +99,6 @@ class PerfmonApp(Doings, Leaving, TypedAhead, inherit_bindings=False):
         self._shown: tuple[object, ...] = (None,)
         self._keys = by_key(opening.keys)
         self._cost = OwnCost()
-        self.direct = Direct(self)
         self._woken, self._woken_at = False, 0.0
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self._own_context: Context | None = None

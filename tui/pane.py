@@ -12,7 +12,6 @@ from textual.widget import Widget
 from perfmon.text import plain
 
 from .asciionly import filters_for
-from .direct import Direct, Span
 from .render.rows import Fitted, Row, between, changed, cropped, harmless, merged, strip_of, sure
 from .skin import Skin
 from .timely import Timely
@@ -37,12 +36,6 @@ class Pane(Timely, Widget):
         self._said = ""
         self._titled: tuple[tuple[object, ...], Row] = ((), ())
         """The last title, and what it was made of: it says the same for long."""
-        self._direct: Direct | None = None
-
-    def on_mount(self) -> None:
-        """Where every cell goes to the terminal as it is, the compositor is only asked when it is needed."""
-        if not filters_for(self.skin):
-            self._direct = getattr(self.app, "direct", None)
 
     def rows(self, width: int, height: int) -> Sequence[Row]:
         """What to show, a row a line; what is missing stays blank."""
@@ -62,29 +55,26 @@ class Pane(Timely, Widget):
 
     def redraw(self) -> None:
         """Repaints what has changed."""
-        region = self.region  # asked for once, for Textual looks for it on the screen; a pane has no border of its own
-        width, height = region.size
+        width, height = self.region.size  # none where it is not on the screen; a pane has no border of its own
         if not width or not height or not self.display:
             return
         if self._drawn_for != (width, height) or not self._drawn:
             self._draw_anew()
-            if self._direct is not None:
-                self._direct.flush()
             self.refresh()
             return
         old = self._drawn
         fresh = self._drawn = self._fitted(width, height)
-        spans: list[Span] = []
+        parts: list[Region] = []
         for y, (before, after) in enumerate(zip(old, fresh, strict=True)):
             span = None if before is after else changed(before, after, width)
             if span is None:
                 continue
-            if span != (0, width) and not (sure(before) and sure(after)):
-                span = (0, width)  # a terminal may count other cells for some characters
+            # A terminal may count other cells for some characters.
+            first, end = span if sure(before) and sure(after) else (0, width)
             self._strips.pop(y, None)
-            spans.append((y, *span))
-        if spans and not (self._direct is not None and self._direct.paint(self, region, fresh, spans)):
-            self.refresh(*(Region(first, y, end - first, 1) for y, first, end in spans))
+            parts.append(Region(first, y, end - first, 1))
+        if parts:
+            self.refresh(*parts)
 
     def _fitted(self, width: int, height: int) -> list[Row]:
         """All rows, fitted to the width."""

@@ -138,7 +138,7 @@ def _serve(args: argparse.Namespace, config: Config) -> int:
         with _told_to_end() as ending:
             monitor.start(ending.look)
             try:
-                server.start(Exporter(monitor, signatures).pages)
+                server.start(Exporter(monitor, signatures).app)
                 _announce(server)
                 return ending.wait(monitor)
             finally:

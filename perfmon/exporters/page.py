@@ -1,14 +1,11 @@
-"""The page that Prometheus scrapes: everything that is known at one moment, in its text format or as OpenMetrics."""
+"""The page that Prometheus scrapes: the metrics of everything that is known at one moment."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from prometheus_client import exposition
 from prometheus_client.metrics_core import Metric
-from prometheus_client.openmetrics import exposition as openmetrics
-from prometheus_client.registry import Collector
 
 from perfmon.parts import Part
 from perfmon.picture import Picture
@@ -19,9 +16,6 @@ from .judged import add_findings, add_goodput, add_ledger, add_run_state, add_ve
 from .measured import add_measured
 from .observed import add_links, add_run, add_sources
 from .polled import add_polled
-
-TEXT = "text/plain; version=0.0.4; charset=utf-8"
-OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +31,8 @@ class Known:
     """`parts` are of this moment: the monitor answered in time."""
 
 
-class _Page(Collector):
-    def __init__(self, metrics: Iterable[Metric]) -> None:
-        self._metrics = list(metrics)
-
-    def collect(self) -> Iterator[Metric]:
-        return iter(self._metrics)
-
-
-def page(known: Known, places: Places, media_type: str = TEXT) -> bytes:
-    """The page as one of the two media types; `places` is what the pages of one exporter share."""
+def metrics_of(known: Known, places: Places) -> Iterator[Metric]:
+    """All families of a page; `places` is what the pages of one exporter share."""
     families = Families()
     add_run(families, known.picture)
     add_sources(families, known.picture)
@@ -61,13 +47,4 @@ def page(known: Known, places: Places, media_type: str = TEXT) -> bytes:
     add_measured(families, known.parts)
     families.gauge("export_measuring_seconds", "How long measuring for this page took", known.took_s)
     families.gauge("export_current", "0 where the monitor was too busy to measure anew for this page", known.current)
-    made = _Page(families.metrics(places))
-    if media_type == OPENMETRICS:
-        text: bytes = openmetrics.generate_latest(made)  # type: ignore[no-untyped-call]
-        return text
-    return exposition.generate_latest(made)
-
-
-def wanted(accept: str) -> str:
-    """The media type to answer with: OpenMetrics for those who ask for it."""
-    return OPENMETRICS if "application/openmetrics-text" in accept.lower() else TEXT
+    return families.metrics(places)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from perfmon.monitor import Monitor
 from perfmon.parts import Part
@@ -14,19 +18,22 @@ from perfmon.rules.schema import Signature
 from perfmon.text import evidence_text, plain
 
 from .families import Places
-from .page import Known, page, wanted
-from .server import Answer, Page
+from .page import Known, metrics_of
+from .server import text
 
 if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
     from perfmon.monitor.watch import Watch
 
 FRESH_S = 0.9
 """What was made so lately is told again: several Prometheus servers may ask for the same."""
 PATIENCE_S = 2.0
 """How long the monitor is waited for, which may be reading a long history; then its last figures are told."""
+_PAGES = "/, /-/healthy, /metrics"
 
 
-class Exporter:
+class Exporter(Collector):
     """Makes the pages of one monitor; its methods may be called from any thread."""
 
     def __init__(self, monitor: Monitor, signatures: Sequence[Signature]) -> None:
@@ -34,28 +41,43 @@ class Exporter:
         self._places = Places()
         self._lock = threading.Lock()
         self._parts: tuple[Part, ...] = ()
-        self._made: dict[str, tuple[float, bytes]] = {}
+        self._made_at, self._made = float("-inf"), list[Metric]()
+        registry = CollectorRegistry()
+        registry.register(self)
+        self._metrics = make_wsgi_app(registry)
 
-    @property
-    def pages(self) -> dict[str, Page]:
-        """By path."""
-        return {"/": self._front, "/metrics": self._metrics, "/-/healthy": self._healthy}
+    def app(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        """The pages, by path: the metrics, one line for people, and one for a supervisor."""
+        path = environ.get("PATH_INFO")
+        if path == "/metrics" or environ["REQUEST_METHOD"] != "GET":
+            pages: Iterable[bytes] = self._metrics(environ | {"QUERY_STRING": ""}, start)
+            return pages
+        if path == "/":
+            return text(start, "200 OK", f"perfmon: {told(self._monitor.picture)}; metrics are at /metrics")
+        if path != "/-/healthy":
+            return text(start, "404 Not Found", f"not here; there is {_PAGES}")
+        if self._monitor.running:
+            return text(start, "200 OK", "perfmon is healthy")
+        return text(start, "503 Service Unavailable", "the monitor has stopped")
 
-    def _metrics(self, accept: str) -> Answer:
-        media_type = wanted(accept)
+    def describe(self) -> Iterator[Metric]:
+        """Nothing: which metrics there are shows when they are asked for."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics of now."""
         with self._lock:
-            at, body = self._made.get(media_type, (float("-inf"), b""))
-            if time.monotonic() - at > FRESH_S:
-                body = self._page(media_type)
-                self._made[media_type] = time.monotonic(), body
-        return Answer(body, media_type)
+            if time.monotonic() - self._made_at > FRESH_S:
+                self._made = self._measured()
+                self._made_at = time.monotonic()
+            return iter(self._made)
 
-    def _page(self, media_type: str) -> bytes:
+    def _measured(self) -> list[Metric]:
         began = time.perf_counter()
         current = self._measure()
         took_s = time.perf_counter() - began
         known = Known(self._monitor.picture, self._parts, self._signatures, took_s, current)
-        return page(known, self._places, media_type)
+        return list(metrics_of(known, self._places))
 
     def _measure(self) -> bool:
         """Asks the monitor, in its own thread, for what it measured; whether it answered in time."""
@@ -71,14 +93,6 @@ class Exporter:
 
         self._monitor.ask(look)
         return done.wait(PATIENCE_S)
-
-    def _healthy(self, _: str) -> Answer:
-        if self._monitor.running:
-            return Answer(b"perfmon is healthy\n")
-        return Answer(b"the monitor has stopped\n", status=503)
-
-    def _front(self, _: str) -> Answer:
-        return Answer(f"perfmon: {told(self._monitor.picture)}; metrics are at /metrics\n".encode())
 
 
 def told(picture: Picture) -> str:

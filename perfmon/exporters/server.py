@@ -1,38 +1,30 @@
-"""A small HTTP server for pages that are made when they are asked for; it answers GET and HEAD, and nothing else."""
+"""The HTTP server of exporters: prometheus_client's own, with a bound, and one line for a port that cannot be had."""
 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import socket
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler
+
+from prometheus_client.exposition import ThreadingWSGIServer
 
 from perfmon.errors import InputError, UsageError
 from perfmon.text import evidence_text, plain
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 TIMEOUT_S = 10.0
 """What a client may take to send its request, or to read a part of the answer."""
 TOGETHER = 16
 """Requests that are answered at the same time."""
 _LOOPBACK = ("127.", "::1")
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What is sent back."""
-
-    body: bytes
-    media_type: str = "text/plain; charset=utf-8"
-    status: int = 200
-
-
-Page = Callable[[str], Answer]
-"""Makes an answer, given what the client accepts (its `Accept` header); called in a thread of its own."""
+_HEADERS = [("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff")]
 
 
 class Server:
@@ -42,27 +34,16 @@ class Server:
         """Raises UsageError for an address that means nothing, InputError for a port that cannot be had."""
         family, address = _address(host, port)
 
-        class Handler(_Handler):
-            """Of this server alone."""
-
-            room = threading.BoundedSemaphore(TOGETHER)
-
-        class Listener(ThreadingHTTPServer):
-            """Waits for no client when it ends."""
+        class Listener(_Listener):
+            """Of this kind of address."""
 
             address_family = family
-            daemon_threads = True
-            block_on_close = False
-
-            def handle_error(self, *_: object) -> None:
-                """A client that goes away in the middle of an answer is no news."""
 
         try:
-            self._listener = Listener(address, Handler)
+            self._listener = Listener(address, _Handler)
         except OSError as error:
             why = os.strerror(error.errno or 0)
             raise InputError(f"{shown(host, port)}: cannot listen: {why} ({_mend(error)})") from None
-        self._handler = Handler
         self._thread: threading.Thread | None = None
 
     @property
@@ -76,9 +57,9 @@ class Server:
         """Only this machine can ask."""
         return str(self._listener.server_address[0]).startswith(_LOOPBACK)
 
-    def start(self, pages: Mapping[str, Page]) -> None:
-        """Answers with the page of each path, in a thread of its own."""
-        self._handler.pages = pages
+    def start(self, app: WSGIApplication) -> None:
+        """Answers with the pages of `app`, each request in a thread of its own."""
+        self._listener.set_app(_bounded(app))
         self._thread = threading.Thread(target=self._listener.serve_forever, name="perfmon-http", daemon=True)
         self._thread.start()
 
@@ -90,10 +71,45 @@ class Server:
         self._listener.server_close()
 
 
+def text(start: StartResponse, status: str, said: str) -> list[bytes]:
+    """Answers with a line of plain text."""
+    start(status, [*_HEADERS])  # the server adds its own to the list
+    return [f"{said}\n".encode()]
+
+
 def shown(host: str, port: int) -> str:
     """`127.0.0.1:9477`, `[::1]:9477`."""
     host = plain(host, 100)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class _Sent(list[bytes]):
+    """An answer that has its place among those that are made and sent until it is sent."""
+
+    def __init__(self, parts: Iterable[bytes], room: threading.BoundedSemaphore) -> None:
+        super().__init__(parts)
+        self._room = room
+
+    def close(self) -> None:
+        """The server calls this at the end, also when the client has gone."""
+        self._room.release()
+
+
+def _bounded(app: WSGIApplication) -> WSGIApplication:
+    """Refuses what is too much at once; what fails is told to the client, and the next page may be whole again."""
+    room = threading.BoundedSemaphore(TOGETHER)
+
+    def answer(environ: WSGIEnvironment, start: StartResponse) -> list[bytes]:
+        if not room.acquire(blocking=False):
+            return text(start, "503 Service Unavailable", "too many requests at once")
+        try:
+            parts = app(environ, start)
+        except Exception as error:
+            said = evidence_text(f"{type(error).__name__}: {error}")
+            parts = text(start, "500 Internal Server Error", f"this page could not be made: {said}")
+        return _Sent(parts, room)
+
+    return answer
 
 
 def _address(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
@@ -113,46 +129,17 @@ def _mend(error: OSError) -> str:
     return "--listen takes an address of this machine"
 
 
-class _Handler(BaseHTTPRequestHandler):
-    pages: ClassVar[Mapping[str, Page]] = {}
-    room: ClassVar[threading.BoundedSemaphore] = threading.BoundedSemaphore(TOGETHER)
+class _Listener(ThreadingWSGIServer):
+    def handle_error(self, *_: object) -> None:
+        """A client that goes away in the middle of an answer is no news."""
+
+
+class _Handler(WSGIRequestHandler):
     timeout = TIMEOUT_S
-    server_version = "perfmon"
-    sys_version = ""
-    error_message_format = "%(code)d %(message)s\n"
-    error_content_type = "text/plain; charset=utf-8"
-
-    def do_GET(self) -> None:
-        """Answers."""
-        if not self.room.acquire(blocking=False):
-            self._send(Answer(b"too many requests at once\n", status=503))
-            return
-        try:
-            self._send(self._answer(self.path.partition("?")[0]))
-        finally:
-            self.room.release()
-
-    do_HEAD = do_GET
-
-    def _answer(self, path: str) -> Answer:
-        make = self.pages.get(path)
-        if make is None:
-            return Answer(f"not here; there is {', '.join(sorted(self.pages))}\n".encode(), status=404)
-        try:
-            return make(self.headers.get("Accept", ""))
-        except Exception as error:  # the next page may be whole again
-            said = evidence_text(f"{type(error).__name__}: {error}")
-            return Answer(f"this page could not be made: {said}\n".encode(), status=500)
-
-    def _send(self, answer: Answer) -> None:
-        with suppress(OSError):  # the client went away, or takes too long
-            self.send_response(answer.status)
-            self.send_header("Content-Type", answer.media_type)
-            self.send_header("Content-Length", str(len(answer.body)))
-            self.send_header("X-Content-Type-Options", "nosniff")
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(answer.body)
 
     def log_message(self, *_: object) -> None:
         """Scrapes are no news."""
+
+    def get_stderr(self) -> io.StringIO:
+        """Neither is a client that takes too long."""
+        return io.StringIO()

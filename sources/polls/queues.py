@@ -19,18 +19,14 @@ def queue_pollers(machine: Machine, kind: str, argument: str) -> list[Poller]:
     return make(machine, argument)
 
 
-def _vllm(machine: Machine, argument: str) -> list[Poller]:
-    from .engines.server import EnginePoller
-    from .engines.vllm import VLLM
+def _engines(kind: str) -> Callable[[Machine, str], list[Poller]]:
+    def make(machine: Machine, argument: str) -> list[Poller]:
+        from .engines.dialects import load_dialect
+        from .engines.server import EnginePoller
 
-    return [EnginePoller(machine, Endpoint.parse("vllm", argument), VLLM)]
+        return [EnginePoller(machine, Endpoint.parse(kind, argument), load_dialect(kind))]
 
-
-def _sglang(machine: Machine, argument: str) -> list[Poller]:
-    from .engines.server import EnginePoller
-    from .engines.sglang import SGLANG
-
-    return [EnginePoller(machine, Endpoint.parse("sglang", argument), SGLANG)]
+    return make
 
 
 def _trl(machine: Machine, argument: str) -> list[Poller]:
@@ -78,8 +74,8 @@ def _command(machine: Machine, argument: str) -> list[Poller]:
 
 
 _MAKERS: Mapping[str, Callable[[Machine, str], list[Poller]]] = {
-    "vllm": _vllm,
-    "sglang": _sglang,
+    "vllm": _engines("vllm"),
+    "sglang": _engines("sglang"),
     "trl": _trl,
     "prime-rl": _prime_rl,
     "prometheus": _prometheus,

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from .tls import TlsStream
 
 _URL = re.compile(r"(https?|tcp)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(?::(\d{1,5}))?(/[\x21-\x7e]*)?", re.IGNORECASE)
-LIMIT = 4 << 20
-_CHUNK_HEAD = 1000
+LIMIT = 64 << 20
+"""Bytes of a body. No page of metrics comes near it; what is larger is no such page."""
+_CHUNK = 1 << 16
 _PROHIBITED = 1
 """SSH_OPEN_ADMINISTRATIVELY_PROHIBITED of RFC 4254."""
 
@@ -92,7 +93,7 @@ def parse_url(text: str) -> Url:
 
 
 async def get(opener: Opener, url: Url, *, timeout_s: float = 5.0, limit: int = LIMIT) -> Reply:
-    """Asks. Raises ReplyError."""
+    """Asks. Raises ReplyError, also for a reply that was cut off or has more than `limit` bytes."""
     began = time.monotonic()
     try:
         async with asyncio.timeout(timeout_s):
@@ -102,12 +103,7 @@ async def get(opener: Opener, url: Url, *, timeout_s: float = 5.0, limit: int = 
                     return Reply(0, b"", time.monotonic() - began)
                 if url.scheme == "https":
                     reader = writer = await _secured(reader, writer, url.host)
-                host = f"[{url.host}]" if ":" in url.host else url.host
-                request = (
-                    f"GET {url.path} HTTP/1.1\r\nHost: {host}:{url.port}\r\nConnection: close\r\nAccept: */*\r\n\r\n"
-                )
-                writer.write(request.encode())
-                raw = await _whole(reader, limit)
+                status, body = await _exchange(reader, writer, url, limit)
             finally:
                 writer.close()
     except TimeoutError:
@@ -121,7 +117,7 @@ async def get(opener: Opener, url: Url, *, timeout_s: float = 5.0, limit: int = 
         if getattr(error, "code", None) == _PROHIBITED:
             raise ForbiddenError("sshd forwards no connections (AllowTcpForwarding, PermitOpen)") from None
         raise ReplyError(plain(str(error), 100).lower() or "cannot be reached") from None
-    return _parsed(raw, time.monotonic() - began)
+    return Reply(status, body, time.monotonic() - began)
 
 
 async def open_here(host: str, port: int) -> tuple[Reader, Writer]:
@@ -135,46 +131,36 @@ async def _secured(reader: Reader, writer: Writer, host: str) -> TlsStream:
     return await secured(reader, writer, host)
 
 
-async def _whole(reader: Reader, limit: int) -> bytes:
+async def _exchange(reader: Reader, writer: Writer, url: Url, limit: int) -> tuple[int, bytes]:
+    """Sends the request; returns status and body once the reply is complete, whether the server closes or not."""
+    import h11  # loaded only by those who ask a server
+
+    host = f"[{url.host}]" if ":" in url.host else url.host
+    headers = [("Host", f"{host}:{url.port}"), ("Connection", "close"), ("Accept", "*/*")]
+    connection = h11.Connection(h11.CLIENT)
+    writer.write(connection.send(h11.Request(method="GET", target=url.path, headers=headers)) or b"")
+    connection.send(h11.EndOfMessage())
+    status, size, answered = 0, 0, False
     parts: list[bytes] = []
-    size = 0
-    while data := await reader.read(65536):
-        parts.append(data)
-        size += len(data)
-        if size > limit:
-            raise ReplyError(f"more than {limit >> 20} MiB")
-        if size < 1 << 16 and _is_complete(b"".join(parts)):
-            break
-    return b"".join(parts)
-
-
-def _is_complete(raw: bytes) -> bool:
-    """Whether a small reply is all there, though the server keeps the connection."""
-    head, found, body = raw.partition(b"\r\n\r\n")
-    length = re.search(rb"(?im)^content-length: *(\d+)\s*$", head)
-    return bool(found) and length is not None and len(body) >= int(length[1])
-
-
-def _parsed(raw: bytes, took_s: float) -> Reply:
-    head, found, body = raw.partition(b"\r\n\r\n")
-    status = re.match(rb"HTTP/1\.[01] (\d{3})", head)
-    if not found or status is None:
-        raise ReplyError("no HTTP" if raw else "closed without an answer")
-    if re.search(rb"(?im)^transfer-encoding: *chunked\s*$", head):
-        body = _unchunked(body)
-    return Reply(int(status[1]), body, took_s)
-
-
-def _unchunked(body: bytes) -> bytes:
-    parts: list[bytes] = []
-    at = 0
-    while True:
-        end = body.find(b"\r\n", at, at + _CHUNK_HEAD)
-        try:
-            size = int(body[at:end].partition(b";")[0], 16) if end >= 0 else 0
-        except ValueError:
-            size = 0
-        if size <= 0:
-            return b"".join(parts)
-        parts.append(body[end + 2 : end + 2 + size])
-        at = end + 2 + size + 2
+    try:
+        while not isinstance(event := connection.next_event(), h11.EndOfMessage):
+            if event is h11.NEED_DATA:
+                data = await reader.read(_CHUNK)
+                if not (data or answered):
+                    raise ReplyError("closed without an answer")
+                answered = True
+                connection.receive_data(data)
+            elif isinstance(event, h11.Response):
+                status = event.status_code
+            elif isinstance(event, h11.Data):
+                parts.append(event.data)
+                size += len(event.data)
+                if size > limit:
+                    raise ReplyError(f"more than {limit >> 20} MiB")
+    except h11.RemoteProtocolError as error:
+        unread, closed = connection.trailing_data
+        if not status and not unread.startswith(b"HTTP/"):
+            raise ReplyError("no HTTP") from None
+        why = "cut off" if closed else f"broken ({plain(str(error), 80)})"
+        raise ReplyError(f"its reply was {why} after {size} bytes") from None
+    return status, b"".join(parts)

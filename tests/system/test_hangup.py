@@ -1,4 +1,4 @@
-"""A terminal that goes away without a word takes the monitor with it."""
+"""A terminal that goes away without a word takes the monitor with it; one that sends what is no text does not."""
 
 from __future__ import annotations
 
@@ -23,12 +23,7 @@ def test_nobody_is_left_behind_when_the_terminal_hangs_up() -> None:
         # perfmon listens to SIGHUP again; here nobody tells it, for the session leader is gone first
         os.execv(sys.executable, [sys.executable, "-c", f"{command}signal.signal = lambda *_: None\nmain()"])  # noqa: S606
     try:
-        seen = b""
-        end = time.monotonic() + PATIENCE_S
-        while b"TIMELINE" not in seen and time.monotonic() < end:
-            if select.select([terminal], [], [], 1.0)[0]:
-                seen += os.read(terminal, 1 << 16)
-        assert b"TIMELINE" in seen
+        assert shown(terminal, b"TIMELINE")
         os.close(terminal)
         end = time.monotonic() + PATIENCE_S
         gone = 0
@@ -42,3 +37,28 @@ def test_nobody_is_left_behind_when_the_terminal_hangs_up() -> None:
             os.waitpid(pid, 0)
         except (ProcessLookupError, ChildProcessError):
             pass
+
+
+def test_a_byte_that_is_no_text_is_no_key_and_no_end() -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-m", "perfmon", "demo"])  # noqa: S606
+    try:
+        assert shown(terminal, b"command")  # the footer: keys are taken
+        os.write(terminal, b"\xff\xfe\xc3?")
+        assert shown(terminal, b"every key")
+        assert os.waitpid(pid, os.WNOHANG) == (0, 0)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(terminal)
+
+
+def shown(terminal: int, words: bytes) -> bool:
+    """Whether that comes to the terminal."""
+    seen = b""
+    end = time.monotonic() + PATIENCE_S
+    while words not in seen and time.monotonic() < end:
+        if select.select([terminal], [], [], 1.0)[0]:
+            seen += os.read(terminal, 1 << 16)
+    return words in seen

@@ -8,17 +8,21 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 import pytest
 from exporting import Exporting, caught_up, environment, exporting
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
+from terminals import wait
 
 from perfmon.cli import main
 from perfmon.demo.writer import write_demo
 from perfmon.errors import ExitCode
-from perfmon.exporters.server import Answer, Server
+from perfmon.exporters.server import TOGETHER, Server, text
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +96,7 @@ def test_other_pages(demo: Exporting) -> None:
         with connection.getresponse() as answer:
             answers.append((answer.status, len(answer.read())))
         connection.close()
-    assert [status for status, _ in answers] == [404, 200, 501, 404]
-    assert answers[1] == (200, 0)
+    assert [status for status, _ in answers] == [404, 405, 405, 404]
 
 
 def test_a_client_that_says_nothing_keeps_nobody_waiting(demo: Exporting) -> None:
@@ -197,23 +200,69 @@ def test_a_taken_port_is_one_line_and_is_told_first(tmp_path: Path) -> None:
     )
 
 
-def test_a_page_that_cannot_be_made_says_so_and_the_next_one_comes() -> None:
+def ask(server: Server, path: str) -> tuple[int, bytes]:
+    """Status and body."""
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)
+    connection.request("GET", path)
+    with connection.getresponse() as answer:
+        told = answer.status, answer.read()
+    connection.close()
+    return told
+
+
+def test_a_page_that_cannot_be_made_says_so_and_the_next_one_comes(capfd: pytest.CaptureFixture[str]) -> None:
+    def app(environ: WSGIEnvironment, start: StartResponse) -> list[bytes]:
+        if environ["PATH_INFO"] == "/bad":
+            raise ValueError("odd\ntoken=abcdef1234567")
+        return text(start, "200 OK", "good")
+
     server = Server("127.0.0.1", 0)
-
-    def broken(_: str) -> Answer:
-        raise ValueError("odd\ntoken=abcdef1234567")
-
-    server.start({"/bad": broken, "/good": lambda accept: Answer(accept.encode())})
+    server.start(app)
     try:
-        host, _, port = server.url.removeprefix("http://").partition(":")
-        for path, status, body in (
-            ("/bad", 500, b"this page could not be made: ValueError: oddtoken=***\n"),
-            ("/good", 200, b"a/b"),
-        ):
-            connection = http.client.HTTPConnection(host, int(port), timeout=20)
-            connection.request("GET", path, headers={"Accept": "a/b"})
-            with connection.getresponse() as answer:
-                assert (answer.status, answer.read()) == (status, body)
-            connection.close()
+        assert ask(server, "/bad") == (500, b"this page could not be made: ValueError: oddtoken=***\n")
+        assert ask(server, "/good") == (200, b"good\n")
     finally:
         server.close()
+    assert capfd.readouterr().err == ""
+
+
+def test_too_many_requests_at_once_are_refused_and_the_next_one_is_answered() -> None:
+    busy = threading.Barrier(TOGETHER + 1)
+    end = threading.Event()
+
+    def app(environ: WSGIEnvironment, start: StartResponse) -> list[bytes]:
+        if environ["PATH_INFO"] == "/slow":
+            busy.wait(20)
+            end.wait(20)
+        return text(start, "200 OK", "done")
+
+    server = Server("127.0.0.1", 0)
+    server.start(app)
+    try:
+        with ThreadPoolExecutor(TOGETHER) as pool:
+            slow = [pool.submit(ask, server, "/slow") for _ in range(TOGETHER)]
+            busy.wait(20)
+            assert ask(server, "/") == (503, b"too many requests at once\n")
+            end.set()
+            assert {one.result() for one in slow} == {(200, b"done\n")}
+        assert ask(server, "/") == (200, b"done\n")
+    finally:
+        server.close()
+
+
+def test_a_client_that_goes_away_gives_its_place_back(capfd: pytest.CaptureFixture[str]) -> None:
+    def app(environ: WSGIEnvironment, start: StartResponse) -> list[bytes]:
+        return text(start, "200 OK", "x" * (8 << 20 if environ["PATH_INFO"] == "/large" else 4))
+
+    server = Server("127.0.0.1", 0)
+    server.start(app)
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    try:
+        for _ in range(TOGETHER + 1):
+            with socket.create_connection((host, int(port))) as gone:
+                gone.sendall(b"GET /large HTTP/1.1\r\n\r\n")
+                gone.recv(10)
+        wait(lambda: ask(server, "/")[0] == 200, "a place")
+    finally:
+        server.close()
+    assert capfd.readouterr().err == ""

@@ -14,14 +14,13 @@ from typing import Any
 import pictures
 import pytest
 import snapshots
-from exporting import caught_up, exporting
+from exporting import caught_up, exporting, page
 
 from perfmon.cli import main
 from perfmon.demo.writer import write_demo
 from perfmon.exporters.alert_rules import alert_rules
-from perfmon.exporters.families import Places
 from perfmon.exporters.names import named
-from perfmon.exporters.page import Known, page
+from perfmon.exporters.page import Known
 from perfmon.machines import Machines
 from perfmon.rules.loader import load_bands, load_signatures
 from perfmon.selftest import vocabulary
@@ -158,7 +157,7 @@ def _names_of_pollers() -> set[str]:
     )
     snapshot = replace(known, run=run, seen=seen)
     picture = pictures.picture(now=pictures.START, seen=seen, links=(link,), snapshot=snapshot)
-    return set(re.findall(r"(?m)^perfmon_\w+", page(Known(picture), Places()).decode()))
+    return set(re.findall(r"(?m)^perfmon_\w+", page(Known(picture))))
 
 
 def _documented() -> list[tuple[Area, list[str]]]:

@@ -10,12 +10,13 @@ import credentials
 import pictures
 import pytest
 import snapshots
+from exporting import page
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from perfmon.exporters.families import Families, Places
 from perfmon.exporters.names import label_name, named
-from perfmon.exporters.page import OPENMETRICS, TEXT, Known, page, wanted
+from perfmon.exporters.page import Known
 from perfmon.machines import Machines
 from perfmon.parts import Part
 from perfmon.picture import AlertState, Freshness, Picture
@@ -37,9 +38,9 @@ def part(metric: str = "queue_ms", values: tuple[float, ...] = (200.0, 12_000.0)
 def told(known: Known | Picture, places: Places | None = None) -> dict[str, list[tuple[Labels, float]]]:
     """The samples of a page by name, which must be the same in both of its forms."""
     known = known if isinstance(known, Known) else Known(known)
-    text = page(known, places or Places()).decode()
+    text = page(known, places)
     samples = list(_samples(read_text(text)))
-    other = list(_samples(read_openmetrics(page(known, Places(), OPENMETRICS).decode())))  # type: ignore[no-untyped-call]
+    other = list(_samples(read_openmetrics(page(known, openmetrics=True))))  # type: ignore[no-untyped-call]
     if places is None:
         assert sorted(samples, key=repr) == sorted(other, key=repr)
     found: dict[str, list[tuple[Labels, float]]] = {}
@@ -251,7 +252,7 @@ def test_hostile_text_stays_a_value(text: str) -> None:
 @pytest.mark.parametrize(("text", "shown"), credentials.CREDENTIALS)
 def test_no_secret_gets_out(text: str, shown: str) -> None:
     known = Known(pictures.picture(sources=(pictures.source(name=text),)), (part(group=text),))
-    made = page(known, Places()).decode()
+    made = page(known)
     found = {labels["group"] for labels, _ in told(known)["perfmon_last_queue_seconds"]}
     assert found == {shown}
     assert text not in made
@@ -259,7 +260,7 @@ def test_no_secret_gets_out(text: str, shown: str) -> None:
 
 def test_a_secret_that_only_its_name_tells() -> None:
     finding = snapshots.finding(identity={"api_key": "abcd-1234-efgh"})
-    assert "abcd-1234" not in page(Known(pictures.picture(pictures.alert(finding=finding))), Places()).decode()
+    assert "abcd-1234" not in page(Known(pictures.picture(pictures.alert(finding=finding))))
 
 
 def test_what_is_no_number_is_left_out() -> None:
@@ -300,9 +301,3 @@ def test_names_that_became_alike_are_told_once_and_counted() -> None:
     assert len(found["perfmon_last_queue_seconds"]) == 1
     left = {labels["family"]: value for labels, value in found["perfmon_export_left_out_series"]}
     assert left["perfmon_last_queue_seconds"] == 1.0
-
-
-def test_openmetrics_for_those_who_ask_for_it() -> None:
-    assert wanted("") == wanted("*/*") == wanted("text/plain;version=0.0.4") == TEXT
-    assert wanted("application/openmetrics-text;version=1.0.0,text/plain;q=0.5") == OPENMETRICS
-    assert wanted("application/openmetrics-text; version=not.a.version") == OPENMETRICS

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import gzip
+from pathlib import Path
 
 import pytest
 from endpoints import Endpoint, endpoint, ok
 
-from perfmon.errors import UsageError
+from perfmon.errors import DataFileError, UsageError
+from perfmon.sources.polls.engines import dialects
+from perfmon.sources.polls.engines.dialects import load_dialect
 from perfmon.sources.polls.engines.server import MOST_ENGINES
-from perfmon.sources.polls.engines.sglang import SGLANG
 from perfmon.sources.polls.engines.values import EngineValues, by_engine
-from perfmon.sources.polls.engines.vllm import VLLM
 from perfmon.sources.polls.machines import HereMachine
 from perfmon.sources.polls.pages.endpoint import Endpoint as Page
 from perfmon.sources.polls.pages.openmetrics import read_samples
 from perfmon.sources.polls.poller import Poller, PollError
 from perfmon.sources.polls.queues import queue_pollers
 from perfmon.sources.polls.reading import Area, Reading, line_of, reading_of
+
+VLLM, SGLANG = load_dialect("vllm"), load_dialect("sglang")
 
 
 def vllm_page(running: int = 12, engine: str = "0", more: str = "", **counters: float) -> str:
@@ -175,9 +178,8 @@ BAD = [
     (b"HTTP/1.1 503 Busy\r\n\r\n", "answered 503: look at its log"),
     (ok(b"<!DOCTYPE html><html><body>hello"), "answered with a web page instead of metrics"),
     (ok(gzip.compress(b"up 1\n" * 100, mtime=0)[:20]), "answered with broken gzip"),
-    (ok(gzip.compress(b"\0" * (5 << 20), mtime=0)), "more than 4 MiB"),
-    (ok(b"x" * (5 << 20)), "more than 4 MiB"),
-    (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (5 << 20), "more than 4 MiB"),
+    (ok(gzip.compress(b"\0" * (65 << 20), 1, mtime=0)), "more than 64 MiB"),
+    (b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\nvllm:num_requests_running 1\n", "its reply was cut off"),
     (ok(b"up 1\n"), "no vLLM metrics on this page; another server can be asked by prometheus=URL"),
     (ok(b""), "no vLLM metrics on this page"),
     (ok(b'vllm:num_requests_running{engine="0"} NaN\n'), "its vLLM metrics are no numbers"),
@@ -270,3 +272,28 @@ def test_a_wrong_argument_gets_one_line(kind: str, argument: str) -> None:
 def test_metrics_are_the_path_where_none_is_named(text: str, asked: str, shown: str) -> None:
     page = Page.parse("vllm", text)
     assert (page.url.path, page.shown) == (asked, shown)
+
+
+def test_names_of_all_versions_are_looked_for_in_their_order() -> None:
+    (told,) = [told for told in VLLM.told if told.value == "itl"]
+    plain = ["inter_token_latency_seconds", "time_per_output_token_seconds"]
+    assert told.names == (*[f"vllm:{name}" for name in plain], *[f"ray_vllm_{name}" for name in plain])
+    assert "ray_vllm_inter_token_latency_seconds_bucket" in VLLM.names
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('sort = "mean"', "value[0].sort: expected one of sum, max, per_s, grew, quantiles"),
+        ('sort = "sum"\nunit = "s"', "value[0].unit: unknown key"),
+        ('sort = "sum"\nlabels = { x = 1 }', "value[0].labels.x: expected a string"),
+    ],
+)
+def test_a_mistake_in_a_mapping_is_named(text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dialects, "_HERE", tmp_path)
+    (tmp_path / "odd.toml").write_text(
+        f'schema = 1\nkind = "odd"\ntitle = "Odd"\nprefixes = [""]\n[[value]]\nname = "x"\nmetrics = "y"\n{text}\n'
+    )
+    with pytest.raises(DataFileError) as caught:
+        load_dialect("odd")
+    assert said in str(caught.value)

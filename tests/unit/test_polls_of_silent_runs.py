@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from exporting import page
 from handfed import HandFed
 
-from perfmon.exporters.families import Places
-from perfmon.exporters.page import Known, page
+from perfmon.exporters.page import Known
 from perfmon.picture import Alert, AlertState, Picture
 from perfmon.reports.machines import machine_sections
 from perfmon.sources.files import LogFile
@@ -140,7 +140,7 @@ def test_so_it_does_beside_a_run_that_ended_hours_ago() -> None:
     assert Surroundings.at(picture).stale(seen)
     assert picture.snapshot is not None
     assert "6m" in str(list(machine_sections(picture.snapshot, picture)))
-    told = page(Known(picture), Places()).decode()
+    told = page(Known(picture))
     assert 'perfmon_reading_age_seconds{area="disk",host="a",name="/data"} 4' in told
     assert "perfmon_disk_used_ratio" not in told  # an old value must not be taken for a new one
 

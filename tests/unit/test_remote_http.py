@@ -13,6 +13,8 @@ from perfmon.config import Config
 from perfmon.errors import UsageError
 from perfmon.session import Session
 from perfmon.sources.blocks import Block
+from perfmon.sources.polls.pages.endpoint import Endpoint
+from perfmon.sources.polls.poller import PollError
 from perfmon.sources.remote.health import HealthCheck
 from perfmon.sources.remote.http import ReplyError, get, open_here, parse_url
 from perfmon.sources.remote.tail import Item
@@ -57,12 +59,54 @@ async def test_a_server_that_keeps_the_connection_is_not_waited_for() -> None:
     assert (reply.status, reply.body) == (503, b"busy")
 
 
+@pytest.mark.parametrize("coding", ["length", "chunked"])
+async def test_a_large_page_is_read_from_a_server_that_ignores_connection_close(coding: str) -> None:
+    body = b"jobs 7\n" * 800_000
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    if coding == "chunked":
+        chunks = [body[at : at + 60_000] for at in range(0, len(body), 60_000)]
+        head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        head += b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks) + b"0\r\n\r\n"
+    async with serving(head, stay=True) as url:
+        reply = await get(open_here, parse_url(url), timeout_s=20.0)
+    assert reply.body == body
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n" + b"x" * 28, "its reply was cut off after 28 bytes"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nabc", "its reply was cut off after 3 bytes"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", "its reply was cut off after 3 bytes"),
+        (b"HTTP/1.1 200 OK\r\nContent-Le", "its reply was cut off after 0 bytes"),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc",
+            "its reply was broken (illegal chunk header",
+        ),
+    ],
+)
+async def test_a_part_of_a_reply_is_no_reply(answer: bytes, why: str) -> None:
+    async with serving(answer) as url:
+        with pytest.raises(ReplyError) as caught:
+            await get(open_here, parse_url(url))
+    assert str(caught.value).startswith(why)
+    assert "\n" not in str(caught.value)
+
+
+async def test_a_truncated_page_of_metrics_is_no_reading() -> None:
+    page = b"# TYPE jobs gauge\njobs 7\n"
+    async with serving(b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n" + page) as url:
+        with pytest.raises(PollError, match="its reply was cut off after 25 bytes"):
+            await Endpoint.parse("prometheus", url).fetch(open_here)
+
+
 @pytest.mark.parametrize(
     ("answer", "stay", "why"),
     [
         (b"", False, "closed without an answer"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", False, "no HTTP"),
         (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 5000, False, "more than 0 MiB"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n" + b"x" * 5000, True, "more than 0 MiB"),
         (b"HTTP/1.1 200 OK\r\n\r\nx", True, "no answer for 0.2 s"),
     ],
 )

@@ -147,23 +147,3 @@ def _common(before: Run, after: Run, forward: bool) -> int:
             break
         at += 1
     return at
-
-
-def within(row: Row, first: int, end: int) -> list[Run]:
-    """The runs of a row from cell `first` to before cell `end`."""
-    taken: list[Run] = []
-    at = 0
-    for text, style in row:
-        if at >= end:
-            break
-        size = cells(text)
-        low, high = first - at, end - at
-        if low <= 0 and high >= size:
-            taken.append((text, style))
-        elif low < size and text.isascii():
-            taken.append((text[max(0, low) : high], style))
-        elif low < size:
-            _, right = Segment(text).split_cells(max(0, low))
-            taken.append((right.split_cells(high - max(0, low))[0].text, style))
-        at += size
-    return taken

@@ -1,11 +1,19 @@
-"""How servers tell of their engines on a page of metrics: which metric is which value, by version and system."""
+"""How servers tell of their engines on a page of metrics: which metric is which value, by version and system.
+
+One TOML file each, beside this module.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
+
+from perfmon.datafile import Table, read_toml
+
+_HERE = Path(__file__).parent
 
 
 class Sort(StrEnum):
@@ -78,3 +86,42 @@ class Dialect:
         """Those that are counters."""
         told = {name for told in self.told if told.sort in COUNTERS for name in told.names}
         return frozenset(told.union(*[(*share.part, *share.whole) for share in self.shares]))
+
+
+@cache
+def load_dialect(kind: str) -> Dialect:
+    """The dialect in `KIND.toml`. Raises DataFileError."""
+    table = read_toml(_HERE / f"{kind}.toml")
+    table.only(("schema", "kind", "title", "prefixes", "only", "value", "share"))
+    prefixes = table.texts("prefixes", required=True)
+    values = tuple(_value(row, prefixes) for row in table.tables("value"))
+    shares = tuple(_share(row, prefixes) for row in table.tables("share"))
+    return Dialect(table.word("kind"), table.line("title"), values, shares, _labels(table, "only"))
+
+
+def _value(row: Table, prefixes: Sequence[str]) -> Told:
+    row.only(("name", "sort", "metrics", "scale", "labels"))
+    try:
+        sort = Sort(row.text("sort"))
+    except ValueError:
+        raise row.wrong("sort", f"expected one of {', '.join(Sort)}") from None
+    labels = row.table("labels", row.data.get("labels", {}))
+    wanted = {name: frozenset(labels.texts(name, required=True)) for name in labels.data}
+    return Told(row.word("name"), sort, _names(row, "metrics", prefixes), row.number("scale", 1.0), wanted)
+
+
+def _share(row: Table, prefixes: Sequence[str]) -> Share:
+    row.only(("name", "part", "part_labels", "whole", "least"))
+    part, whole = _names(row, "part", prefixes), _names(row, "whole", prefixes)
+    return Share(row.word("name"), part, whole, _labels(row, "part_labels"), row.amount("least", 1.0))
+
+
+def _names(row: Table, key: str, prefixes: Sequence[str]) -> tuple[str, ...]:
+    """All names of a metric: those with the first prefix come first."""
+    metrics = row.texts(key, required=True)
+    return tuple(f"{prefix}{metric}" for prefix in prefixes for metric in metrics)
+
+
+def _labels(table: Table, key: str) -> dict[str, str]:
+    labels = table.table(key, table.data.get(key, {}))
+    return {name: labels.text(name) for name in labels.data}

@@ -9,19 +9,9 @@ from ..pages.openmetrics import Samples, read_samples
 from ..pages.poller import PagePoller
 from ..poller import Machine
 from ..reading import Area, Reading
+from .dialects import load_dialect
 
 _STEP, _AT = "trainer_step", "trainer_last_step_timestamp_seconds"
-GAUGES = {
-    _STEP: "step",
-    "trainer_loss": "loss",
-    "trainer_throughput_tokens_per_sec": "throughput_tps",
-    "trainer_mfu_percent": "mfu_pct",
-    "trainer_peak_memory_gib": "peak_mem_gib",
-    "trainer_grad_norm": "grad_norm",
-    "trainer_entropy": "entropy",
-    "trainer_mismatch_kl": "mismatch_kl",
-}
-"""Metric → value."""
 
 
 class TrainerPoller(PagePoller):
@@ -29,15 +19,16 @@ class TrainerPoller(PagePoller):
 
     def __init__(self, machine: Machine, endpoint: Endpoint) -> None:
         super().__init__(machine, endpoint)
+        self._values = {told.names[0]: told.value for told in load_dialect("prime-rl").told}
         self._step: float | None = None
 
     async def poll(self) -> Sequence[Reading]:
         """One reading; `new_step` is told once for each step that is seen to end."""
-        samples, _ = await self._page(_read)
+        samples, _ = await self._page(self._read)
         if not samples.told:
             raise self._endpoint.trouble(_nothing(samples))
         told = {sample.name: sample.value for sample in samples.told}
-        values = {value: told[name] for name, value in GAUGES.items() if name in told}
+        values = {value: told[name] for name, value in self._values.items() if name in told}
         if told.get(_AT, 0.0) > 0:
             values["step_age_s"] = round(max(0.0, self._machine.now().timestamp() - told[_AT]), 3)
         step = told.get(_STEP)
@@ -47,9 +38,8 @@ class TrainerPoller(PagePoller):
             self._step = step
         return [Reading(Area.QUEUE, self._endpoint.short, values, {"kind": "prime-rl", "role": "trainer"})]
 
-
-def _read(page: bytes) -> Samples:
-    return read_samples(page, {*GAUGES, _AT})
+    def _read(self, page: bytes) -> Samples:
+        return read_samples(page, {*self._values, _AT})
 
 
 def _nothing(samples: Samples) -> str:

@@ -11,10 +11,9 @@ from ..pages.endpoint import TIMEOUT_S, Endpoint
 from ..pages.poller import PagePoller
 from ..poller import Machine, PollError
 from ..reading import Area, Reading
+from .dialects import load_dialect
 from .server import EnginePoller
-from .vllm import VLLM
 
-TRL = replace(VLLM, kind="trl")
 HEALTH = "/health/"
 """`trl vllm-serve` has this and no metrics (read in trl/scripts/vllm_serve.py)."""
 _AGAIN = 12
@@ -26,7 +25,7 @@ class TrlPoller(PagePoller):
 
     def __init__(self, machine: Machine, endpoint: Endpoint, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(machine, endpoint, clock)
-        self._engines = EnginePoller(machine, endpoint, TRL, clock)
+        self._engines = EnginePoller(machine, endpoint, replace(load_dialect("vllm"), kind="trl"), clock)
         self._without = 0
 
     async def poll(self) -> Sequence[Reading]:
