@@ -17,11 +17,13 @@ from operator import itemgetter
 from perfmon.model import HEAD, LEG, SAME, SILENCE, TAIL, Observation, Record, Stamp, says_only_that
 from perfmon.text import ESCAPES
 
+from .columns import Columns, Heading, row_of
 from .envelope import json_begin, opened_envelope, record_stamp
 from .finding import Repeat, joined
 from .formats.compiled import CompiledPattern, compile_patterns, needle_index
 from .formats.headers import HeaderReader
 from .formats.schema import Pack
+from .formats.stamps import any_stamp
 from .heads import Heads
 from .joining import NEVER, Calm, HeldLeg, cells
 from .native import finder
@@ -100,6 +102,8 @@ class Scanner:
         self.leg_pattern = min(self.legs, default=-1)
         self.leg_needle = self.patterns[self.leg_pattern].pattern.needles[0].encode() if self.legs else b""
         leg = needles.index(self.leg_needle) if self.legs else -1
+        self.row = next((one for one in self.patterns if one.pattern.style == "table"), None)
+        """What reads the rows of logs that are tables."""
         self.prepared = False
         self.finder = finder(needles, leg, Heads(self.headers))
         """Lines of known shapes are found by the first needle of the leg pattern."""
@@ -147,11 +151,20 @@ class Scanner:
         """Pack id of a record's pattern index."""
         return self.patterns[index].pattern.pack
 
-    def scan(self, data: bytes, offset: int = 0, line: int = 1) -> Scanned:
-        """What `data` holds: whole lines, the first of them number `line` at byte `offset` of its file."""
+    def scan(self, data: bytes, offset: int = 0, line: int = 1, heading: Heading | None = None) -> Scanned:
+        """What `data` holds: whole lines, the first of them number `line` at byte `offset` of its file.
+
+        `heading` is that of the log, where more than one block of it is scanned.
+        """
+        heading = heading or Heading()
+        heading.heed(data, offset, self.message)
         if not self.prepared and len(data) > _FIRST[-1]:
             self.prepare(data)
-        return _Block(self, data, offset, line).scan()
+        return _Block(self, data, offset, line).scan(heading.columns)
+
+    def message(self, text: str) -> str:
+        """What a line says behind clocks and prefixes."""
+        return self.headers.message(text)[0]
 
 
 class _Block:
@@ -181,7 +194,8 @@ class _Block:
         self.dated: list[Dated] = self.found.dated
         self.count = LineCount(data, self.found.newlines)
 
-    def scan(self) -> Scanned:
+    def scan(self, columns: Columns | None = None) -> Scanned:
+        """What the block holds; `columns` are those of the table that the log is."""
         scanner, found = self.scanner, self.found
         first_line, first = self.first_line, 0
         if found.taken:
@@ -215,7 +229,35 @@ class _Block:
         if not passed:
             self._recognise(text, stamp, first, end, sought)
         self.line = first_line
+        if columns is not None and scanner.row is not None:
+            self._rows(columns, scanner.row)
         return self._finish()
+
+    def _rows(self, columns: Columns, compiled: CompiledPattern) -> None:
+        """Reads the rows of the table that the log is, but for lines that a pattern has recognised."""
+        self._end_run()
+        begin = 0
+        read = {offset: stamp for _, _, offset, stamp, *_ in self.records}
+        known: Stamp | None = None
+        for number, raw in enumerate(self.data.split(b"\n")):
+            offset, size = self.offset + begin, len(raw)
+            if offset in read:
+                known = read[offset] or known
+            elif 0 < size < _MAX_TEXT and b"\r" not in raw[:-1]:
+                text, stamp = self._record(begin, begin + size, begin)
+                row = row_of(columns, text, self.scanner.message)
+                if row is not None and row.clock:
+                    stamp = any_stamp(row.clock) or stamp
+                if stamp is not None:
+                    known = stamp
+                    self.dated.append((begin, stamp))
+                if row is not None:
+                    problems: list[str] = []
+                    told = compiled.observe(row.values, problems)
+                    self.problems.extend((self.first_line + number, problem) for problem in problems)
+                    self.recognised[compiled.index] = self.recognised.get(compiled.index, 0) + 1
+                    self.records.append((compiled.index, self.first_line + number, offset, known, None, told, text))
+            begin += size + 1
 
     def _repeated(self, index: int, group: int, text: str, stamp: Stamp | None, begin: int, end: int) -> None:
         """Takes a line that says no more than others did of which the scanner remembers how they end."""

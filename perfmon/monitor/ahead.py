@@ -49,11 +49,11 @@ class Ahead:
         while self._waiting and self._is_done():
             self._tell()
         if isinstance(item, Block):
-            self._keep(state, None, self._session.scanner.scan(item.data, item.offset, max(item.line, 1)), heard)
-        elif self._beside is not None and self._beside.offer(item):
+            self._keep(state, None, self._session.scan(state, item.data, item.offset, max(item.line, 1)), heard)
+        elif not self._session.is_table(state, item.offset) and self._beside is not None and self._beside.offer(item):
             self._waiting.append(_Waiting(state, item, None, heard))
         else:
-            self._keep(state, item, self._scanned(item), heard)
+            self._keep(state, item, self._scanned(state, item), heard)
 
     def settle(self) -> None:
         """Everything that was taken is told to the session."""
@@ -73,8 +73,8 @@ class Ahead:
         except OSError:
             return  # all of it is scanned here, then
 
-    def _scanned(self, stretch: Stretch) -> Scanned:
-        return self._session.scanner.scan(stretch.read(), stretch.offset, 0)
+    def _scanned(self, state: SourceState, stretch: Stretch) -> Scanned:
+        return self._session.scan(state, stretch.read(), stretch.offset, 0)
 
     def _keep(self, state: SourceState, stretch: Stretch | None, scanned: Scanned, heard: Heard) -> None:
         """What was scanned here waits for what stands before it."""
@@ -96,7 +96,7 @@ class Ahead:
             scanned = None if self._beside is None else self._beside.take()
             if scanned is None:
                 self._drop()
-                scanned = self._scanned(stretch)
+                scanned = self._scanned(waiting.state, stretch)
         if scanned is None:
             return
         if stretch is not None:
