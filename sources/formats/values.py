@@ -164,7 +164,8 @@ READERS: dict[Style, Callable[[str], Values]] = {
 def to_number(value: Any, unit: str) -> float:
     """The number in a field; ValueError when there is none.
 
-    `unit` "duration" reads `1m 13s` or Slurm's `2-12` as seconds, AMOUNT `6K` as 6000, "date" a date as seconds since 1970.
+    `unit` "duration" reads `1m 13s`, or `2-12` of Slurm, as seconds, AMOUNT `6K` as 6000, "date" a date as
+    seconds since 1970.
     """
     if not isinstance(value, str):  # nearly all are
         if isinstance(value, bool) or not isinstance(value, int | float):
