@@ -1,8 +1,9 @@
 """Finds the lines that mean something in a block of a log, and reads them.
 
 One search finds the needles of all patterns; only the lines around a hit are decoded, dated and matched. Scanning a
-block depends on nothing but its bytes, so blocks of one file can be scanned in any process and in any order; dates and
-clocks that need the lines before are inferred afterwards (`perfmon.sources.timeline`).
+block depends on nothing but its bytes, and on the columns that the log's first lines name, so blocks of one file can be
+scanned in any process and in any order; dates and clocks that need the lines before are inferred afterwards
+(`perfmon.sources.timeline`).
 """
 
 from __future__ import annotations
