@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfmon.rules.bands import Bands, load_bands
 from perfmon.sources.blocks import Block, Notice
+from perfmon.sources.columns import HEAD, Heading
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.polls.reading import is_poll
 from perfmon.sources.scan import Scanned, Scanner
@@ -61,6 +62,7 @@ class Session:
         self._baseline: Baseline | None = None
         self._assembler = Assembler(self.store, self._of_table)
         self._clocks: dict[int, SourceClock] = {}
+        self._headings: dict[int, Heading] = {}
         self.recent = Recent(self.store, lambda: self._assembler.open_spans)
         self._packs = {pack.id: pack for pack in self.scanner.packs}
         self.machines = Machines()
@@ -112,11 +114,12 @@ class Session:
         state = self.store.add_source(spec)
         state.polled = is_poll(spec)
         self._clocks[state.index] = SourceClock()
+        self._headings[state.index] = Heading()
         return state
 
     def feed(self, state: SourceState, block: Block) -> Scanned:
         """The next lines of a log, and what they hold."""
-        scanned = self.scanner.scan(block.data, block.offset, max(block.line, 1))
+        scanned = self.scan(state, block.data, block.offset, max(block.line, 1))
         again = block.line > 0 and block.line == state.next_line - 1  # one more frame of a bar, in the same line
         self.take(state, scanned)
         state.lines -= again
@@ -124,6 +127,14 @@ class Session:
         if state.polled:
             self.machines.hear(block.data, state.index)
         return scanned
+
+    def scan(self, state: SourceState, data: bytes, offset: int, line: int) -> Scanned:
+        """What the next lines of a log hold, which are then to be taken."""
+        return self.scanner.scan(data, offset, line, self._headings[state.index])
+
+    def is_table(self, state: SourceState, offset: int) -> bool:
+        """Whether what a log holds from `offset` on may be rows of a table: what they mean its begin has told."""
+        return offset < HEAD or self._headings[state.index].columns is not None
 
     def seen(self, alignment: Alignment) -> tuple[Seen, ...]:
         """What pollers said last; moments are those of the run's axis."""

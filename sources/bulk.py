@@ -1,6 +1,7 @@
 """Scans a big plain file with several processes: byte ranges, each cut at its lines, in order.
 
-Scanning a block depends on its bytes alone (`perfmon.sources.scan`), so ranges give what the whole file gives. Whoever
+Scanning a block depends on its bytes alone, and on whether the file begins as a table, which is seen before (see
+`perfmon.sources.scan` and `columns`), so ranges give what the whole file gives. Whoever
 has nothing else to do takes the next range, the process that takes what was found too: what it scans itself need not
 go through a pipe, and there is no more to do at once than there are cores.
 """

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .blocks import MAX_LINE
+from .columns import Heading
 from .passing import Values, values
 from .scan import Scanner
 
@@ -30,19 +31,22 @@ class Ranges:
     path: Path
     starts: range
     size: int
+    heading: Heading = field(default_factory=Heading)
 
     def prepare(self) -> None:
         """Lets the scanner learn from the first lines."""
         with open(self.path, "rb", buffering=0) as file:
-            self.scanner.prepare(file.read(_PREPARED))
+            head = file.read(_PREPARED)
+        self.heading.heed(head, 0, self.scanner.message)
+        self.scanner.prepare(head)
 
     def scan(self, number: int) -> Found:
         """What one holds."""
         start = self.starts[number]
-        return _scanned(self.scanner, self.path, start, min(self.size, start + self.starts.step))
+        return _scanned(self.scanner, self.heading, self.path, start, min(self.size, start + self.starts.step))
 
 
-def _scanned(scanner: Scanner, path: Path, start: int, end: int) -> Found:
+def _scanned(scanner: Scanner, heading: Heading, path: Path, start: int, end: int) -> Found:
     """(records, lines, size, recognised, problems) of the lines that begin in start..end, block by block.
 
     With whether the file ended before what `end` promises.
@@ -59,7 +63,7 @@ def _scanned(scanner: Scanner, path: Path, start: int, end: int) -> Found:
             cut = len(data) < stop - position or not data
             if not data:
                 break
-            scanned = scanner.scan(data, position, line)
+            scanned = scanner.scan(data, position, line, heading)
             blocks.append(values(scanned))
             position += len(data)
             line += scanned.lines

@@ -1,8 +1,9 @@
 """Finds the lines that mean something in a block of a log, and reads them.
 
 One search finds the needles of all patterns; only the lines around a hit are decoded, dated and matched. Scanning a
-block depends on nothing but its bytes, so blocks of one file can be scanned in any process and in any order; dates and
-clocks that need the lines before are inferred afterwards (`perfmon.sources.timeline`).
+block depends on nothing but its bytes, and on the columns that the log's first lines name, so blocks of one file can be
+scanned in any process and in any order; dates and clocks that need the lines before are inferred afterwards
+(`perfmon.sources.timeline`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from operator import itemgetter
 from perfmon.model import HEAD, LEG, SAME, SILENCE, TAIL, Observation, Record, Stamp, says_only_that
 from perfmon.text import ESCAPES
 
+from .columns import Columns, Heading, row_of
 from .envelope import json_begin, opened_envelope, record_stamp
 from .finding import Repeat
 from .formats.compiled import CompiledPattern, compile_patterns, needle_index
 from .formats.headers import HeaderReader
 from .formats.schema import Pack
+from .formats.stamps import any_stamp
 from .native import finder
 from .numbering import LineCount
 from .silence import BOM, LATE_LINES, QUIET_S, Dated, Lines, elapsed, is_behind
@@ -90,6 +93,8 @@ class Scanner:
         self.headers = HeaderReader(self.packs)
         self.frames = frozenset(at for at, compiled in enumerate(self.patterns) if compiled.pattern.frame)
         """Patterns of progress bars, whose frames may stand before a record on the same line."""
+        self.row = next((one for one in self.patterns if one.pattern.style == "table"), None)
+        """What reads the rows of logs that are tables."""
         self.prepared = False
         self.finder = finder(needles)
 
@@ -131,11 +136,20 @@ class Scanner:
         """Pack id of a record's pattern index."""
         return self.patterns[index].pattern.pack
 
-    def scan(self, data: bytes, offset: int = 0, line: int = 1) -> Scanned:
-        """What `data` holds: whole lines, the first of them number `line` at byte `offset` of its file."""
+    def scan(self, data: bytes, offset: int = 0, line: int = 1, heading: Heading | None = None) -> Scanned:
+        """What `data` holds: whole lines, the first of them number `line` at byte `offset` of its file.
+
+        `heading` is that of the log, where more than one block of it is scanned.
+        """
+        heading = heading or Heading()
+        heading.heed(data, offset, self.message)
         if not self.prepared and len(data) > _FIRST[-1]:
             self.prepare(data)
-        return _Block(self, data, offset, line).scan()
+        return _Block(self, data, offset, line).scan(heading.columns)
+
+    def message(self, text: str) -> str:
+        """What a line says behind clocks and prefixes."""
+        return self.headers.message(text)[0]
 
 
 class _Block:
@@ -164,7 +178,8 @@ class _Block:
         self.dated: list[Dated] = []
         self.count = LineCount(data, self.found.newlines)
 
-    def scan(self) -> Scanned:
+    def scan(self, columns: Columns | None = None) -> Scanned:
+        """What the block holds; `columns` are those of the table that the log is."""
         scanner, found = self.scanner, self.found
         first_line, first = self.first_line, 0
         end = 0
@@ -194,7 +209,35 @@ class _Block:
         if not passed:
             self._recognise(text, stamp, first, end, sought)
         self.line = first_line
+        if columns is not None and scanner.row is not None:
+            self._rows(columns, scanner.row)
         return self._finish()
+
+    def _rows(self, columns: Columns, compiled: CompiledPattern) -> None:
+        """Reads the rows of the table that the log is, but for lines that a pattern has recognised."""
+        self._end_run()
+        begin = 0
+        read = {offset: stamp for _, _, offset, stamp, *_ in self.records}
+        known: Stamp | None = None
+        for number, raw in enumerate(self.data.split(b"\n")):
+            offset, size = self.offset + begin, len(raw)
+            if offset in read:
+                known = read[offset] or known
+            elif 0 < size < _MAX_TEXT and b"\r" not in raw[:-1]:
+                text, stamp = self._record(begin, begin + size, begin)
+                row = row_of(columns, text, self.scanner.message)
+                if row is not None and row.clock:
+                    stamp = any_stamp(row.clock) or stamp
+                if stamp is not None:
+                    known = stamp
+                    self.dated.append((begin, stamp))
+                if row is not None:
+                    problems: list[str] = []
+                    told = compiled.observe(row.values, problems)
+                    self.problems.extend((self.first_line + number, problem) for problem in problems)
+                    self.recognised[compiled.index] = self.recognised.get(compiled.index, 0) + 1
+                    self.records.append((compiled.index, self.first_line + number, offset, known, None, told, text))
+            begin += size + 1
 
     def _repeated(self, index: int, group: int, text: str, stamp: Stamp | None, begin: int, end: int) -> None:
         """Takes a line that says no more than others did of which the scanner remembers how they end."""

@@ -2,7 +2,8 @@
 
 `name:  34%|███▍      | 420/1234 [06:12<11:58,  1.13it/s, loss=0.4]`, or `420it [06:12,  1.13it/s]` without a total.
 Only its name tells what a bar counts. The rate that it prints is a moving mean, and the mean since its begin on the
-last frame: nothing is read of it. How quickly it counts is worked out from frames, see `perfmon.paces`.
+last frame: nothing is read of it. How quickly it counts is worked out from frames, see `perfmon.paces`. What stands
+behind the rate is read where the bar is one of training: figures of an evaluation are others.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from typing import Any, NamedTuple
+
+from .steplines import figure_of
 
 _AMOUNT = r"\d[\d.,]{0,15}[kMGTPEZY]?"
 _CLOCK = r"\d+:\d\d(?::\d\d)?"
@@ -20,9 +23,16 @@ _PLACE = re.compile(
     r"\[[A-Za-z_]*?(?:rank)?[ =]?(\d+)\]|\brank[= ](\d+)|\bpid=(\d+(?:, ip=[\w.:-]{1,45})?)|^\s*\(\w{0,40}?_(\d+)\) "
 )
 _LAUNCHED = re.compile(r"^\s*(?:\[[A-Za-z_]*[ =]?\d+\]:?\s*|\([^()]*\bpid=[^()]*\)\s*|\d{1,4}:\s)+")
-_LOSS = re.compile(r", [\w /]{0,20}(?i:loss)\w{0,12}=")
+_FIGURE = re.compile(
+    r"(?:[,;|]|/s(?:tep)?|s/it) {0,2}(?P<name>[A-Za-z][\w /.-]{0,40}?) ?[=:] ?[\[(]?"
+    r"(?P<value>[-+]?\d{1,12}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,3})?|nan|[-+]?inf)(?=[\s,;|\])]|$)"
+)
+_READ = ("loss", "lr", "grad_norm", "reward", "tps")
+_PART = re.compile(r"_(?:step|epoch|avg|mean)$")
+_POSTFIX = 400
 _LABEL = re.compile(r"[A-Za-z_][A-Za-z_/-]*(?: [A-Za-z_/-]+){0,5}")
 _EPOCH = re.compile(r"(?i)(?<![a-z])epochs?\b\W{0,3}(\d{1,6})(?![\d.])")
+_NUMBERED = re.compile(r" \d{1,6}$")
 _LONGEST = 60
 
 _KINDS = tuple(
@@ -82,9 +92,10 @@ def read_bar(body: str) -> dict[str, Any]:
         kind = "epochs"
     elif kind == "items" and not label and ("B/s" in unit):
         kind = "bytes"
-    elif kind == "items" and _LOSS.search(body, times.end()) is not None:
+    figures = _figures(body[times.end() : times.end() + _POSTFIX]) if kind in ("items", "step") else {}
+    if kind == "items" and "loss" in figures:
         kind = "step"
-    return {
+    return (figures if kind == "step" else {}) | {
         "n": count["n"].replace(",", ""),
         "of": None if count["of"] is None else count["of"].replace(",", ""),
         "elapsed": times["elapsed"],
@@ -92,7 +103,25 @@ def read_bar(body: str) -> dict[str, Any]:
         "kind": kind,
         "label": label,
         "place": place,
+        "series": _NUMBERED.sub("", label),
     }
+
+
+def _figures(postfix: str) -> dict[str, Any]:
+    """What stands behind the rate of a bar: the first figure of each kind."""
+    told: dict[str, Any] = {}
+    if "=" in postfix or ":" in postfix:
+        for found in _FIGURE.finditer(postfix):
+            name = _figure(found["name"])
+            if name is not None:
+                told.setdefault(name, found["value"])
+    return told
+
+
+@lru_cache(512)
+def _figure(name: str) -> str | None:
+    found = figure_of(_PART.sub("", name))
+    return found if found in _READ else None
 
 
 @lru_cache(512)

@@ -130,7 +130,7 @@ def _pattern(pack: str, table: Table, trusted: bool) -> Pattern:
     style = table.text("style", "regex")
     if style not in STYLES:
         raise table.wrong("style", f"expected one of {', '.join(STYLES)}")
-    needles = table.texts("needles", required=True)
+    needles = table.texts("needles", required=style != "table")
     for needle in needles:
         if len(needle.encode()) < 3:
             raise table.wrong("needles", f"{needle!r} is too short to find lines quickly, expected 3 bytes or more")

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Style = Literal["regex", "kv", "commas", "json", "pydict", "dashes", "pipes", "bar", "step"]
+Style = Literal["regex", "kv", "commas", "json", "pydict", "dashes", "pipes", "bar", "step", "table"]
 """How the `body` group of a pattern is read: `regex` not at all (named groups are the fields), `kv` a=1 b=2,
 `commas` a: 1, b: 2 (`=` too), `json` one object, `pydict` a dict repr, `dashes` a:1 - b:2, `pipes` a 1 | b: 2, `bar` a
-frame of tqdm (see `bars.py`), `step` the step line of any trainer (see `steplines.py`)."""
+frame of tqdm (see `bars.py`), `step` the step line of any trainer (see `steplines.py`), `table` a row of
+a log that is a table (see `perfmon.sources.columns`): its lines are found by where they stand, not by needles."""
 
 EXTREMES = ("min", "max")
 """The fields of a table that its rows give."""
@@ -27,7 +28,7 @@ FAILURE_ROLES = ("cause", "cascade", "record", "order", "context")
 that a process died (who and how, not why); an order from outside (time limit, preemption, a signal); advice or other
 context that is never a cause."""
 
-STYLES: tuple[Style, ...] = ("regex", "kv", "commas", "json", "pydict", "dashes", "pipes", "bar", "step")
+STYLES: tuple[Style, ...] = ("regex", "kv", "commas", "json", "pydict", "dashes", "pipes", "bar", "step", "table")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ _LONGEST = 2000
 _MOST_PLAIN_WORDS = 8
 
 _STEP = re.compile(
-    r"""(?ix)(?<![\w./-])["']?(?P<before>(?:global|train(?:ing)?|optim(?:izer)?|completed)[ _/])?
+    r"""(?ix)(?<![\w./-])["']?(?:(?<=["'])_)?(?P<before>(?:global|train(?:ing)?|optim(?:izer)?|completed)[ _/])?
     (?P<word>global_step|step|steps|iter|iters|iteration|iterations|num_updates|updates?|episodes?)
     (?:[ _](?:index|idx|number|num))?["']?
     \s?[:=\#]?\s{0,8}["'(\[]?\s{0,8}(?P<n>\d[\d,]*)(?:\s{0,8}(?:/|\bof\b)\s{0,8}(?P<of>\d[\d,]*))?
@@ -30,12 +30,15 @@ _NO_STEP = re.compile(
 )
 _BATCH = re.compile(
     r"""(?ix)\b(?:epoch|ep)\b["']?\s?[:=]?\s{0,4}\[?\d+.{0,40}?
-    \b(?:batch(?:[ _]?(?:idx|index))?|mini-?batch)\b["']?\s?[:=]?\s{0,8}[\[(]?
+    (?<![\w/])(?:batch(?:[ _]?(?:idx|index))?|mini-?batch)\b["']?\s?[:=]?\s{0,8}[\[(]?
     (?P<n>\d+)(?:\s{0,4}/\s{0,4}(?P<of>\d+))?"""
 )
 _BATCHES = re.compile(
     r"(?i)\b(?:mini-?)?batch(?:[ _]?(?:idx|index))?\s?[:=]?\s{0,8}[\[(]?(?P<n>\d+)\s{0,4}/\s{0,4}(?P<of>\d+)"
 )
+_OF_BATCHES = re.compile(r"(?i)(?<![\d./])(?P<n>\d+)\s{0,4}/\s{0,4}(?P<of>\d+) (?:mini-?)?batches\b")
+"""`| epoch   3 |   400/ 2983 batches |`, PyTorch's language model and what was made of it."""
+_FIRST_BATCH = re.compile(r"(?i)^\W{0,4}(?:mini-?)?batch\s?[:=#]?\s{0,8}(?P<n>\d+)(?P<of>(?!))?\b(?![\d.]*\d)")
 _LEADING = re.compile(r"^\W{0,8}\[?(?P<n>\d+)/(?P<of>\d+)\]?(?=[\s:|,-])")
 """`[50/3000] Train loss: 2.5`."""
 _FRACTION = re.compile(r"(?i)\bepoch\b\W{0,4}\d+.{0,40}?[\[(]\s{0,8}(?P<n>\d+)\s{0,4}/\s{0,4}(?P<of>\d+)\s{0,4}[\])%(]")
@@ -48,11 +51,12 @@ _EPOCH = re.compile(
 _NAMES = {
     "loss": (
         r"(?:train(?:ing)?[ _/])?(?:loss)|lm[ _]loss|total_loss|avg_loss|avr_loss|mean_loss|step_loss|nll_loss|ce_loss"
-        r"|policy_loss|pg_loss|actor_loss|act_loss|reduced_train_loss|loss/train|epoch_loss|batch_loss|running_loss"
+        r"|loss_train(?:ing)?|policy_loss|pg_loss|actor_loss|act_loss|reduced_train_loss|loss/train|epoch_loss|batch_loss|running_loss"
     ),
     "lr": r"lr|learning[ _]rate|base_lr",
     "grad_norm": r"grad(?:ient)?[ _]norm|gnorm|grad_?norm|global_norm|total_norm",
     "step_time": (
+        r"m?s/batch|(?:avg_)?batch_cost|"
         r"step[ _]time|iter(?:ation)?[ _]time|time/iter|time/step|time per (?:step|iteration)|per_step_time"
         r"|batch[ _]time|sec/step|sec/it|s/step|s/it|dt|step_s|train_step_timing|step_duration|per-step[ _]time"
     ),
@@ -63,7 +67,7 @@ _NAMES = {
     "samples": r"(?:samples?|imgs?|images?|examples?|seqs?|sequences?|smp)(?:/|_per_|[ _]per[ _])s(?:ec(?:ond)?)?",
     "mfu": r"mfu|bf16_mfu",
     "eta": r"eta|remaining|remaining[ _]time|time[ _](?:left|remaining)",
-    "data_time": r"data[ _]time|data_s|dataloader_time|load(?:ing)?_time",
+    "data_time": r"data[ _]time|(?:avg_)?reader_cost|data_s|dataloader_time|load(?:ing)?_time",
     "reward": (
         r"(?:train[ _])?(?:(?:total|mean|avg\.?|average|episode|episodic|ep|cumulative|running)[ _])*"
         r"(?:reward|return|score)s?"
@@ -77,7 +81,7 @@ _NAMES = {
 }
 _CLOCK = r"(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?|(?:\d+[dhms] ?){1,4}(?![\w.])"
 _FIELD = re.compile(
-    r"(?i)(?<![\w/.-])[\"']?(?:"
+    r"(?i)(?<![\w/.-])[\"']?(?:(?:train(?:ing|er)?|perf(?:ormance)?|optim(?:izer)?|throughput|timing|stats)[/_.])?(?:"
     + "|".join(f"(?P<{name}>{names})" for name, names in _NAMES.items())
     + r")[\"']?(?P<mark>\s?\(\w{1,3}\))?(?P<told>\s?[:=]\s{0,8}|\s{1,8})"
     + rf"(?:[a-zA-Z_][\w.]{{0,20}}\()?[\"'\[]?(?:(?P<clock>{_CLOCK})|(?P<value>{_NUMBER}))"
@@ -164,7 +168,8 @@ def _counted(body: str) -> _Counted | None:
     steps = list(_steps(body))
     best = next((s for s in steps if "global" in (s["before"] or s["word"]).lower()), None)
     found = best or next((s for s in steps if s["word"].lower() == "step"), None) or (steps[0] if steps else None)
-    found = found or _BATCH.search(body) or _FRACTION.search(body) or _BATCHES.search(body)
+    found = found or _OF_BATCHES.search(body) or _BATCH.search(body) or _FRACTION.search(body)
+    found = found or _BATCHES.search(body) or _FIRST_BATCH.search(body)
     kind = "step"
     if found is not None and found.re is _STEP and found["word"].lower().startswith("episode"):
         kind = "episode"
@@ -200,7 +205,8 @@ def _figures(body: str) -> tuple[dict[str, Any], bool]:
         bare = not found["told"].strip()
         if name in told or evaluated is not None:
             continue
-        if bare and "/" in found[name] and name != "per_s":  # `3 tok/s` has its figure before it
+        rated = bare and "/" in found[name] and name != "per_s"
+        if rated and not found[name].lower().endswith("/batch"):  # `3 tok/s` has its figure before it
             continue
         value, clock, unit = found["value"], found["clock"], found["unit"]
         if name == "eta":
@@ -212,7 +218,8 @@ def _figures(body: str) -> tuple[dict[str, Any], bool]:
         if name in ("step_time", "data_time"):
             if clock is not None and ":" in clock:
                 continue
-            told[name] = clock or f"{value.replace(',', '')}{_DURATION_UNITS.get((unit or 's').lower(), 's')}"
+            unit = unit or ("ms" if found[name].lower().startswith("ms/") else "s")
+            told[name] = clock or f"{value.replace(',', '')}{_DURATION_UNITS.get(unit.lower(), 's')}"
         elif name == "per_s":
             pace = float((value or "0").replace(",", ""))
             if unit is None and pace > 0 and not (bare and body[: found.start()].rstrip()[-1:].isdigit()):

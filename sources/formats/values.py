@@ -30,6 +30,8 @@ _ITEM = re.compile(
     r"""['"]([^'"]+)['"]: ?(?:[a-zA-Z_][\w.]{0,40}\()?['"]?"""
     r"""(nan|[-+]?(?>inf|\d+\.?\d*|\.\d+)(?>(?:[eE][-+]?\d+)?))(?![\w.])"""
 )
+_DAYS = re.compile(r"(\d{1,3})-(\d{1,2})(?::(\d\d))?\Z")
+"""Of schedulers' limits: days and hours, and minutes."""
 _BESIDE = ("jsonPayload", "fields", "extra")
 _NUMBER = re.compile(r"[-+]?(?:\.?\d|nan|inf)")
 
@@ -162,14 +164,16 @@ READERS: dict[Style, Callable[[str], Values]] = {
 def to_number(value: Any, unit: str) -> float:
     """The number in a field; ValueError when there is none.
 
-    `unit` "duration" reads `1m 13s` as seconds, AMOUNT `6K` as 6000, "date" a date as seconds since 1970.
+    `unit` "duration" reads `1m 13s`, or `2-12` of Slurm, as seconds, AMOUNT `6K` as 6000, "date" a date as
+    seconds since 1970.
     """
     if not isinstance(value, str):  # nearly all are
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError("a truth value is no number" if isinstance(value, bool) else "no number")
         return float(value)
     if unit == "duration":
-        return parse_duration(value)
+        days = _DAYS.match(value)
+        return parse_duration(value if days is None else f"{days[1]}-{days[2]}:{days[3] or '00'}:00")
     if unit == "date":  # without a zone it is of the clock that the lines have
         moment = datetime.fromisoformat(value)
         return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
