@@ -206,7 +206,7 @@ def _signature(signature: Signature, ids: frozenset[str]) -> Iterator[str]:
     yield f"**{cell(signature.title)}** ({signature.kind}, up to {signature.severity})"
     yield cell(signature.meaning)
     wants = (
-        f"- {cell(condition.explain())}{'' if condition.required else ' (raises the confidence)'}"
+        f"- {cell(condition.explain())}{'' if condition.must_hold else ' (raises the confidence)'}"
         for condition in signature.conditions
     )
     yield "Fires when\n\n" + "\n".join(wants)

@@ -382,7 +382,7 @@ def _conditions(finding: Found, view: View) -> tuple[ConditionState, ...]:
             None if level is Level.UNKNOWN else level.holds,
         )
         for condition, level in zip(finding.signature.conditions, levels, strict=True)
-        if not condition.gate
+        if condition.role != "gate"
     )
 
 

@@ -13,20 +13,16 @@ from perfmon.datafile import read_toml
 from perfmon.errors import DataFileError
 
 from .bands import Bands, load_bands
-from .conditions.aggregate import Aggregate
+from .conditions import every_condition
+from .conditions.anomalies import SUFFIX
 from .conditions.base import Limits
-from .conditions.nonfinite import SUFFIX
-from .conditions.ratio import Ratio
-from .conditions.threshold import Threshold
+from .conditions.values import AMONG_VALUES, Aggregate, Ratio, Threshold
 from .deaths import CAUSE_WORDS
 from .loader import load_signature, load_signatures
 from .schema import Signature
 from .sentences import KNOWN, OPTIONAL_KNOWN, STATS
 from .vocabulary import (
     Vocabulary,
-    condition_metrics,
-    condition_spans,
-    every_condition,
     own_values,
     sentence_slots,
 )
@@ -121,10 +117,7 @@ class UnknownNames(Lint):
                 yield f"on[{at}].{subject.kind}", f"{subject.name}: no format tells of it{known.near(subject.name)}"
         for at, condition in enumerate(signature.conditions):
             for part in every_condition([condition]):
-                names = [name for name in condition_metrics(part) if not known.word(name)]
-                names += [name for name in condition_spans(part) if not known.word(name)]
-                if isinstance(part, Aggregate) and part.of == "mark" and not known.word(part.metric):
-                    names.append(part.metric)
+                names = [name for name in (*part.metric_names(), *part.other_names()) if not known.word(name)]
                 yield from ((f"condition[{at}]", f"{name}: no format tells of it{known.near(name)}") for name in names)
         for key, words in (("requires", signature.requires), ("unless", signature.unless)):
             yield from ((key, f"{n}: no format tells of it{known.near(n)}") for n in words if not known.word(n))
@@ -162,7 +155,7 @@ class UnknownBand(Lint):
                 limits = getattr(part, "limits", None)
                 if not isinstance(limits, Limits) or not limits.band:
                     continue
-                for name in condition_metrics(part):
+                for name in part.metric_names():
                     if known.bands.get(name) is None:
                         yield f"condition[{at}].band", f"{name}: has no band, expected above or below"
 
@@ -225,7 +218,7 @@ class Unreachable(Lint):
             for part in every_condition([condition]):
                 for text in self._faults(part, own):
                     yield f"condition[{at}]", f"can never hold: {text}"
-        if all(not condition.required or condition.gate for condition in signature.conditions):
+        if all(condition.role != "required" for condition in signature.conditions):
             yield "condition", "none is required, expected at least one that must hold"
         if signature.skip_first and not any(s.kind in ("metric", "mark") for s in signature.subjects):
             yield "skip_first", "skips samples, but it looks at none"
@@ -244,9 +237,7 @@ class Unreachable(Lint):
     @staticmethod
     def _percent(part: object, limits: Limits) -> Iterator[str]:
         share = isinstance(part, Aggregate) and part.stat.startswith("share")
-        plain = isinstance(part, Threshold) or (
-            isinstance(part, Aggregate) and part.stat in ("mean", "p50", "p95", "max", "min")
-        )
+        plain = isinstance(part, Threshold) or (isinstance(part, Aggregate) and part.stat in AMONG_VALUES)
         metric = getattr(part, "metric", "").partition(".")[0]
         if isinstance(part, Ratio) or not (share or (plain and metric.endswith(_PERCENT))):
             return

@@ -9,7 +9,8 @@ from math import inf
 from perfmon.ledger import Window, union
 from perfmon.stats import median
 
-from .conditions.baseline import Baseline, undisturbed_median
+from .conditions import every_condition
+from .conditions.durations import LongerThanUndisturbed
 from .found import Found
 from .items import Item
 from .schema import Lost, Signature
@@ -76,12 +77,9 @@ def _told(kind: str, item: Item, view: View) -> list[Item]:
 def _limit(lost: Lost, signature: Signature, view: View) -> float:
     """Seconds of an occurrence that are not lost."""
     if lost.baseline:
-        for condition in signature.conditions:
-            for part in getattr(condition, "of", (condition,)):
-                if isinstance(part, Baseline):
-                    usual = undisturbed_median(view, part.span, part.apart_from)
-                    if usual is not None:
-                        return usual
+        for condition in every_condition(signature.conditions):
+            if isinstance(condition, LongerThanUndisturbed) and (usual := condition.median(view)) is not None:
+                return usual
     return _good_s(lost.beyond, view)
 
 

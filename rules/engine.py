@@ -94,7 +94,7 @@ def _judge(signature: Signature, view: View) -> list[Found]:
 
 def _findings(signature: Signature, subject: Subject, judged: Judged, view: View) -> list[Found]:
     groups: dict[Identity, list[Occurrence]] = {}
-    asked = sorted((condition for condition in signature.conditions if condition.required), key=lambda one: one.costly)
+    asked = sorted((condition for condition in signature.conditions if condition.must_hold), key=lambda one: one.costly)
     for item in judged.items:
         occurrence = _occurrence(asked, item, view)
         if occurrence is not None and not _only_waited(signature, subject, item, view):
@@ -131,13 +131,13 @@ def _occurrence(conditions: Sequence[Condition], item: Item, view: View) -> Occu
     level, unsure = Level.CRITICAL, False
     for condition in conditions:
         held = condition.judge(item, view)
-        if held is Level.NO or (held is Level.UNKNOWN and not condition.optional):
+        if held is Level.NO or (held is Level.UNKNOWN and condition.if_missing == "fail"):
             return None
         if held is Level.UNKNOWN:
             unsure = True
         else:
             level = min(level, held)
-    return Occurrence(item, level, unsure, any(condition.so_far(item, view) for condition in conditions))
+    return Occurrence(item, level, unsure, any(condition.unfinished(item, view) for condition in conditions))
 
 
 def _identity(signature: Signature, item: Item, view: View) -> Identity:

@@ -84,9 +84,9 @@ def _fires(signature: Signature) -> Iterator[str]:
 
 
 def _standing(condition: Condition) -> str:
-    if not condition.required:
+    if not condition.must_hold:
         return " (raises the confidence)"
-    return " (where that is told)" if condition.optional else ""
+    return " (where that is told)" if condition.if_missing == "pass" else ""
 
 
 def _precedence(signature: Signature) -> Iterator[str]:

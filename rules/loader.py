@@ -14,7 +14,7 @@ from perfmon.model import Severity
 from perfmon.text import plain
 
 from .bands import Bands, load_bands
-from .conditions import REGISTRY, Condition
+from .conditions import read_condition
 from .schema import KINDS, AdviceFor, Cause, Example, Lost, Signature, Subject
 from .sentences import unclosed
 
@@ -27,20 +27,6 @@ _KEYS = (
     "confused_with", "on", "condition", "identity", "lost", "cause", "for_count", "critical_count", "for_s",
     "keep_firing_for_s", "brief_s", "skip_first", "unseen", "example", "requires", "unless", "every_s", "advice_for",
 )  # fmt: skip
-
-
-def read_condition(table: Table) -> Condition:
-    """A condition from its table."""
-    kind = table.text("type")
-    condition_class = REGISTRY.get(kind)
-    if condition_class is None:
-        raise table.wrong("type", f"expected one of {', '.join(REGISTRY)}")
-    table.only(("type", "required", "optional", "gate", *condition_class.keys))
-    condition = condition_class.read(table)
-    object.__setattr__(condition, "required", table.flag("required", True))
-    object.__setattr__(condition, "optional", table.flag("optional"))
-    object.__setattr__(condition, "gate", table.flag("gate"))
-    return condition
 
 
 def _subjects(table: Table) -> tuple[Subject, ...]:
@@ -216,4 +202,4 @@ def _builtin() -> tuple[Signature, ...]:
     return tuple(load_signature(path) for path in sorted(BUILTIN.glob("*.toml")))
 
 
-__all__ = ["Bands", "load_bands", "load_signature", "load_signatures", "read_condition"]
+__all__ = ["Bands", "load_bands", "load_signature", "load_signatures"]

@@ -14,7 +14,8 @@ from perfmon.model import Ref
 from perfmon.stats import median
 from perfmon.units import format_seconds
 
-from .bars import LENGTH, Bar, bars_of
+from .bars import bars_of
+from .conditions.base import LENGTH, Bar
 from .deaths import CAUSE_WORDS, WAITED, task_of
 from .earlier import Told, earlier
 from .goals import limit_items
@@ -187,7 +188,7 @@ def _sample_items(name: str, track: Track, signature: Signature, view: View) -> 
 
 def _barren(name: str, source: int, group: str, signature: Signature, view: View) -> bool:
     """None of the samples of a log and group can be an occurrence: one look at all of them says so."""
-    needed = (condition for condition in signature.conditions if condition.required and not condition.optional)
+    needed = (condition for condition in signature.conditions if condition.must_hold and condition.if_missing == "fail")
     return any(condition.barren(name, source, group, view) for condition in needed)
 
 

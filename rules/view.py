@@ -206,11 +206,6 @@ class View:
         return {}
 
     @cached_property
-    def rhythms(self) -> dict[tuple[str, str, int, int], tuple[float, float]]:
-        """Likewise for the steps up to a moment: see `perfmon.rules.conditions.advances`."""
-        return {}
-
-    @cached_property
     def intervals(self) -> dict[tuple[str, int, str], float]:
         """Likewise for the seconds between samples of a metric, log and group: see `perfmon.rules.claims`."""
         return {}

@@ -2,34 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from .conditions import Condition
-from .conditions.advances import Advances
-from .conditions.aggregate import Aggregate
-from .conditions.alternatives import AnyOf
-from .conditions.baseline import Baseline
-from .conditions.coincides import Coincides
-from .conditions.drift import Drift
-from .conditions.fits import Fits
-from .conditions.grows import Grows
-from .conditions.jump import Jump
-from .conditions.lasts import Lasts
-from .conditions.nonfinite import NonFinite
-from .conditions.outweighs import Outweighs
-from .conditions.overlong import Overlong
-from .conditions.peers import Peers
-from .conditions.periodic import Periodic
-from .conditions.ratio import Ratio
-from .conditions.ready import WasReady
-from .conditions.takes import Takes
-from .conditions.tells import Tells
-from .conditions.threshold import Threshold
-from .conditions.together import AllOf
-from .conditions.trickle import Trickle
-from .conditions.unchanged import Unchanged
+from .conditions import every_condition
 from .goals import LIMIT_VALUES
 from .items import SPAN_METRICS, UPDATE, UPDATE_METRICS
 from .opened import OPEN_VALUES
@@ -63,56 +40,10 @@ class Vocabulary:
         return self.metrics | self.spans | self.marks
 
 
-def every_condition(conditions: Iterable[Condition]) -> Iterator[Condition]:
-    """The conditions, those inside of others after them."""
-    for condition in conditions:
-        yield condition
-        if isinstance(condition, (AnyOf, AllOf)):
-            yield from every_condition(condition.of)
-
-
-def condition_metrics(condition: Condition) -> list[str]:
-    """Metrics (marks of an aggregate are none) that a condition looks at."""
-    if isinstance(condition, (Threshold, Grows, Jump, Lasts, NonFinite, Peers, Periodic)):
-        return [condition.metric]
-    if isinstance(condition, Drift):
-        return [condition.metric, *condition.same]
-    if isinstance(condition, Fits):
-        return [*condition.metrics, condition.whole]
-    if isinstance(condition, Trickle):
-        return [condition.metric, condition.per]
-    if isinstance(condition, Unchanged):
-        return list(condition.metrics)
-    if isinstance(condition, (Outweighs, Ratio)):
-        return [condition.metric, condition.over]
-    if isinstance(condition, Aggregate):
-        return [condition.metric] if condition.of == "metric" else []
-    if isinstance(condition, Advances):
-        return [condition.busy] if condition.busy else []
-    if isinstance(condition, Coincides):
-        return [condition.metric] if condition.metric else []
-    return []
-
-
-def condition_spans(condition: Condition) -> list[str]:
-    """Span kinds that a condition looks at, or names of any kind."""
-    if isinstance(condition, Tells):
-        return list(condition.names)
-    if isinstance(condition, Periodic):
-        return list(condition.apart_from)
-    if isinstance(condition, Overlong):
-        return [kind for kind, _ in condition.built_in]
-    if isinstance(condition, (Coincides, Takes, WasReady)):
-        return [condition.span]
-    if isinstance(condition, Baseline):
-        return [condition.span, *([condition.apart_from] if condition.apart_from else [])]
-    return []
-
-
 def metrics_of(signature: Signature) -> list[str]:
     """Metrics that decide: of subjects, conditions and lost time."""
     names = [name for subject in signature.subjects for name in own_values(subject)]
-    names += [name for c in every_condition(signature.conditions) for name in condition_metrics(c)]
+    names += [name for c in every_condition(signature.conditions) for name in c.metric_names()]
     return [*names, signature.lost.beyond] if signature.lost and signature.lost.beyond else names
 
 

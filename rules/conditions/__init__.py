@@ -1,62 +1,84 @@
-"""Kinds of conditions, one module each; `REGISTRY` maps the `type` of a TOML table to its class."""
+"""Kinds of conditions: the `type` of a TOML table, and what else in it says which class it is read by."""
 
 from __future__ import annotations
 
-from .absence import Missed
-from .advances import Advances
-from .aggregate import Aggregate
-from .alternatives import AnyOf
-from .base import Condition, Level
-from .baseline import Baseline
-from .coincides import Coincides
-from .drift import Drift
-from .fits import Fits
-from .grows import Grows
-from .jump import Jump
-from .last_word import LastWord
-from .lasts import Lasts
-from .nonfinite import NonFinite
-from .outweighs import Outweighs
-from .overlong import Overlong
-from .peers import Peers
-from .periodic import Periodic
-from .prevails import Prevails
-from .ratio import Ratio
-from .ready import WasReady
-from .takes import Takes
-from .tells import Tells
-from .threshold import Threshold
-from .together import AllOf
-from .trickle import Trickle
-from .unchanged import Unchanged
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import cast
 
-REGISTRY: dict[str, type[Condition]] = {
-    "threshold": Threshold,
-    "aggregate": Aggregate,
-    "ratio": Ratio,
-    "coincides": Coincides,
-    "baseline": Baseline,
-    "missed": Missed,
-    "last-word": LastWord,
-    "outweighs": Outweighs,
-    "any": AnyOf,
-    "all": AllOf,
-    "ready": WasReady,
-    "advances": Advances,
-    "unchanged": Unchanged,
-    "lasts": Lasts,
-    "tells": Tells,
-    "trickle": Trickle,
-    "peers": Peers,
-    "nonfinite": NonFinite,
-    "jump": Jump,
-    "drift": Drift,
-    "periodic": Periodic,
-    "prevails": Prevails,
-    "grows": Grows,
-    "overlong": Overlong,
-    "fits": Fits,
-    "takes": Takes,
+from perfmon.datafile import Table
+
+from .anomalies import Jump, NotFinite, Periodic
+from .base import Condition, IfMissing, Level, Role, Single
+from .combine import AllOf, AnyOf, Combined, every_condition
+from .durations import THAN
+from .peers import WHAT as OF_PEERS
+from .progress import WHAT as OF_PROGRESS
+from .replaced import refuse_replaced
+from .run import DiedOf, Has
+from .spans import overlap
+from .steady import steady
+from .trends import Fall, Grows
+from .values import compare
+
+ROLES = ("required", "supporting", "gate")
+IF_MISSING = ("fail", "pass")
+_COMMON = ("type", "role", "if_missing")
+
+COMBINED: Mapping[str, type[Combined]] = {"any": AnyOf, "all": AllOf}
+"""Those that hold others, in `of`."""
+BY_KEYS: Mapping[str, Callable[[Table], type[Single]]] = {
+    "compare": compare,
+    "overlap": overlap,
+    "steady": steady,
+    "has": lambda _: Has,
+    "death": lambda _: DiedOf,
 }
+"""The keys that are there say which class it is."""
+BY_NAME: Mapping[str, tuple[str, Mapping[str, type[Single]]]] = {
+    "duration": ("than", THAN),
+    "progress": ("what", OF_PROGRESS),
+    "peers": ("what", OF_PEERS),
+    "trend": (
+        "shape",
+        {"fall": Fall, "growth": Grows, "jump": Jump, "not-finite": NotFinite, "periodic": Periodic},
+    ),
+}
+"""One key names it."""
+KINDS = (*BY_KEYS, *BY_NAME, *COMBINED)
 
-__all__ = ["REGISTRY", "Condition", "Level"]
+
+def read_condition(table: Table) -> Condition:
+    """A condition from its table."""
+    refuse_replaced(table)
+    kind = table.text("type")
+    condition: Condition
+    if kind in COMBINED:
+        table.only((*_COMMON, "of"))
+        parts = tuple(read_condition(part) for part in table.tables("of"))
+        if not parts:
+            raise table.wrong("of", "missing, expected conditions")
+        condition = COMBINED[kind](parts)
+    elif kind in BY_KEYS:
+        chosen = BY_KEYS[kind](table)
+        table.only((*_COMMON, *chosen.keys()))
+        condition = chosen.read(table)
+    elif kind in BY_NAME:
+        key, choices = BY_NAME[kind]
+        named = _one_of(table, key, choices)
+        table.only((*_COMMON, key, *choices[named].keys()))
+        condition = choices[named].read(table)
+    else:
+        raise table.wrong("type", f"expected one of {', '.join(KINDS)}")
+    role, if_missing = _one_of(table, "role", ROLES, "required"), _one_of(table, "if_missing", IF_MISSING, "fail")
+    return replace(condition, role=cast(Role, role), if_missing=cast(IfMissing, if_missing))
+
+
+def _one_of(table: Table, key: str, choices: Mapping[str, object] | tuple[str, ...], default: str | None = None) -> str:
+    value = table.text(key, default)
+    if value not in choices:
+        raise table.wrong(key, f"expected one of {', '.join(choices)}")
+    return value
+
+
+__all__ = ["Condition", "Level", "every_condition", "read_condition"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import IntEnum
-from typing import TYPE_CHECKING, ClassVar, Self
+from itertools import repeat
+from operator import ge, gt
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast
 
 from perfmon.datafile import Table
 from perfmon.units import format_seconds
@@ -14,6 +16,16 @@ from perfmon.units import format_seconds
 if TYPE_CHECKING:
     from ..items import Item
     from ..view import View
+
+
+_T = TypeVar("_T")
+
+
+def once(key: tuple[object, ...], view: View, work_out: Callable[[], _T]) -> _T:
+    """What a condition finds out about all samples of a stream at once: worked out when it is asked for first."""
+    if key not in view.worked_out:
+        view.worked_out[key] = work_out()
+    return cast(_T, view.worked_out[key])
 
 
 class Level(IntEnum):
@@ -36,27 +48,46 @@ BAND_LEVELS = (Level.NO, Level.WARNING, Level.CRITICAL)
 """By what a band says: good, warning, critical."""
 
 
-class Condition(ABC):
-    """One condition of a signature; `required` ones must hold, the others only raise the confidence."""
+Role = Literal["required", "supporting", "gate"]
+IfMissing = Literal["fail", "pass"]
 
-    type: ClassVar[str]
-    keys: ClassVar[tuple[str, ...]] = ()
-    """The keys of its TOML table beside type, required, optional and gate."""
-    required: bool = True
-    optional: bool = False
-    """When the data for it are missing the item still counts, with less confidence."""
-    gate: bool = False
-    """It must hold but proves nothing: it is not counted among the conditions that do."""
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What a value of a metric must be above, or reach."""
+
+    metric: str
+    limit: float
+    reached: bool = False
+
+    def pick(self, values: Sequence[float]) -> list[bool]:
+        """Which values are."""
+        return list(map(ge if self.reached else gt, values, repeat(self.limit)))
+
+
+LENGTH = ""
+"""Stands for the seconds that an item lasts where a metric is expected."""
+
+
+@dataclass(frozen=True)
+class Condition(ABC):
+    """One condition of a signature."""
+
+    role: Role = field(default="required", kw_only=True)
+    """`required`: it must hold. `gate`: it must hold, too, but proves nothing, and is not counted among the conditions
+    that do. `supporting`: it only raises the confidence."""
+    if_missing: IfMissing = field(default="fail", kw_only=True)
+    """With `pass` an item counts, with less confidence, where the data for a condition that must hold are missing."""
+
     costly: ClassVar[bool] = False
     """It looks at many samples: asked only where what looks at one holds."""
-
     tells: ClassVar[tuple[str, ...]] = ()
     """Slots of a sentence that `figures` may fill."""
 
-    @classmethod
-    @abstractmethod
-    def read(cls, table: Table) -> Self:
-        """From its TOML table; raises DataFileError."""
+    @property
+    def must_hold(self) -> bool:
+        """An item counts only where it holds."""
+        return self.role != "supporting"
 
     @abstractmethod
     def judge(self, item: Item, view: View) -> Level:
@@ -74,7 +105,18 @@ class Condition(ABC):
         """Certainly holds for no sample of the metric or mark `name` of a log and group: they need not be judged."""
         return False
 
-    def so_far(self, item: Item, view: View) -> bool:
+    def never(self, view: View) -> bool:
+        """Certainly holds for nothing: the run does not tell of what it looks at."""
+        return False
+
+    def bar(self, view: View, own: bool = False) -> Bar | None:
+        """What an item's value must pass for it to hold; None where that cannot be told quickly.
+
+        With `own` only a value that the item itself carries.
+        """
+        return None
+
+    def unfinished(self, item: Item, view: View) -> bool:
         """It holds only if what goes on now goes on for longer: that is no proof yet."""
         return False
 
@@ -86,6 +128,34 @@ class Condition(ABC):
         """Figures for the sentence, of those that `tells` names; "" for one that is not known."""
         return {}
 
+    def metric_names(self) -> tuple[str, ...]:
+        """Metrics that it looks at."""
+        return ()
+
+    def other_names(self) -> tuple[str, ...]:
+        """Span kinds and marks that it looks at, or names of any kind."""
+        return ()
+
+
+class Single(Condition):
+    """A condition that holds no others: its fields are the keys of its TOML table, by their types."""
+
+    @classmethod
+    def keys(cls) -> tuple[str, ...]:
+        """The keys of its table beside type, role and if_missing."""
+        names = [one.name for one in fields(cls) if not one.kw_only]
+        return (*[name for name in names if name != "limits"], *(Limits.KEYS if "limits" in names else ()))
+
+    @classmethod
+    def read(cls, table: Table) -> Self:
+        """From its table; raises DataFileError."""
+        condition = cls(**{one.name: _READERS[str(one.type)](table, one) for one in fields(cls) if not one.kw_only})
+        condition.check(table)
+        return condition
+
+    def check(self, table: Table) -> None:  # most take any value of the right type
+        """Raises DataFileError for a value that makes no sense."""
+
 
 _BAND_WORDS = {
     "critical": "beyond its band",
@@ -94,6 +164,12 @@ _BAND_WORDS = {
     "reached": "at or beyond its good limit",
     "at-limit": "at its good limit or in its warning band",
 }
+
+
+Amount = float
+"""A number that is not negative."""
+ByKind = tuple[tuple[str, float], ...]
+"""Numbers by kind of span."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +260,28 @@ class Limits:
         if self.band:
             said.append(_BAND_WORDS[self.band])
         return f"{metric} {' and '.join(said)}"
+
+
+def _text(table: Table, one: Field[Any]) -> str:
+    return table.text(one.name, None if one.default is MISSING else one.default)
+
+
+def _number(table: Table, one: Field[Any]) -> float:
+    return table.required_number(one.name) if one.default is MISSING else table.number(one.name, one.default)
+
+
+_READERS: Mapping[str, Callable[[Table, Field[Any]], Any]] = {
+    "str": _text,
+    "float": _number,
+    "int": lambda table, one: int(_number(table, one)),
+    "bool": lambda table, one: table.flag(one.name),
+    "Amount": lambda table, one: table.amount(one.name, cast(float, one.default)),
+    "tuple[str, ...]": lambda table, one: table.texts(one.name, required=one.default is MISSING),
+    "ByKind": lambda table, one: tuple(sorted(table.numbers(one.name).items())),
+    "Limits": lambda table, _: Limits.read(table),
+    "Limits | None": lambda table, _: Limits.read(table) if "metric" in table.data else None,
+}
+"""How a field is read, by its type as it is written."""
 
 
 def _limit(sign: str, value: float, unit: str) -> str:

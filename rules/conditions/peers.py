@@ -1,41 +1,40 @@
-"""One of several like it has far more to do than the others, and one of them nothing."""
+"""One beside its peers, the other logs and groups that tell of the same: it has more to do, or makes less."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 from perfmon.datafile import Table
+from perfmon.stats import median, percentile
 
-from .base import Condition, Level
+from ..wording import format_share
+from .base import Level, Single, once
 
 if TYPE_CHECKING:
+    from ..columns import Column
     from ..items import Item
     from ..view import View
 
+_LEAST = 5
+"""So many samples tell what is usual."""
+
 
 @dataclass(frozen=True)
-class Peers(Condition):
+class Busiest(Single):
     """`metric` of the item is more than `factor` times the mean of its peers, of which one has none at all.
 
     Peers are the other logs and groups that tell of the metric. One that tells nothing for more than `within_s` counts
     only where its last word was that it has nothing: engines that are idle print no statistics.
     """
 
-    type: ClassVar[str] = "peers"
     costly: ClassVar[bool] = True
-    keys: ClassVar[tuple[str, ...]] = ("metric", "factor", "within_s")
+    tells: ClassVar[tuple[str, ...]] = ("peers", "idle")
     metric: str
-    factor: float
-    within_s: float
-    required: bool = True
-    optional: bool = False
-
-    @classmethod
-    def read(cls, table: Table) -> Self:
-        """From its table."""
-        return cls(table.text("metric"), table.number("factor", 2.0), table.number("within_s", 60.0))
+    factor: float = 2.0
+    within_s: float = 60.0
 
     def _others(self, item: Item, view: View) -> list[float]:
         track = view.track(self.metric)
@@ -77,8 +76,6 @@ class Peers(Condition):
         others = self._others(item, view)
         return {"peers": str(len(others)), "idle": str(others.count(0))}
 
-    tells: ClassVar[tuple[str, ...]] = ("peers", "idle")
-
     def describe(self, item: Item, view: View) -> str:
         """Its own value and theirs."""
         others = self._others(item, view)
@@ -88,3 +85,140 @@ class Peers(Condition):
     def explain(self) -> str:
         """In words."""
         return f"{self.metric} more than {self.factor:g}x the mean of its peers, of which one has none"
+
+    def metric_names(self) -> tuple[str, ...]:
+        """The metric."""
+        return (self.metric,)
+
+
+@dataclass(frozen=True)
+class MostOften(Single):
+    """Of the last `window_n` samples of `metric`, `least` at least, more than `share` are of the item's group.
+
+    For a metric whose group says who it was this time, such as the slowest rank: who is last by chance changes.
+    """
+
+    costly: ClassVar[bool] = True
+    metric: str
+    window_n: int = 10
+    least: int = 4
+    share: float = 0.5
+
+    def check(self, table: Table) -> None:
+        """A share of all and of none says nothing."""
+        if not 0 < self.share < 1:
+            raise table.wrong("share", "expected a share between 0 and 1")
+
+    def _counts(self, item: Item, view: View) -> tuple[int, int]:
+        """(samples of the item's group, all samples) of the window."""
+        track = view.track(self.metric)
+        stop = bisect_right(track.times, item.end)
+        first = max(0, stop - self.window_n)
+        return sum(track.group(at) == item.group for at in range(first, stop)), stop - first
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown before there are enough samples."""
+        own, number = self._counts(item, view)
+        if number < self.least:
+            return Level.UNKNOWN
+        return Level.CRITICAL if own > self.share * number else Level.NO
+
+    def metric_names(self) -> tuple[str, ...]:
+        """The metric."""
+        return (self.metric,)
+
+    def describe(self, item: Item, view: View) -> str:
+        """How often it was this one."""
+        own, number = self._counts(item, view)
+        return f"{self.metric} of {item.group or 'one'} in {own} of the last {number} samples"
+
+    def explain(self) -> str:
+        """In words."""
+        return f"more than {100 * self.share:g} % of the last {self.window_n} samples of {self.metric} are of one group"
+
+
+@dataclass(frozen=True)
+class Trickle(Single):
+    """`metric` for each of `per` is below `share` of what is usual, and below `below`.
+
+    Usual is what a quarter of the stream's own samples until then stayed under (and the mean over all of them, if that
+    is less: few requests at once are served faster), of those that were not below `below`; where there were too few of
+    these, the median of its peers, the other logs and groups.
+    """
+
+    costly: ClassVar[bool] = True
+    metric: str
+    per: str
+    below: float
+    share: float = 5.0
+
+    def _rates(self, source: int, group: str, view: View) -> tuple[Sequence[float], Sequence[tuple[float, float]]]:
+        """Times of the samples at which something runs, with what is made and how much runs."""
+        return once((self, source, group), view, lambda: self._all_rates(source, group, view))
+
+    def _all_rates(self, source: int, group: str, view: View) -> tuple[list[float], list[tuple[float, float]]]:
+        made = view.track(self.metric).stream(source, group)
+        running = view.track(self.per).stream(source, group)
+        pairs = [(time, _at(running, time), value) for time, value in zip(made.times, made.values, strict=True)]
+        held = [(time, (value, per)) for time, per, value in pairs if per]
+        return [time for time, _ in held], [pair for _, pair in held]
+
+    def _usual(self, item: Item, view: View) -> float | None:
+        times, pairs = self._rates(item.source, item.group, view)
+        before = [pair for pair in pairs[: bisect_right(times, item.end)] if pair[0] >= self.below * pair[1]]
+        if len(before) >= _LEAST:
+            each = sorted(made / per for made, per in before)
+            return min(percentile(each, 0.25), sum(made for made, _ in before) / sum(per for _, per in before))
+        track = view.track(self.metric)
+        keys = {(track.source(at), track.group(at)) for at in range(len(track))} if track.only is None else set()
+        peers = []
+        for source, group in keys - {(item.source, item.group)}:
+            theirs = [made / per for made, per in self._rates(source, group, view)[1]]
+            if len(theirs) >= _LEAST:
+                peers.append(median(theirs))
+        return median(peers) if peers else None
+
+    def _own(self, item: Item, view: View) -> float | None:
+        times, pairs = self._rates(item.source, item.group, view)
+        at = bisect_right(times, item.end) - 1
+        return pairs[at][0] / pairs[at][1] if at >= 0 and times[at] >= item.start else None
+
+    def barren(self, name: str, source: int, group: str, view: View) -> bool:
+        """What is made for each is never that little."""
+        return all(made >= self.below * per for made, per in self._rates(source, group, view)[1])
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown where nothing runs, or nothing tells what is usual."""
+        own = self._own(item, view)
+        if own is None:
+            return Level.UNKNOWN
+        if own >= self.below:
+            return Level.NO
+        usual = self._usual(item, view)
+        if usual is None:
+            return Level.UNKNOWN
+        return Level.CRITICAL if own < self.share / 100.0 * usual else Level.NO
+
+    def describe(self, item: Item, view: View) -> str:
+        """What is made, and what is usual."""
+        own, usual = self._own(item, view), self._usual(item, view)
+        if own is None or usual is None:
+            return f"what {self.metric} for each of {self.per} usually is is not known"
+        return f"{self.metric} / {self.per} {own:.3g}, {format_share(own / usual) if usual > 0 else '-'} of the usual"
+
+    def explain(self) -> str:
+        """In words."""
+        return f"{self.metric} / {self.per} < {self.share:g} % of its own usual, or of its peers', and < {self.below:g}"
+
+    def metric_names(self) -> tuple[str, ...]:
+        """Both."""
+        return (self.metric, self.per)
+
+
+def _at(column: Column, time: float) -> float | None:
+    at = bisect_right(column.times, time) - 1
+    return column.values[at] if at >= 0 and column.times[at] == time else None
+
+
+WHAT: Mapping[str, type[Single]] = {"busiest": Busiest, "most-often": MostOften, "trickle": Trickle}
+"""By what sets it apart."""

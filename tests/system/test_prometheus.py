@@ -33,7 +33,7 @@ advice = ["Do {{ this }}"]
 [[on]]
 metric = "queue_ms"
 [[condition]]
-type = "threshold"
+type = "compare"
 metric = "queue_ms"
 band = "critical"
 """

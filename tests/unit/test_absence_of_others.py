@@ -24,8 +24,8 @@ advice = ["Look at the trainer's disk."]
 absence = "checkpoint-write"
 
 [[condition]]
-type = "missed"
-what = "usual"
+type = "duration"
+than = "usual"
 factor = 3
 least_s = 60
 """

@@ -69,7 +69,7 @@ def condition(**keys: object) -> str:
     ],
 )
 def test_threshold(tmp_path: Path, limits: dict[str, object], values: list[float], count: int) -> None:
-    toml = ON_KV + condition(type="threshold", metric="kv_usage", **limits)
+    toml = ON_KV + condition(type="compare", metric="kv_usage", **limits)
     fired = [f for f in found(tmp_path, toml, samples("kv_usage", values)) if f.state != "pending"]
     assert sum(finding.count for finding in fired) == count
 
@@ -95,19 +95,19 @@ def test_threshold(tmp_path: Path, limits: dict[str, object], values: list[float
 def test_aggregate(tmp_path: Path, stat: str, more: dict[str, object], limit: float) -> None:
     """Over 20, 40, 90 the statistic is `limit` or a little more: just below fires, beyond does not."""
     text = samples("kv_usage", [20, 40, 90])
-    keys = {"type": "aggregate", "metric": "kv_usage", "stat": stat, "window_n": 3, "least": 3, **more}
+    keys = {"type": "compare", "metric": "kv_usage", "stat": stat, "window_n": 3, "least": 3, **more}
     assert found(tmp_path, ON_KV + condition(**keys, above=limit - 1), text)
     assert not found(tmp_path, ON_KV + condition(**keys, above=limit + 1), text)
 
 
 def test_an_aggregate_over_seconds_forgets(tmp_path: Path) -> None:
-    keys = {"type": "aggregate", "metric": "kv_usage", "stat": "sum", "window_s": 25, "above": 150}
+    keys = {"type": "compare", "metric": "kv_usage", "stat": "sum", "window_s": 25, "above": 150}
     assert found(tmp_path, ON_KV + condition(**keys), samples("kv_usage", [60, 60, 60]))
     assert not found(tmp_path, ON_KV + condition(**keys), samples("kv_usage", [60, 60, 60], every_s=20))
 
 
 def test_an_aggregate_counts_marks(tmp_path: Path) -> None:
-    keys = {"type": "aggregate", "metric": "cancelled", "of": "mark", "stat": "count", "window_s": 600, "above": 20}
+    keys = {"type": "compare", "metric": "cancelled", "of": "mark", "stat": "count", "window_s": 600, "above": 20}
     told = "2026-03-02 10:00:05 WARNING Cancelled {} train episodes past max_off_policy_steps=8. Consider it."
     usage = samples("kv_usage", [1, 2, 3])
     assert found(tmp_path, ON_KV + condition(**keys), usage, told.format(21))
@@ -115,7 +115,7 @@ def test_an_aggregate_counts_marks(tmp_path: Path) -> None:
 
 
 def test_ratio(tmp_path: Path) -> None:
-    keys = {"type": "ratio", "metric": "waiting", "over": "running", "window_n": 1, "above": 0.5}
+    keys = {"type": "compare", "metric": "waiting", "over": "running", "window_n": 1, "above": 0.5}
     toml = '[[on]]\nmetric = "waiting"\n' + condition(**keys)
     busy, full = "engine running=100 waiting=50", "engine running=100 waiting=51"
     assert not found(tmp_path, toml, f"2026-03-02 10:00:00,000 - INFO - {busy} kv_usage=1")
@@ -124,7 +124,7 @@ def test_ratio(tmp_path: Path) -> None:
 
 
 def test_coincides(tmp_path: Path) -> None:
-    keys = {"type": "coincides", "span": "weight-update", "metric": "queue_ms", "above": 1000}
+    keys = {"type": "overlap", "span": "weight-update", "metric": "queue_ms", "above": 1000}
     toml = ON_WRITES + condition(**keys)
     write = "[ckpt] write.done step=1 write_ms=8000.0"
     update = "[weights][a] client.done wall_ms=9000 rpc_ms=1000 queue_ms={}"
@@ -135,13 +135,19 @@ def test_coincides(tmp_path: Path) -> None:
 
 
 def test_baseline(tmp_path: Path) -> None:
-    keys = {"type": "baseline", "span": "checkpoint-write", "apart_from": "weight-update", "factor": 3}
+    keys = {
+        "type": "duration",
+        "than": "undisturbed",
+        "span": "checkpoint-write",
+        "apart_from": "weight-update",
+        "factor": 3,
+    }
     writes = "".join(f"[ckpt] write.done step={at} write_ms={ms}\n" for at, ms in enumerate([100, 110, 90, 400, 200]))
     assert [f.count for f in found(tmp_path, ON_WRITES + condition(**keys), writes)] == [1]
 
 
 def test_absence(tmp_path: Path) -> None:
-    toml = '[[on]]\nabsence = "checkpoint-write"\n' + condition(type="missed", what="usual", factor=3)
+    toml = '[[on]]\nabsence = "checkpoint-write"\n' + condition(type="duration", than="usual", factor=3)
 
     def writes(*seconds: int) -> str:
         lines = [f"2026-03-02 10:{s // 60:02d}:{s % 60:02d} [ckpt] write.done step={s} write_ms=1" for s in seconds]
@@ -154,23 +160,23 @@ def test_absence(tmp_path: Path) -> None:
 
 def test_any(tmp_path: Path) -> None:
     toml = ON_KV + (
-        '[[condition]]\ntype = "any"\nof = [\n{ type = "threshold", metric = "kv_usage", above = 90 },\n'
-        '{ type = "threshold", metric = "kv_usage", below = 10 },\n]\n'
+        '[[condition]]\ntype = "any"\nof = [\n{ type = "compare", metric = "kv_usage", above = 90 },\n'
+        '{ type = "compare", metric = "kv_usage", below = 10 },\n]\n'
     )
     assert [f.count for f in found(tmp_path, toml, samples("kv_usage", [5, 50, 95]))] == [2]
 
 
 def test_conditions_that_need_not_hold_only_lower_the_confidence(tmp_path: Path) -> None:
-    toml = ON_KV + condition(type="threshold", metric="kv_usage", above=90)
-    toml += condition(type="threshold", metric="kv_usage", above=99, required=False)
-    toml += condition(type="threshold", metric="running", above=9, optional=True)
+    toml = ON_KV + condition(type="compare", metric="kv_usage", above=90)
+    toml += condition(type="compare", metric="kv_usage", above=99, role="supporting")
+    toml += condition(type="compare", metric="running", above=9, if_missing="pass")
     [finding] = found(tmp_path, toml, samples("kv_usage", [95]))
     assert [state.held for state in finding.conditions] == [True, False, None]
     assert finding.confidence == pytest.approx(1 / 3)
 
 
 def test_for_s_wants_it_to_last(tmp_path: Path) -> None:
-    toml = ON_KV + condition(type="threshold", metric="kv_usage", above=90)
+    toml = ON_KV + condition(type="compare", metric="kv_usage", above=90)
     states = [
         [f.state for f in found(tmp_path, toml, samples("kv_usage", [95] * count), head="for_s = 30\n")]
         for count in (3, 4)
@@ -180,27 +186,27 @@ def test_for_s_wants_it_to_last(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["for_s", "keep_firing_for_s", "skip_first", "every_s"])
 def test_nothing_lasts_less_than_no_time(tmp_path: Path, key: str) -> None:
-    toml = ON_KV + condition(type="threshold", metric="kv_usage", above=90)
+    toml = ON_KV + condition(type="compare", metric="kv_usage", above=90)
     with pytest.raises(DataFileError, match=f"{key}: expected a number of 0 or more"):
         found(tmp_path, toml, samples("kv_usage", [95]), head=f"{key} = -60\n")
 
 
 def test_for_count_wants_neighbours(tmp_path: Path) -> None:
-    toml = ON_KV + condition(type="threshold", metric="kv_usage", above=90)
+    toml = ON_KV + condition(type="compare", metric="kv_usage", above=90)
     head = "critical_count = [2, 3]\nkeep_firing_for_s = 100\n"
     assert not found(tmp_path, toml, samples("kv_usage", [95, 1, 1, 95, 1]), head=head)
     assert [f.count for f in found(tmp_path, toml, samples("kv_usage", [1, 95, 1, 95, 1]), head=head)] == [2]
 
 
 def test_skipped_samples_are_behind_every_window(tmp_path: Path) -> None:
-    keys = {"type": "aggregate", "metric": "kv_usage", "stat": "max", "window_s": 600, "above": 90}
+    keys = {"type": "compare", "metric": "kv_usage", "stat": "max", "window_s": 600, "above": 90}
     text = samples("kv_usage", [99, 99, 10, 10])
     assert found(tmp_path, ON_KV + condition(**keys), text)
     assert not found(tmp_path, ON_KV + condition(**keys), text, head="skip_first = 2\n")
 
 
 def test_a_clear_limit_carries_on_what_fires_and_begins_nothing(tmp_path: Path) -> None:
-    toml = ON_KV + condition(type="threshold", metric="kv_usage", above=90, clear=80)
+    toml = ON_KV + condition(type="compare", metric="kv_usage", above=90, clear=80)
     states = [
         [(f.state, f.count) for f in found(tmp_path, toml, samples("kv_usage", values))]
         for values in ([95, 85], [95, 80], [85, 85])
@@ -209,7 +215,7 @@ def test_a_clear_limit_carries_on_what_fires_and_begins_nothing(tmp_path: Path) 
 
 
 def test_findings_are_told_apart_by_identity(tmp_path: Path) -> None:
-    toml = '[[on]]\nspan = "weight-update"\n' + condition(type="threshold", metric="queue_ms", above=1000)
+    toml = '[[on]]\nspan = "weight-update"\n' + condition(type="compare", metric="queue_ms", above=1000)
     log = "".join(
         f"[weights][{at}] client.send url=http://10.0.0.{at % 2}:8000\n"
         f"[weights][{at}] client.done wall_ms=9000 rpc_ms=1000 queue_ms=8000\n"
@@ -223,15 +229,15 @@ def test_findings_are_told_apart_by_identity(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("toml", "key"),
     [
-        (condition(type="threshold", metric="kv_usage"), "condition[0].above"),
-        (condition(type="threshold", metric="kv_usage", above=9, clear=10), "condition[0].clear"),
-        (condition(type="threshold", metric="kv_usage", band="good", clear=10), "condition[0].clear"),
-        (condition(type="threshold", metric="kv_usage", band="bad"), "condition[0].band"),
-        (condition(type="aggregate", metric="kv_usage", stat="mode", window_n=3, above=1), "condition[0].stat"),
-        (condition(type="aggregate", metric="kv_usage", stat="max", above=1), "condition[0].window_s"),
-        (condition(type="ratio", metric="a", over="b", band="good"), "condition[0].band"),
-        (condition(type="ratio", metric="a", over="b", above=1, window_n=0), "condition[0].window_n"),
-        (condition(type="missed", what="fun"), "condition[0].what"),
+        (condition(type="compare", metric="kv_usage"), "condition[0].above"),
+        (condition(type="compare", metric="kv_usage", above=9, clear=10), "condition[0].clear"),
+        (condition(type="compare", metric="kv_usage", band="good", clear=10), "condition[0].clear"),
+        (condition(type="compare", metric="kv_usage", band="bad"), "condition[0].band"),
+        (condition(type="compare", metric="kv_usage", stat="mode", window_n=3, above=1), "condition[0].stat"),
+        (condition(type="compare", metric="kv_usage", stat="max", above=1), "condition[0].window_s"),
+        (condition(type="compare", metric="a", over="b", band="good"), "condition[0].band"),
+        (condition(type="compare", metric="a", over="b", above=1, window_n=0), "condition[0].window_n"),
+        (condition(type="duration", than="fun"), "condition[0].than"),
         (condition(type="any"), "condition[0].of"),
         (condition(type="magic"), "condition[0].type"),
         ("", "condition"),

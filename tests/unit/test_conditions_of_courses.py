@@ -37,7 +37,7 @@ def counts(tmp_path: Path, toml: str, *logs: str) -> list[int]:
     [([9, 9, 9], 3), ([1, 9, 9, 9, 1], 3), ([9, 9, 1, 9, 9], 0), ([1, 9, 9, 9, 9, 1, 9], 4)],
 )
 def test_what_lasts_counts_from_its_first_sample(tmp_path: Path, values: list[float], count: int) -> None:
-    keys = {"type": "lasts", "metric": "kv_usage", "above": 5, "least": 3, "least_s": 20}
+    keys = {"type": "steady", "metric": "kv_usage", "above": 5, "least": 3, "least_s": 20}
     assert sum(counts(tmp_path, ON_KV + condition(**keys), samples("kv_usage", values))) == count
 
 
@@ -46,13 +46,13 @@ def test_what_lasts_counts_from_its_first_sample(tmp_path: Path, values: list[fl
     [([5, 7, 7, 7, 6], False, 3), ([5, 6, 7, 8], False, 0), ([8, 7, 7, 6], True, 4), ([6, 7, 8, 9], True, 0)],
 )
 def test_what_does_not_change(tmp_path: Path, values: list[float], falls: bool, count: int) -> None:
-    toml = ON_KV + '[[condition]]\ntype = "unchanged"\nmetrics = ["kv_usage"]\nleast = 3\n'
+    toml = ON_KV + '[[condition]]\ntype = "steady"\nmetrics = ["kv_usage"]\nleast = 3\n'
     toml += "falls = true\n" if falls else ""
     assert sum(counts(tmp_path, toml, samples("kv_usage", values))) == count
 
 
 def test_what_the_run_tells_of(tmp_path: Path) -> None:
-    of = '[[condition]]\ntype = "tells"\nnames = ["step_s", "reward"]\n'
+    of = '[[condition]]\ntype = "has"\nnames = ["step_s", "reward"]\n'
     text = samples("kv_usage", [1])
     assert not found(tmp_path, ON_KV + of, text)
     assert found(tmp_path, ON_KV + of, text, steps([4.0]))
@@ -74,13 +74,13 @@ def _engine(rows: list[tuple[int, float]]) -> str:
 def test_a_trickle_is_far_below_what_was_usual_and_next_to_nothing(
     tmp_path: Path, slow: tuple[int, float], count: int
 ) -> None:
-    keys = {"type": "trickle", "metric": "gen_tps", "per": "running", "share": 5, "below": 1}
+    keys = {"type": "peers", "what": "trickle", "metric": "gen_tps", "per": "running", "share": 5, "below": 1}
     rows = [(80, 2000.0 + at) for at in range(6)] + [slow] * 3
     assert sum(counts(tmp_path, '[[on]]\nmetric = "gen_tps"\n' + condition(**keys), _engine(rows))) == count
 
 
 def test_peers_that_tell_nothing_were_idle_only_where_their_last_word_says_so(tmp_path: Path) -> None:
-    keys = {"type": "peers", "metric": "kv_usage", "factor": 2, "within_s": 60}
+    keys = {"type": "peers", "what": "busiest", "metric": "kv_usage", "factor": 2, "within_s": 60}
     toml = ON_KV + condition(**keys)
     busy = samples("kv_usage", [40] * 12)
     assert counts(tmp_path, toml, busy, samples("kv_usage", [9, 0])) == [11]
@@ -102,7 +102,7 @@ def test_peers_that_tell_nothing_were_idle_only_where_their_last_word_says_so(tm
 def test_a_jump_that_does_not_come_back(tmp_path: Path, values: list[float], count: int) -> None:
     loss = [value * (1 + NOISE[at % 7] / 3) for at, value in enumerate(values)]
     text = steps([4.0] * len(values), loss=loss)
-    toml = ON_LOSS + condition(type="jump", metric="loss", deviations=10, floor=0.03)
+    toml = ON_LOSS + condition(type="trend", shape="jump", metric="loss", deviations=10, floor=0.03)
     assert sum(counts(tmp_path, toml, text)) == count
 
 
@@ -124,13 +124,13 @@ def _noisy(values: list[float]) -> list[float]:
     ],
 )
 def test_a_drift_is_a_change_that_stays(tmp_path: Path, values: list[float], fires: bool) -> None:
-    toml = ON_STEPS + condition(type="drift", metric="step_s", least=10, rising=True)
+    toml = ON_STEPS + condition(type="trend", shape="fall", metric="step_s", least=10, rising=True)
     assert bool(counts(tmp_path, toml, steps(_noisy(values)))) is fires
 
 
 def test_a_drift_is_none_where_there_is_more_to_do(tmp_path: Path) -> None:
     rows = [(64, 2000.0 + at % 3) for at in range(30)] + [(40, 1300.0 + at % 3) for at in range(30)]
-    toml = '[[on]]\nmetric = "gen_tps"\n' + condition(type="drift", metric="gen_tps")
+    toml = '[[on]]\nmetric = "gen_tps"\n' + condition(type="trend", shape="fall", metric="gen_tps")
     assert counts(tmp_path, toml, _engine(rows))
     assert not counts(tmp_path, toml + 'same = ["running"]\n', _engine(rows))
 
@@ -141,14 +141,14 @@ def test_a_drift_is_none_where_there_is_more_to_do(tmp_path: Path) -> None:
 )
 def test_slow_steps_in_a_rhythm(tmp_path: Path, slow: set[int], count: int) -> None:
     values = [9.5 if at in slow else 4.0 * (1 + NOISE[at % 7]) for at in range(64)]
-    toml = ON_STEPS + condition(type="periodic", metric="step_s")
+    toml = ON_STEPS + condition(type="trend", shape="periodic", metric="step_s")
     assert sum(counts(tmp_path, toml, steps(values))) == count
 
 
 def test_a_rhythm_is_not_known_of_steps_that_are_not_all_printed(tmp_path: Path) -> None:
     lines = steps([9.5 if at % 8 == 5 else 4.0 for at in range(64)]).splitlines()
     sparse = "\n".join(line.replace(f"step={at} ", f"step={20 * at} ") for at, line in enumerate(lines))
-    assert not counts(tmp_path, ON_STEPS + condition(type="periodic", metric="step_s"), sparse)
+    assert not counts(tmp_path, ON_STEPS + condition(type="trend", shape="periodic", metric="step_s"), sparse)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,9 @@ def test_a_rhythm_is_not_known_of_steps_that_are_not_all_printed(tmp_path: Path)
 def test_a_level_that_grows_steadily(tmp_path: Path, levels: list[float], state: str) -> None:
     line = "2026-03-02 10:{:02d}:00.118 [poll] host host=a name=all cpu_pct=3 mem_used_mb={:.0f} mem_total_mb=100000"
     text = "\n".join(line.format(at, 1000 * level) for at, level in enumerate(levels))
-    toml = '[[on]]\nmetric = "mem_used_pct"\n' + condition(type="grows", metric="mem_used_pct", limit=97)
+    toml = '[[on]]\nmetric = "mem_used_pct"\n' + condition(
+        type="trend", shape="growth", metric="mem_used_pct", limit=97
+    )
     severities = [str(f.severity) for f in found(tmp_path, toml, text) if f.state != "pending"]
     assert severities == ([state] if state else [])
 
@@ -173,7 +175,7 @@ def test_the_time_until_it_is_full_counts_from_the_newest_sample(tmp_path: Path)
     line = "2026-03-02 10:{:02d}:00.118 [poll] host host=a name=all cpu_pct=3 mem_used_mb={:.0f} mem_total_mb=100000"
     text = "\n".join(line.format(at, 1000 * (50.0 + at)) for at in range(41))
     toml = '[[on]]\nmetric = "mem_used_pct"\nsentence = "{full_in}"\n'
-    toml += condition(type="grows", metric="mem_used_pct", limit=97)
+    toml += condition(type="trend", shape="growth", metric="mem_used_pct", limit=97)
     (finding,) = found(tmp_path, toml, text)
     assert finding.sentence == "7m 00s"
 
@@ -182,7 +184,9 @@ def test_the_time_until_it_is_full_counts_from_the_newest_sample(tmp_path: Path)
 def test_a_span_beside_those_before_it(tmp_path: Path, last: float, fires: bool) -> None:
     writes = [1.0, 1.2, 1.1, last]
     text = "\n".join(f"10:0{at}:30 [ckpt] write.done step={at} write_ms={1000 * s}" for at, s in enumerate(writes))
-    toml = '[[on]]\nspan = "checkpoint-write"\n' + condition(type="overlong", factor=3, least_s=10, known=3)
+    toml = '[[on]]\nspan = "checkpoint-write"\n' + condition(
+        type="duration", than="earlier", factor=3, least_s=10, known=3
+    )
     assert bool(counts(tmp_path, toml, text)) is fires
 
 
@@ -190,7 +194,7 @@ def test_a_span_without_others_is_measured_by_what_is_built_in(tmp_path: Path) -
     text = "10:00:30 [ckpt] write.done step=1 write_ms=9000"
     for seconds, fires in ((8, True), (10, False)):
         limits = f"built_in = {{ checkpoint-write = {seconds} }}\n"
-        toml = '[[on]]\nspan = "checkpoint-write"\n[[condition]]\ntype = "overlong"\n' + limits
+        toml = '[[on]]\nspan = "checkpoint-write"\n[[condition]]\ntype = "duration"\nthan = "earlier"\n' + limits
         assert bool(counts(tmp_path, toml, text)) is fires
 
 
@@ -208,20 +212,20 @@ def test_a_span_without_others_is_measured_by_what_is_built_in(tmp_path: Path) -
 def test_what_is_no_number_any_more(tmp_path: Path, values: list[str], fires: bool) -> None:
     lines = [f"2026-03-02 10:00:{at:02d} step={at} step_time=1.0 loss={value}" for at, value in enumerate(values)]
     toml = '[[on]]\nmark = "loss_not_finite"\n'
-    toml += condition(type="nonfinite", metric="loss", least=3, least_at_start=6)
+    toml += condition(type="trend", shape="not-finite", metric="loss", least=3, least_at_start=6)
     assert bool(counts(tmp_path, toml, "\n".join(lines))) is fires
 
 
 @pytest.mark.parametrize(("gen", "fires"), [(30, True), (60, False)])
 def test_parts_that_are_longer_than_the_whole_are_beside_each_other(tmp_path: Path, gen: int, fires: bool) -> None:
     keys = f"timing_s/gen:{gen}.0 - timing_s/reward:40.0 - timing_s/update_actor:20.0 - timing_s/step:95.0"
-    toml = '[[on]]\nmetric = "scoring_s"\n[[condition]]\ntype = "fits"\nwhole = "step_s"\n'
+    toml = '[[on]]\nmetric = "scoring_s"\n[[condition]]\ntype = "compare"\nat_most = "step_s"\n'
     toml += 'metrics = ["scoring_s", "gen_s", "train_s"]\n'
     assert bool(counts(tmp_path, toml, f"(TaskRunner pid=1) step:1 - critic/rewards/mean:0.3 - {keys}")) is fires
 
 
 def test_what_is_open_is_told_while_it_is(tmp_path: Path) -> None:
-    toml = '[[on]]\nopen = "weight-update"\n' + condition(type="threshold", metric="idle_s", above=60, within_s=0)
+    toml = '[[on]]\nopen = "weight-update"\n' + condition(type="compare", metric="idle_s", above=60, within_s=0)
     sent = "2026-03-02 10:00:00 [weights][u1] client.send url=http://i:8000 path=/x op=update_weights"
     later = "2026-03-02 10:05:00 [weights][u2] client.send url=http://i:8000 path=/x op=update_weights"
     quiet, done = "2026-03-02 10:05:00 INFO nothing new", "2026-03-02 10:00:01 [weights][u1] client.done wall_ms=900"
@@ -234,7 +238,7 @@ def test_what_is_open_is_told_while_it_is(tmp_path: Path) -> None:
 
 def test_advice_fits_the_format(tmp_path: Path) -> None:
     head = '[[advice_for]]\npack = "verl"\nadvice = ["shorter answers"]\n'
-    toml = '[[on]]\nmetric = "step_s"\n' + condition(type="threshold", metric="step_s", above=1) + head
+    toml = '[[on]]\nmetric = "step_s"\n' + condition(type="compare", metric="step_s", above=1) + head
     verl = "(TaskRunner pid=1) step:1 - critic/rewards/mean:0.3 - timing_s/gen:30.0 - timing_s/step:95.0"
     assert [f.advice for f in found(tmp_path, toml, verl)] == [("shorter answers",)]
     assert [f.advice for f in found(tmp_path, toml, steps([4.0]))] == [("a",)]

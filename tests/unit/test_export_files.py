@@ -187,7 +187,7 @@ advice = ["Do {{{{ this }}}}"]
 [[on]]
 metric = "odd_s"
 [[condition]]
-type = "threshold"
+type = "compare"
 metric = "queue_ms"
 band = "critical"
 """

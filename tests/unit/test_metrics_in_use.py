@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perfmon.rules.conditions.aggregate import Aggregate
+from perfmon.rules.conditions import every_condition
 from perfmon.rules.loader import load_signatures
 from perfmon.rules.schema import Signature
-from perfmon.rules.vocabulary import condition_spans, every_condition, metrics_of, sentence_slots
+from perfmon.rules.vocabulary import metrics_of, sentence_slots
 from perfmon.selftest import vocabulary
 
 CONTEXT: dict[str, tuple[str, ...]] = {
@@ -75,9 +75,7 @@ def _names(signature: Signature) -> Iterator[str]:
     if signature.lost is not None:
         yield from (*signature.lost.share, *signature.lost.fraction, signature.lost.rest)
     for condition in every_condition(signature.conditions):
-        yield from condition_spans(condition)
-        if isinstance(condition, Aggregate):
-            yield condition.metric
+        yield from condition.other_names()
 
 
 def _in_use() -> set[str]:

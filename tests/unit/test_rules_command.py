@@ -73,7 +73,7 @@ def test_the_built_in_files_have_no_mistakes(capsys: Output) -> None:
 
 
 def test_a_mistake_is_named_with_file_and_key(no_settings: Path, capsys: Output) -> None:
-    copy = broken_copy(no_settings, 'type = "threshold"', 'type = "treshold"')
+    copy = broken_copy(no_settings, 'type = "compare"', 'type = "treshold"')
     assert main(["rules", "check", str(copy)]) == ExitCode.FOUND
     out = capsys.readouterr().out
     assert out.startswith(f"{copy}: condition[0].type: expected one of")

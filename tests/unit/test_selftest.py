@@ -32,11 +32,11 @@ def test_the_built_in_files_pass_the_lint() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line"),
     [
-        ('type = "threshold"', 'type = "threshold" =', "file: not valid TOML"),
+        ('type = "compare"', 'type = "compare" =', "file: not valid TOML"),
         ('rank = 53', 'rank = "first"', "rank: expected a number"),
         ('metric = "wait_ms"\nband', 'metric = "wait_mss"\nabove', "condition[0].above: expected a number"),
         ('metric = "wait_ms"\n\n', 'metric = "wait_mss"\n\n', "on[1].metric: wait_mss: no format tells of it"),
-        ('band = "critical"', 'band = "critical"\nwithin_s = 0\n[[condition]]\ntype = "threshold"\nmetric = "loss"\n'
+        ('band = "critical"', 'band = "critical"\nwithin_s = 0\n[[condition]]\ntype = "compare"\nmetric = "loss"\n'
          'band = "good"', "condition[1].band: loss: has no band"),
         ('beyond = "wait_ms"', 'beyond = "loss"', "lost.beyond: loss: has no band"),
         ('leg = "whole"\nbeyond = "wait_ms"', "", "lost: says nothing"),
@@ -52,8 +52,8 @@ def test_the_built_in_files_pass_the_lint() -> None:
         ('band = "critical"', "above = 9\nbelow = 8", "condition[0]: can never hold: above is not smaller than below"),
         ('metric = "wait_ms"\nband = "critical"', 'metric = "kv_usage"\nabove = 100', "a percentage lies between"),
         ('metric = "wait_ms"\nband = "critical"', 'metric = "running"\nabove = 1\nwithin_s = 0', "carries running"),
-        ('band = "critical"', 'band = "critical"\nrequired = false', "condition: none is required"),
-        ('metric = "wait_ms"\nband = "critical"', 'metric = "wait_ms"\nabove = 1\n[[condition]]\ntype = "aggregate"\n'
+        ('band = "critical"', 'band = "critical"\nrole = "supporting"', "condition: none is required"),
+        ('metric = "wait_ms"\nband = "critical"', 'metric = "wait_ms"\nabove = 1\n[[condition]]\ntype = "compare"\n'
          'metric = "wait_ms"\nstat = "max"\nwindow_n = 3\nleast = 4\nabove = 1', "least is more than window_n"),
         ('metric = "wait_ms"\n\n', 'absence = "wait_ms"\n\n', "on[1].absence: wait_ms: expected a span"),
         ('missing = "checkpoint-write"', 'missing = "gone"', "unseen: gone: no format tells of it"),

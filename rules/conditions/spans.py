@@ -1,16 +1,16 @@
-"""The item shares time with a span of another kind."""
+"""The item shares time with a span of another kind, or what it waits for was over before it ended."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING
 
 from perfmon.datafile import Table
-from perfmon.units import format_value, metric_unit
+from perfmon.units import format_seconds, format_value, metric_unit
 
 from ..begun import LONGEST_S
 from ..wording import format_share
-from .base import Condition, Level, Limits
+from .base import Level, Limits, Single
 
 if TYPE_CHECKING:
     from ..items import Item
@@ -18,29 +18,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Coincides(Condition):
+class Overlap(Single):
     """Overlaps a span of kind `span`, one whose `metric` is beyond the limits where a metric is given.
 
     It must share `least_share` of the item's time. With `none` the condition holds where there is no such span, nor,
     without a share, one that has begun and may still go on; of a run that tells of none at all that is true.
     """
 
-    type: ClassVar[str] = "coincides"
-    keys: ClassVar[tuple[str, ...]] = ("span", "metric", "least_share", "none", *Limits.KEYS)
     span: str
-    metric: str
-    limits: Limits | None
-    least_share: float
+    metric: str = ""
+    limits: Limits | None = None
+    least_share: float = 0.0
     none: bool = False
-    required: bool = True
-    optional: bool = False
-
-    @classmethod
-    def read(cls, table: Table) -> Self:
-        """From its table."""
-        metric = table.text("metric", "")
-        limits = Limits.read(table) if metric else None
-        return cls(table.text("span"), metric, limits, table.number("least_share", 0.0), table.flag("none"))
 
     def _begun(self, item: Item, view: View) -> bool:
         """One began before, and was not told to end: what it shares with the item is not known, but that it may."""
@@ -81,3 +70,57 @@ class Coincides(Condition):
         share = f" for {format_share(self.least_share)} of its time" if self.least_share else ""
         limits = f" with {self.limits.words(self.metric, metric_unit(self.metric))}" if self.limits else ""
         return f"overlaps {'no' if self.none else 'a'} {self.span}{limits}{share}"
+
+    def metric_names(self) -> tuple[str, ...]:
+        """The metric of the spans."""
+        return (self.metric,) if self.metric else ()
+
+    def other_names(self) -> tuple[str, ...]:
+        """The kind."""
+        return (self.span,)
+
+
+@dataclass(frozen=True)
+class EndedBefore(Single):
+    """The span of kind `span` with the item's key ended before the last `ended_before` (a share) of the item's time.
+
+    With `none` the condition holds where that is not so, or not known.
+    """
+
+    span: str
+    ended_before: float
+    none: bool = False
+
+    def _early_s(self, item: Item, view: View) -> float | None:
+        """Seconds by which it was there before the item ended; None when that is not told."""
+        ends = [other.end for other in view.spans(self.span) if other.key == item.key] if item.key else []
+        return item.end - max(ends) if ends else None
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown when no such span is told, unless it should not have been there."""
+        early_s = self._early_s(item, view)
+        was = early_s is not None and early_s >= self.ended_before * (item.end - item.start) > 0.0
+        if self.none:
+            return Level.NO if was else Level.CRITICAL
+        return Level.UNKNOWN if early_s is None else Level.CRITICAL if was else Level.NO
+
+    def describe(self, item: Item, view: View) -> str:
+        """How long before."""
+        early_s = self._early_s(item, view)
+        if early_s is None:
+            return f"no {self.span} of it told"
+        return f"{self.span} {item.key} over {format_seconds(max(0.0, early_s))} before"
+
+    def explain(self) -> str:
+        """In words."""
+        was = "was not" if self.none else "was"
+        return f"the {self.span} of the same key {was} over for {format_share(self.ended_before)} of the time"
+
+    def other_names(self) -> tuple[str, ...]:
+        """The kind."""
+        return (self.span,)
+
+
+def overlap(table: Table) -> type[Single]:
+    """With `ended_before` it must not overlap the end of the item."""
+    return EndedBefore if "ended_before" in table.data else Overlap

@@ -1,0 +1,274 @@
+"""What is odd in the course of a metric: a jump, values that are no numbers, slow samples in a rhythm."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import isfinite
+from typing import TYPE_CHECKING, ClassVar
+
+from perfmon.stats import median
+from perfmon.units import format_value, metric_unit
+
+from ..shifts import checkpoint_before, in_blocks, since_restart, split, spread, step_at, step_on, steps_fall_back
+from .base import Level, Single, once
+from .trends import Trend
+
+if TYPE_CHECKING:
+    from ..items import Item
+    from ..view import View
+
+_BASE = 64
+"""So many blocks before the jump tell what was usual."""
+_LEAST = 10
+_BACK = 0.5
+"""Of the jump: what has come back by so much is on its way."""
+_LEAST_SLOW = 4
+"""Slow ones in a rhythm."""
+_REGULAR = 0.8
+"""Share of the distances between them that are the usual one, or one more or less."""
+_DEVIATIONS = 6.0
+_LOOKED_AT = 4096
+"""Samples at the end of a stream."""
+SUFFIX = "_not_finite"
+"""Behind the name of a metric: the mark of its samples that are NaN or infinite; they are no samples."""
+Tail = tuple[int, int, bool]
+"""(line of the first, how many, whether a finite sample came before them): those at the end of a stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jumped:
+    """What a stream jumped from."""
+
+    base: float
+    """Since when."""
+    time: float
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class Jump(Trend[Jumped]):
+    """The item's sample lies behind a jump of `metric` beyond `deviations` robust deviations above what it was.
+
+    All samples from there to the end of the stream, ten or more, lie beyond half of that, and their medians beyond all
+    of it and beyond `times` the earlier median; they are not on their way back. A deviation is at least `floor` (a
+    share) of the earlier median: loss that hardly varies varies by its digits.
+    """
+
+    absent: ClassVar[str] = "has not jumped"
+    tells: ClassVar[tuple[str, ...]] = ("before", "after", "step", "checkpoint")
+    deviations: float = 10.0
+    times: float = 1.0
+    floor: float = 0.03
+
+    def _look(self, source: int, group: str, view: View) -> Jumped | None:
+        column = view.track(self.metric).stream(source, group)
+        first = since_restart(column, view)
+        samples = zip(column.times[first:], column.values[first:], strict=True)
+        finite = [(time, value) for time, value in samples if isfinite(value)]
+        times, values = [time for time, _ in finite], [value for _, value in finite]
+        jumped = self._jumped(times, values)
+        if jumped is not None and steps_fall_back(source, jumped.base, times[-1], view):
+            return None
+        return jumped
+
+    def _jumped(self, times: Sequence[float], values: Sequence[float]) -> Jumped | None:
+        blocks, size = in_blocks(values)
+        at = split([-value for value in blocks], max(3, -(-_LEAST // size)))
+        if at is None:
+            return None
+        base, after = blocks[max(0, at - _BASE) : at], blocks[at:]
+        usual = median(base)
+        deviation = max(spread(base), self.floor * abs(usual), 1e-9)
+        limit, level = usual + self.deviations * deviation, median(after)
+        if level <= limit or level < self.times * usual or min(after) <= usual + (limit - usual) / 2:
+            return None
+        third = max(1, len(after) // 3)
+        if median(after[-third:]) - usual < _BACK * (median(after[:third]) - usual):
+            return None
+        return Jumped(times[max(0, at - _BASE) * size], times[at * size], usual, level)
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown where the item does not tell the metric."""
+        if self.metric not in item.values:
+            return Level.UNKNOWN
+        found = self._found(item.source, item.group, view)
+        return Level.CRITICAL if found is not None and item.end >= found.time else Level.NO
+
+    def _told(self, found: Jumped, view: View) -> dict[str, str]:
+        unit = metric_unit(self.metric)
+        values = {"before": format_value(found.before, unit), "after": format_value(found.after, unit)}
+        return values | {"step": step_at(found.time, view), "checkpoint": checkpoint_before(found.time, view)}
+
+    def _said(self, figures: Mapping[str, str]) -> str:
+        return f"{self.metric} from {figures['before']} to {figures['after']}"
+
+    def explain(self) -> str:
+        """In words."""
+        return f"{self.metric} has jumped by more than {self.deviations:g} robust deviations and does not come back"
+
+
+@dataclass(frozen=True)
+class NotFinite(Single):
+    """The item marks a sample of `metric` that is NaN or infinite, as are all of its log and group after it.
+
+    There are `least` or more of them. A scaler of gradients skips steps whose gradients are infinite, which is how it
+    finds its scale: what comes back is nothing, and before any finite value it takes `least_at_start`.
+    """
+
+    tells: ClassVar[tuple[str, ...]] = ("step", "checkpoint")
+    metric: str
+    least: int = 2
+    least_at_start: int = 0
+    """0: as many."""
+
+    def _tail(self, item: Item, view: View) -> Tail:
+        return once((self, item.source, item.group), view, lambda: self._at_end(item.source, item.group, view))
+
+    def _at_end(self, source: int, group: str, view: View) -> Tail:
+        marks = view.marks.get(self.metric + SUFFIX)
+        finite = view.store.series.get((self.metric, group))
+        numbers = (
+            [] if finite is None else [n for n, log in zip(finite.lines, finite.sources, strict=True) if log == source]
+        )
+        last = max(numbers, default=-1)
+        lines = (
+            []
+            if marks is None
+            else [
+                marks.ref(at)[0].line
+                for at in range(len(marks))
+                if (marks.source(at), marks.group(at)) == (source, group)
+            ]
+        )
+        tail = [line for line in lines if line > last]
+        return min(tail, default=0), len(tail), last >= 0
+
+    def barren(self, name: str, source: int, group: str, view: View) -> bool:
+        """It is another mark, or none came."""
+        return name != self.metric + SUFFIX or name not in view.marks
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown where the item marks something else."""
+        if self.metric + SUFFIX not in item.values:
+            return Level.UNKNOWN
+        first, count, before = self._tail(item, view)
+        enough = count >= (self.least if before else self.least_at_start or self.least)
+        return Level.CRITICAL if enough and item.refs[0][0].line >= first else Level.NO
+
+    def figures(self, item: Item, view: View) -> dict[str, str]:
+        """The step, and the last checkpoint before."""
+        track = view.marks.get(self.metric + SUFFIX)
+        if track is None or self.metric + SUFFIX not in item.values:
+            return {}
+        first = self._tail(item, view)[0]
+        times = [track.times[at] for at in range(len(track)) if track.ref(at)[0][:2] == (item.source, first)]
+        since = min(times, default=item.end)
+        step = step_on(item.source, first, view) or step_at(since, view)
+        return {"step": step, "checkpoint": checkpoint_before(since, view)}
+
+    def describe(self, item: Item, view: View) -> str:
+        """How many."""
+        return f"{self.metric} is not finite in its last {self._tail(item, view)[1]} samples"
+
+    def explain(self) -> str:
+        """In words."""
+        start = f" ({self.least_at_start} where there was none before)" if self.least_at_start > self.least else ""
+        return f"{self.metric} is NaN or infinite in its last {self.least} samples or more{start}"
+
+    def metric_names(self) -> tuple[str, ...]:
+        """The metric."""
+        return (self.metric,)
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """Which samples are slow (by their times), and how often."""
+
+    slow: frozenset[float]
+    period: int
+    usual: float
+    length: float
+    """Median of the slow ones."""
+
+
+@dataclass(frozen=True)
+class Periodic(Trend[Rhythm]):
+    """The item is one of the slow samples of `metric` (a time) that come once in so many, at least three.
+
+    Of a run whose lines tell of each single step: of one that prints some of them nobody knows how the others are.
+    Slow is longer than the median by `more` (a share of it) and by six robust deviations; together they cost `least` %
+    of the time. Those that share their time with a span of the kinds `apart_from` do not count: what they are is known.
+    """
+
+    absent: ClassVar[str] = "has no rhythm of slow samples"
+    tells: ClassVar[tuple[str, ...]] = ("period", "usual", "length")
+    more: float = 0.25
+    least: float = 2.0
+    apart_from: tuple[str, ...] = ()
+
+    def _look(self, source: int, group: str, view: View) -> Rhythm | None:
+        column = view.track(self.metric).stream(source, group)
+        first = max(since_restart(column, view), len(column) - _LOOKED_AT)
+        times, values = column.times[first:], column.values[first:]
+        enough = len(values) >= 3 * _LEAST_SLOW and all(map(isfinite, values))
+        if not enough or not _every_step(source, view):
+            return None
+        usual = median(values)
+        limit = usual + max(self.more * usual, _DEVIATIONS * spread(values))
+        slow = [at for at, value in enumerate(values) if value > limit]
+        gaps = [after - before for before, after in pairwise(slow)]
+        if len(slow) < _LEAST_SLOW or not gaps:
+            return None
+        period = Counter(gaps).most_common(1)[0][0]
+        near = sum(abs(gap - period) <= (1 if period > 4 else 0) for gap in gaps)
+        cost = sum(values[at] - usual for at in slow)
+        known = sum(self._is_known(times[at], values[at], view) for at in slow)
+        enough = cost >= self.least / 100.0 * sum(values) and known < len(slow) / 2
+        if period < 3 or near < _REGULAR * len(gaps) or not enough:
+            return None
+        return Rhythm(frozenset(times[at] for at in slow), period, usual, median([values[at] for at in slow]))
+
+    def _is_known(self, time: float, length: float, view: View) -> bool:
+        return any(view.overlapping(kind, time - length, time + length, 1) for kind in self.apart_from)
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown where the item does not tell the metric."""
+        if self.metric not in item.values:
+            return Level.UNKNOWN
+        found = self._found(item.source, item.group, view)
+        return Level.CRITICAL if found is not None and item.end in found.slow else Level.NO
+
+    def short(self, item: Item, view: View) -> float | None:
+        """Share of the item's time beyond the usual one."""
+        found, value = self._found(item.source, item.group, view), item.values.get(self.metric, 0.0)
+        return max(0.0, 1.0 - found.usual / value) if found is not None and value > 0 else None
+
+    def _told(self, found: Rhythm, view: View) -> dict[str, str]:
+        unit = metric_unit(self.metric)
+        usual, length = format_value(found.usual, unit), format_value(found.length, unit)
+        return {"period": str(found.period), "usual": usual, "length": length}
+
+    def _said(self, figures: Mapping[str, str]) -> str:
+        return f"one {self.metric} in {figures['period']} is {figures['length']} instead of {figures['usual']}"
+
+    def explain(self) -> str:
+        """In words."""
+        return f"one {self.metric} in so many, in a rhythm, is longer than the median by {self.more:.0%} or more"
+
+    def other_names(self) -> tuple[str, ...]:
+        """The kinds of spans that are known."""
+        return self.apart_from
+
+
+def _every_step(source: int, view: View) -> bool:
+    """Whether a log tells of each step: their numbers follow one another."""
+    for track in view.steps.values():
+        numbers = [track.values[at] for at in range(len(track)) if track.source(at) == source]
+        distances = [after - before for before, after in pairwise(numbers) if after != before]
+        if distances and median(distances) == 1:
+            return True
+    return False

@@ -1,0 +1,123 @@
+"""Several conditions as one: any of them, or all of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from .base import Bar, Condition, Level
+
+if TYPE_CHECKING:
+    from ..items import Item
+    from ..view import View
+
+
+@dataclass(frozen=True)
+class Combined(Condition):
+    """Of the conditions in `of` some speak for all: those that count."""
+
+    of: tuple[Condition, ...]
+    joined: ClassVar[str]
+
+    @abstractmethod
+    def _counting(self, item: Item, view: View) -> Sequence[Condition]:
+        """Those that count for the item."""
+
+    def explain(self) -> str:
+        """In words."""
+        return self.joined.join(condition.explain() for condition in self.of)
+
+    def short(self, item: Item, view: View) -> float | None:
+        """What the first of those says that count."""
+        told = (part.short(item, view) for part in self._counting(item, view))
+        return next((share for share in told if share is not None), None)
+
+    def figures(self, item: Item, view: View) -> dict[str, str]:
+        """Those of all that count."""
+        parts = self._counting(item, view)
+        return {slot: figure for part in parts for slot, figure in part.figures(item, view).items()}
+
+
+@dataclass(frozen=True)
+class AnyOf(Combined):
+    """The strongest of the conditions in `of`."""
+
+    joined: ClassVar[str] = " or "
+
+    def _counting(self, item: Item, view: View) -> Sequence[Condition]:
+        return [part for part in self.of if part.judge(item, view).holds]
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown only when all are."""
+        best = Level.UNKNOWN
+        for condition in self.of:
+            best = max(best, condition.judge(item, view))
+            if best is Level.CRITICAL:
+                break
+        return best
+
+    def describe(self, item: Item, view: View) -> str:
+        """The values of the first that holds most."""
+        best = max(self.of, key=lambda condition: condition.judge(item, view))
+        return best.describe(item, view)
+
+    def barren(self, name: str, source: int, group: str, view: View) -> bool:
+        """All of them do not hold."""
+        return all(part.barren(name, source, group, view) for part in self.of)
+
+    def never(self, view: View) -> bool:
+        """None of them ever holds."""
+        return all(part.never(view) for part in self.of)
+
+    def bars(self, view: View) -> list[Bar]:
+        """One for each of those that may hold, each of another metric; none where one of them has no bar."""
+        parts = self.of if self.if_missing == "pass" else [part for part in self.of if not part.never(view)]
+        bars = [part.bar(view, own=True) for part in parts]
+        told = [bar for bar in bars if bar is not None]
+        return told if len({bar.metric for bar in told}) == len(bars) else []
+
+
+@dataclass(frozen=True)
+class AllOf(Combined):
+    """The weakest of the conditions in `of`: mostly one of the ways in which an `any` may hold."""
+
+    joined: ClassVar[str] = " and "
+
+    def _counting(self, item: Item, view: View) -> Sequence[Condition]:
+        return self.of
+
+    def judge(self, item: Item, view: View) -> Level:
+        """One that does not hold decides; then unknown when one of them is."""
+        levels = []
+        for condition in self.of:
+            levels.append(condition.judge(item, view))
+            if levels[-1] is Level.NO:
+                return Level.NO
+        return min(levels)
+
+    def describe(self, item: Item, view: View) -> str:
+        """The values of all."""
+        return ", ".join(condition.describe(item, view) for condition in self.of)
+
+    def barren(self, name: str, source: int, group: str, view: View) -> bool:
+        """One of them does not hold."""
+        return any(part.barren(name, source, group, view) for part in self.of)
+
+    def never(self, view: View) -> bool:
+        """One of them never holds."""
+        return any(part.never(view) for part in self.of)
+
+    def bar(self, view: View, own: bool = False) -> Bar | None:
+        """Each of them has to hold: that of the first that has one."""
+        bars = (part.bar(view, own) for part in self.of)
+        return next((bar for bar in bars if bar is not None), None)
+
+
+def every_condition(conditions: Iterable[Condition]) -> Iterator[Condition]:
+    """The conditions, those inside of others after them."""
+    for condition in conditions:
+        yield condition
+        if isinstance(condition, Combined):
+            yield from every_condition(condition.of)

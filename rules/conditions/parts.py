@@ -1,0 +1,148 @@
+"""Parts of a whole: one beside another, several together, or the time that spans of a kind take of all the time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from perfmon.ledger import length, union
+from perfmon.units import format_seconds, format_value, metric_unit
+
+from ..wording import format_share
+from .base import Level, Single, once
+
+if TYPE_CHECKING:
+    from ..items import Item
+    from ..view import View
+
+_SPARE = 1.05
+"""Times are rounded, and steps have gaps."""
+_TOGETHER = 2
+"""Of one part alone nobody knows beside what it was done."""
+
+
+@dataclass(frozen=True)
+class AtLeast(Single):
+    """The item's own `metric` (or one of its kinds, `rpc_ms.reload_weights`) is at least its own `at_least`."""
+
+    metric: str
+    at_least: str
+
+    @staticmethod
+    def _own(item: Item, metric: str) -> float | None:
+        values = (v for name, v in item.values.items() if name == metric or name.startswith(f"{metric}."))
+        return max(values, default=None)
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown when the item does not tell both parts."""
+        part, other = self._own(item, self.metric), self._own(item, self.at_least)
+        if part is None or other is None:
+            return Level.UNKNOWN
+        return Level.CRITICAL if part >= other else Level.NO
+
+    def describe(self, item: Item, view: View) -> str:
+        """Both parts."""
+        told = []
+        for metric in (self.metric, self.at_least):
+            value = self._own(item, metric)
+            told.append(f"{metric} " + ("not told" if value is None else format_value(value, metric_unit(metric))))
+        return ", ".join(told)
+
+    def explain(self) -> str:
+        """In words."""
+        return f"{self.metric} at least as long as {self.at_least}"
+
+    def metric_names(self) -> tuple[str, ...]:
+        """Both."""
+        return (self.metric, self.at_least)
+
+
+@dataclass(frozen=True)
+class SumAtMost(Single):
+    """The seconds of `metrics` that the item's line tells add up to no more than those of `at_most`, told there, too.
+
+    Parts of a step that come one after the other do. What is done beside something else is hidden by it: then the
+    parts are longer than the whole.
+    """
+
+    metrics: tuple[str, ...]
+    at_most: str
+
+    def _at(self, metric: str, item: Item, view: View) -> float | None:
+        own = item.values.get(metric)
+        if own is not None:
+            return own
+        column = view.track(metric).stream(item.source, item.group)
+        at = column.place(item.end, float("nan"))
+        return column.values[at] if at >= 0 and column.times[at] >= item.start else None
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown where the line does not tell the whole and two of its parts."""
+        whole = self._at(self.at_most, item, view)
+        if whole is None:
+            return Level.UNKNOWN
+        if sum(self._at(metric, item, view) is not None for metric in self.metrics) < _TOGETHER:
+            return Level.UNKNOWN
+        return Level.CRITICAL if self._sum(item, view) <= _SPARE * whole else Level.NO
+
+    def _sum(self, item: Item, view: View) -> float:
+        return sum(self._at(metric, item, view) or 0.0 for metric in self.metrics)
+
+    def describe(self, item: Item, view: View) -> str:
+        """Both."""
+        whole = self._at(self.at_most, item, view)
+        if whole is None:
+            return f"{self.at_most} not told"
+        return f"{format_seconds(self._sum(item, view))} of {format_seconds(whole)} one after the other"
+
+    def explain(self) -> str:
+        """In words."""
+        return f"{' + '.join(self.metrics)} are no more than {self.at_most}: they come one after the other"
+
+    def metric_names(self) -> tuple[str, ...]:
+        """The parts and the whole."""
+        return (*self.metrics, self.at_most)
+
+
+@dataclass(frozen=True)
+class TimeShare(Single):
+    """The spans of kind `span`, `least` of them or more, take more than `above` % of the time that is observed.
+
+    Critical above `critical` %.
+    """
+
+    span: str
+    above: float
+    critical: float = 0.0
+    least: int = 2
+
+    def _share(self, view: View) -> float:
+        return once((self,), view, lambda: self._taken(view))
+
+    def _taken(self, view: View) -> float:
+        low, high = view.window
+        taken = length(union((max(low, span.start), min(high, span.end)) for span in view.spans(self.span)))
+        return taken / max(view.observed_s, 1e-9)
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown where there are no such spans."""
+        count = len(view.spans(self.span))
+        if not count:
+            return Level.UNKNOWN
+        percent = 100.0 * self._share(view)
+        if count < self.least or percent <= self.above:
+            return Level.NO
+        return Level.CRITICAL if percent > max(self.above, self.critical) else Level.WARNING
+
+    def describe(self, item: Item, view: View) -> str:
+        """The share."""
+        return f"each {self.span} together took {format_share(self._share(view))} of the time"
+
+    def explain(self) -> str:
+        """In words."""
+        grave = f", critical above {self.critical:g} %" if self.critical > self.above else ""
+        return f"{self.least} or more of {self.span} take more than {self.above:g} % of the time{grave}"
+
+    def other_names(self) -> tuple[str, ...]:
+        """The kind."""
+        return (self.span,)

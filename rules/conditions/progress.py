@@ -1,0 +1,202 @@
+"""What went on while the item did: steps, other work, other logs' lines."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from perfmon.stats import median
+from perfmon.units import format_seconds
+
+from ..wording import counted, format_share
+from .base import Level, Single, once
+
+if TYPE_CHECKING:
+    from ..items import Item
+    from ..tracks import Track
+    from ..view import View
+
+ALL_LOGS = -1
+_NO_PROOF = ("-wait", "-step")
+"""How kinds of spans end that prove no work: a wait is none, and a step takes as long as what holds it up."""
+_REMEMBERED = 64
+"""Samples of steps that are looked back on."""
+_OFTEN = 2
+
+
+@dataclass(frozen=True)
+class _Meanwhile(Single):
+    """What is judged and what is said of it come from one look."""
+
+    @abstractmethod
+    def _met(self, item: Item, view: View) -> tuple[Level, str]:
+        """How far it holds, and what happened."""
+
+    def judge(self, item: Item, view: View) -> Level:
+        """By what happened."""
+        return self._met(item, view)[0]
+
+    def describe(self, item: Item, view: View) -> str:
+        """What happened meanwhile."""
+        return self._met(item, view)[1]
+
+
+@dataclass(frozen=True)
+class GoingOn(_Meanwhile):
+    """At least `least` steps, checkpoint writes or rollouts happened meanwhile."""
+
+    least: int = 1
+
+    def _met(self, item: Item, view: View) -> tuple[Level, str]:
+        writes = [s for s in view.spans("checkpoint-write") if item.start <= s.end <= item.end]
+        steps = 0
+        for track in view.steps.values():
+            first, stop = track.between(item.start, item.end)
+            steps = max(steps, len(set(track.values[first:stop])))
+        level = Level.CRITICAL if max(len(writes), steps) >= self.least else Level.NO
+        return level, f"{counted(len(writes), 'checkpoint')} written and {counted(steps, 'step')} meanwhile"
+
+    def explain(self) -> str:
+        """In words."""
+        return f"at least {self.least} steps or checkpoint writes meanwhile"
+
+
+@dataclass(frozen=True)
+class NoReportedWork(_Meanwhile):
+    """No span covers more than half of it: work of the log itself, or of any log where all are silent."""
+
+    def _met(self, item: Item, view: View) -> tuple[Level, str]:
+        covered = 0.0
+        for kind in view.span_kinds:
+            if item.source == ALL_LOGS and kind.endswith(_NO_PROOF):
+                continue
+            for span in view.overlapping(kind, item.start, item.end):
+                if item.source in (span.source, ALL_LOGS):
+                    covered = max(covered, min(span.end, item.end) - max(span.start, item.start))
+        share = covered / max(item.end - item.start, 1e-9)
+        return Level.NO if share > 0.5 else Level.CRITICAL, f"reported work covers {format_share(share)} of it"
+
+    def explain(self) -> str:
+        """In words."""
+        return "no reported work covers it"
+
+
+@dataclass(frozen=True)
+class OtherLogs(_Meanwhile):
+    """Another log covers most of it, without a silence half as long."""
+
+    def _met(self, item: Item, view: View) -> tuple[Level, str]:
+        length = item.end - item.start
+        for state in view.store.sources:
+            if state.index == item.source or state.first is None or state.last is None or state.polled:
+                continue
+            shift = view.shifts.get(state.index, 0.0)
+            covered = min(state.last + shift, item.end) - max(state.first + shift, item.start)
+            silences = (min(g.end + shift, item.end) - max(g.start + shift, item.start) for g in state.gaps)
+            if covered > 0.5 * length and max(silences, default=0.0) < 0.5 * length:
+                return Level.CRITICAL, f"{state.spec} goes on"
+        return Level.NO, "no other log goes on"
+
+    def explain(self) -> str:
+        """In words."""
+        return "other logs go on"
+
+
+@dataclass(frozen=True)
+class BusyLog(_Meanwhile):
+    """The log printed at least `least` lines, and silence is not its way of being idle."""
+
+    least: int = 1
+
+    def _met(self, item: Item, view: View) -> tuple[Level, str]:
+        state = view.store.sources[item.source]
+        if state.idle_silence:
+            return Level.NO, "it is silent when idle"
+        level = Level.CRITICAL if state.lines >= self.least else Level.NO
+        return level, f"{state.lines} lines before"
+
+    def explain(self) -> str:
+        """In words."""
+        return f"the log printed {self.least} lines or more and is not one that is silent when idle"
+
+
+@dataclass(frozen=True)
+class StepsGoOn(Single):
+    """Some component made its first step `since_s` ago or earlier, `least` in all, and the last no longer ago than
+    `factor` usual intervals.
+
+    Of a run without steps: all samples of the metric `busy` (requests that run in an engine) of the last `since_s`
+    seconds are above zero, and there were some before.
+    """
+
+    least: int = 5
+    factor: float = 3.0
+    since_s: float = 60.0
+    busy: str = ""
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown where nothing tells of steps or requests."""
+        if any(len(track) for track in view.steps.values()):
+            return Level.CRITICAL if self._usual(item, view) is not None else Level.NO
+        track = view.track(self.busy)
+        first, stop = track.between(item.end - self.since_s, item.end)
+        if stop - first < _OFTEN:
+            return Level.UNKNOWN
+        if not first:
+            return Level.NO
+        return Level.CRITICAL if min(track.values[first:stop]) > 0 else Level.NO
+
+    def _usual(self, item: Item, view: View) -> float | None:
+        """The interval of the steps that go on; None where none do."""
+        for component, track in view.steps.items():
+            if not len(track) or track.times[0] > item.end - self.since_s:
+                continue
+            last, usual = self._rhythm(component, track, bisect_right(track.times, item.end), view)
+            if item.end - last <= self.factor * usual:
+                return usual
+        return None
+
+    def _rhythm(self, component: str, track: Track, stop: int, view: View) -> tuple[float, float]:
+        key = (type(self), self.least, component, stop)
+        return once(key, view, lambda: self._intervals(track, stop))
+
+    def _intervals(self, track: Track, stop: int) -> tuple[float, float]:
+        """(when the last step came, the usual interval): of several ranks that tell of a step the first counts."""
+        began: dict[float, float] = {}
+        for at in range(max(0, stop - _REMEMBERED), stop):
+            began.setdefault(track.values[at], track.times[at])
+        times = sorted(began.values())
+        if len(times) < max(2, self.least):
+            return float("-inf"), 0.0
+        return times[-1], median([after - before for before, after in pairwise(times)])
+
+    def describe(self, item: Item, view: View) -> str:
+        """The rhythm."""
+        usual = self._usual(item, view)
+        if usual is not None:
+            return f"a step every {format_seconds(usual)}"
+        return f"{self.busy} all the time" if self.judge(item, view).holds else "no steps meanwhile"
+
+    def explain(self) -> str:
+        """In words."""
+        busy = f", or {self.busy} above 0 all the time in a run without steps" if self.busy else ""
+        since = f"for {self.since_s:g} s, at least {self.least}, the last within {self.factor:g} usual intervals"
+        return f"steps go on: {since}{busy}"
+
+    def metric_names(self) -> tuple[str, ...]:
+        """What says that a run without steps is busy."""
+        return (self.busy,) if self.busy else ()
+
+
+WHAT: Mapping[str, type[Single]] = {
+    "steps": StepsGoOn,
+    "work": GoingOn,
+    "no-reported-work": NoReportedWork,
+    "other-logs": OtherLogs,
+    "busy-log": BusyLog,
+}
+"""By what goes on."""

@@ -1,0 +1,75 @@
+"""What the run as a whole tells: of what it has lines, and what it died of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from perfmon.datafile import Table
+
+from .base import Level, Single, once
+
+if TYPE_CHECKING:
+    from ..items import Item
+    from ..view import View
+
+_BY_PEOPLE = ("interrupted", "cancelled")
+"""Somebody stopped a run that went well: worth a warning."""
+
+
+@dataclass(frozen=True)
+class Has(Single):
+    """Some log of the run tells of one of the spans, metrics or marks `names`; with `none` no log tells of any."""
+
+    names: tuple[str, ...]
+    none: bool = False
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Of the whole run, whatever part of it is looked at."""
+        found = once((self,), view, lambda: view.told_of(self.names))
+        return Level.CRITICAL if found is not self.none else Level.NO
+
+    def describe(self, item: Item, view: View) -> str:
+        """Which of them."""
+        found = [name for name in self.names if view.told_of((name,))]
+        return f"tells of {', '.join(found)}" if found else f"tells of no {' or '.join(self.names[:3])}"
+
+    def explain(self) -> str:
+        """In words."""
+        return f"the run tells of {'no' if self.none else 'a'} {' or '.join(self.names)}"
+
+    def other_names(self) -> tuple[str, ...]:
+        """All of them."""
+        return self.names
+
+
+@dataclass(frozen=True)
+class DiedOf(Single):
+    """The item, a failure, is what the run died of: `what`: `ended` nothing went on after it; `first` it is no echo."""
+
+    what: str = "ended"
+
+    def check(self, table: Table) -> None:
+        """One of the two."""
+        if self.what not in ("ended", "first"):
+            raise table.wrong("what", "expected ended or first")
+
+    def judge(self, item: Item, view: View) -> Level:
+        """By the death that the item is."""
+        if self.what == "ended":
+            stopped = item.fields.get("cause") in _BY_PEOPLE and "hung" not in item.fields
+            return Level.WARNING if stopped else Level.CRITICAL
+        return Level.CRITICAL if item.values.get("known") else Level.NO
+
+    def describe(self, item: Item, view: View) -> str:
+        """What was seen."""
+        if self.what == "ended":
+            return "the run makes no progress after it"
+        if not item.values.get("known"):
+            return "only its echo stands in these logs"
+        echoes = str(item.fields.get("echoes", ""))
+        return f"{echoes} later failure lines echo it" if echoes else "no other failure in these logs"
+
+    def explain(self) -> str:
+        """In words."""
+        return "nothing of the run goes on after it" if self.what == "ended" else "it is the first cause"

@@ -1,0 +1,194 @@
+"""Samples in a row: a value that stays beyond a limit, or that does not move."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from perfmon.datafile import Table
+from perfmon.units import format_seconds, format_value, metric_unit
+
+from .base import Amount, Level, Limits, Single, once
+
+if TYPE_CHECKING:
+    from ..items import Item
+    from ..view import View
+
+_SO_FAR = 0.25
+"""Of the time that it must last: a row that goes on for less is nothing yet."""
+
+
+class Stretch(NamedTuple):
+    """Samples in a row that are beyond the limit."""
+
+    samples: int = 0
+    seconds: float = 0.0
+    """From the first to the last one."""
+    goes_on: bool = False
+    """It reaches to the newest sample of a log that is watched."""
+
+
+@dataclass(frozen=True)
+class Lasts(Single):
+    """The item's sample is one of at least `least` in a row, over `least_s` seconds, in which `metric` is beyond.
+
+    With `so_far` a row that still goes on while somebody watches, for a quarter of that time already, holds as far as
+    it goes: the finding is pending, and what it may explain waits for it. It may be the first of them, see `Unchanged`.
+    Samples of the item's log and group; between two of a row lie `gap_s` seconds at most: what is printed only while
+    there is work says nothing of the time without a line.
+    """
+
+    costly: ClassVar[bool] = True
+    metric: str
+    limits: Limits
+    least: int = 2
+    least_s: Amount = 0.0
+    gap_s: Amount = 0.0
+    """0: however much."""
+    so_far: bool = False
+
+    def _stretch(self, item: Item, view: View) -> Stretch | None:
+        column = view.track(self.metric).stream(item.source, item.group)
+        at = column.place(item.end, item.values.get(self.metric, float("nan")))
+        if at < 0 or column.times[at] < item.start:
+            return None
+        return self._all(item.source, item.group, view)[at]
+
+    def _all(self, source: int, group: str, view: View) -> list[Stretch]:
+        column = view.track(self.metric).stream(source, group)
+        return once((self, source, group), view, lambda: self._stretches(column.times, column.values, view))
+
+    def barren(self, name: str, source: int, group: str, view: View) -> bool:
+        """No stretch is long enough."""
+        return not any(self._enough(stretch) for stretch in self._all(source, group, view))
+
+    def _enough(self, stretch: Stretch) -> bool:
+        return stretch.goes_on or self._long(stretch)
+
+    def _long(self, stretch: Stretch) -> bool:
+        return stretch.samples >= self.least and stretch.seconds >= self.least_s
+
+    def unfinished(self, item: Item, view: View) -> bool:
+        """The row is not as long as it must be."""
+        stretch = self._stretch(item, view)
+        return stretch is not None and stretch.goes_on and not self._long(stretch)
+
+    def _stretches(self, times: Sequence[float], values: Sequence[float], view: View) -> list[Stretch]:
+        stretches: list[Stretch] = []
+        begin = 0
+        beyond = [self.limits.level(self.metric, value, view).holds for value in values]
+        for at in range(1, len(values) + 1):
+            near = at < len(values) and times[at] - times[at - 1] <= (self.gap_s or inf)
+            if near and beyond[at] and beyond[at - 1]:
+                continue
+            goes_on = self.so_far and at == len(values) and view.present is not None
+            goes_on = goes_on and times[at - 1] - times[begin] >= _SO_FAR * self.least_s
+            stretch = Stretch(at - begin, times[at - 1] - times[begin], goes_on) if beyond[begin] else Stretch()
+            stretches += [stretch] * (at - begin)
+            begin = at
+        return stretches
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown where the metric has no sample at the item's time."""
+        stretch = self._stretch(item, view)
+        if stretch is None:
+            return Level.UNKNOWN
+        return Level.CRITICAL if self._enough(stretch) else Level.NO
+
+    def describe(self, item: Item, view: View) -> str:
+        """For how long."""
+        stretch = self._stretch(item, view)
+        limit = self.limits.words(self.metric, metric_unit(self.metric))
+        return f"{self.metric} not told" if stretch is None else f"{limit} for {format_seconds(stretch.seconds)}"
+
+    def explain(self) -> str:
+        """In words."""
+        limit = self.limits.words(self.metric, metric_unit(self.metric))
+        return f"{limit} in at least {self.least} samples in a row, for {self.least_s:g} s"
+
+    def metric_names(self) -> tuple[str, ...]:
+        """The metric."""
+        return (self.metric,)
+
+
+@dataclass(frozen=True)
+class Unchanged(Single):
+    """The item's sample is one of at least `least` in a row in which each of `metrics` moves by `tolerance` at most.
+
+    It may be the first of them: what stands still is judged from the first sample on, once the others are there. With
+    `falls` values that only become smaller count as unchanged, too. Of a metric's samples those of the item's log and
+    group are looked at.
+    """
+
+    costly: ClassVar[bool] = True
+    metrics: tuple[str, ...]
+    tolerance: float = 0.0
+    least: int = 3
+    falls: bool = False
+
+    def check(self, table: Table) -> None:
+        """One sample is always the same."""
+        if self.least < 2:
+            raise table.wrong("least", "expected 2 or more")
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown where one of the metrics has no sample at the item's time."""
+        level = Level.CRITICAL
+        for metric in self.metrics:
+            column = view.track(metric).stream(item.source, item.group)
+            at = column.place(item.end, item.values.get(metric, float("nan")))
+            if at < 0 or column.times[at] < item.start:
+                return Level.UNKNOWN
+            if self._lengths(metric, item.source, item.group, view)[at] < self.least:
+                level = Level.NO
+        return level
+
+    def _lengths(self, metric: str, source: int, group: str, view: View) -> Sequence[int]:
+        """For each sample how many are in its row."""
+        values = view.track(metric).stream(source, group).values
+        return once((self, metric, source, group), view, lambda: self._rows(values))
+
+    def barren(self, name: str, source: int, group: str, view: View) -> bool:
+        """One of the metrics moves all the time."""
+        rows = (self._lengths(metric, source, group, view) for metric in self.metrics)
+        return any(max(lengths, default=0) < self.least for lengths in rows)
+
+    def _rows(self, values: Sequence[float]) -> list[int]:
+        lengths: list[int] = []
+        begin = 0
+        for at in range(1, len(values) + 1):
+            if at < len(values) and self._stays(values[at] - values[at - 1]):
+                continue
+            lengths += [at - begin] * (at - begin)
+            begin = at
+        return lengths
+
+    def _stays(self, step: float) -> bool:
+        return step <= self.tolerance and (self.falls or step >= -self.tolerance)
+
+    def describe(self, item: Item, view: View) -> str:
+        """The values."""
+        texts = []
+        for metric in self.metrics:
+            column = view.track(metric).stream(item.source, item.group)
+            at = column.place(item.end, item.values.get(metric, float("nan")))
+            texts.append(
+                f"{metric} " + (format_value(column.values[at], metric_unit(metric)) if at >= 0 else "not told")
+            )
+        return ", ".join(texts)
+
+    def explain(self) -> str:
+        """In words."""
+        how = "does not rise" if self.falls else "is the same"
+        return f"{' and '.join(self.metrics)} {how} in {self.least} samples in a row"
+
+    def metric_names(self) -> tuple[str, ...]:
+        """All of them."""
+        return self.metrics
+
+
+def steady(table: Table) -> type[Single]:
+    """Of several `metrics` none moves; of one `metric` all are beyond limits."""
+    return Unchanged if "metrics" in table.data else Lasts

@@ -1,0 +1,316 @@
+"""The course of a metric: a rate that falls, a level that grows towards its limit."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from math import inf, isfinite
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+
+from perfmon.stats import median, percentile, slope
+from perfmon.units import format_seconds, format_value, metric_unit
+
+from ..shifts import in_blocks, noise, since_restart, split, step_at, steps_fall_back
+from ..wording import format_share
+from .base import Amount, Level, Single, once
+
+if TYPE_CHECKING:
+    from ..items import Item
+    from ..view import View
+
+_LEAST = 10
+"""Samples on each side of a change."""
+_WARM_UP, _MOST_WARM_UP, _LEAST_WARM_UP = 0.1, 50, 3
+"""Share of the samples that is not looked at: compilation, caches, the first epoch's files."""
+_NOISES = 3.0
+_STAYS = 0.7
+"""Of the fall: so much of it is left at the end."""
+_PARTS = 8
+_STEADY = 0.8
+"""Of the pairs of parts: so many more fall than rise."""
+_MOST = 1024
+"""Samples that are looked at of a long history."""
+_RISES = 6
+"""Of the seven steps between parts."""
+_GOES_ON = 0.5
+"""Of the mean slope: so steep its last quarter still is."""
+_NEWEST = 3
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Trend(Single, Generic[_T]):
+    """Something that one look at all samples of a metric of the item's log and group finds, or does not."""
+
+    costly: ClassVar[bool] = True
+    absent: ClassVar[str]
+    """What is said of a metric in which it is not found."""
+    metric: str
+
+    @abstractmethod
+    def _look(self, source: int, group: str, view: View) -> _T | None:
+        """What is found."""
+
+    @abstractmethod
+    def _told(self, found: _T, view: View) -> dict[str, str]:
+        """Its figures, of those that `tells` names."""
+
+    @abstractmethod
+    def _said(self, figures: Mapping[str, str]) -> str:
+        """Its figures in words."""
+
+    def _found(self, source: int, group: str, view: View) -> _T | None:
+        return once((self, source, group), view, lambda: self._look(source, group, view))
+
+    def barren(self, name: str, source: int, group: str, view: View) -> bool:
+        """Nothing of the kind is found."""
+        return name != self.metric or self._found(source, group, view) is None
+
+    def figures(self, item: Item, view: View) -> dict[str, str]:
+        """Those of what is found."""
+        found = self._found(item.source, item.group, view)
+        return {} if found is None else self._told(found, view)
+
+    def describe(self, item: Item, view: View) -> str:
+        """What is found."""
+        figures = self.figures(item, view)
+        return self._said(figures) if figures else f"{self.metric} {self.absent}"
+
+    def metric_names(self) -> tuple[str, ...]:
+        """The metric."""
+        return (self.metric,)
+
+
+@dataclass(frozen=True, slots=True)
+class Fallen:
+    """A rate before and after, as it is printed, and since when."""
+
+    time: float
+    before: float
+    after: float
+    share: float
+    """Of the rate, that is gone."""
+    steady: bool
+
+
+@dataclass(frozen=True)
+class Fall(Trend[Fallen]):
+    """`metric` has fallen by `least` % or more and stays there; with `rising` its inverse has: of the time of a step.
+
+    A change between two medians: the upper quarter of what came later lies below the lower quarter of what came
+    before, the fall is more than three times what neighbours differ by, and most of it is left at the end. Or a
+    decline from one eighth of the samples to the next. The start is left out. It is none where the medians of one of
+    `same` (what a step is given to do) differ by more than a tenth between before and after.
+    """
+
+    absent: ClassVar[str] = "has not fallen"
+    tells: ClassVar[tuple[str, ...]] = ("before", "after", "drop", "since", "how")
+    least: float = 10.0
+    least_s: Amount = 60.0
+    rising: bool = False
+    same: tuple[str, ...] = ()
+
+    def _look(self, source: int, group: str, view: View) -> Fallen | None:
+        column = view.track(self.metric).stream(source, group)
+        first = since_restart(column, view)
+        pairs = zip(column.times[first:], column.values[first:], strict=True)
+        samples = [(time, value) for time, value in pairs if isfinite(value) and value > 0]
+        skipped = max(_LEAST_WARM_UP, min(_MOST_WARM_UP, round(_WARM_UP * len(samples))))
+        times = [time for time, _ in samples[skipped:]]
+        rates = [1.0 / value if self.rising else value for _, value in samples[skipped:]]
+        if len(rates) < 2 * _LEAST:
+            return None
+        blocks, size = in_blocks(rates)
+        for fall in (self._step(blocks, size), self._decline(blocks)):
+            if fall is None:
+                continue
+            at, before, after, steady = fall
+            change = times[at * size]
+            at_change = times[max(0, (at - 2) * size)], times[min(len(times) - 1, (at + 2) * size)]
+            if not steady and steps_fall_back(source, *at_change, view):
+                continue
+            long = change - times[0] >= self.least_s and times[-1] - change >= self.least_s
+            if long and self._alike(source, group, view, times[0], change):
+                return Fallen(change, *self._as_told(before, after), 1.0 - after / before, steady)
+        return None
+
+    def _as_told(self, before: float, after: float) -> tuple[float, float]:
+        return (1.0 / before, 1.0 / after) if self.rising else (before, after)
+
+    def _step(self, blocks: Sequence[float], size: int) -> tuple[int, float, float, bool] | None:
+        at = split(blocks, max(4, -(-_LEAST // size)))
+        if at is None:
+            return None
+        left, right = blocks[:at], blocks[at:]
+        before, after = median(left), median(right)
+        fall = before - after
+        apart = percentile(sorted(right), 0.75) < percentile(sorted(left), 0.25)
+        ended = median(right[-max(3, len(right) // 4) :])
+        stays = before - ended >= _STAYS * fall
+        enough = fall >= self.least / 100.0 * before and fall >= _NOISES * noise(blocks)
+        return (at, before, after, False) if apart and stays and enough else None
+
+    def _decline(self, blocks: Sequence[float]) -> tuple[int, float, float, bool] | None:
+        if len(blocks) < 4 * _PARTS:
+            return None
+        size = len(blocks) / _PARTS
+        parts = [median(blocks[round(at * size) : round((at + 1) * size)]) for at in range(_PARTS)]
+        falls = sum((later < earlier) - (later > earlier) for earlier, later in combinations(parts, 2))
+        pairs = _PARTS * (_PARTS - 1) / 2
+        before, after = parts[0], parts[-1]
+        enough = before - after >= max(self.least / 100.0 * before, _NOISES * noise(blocks))
+        if falls < _STEADY * pairs or not enough:
+            return None
+        at = next(n for n, part in enumerate(parts) if before - part >= 0.25 * (before - after))
+        return round(at * size), before, after, True
+
+    def _alike(self, source: int, group: str, view: View, begin: float, change: float) -> bool:
+        for metric in self.same:
+            column = view.track(metric).stream(source, group)
+            first, at = bisect_left(column.times, begin), bisect_left(column.times, change)
+            before, after = column.values[first:at], column.values[at:]
+            if not before or not after:
+                continue
+            low, high = sorted((median(before), median(after)))
+            if high > 0 and high - low > 0.1 * high:
+                return False
+        return True
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Every sample since the fall that has not recovered."""
+        value = item.values.get(self.metric)
+        if value is None:
+            return Level.UNKNOWN
+        found = self._found(item.source, item.group, view)
+        if found is None or item.end < found.time:
+            return Level.NO
+        middle = (found.before + found.after) / 2
+        return Level.CRITICAL if (value > middle if self.rising else value < middle) else Level.NO
+
+    def short(self, item: Item, view: View) -> float | None:
+        """Share of the item's time that would not have been needed at the earlier rate."""
+        found, value = self._found(item.source, item.group, view), item.values.get(self.metric)
+        if found is None or value is None or value <= 0:
+            return None
+        return max(0.0, 1.0 - (found.before / value if self.rising else value / found.before))
+
+    def _told(self, found: Fallen, view: View) -> dict[str, str]:
+        unit = metric_unit(self.metric)
+        return {
+            "before": format_value(found.before, unit),
+            "after": format_value(found.after, unit),
+            "drop": format_share(found.share),
+            "since": step_at(found.time, view),
+            "how": "declined steadily" if found.steady else "stepped down",
+        }
+
+    def _said(self, figures: Mapping[str, str]) -> str:
+        return f"{self.metric} from {figures['before']} to {figures['after']}"
+
+    def explain(self) -> str:
+        """In words."""
+        what = f"1 / {self.metric}" if self.rising else self.metric
+        same = f" while {' and '.join(self.same)} stays as it is" if self.same else ""
+        return f"{what} has fallen by {self.least:g} % or more, and stays there{same}"
+
+    def metric_names(self) -> tuple[str, ...]:
+        """It and those that stay the same."""
+        return (self.metric, *self.same)
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """How a level has grown."""
+
+    since: float
+    newest: float
+    """Time of the third newest sample: those from there on stand for it."""
+    first: float
+    last: float
+    per_h: float
+    full_in_s: float
+
+
+@dataclass(frozen=True)
+class Grows(Trend[Growth]):
+    """`metric` of the item's log and group has grown by `least` or more over `least_s` or more, and will reach `limit`
+    within `within_s` (within `critical_s` it is critical, else a warning). Without a limit it must have grown by
+    `least_share` % of what it was, too, and is a warning.
+
+    Of eight parts of its history, medians of each, six or more of the seven steps rise, none loses a quarter of all
+    growth, and the last quarter rises at least half as fast as all: what fills and stays full is none. All the history
+    counts that is kept, whatever part of the run is looked at.
+    """
+
+    absent: ClassVar[str] = "does not grow steadily"
+    tells: ClassVar[tuple[str, ...]] = ("from", "to", "per_hour", "over", "full_in")
+    limit: float = 0.0
+    least: float = 5.0
+    least_share: float = 0.0
+    least_s: Amount = 1800.0
+    within_s: Amount = 6 * 3600.0
+    critical_s: Amount = 3600.0
+
+    def _look(self, source: int, group: str, view: View) -> Growth | None:
+        series = view.store.series.get((self.metric, group))
+        if series is None or len(series) < 4 * _PARTS:
+            return None
+        stride = -(-len(series) // _MOST)
+        shift = view.shifts.get(source, 0.0)
+        points = sorted(
+            (series.times[at] + shift, series.values[at])
+            for at in range((len(series) - 1) % stride, len(series), stride)
+            if series.sources[at] == source
+        )
+        points = points[: bisect_left(points, (view.window[1] + 1e-6,))]
+        if len(points) < 4 * _PARTS or points[-1][0] - points[0][0] < self.least_s:
+            return None
+        size = len(points) / _PARTS
+        parts = [points[round(at * size) : round((at + 1) * size)] for at in range(_PARTS)]
+        levels = [median([value for _, value in part]) for part in parts]
+        steps = [after - before for before, after in pairwise(levels)]
+        growth = levels[-1] - levels[0]
+        if (
+            growth < max(self.least, self.least_share / 100.0 * levels[0])
+            or sum(step > 0 for step in steps) < _RISES
+            or min(steps) < -growth / 4
+        ):
+            return None
+        per_s = slope(points)
+        if per_s <= 0 or slope([point for part in parts[-2:] for point in part]) < _GOES_ON * per_s:
+            return None
+        since_last_s = points[-1][0] - median([time for time, _ in parts[-1]])
+        full_in_s = max(0.0, (self.limit - levels[-1]) / per_s - since_last_s) if self.limit else inf
+        newest = points[-min(len(points), _NEWEST)][0]
+        return Growth(points[0][0], newest, levels[0], levels[-1], per_s * 3600.0, full_in_s)
+
+    def judge(self, item: Item, view: View) -> Level:
+        """For the newest samples."""
+        found = self._found(item.source, item.group, view)
+        if found is None or item.end < found.newest or (self.limit and found.full_in_s > self.within_s):
+            return Level.NO
+        return Level.CRITICAL if found.full_in_s <= self.critical_s else Level.WARNING
+
+    def _told(self, found: Growth, view: View) -> dict[str, str]:
+        unit = metric_unit(self.metric)
+        return {
+            "from": format_value(found.first, unit),
+            "to": format_value(found.last, unit),
+            "per_hour": format_value(found.per_h, unit),
+            "over": format_seconds(view.window[1] - found.since),
+            "full_in": format_seconds(found.full_in_s) if self.limit else "",
+        }
+
+    def _said(self, figures: Mapping[str, str]) -> str:
+        full = f", full in {figures['full_in']}" if self.limit else ""
+        return f"{self.metric} grows by {figures['per_hour']} an hour{full}"
+
+    def explain(self) -> str:
+        """In words."""
+        least, limit = (format_value(value, metric_unit(self.metric)) for value in (self.least, self.limit))
+        when = f", and reaches {limit} within {format_seconds(self.within_s)}" if self.limit else ""
+        share = f" and {self.least_share:g} %" if self.least_share else ""
+        return f"{self.metric} grows steadily, by {least}{share} or more{when}"

@@ -1,0 +1,331 @@
+"""A value is beyond a limit: of the item, of a window that ends with it, or as a multiple of another one."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from perfmon.datafile import Table
+from perfmon.stats import percentile, slope, summarise
+from perfmon.units import format_value, metric_unit
+
+from .base import Bar, Level, Limits, Single
+from .parts import AtLeast, SumAtMost, TimeShare
+
+if TYPE_CHECKING:
+    from ..items import Item
+    from ..tracks import Track
+    from ..view import View
+
+_Stat = Callable[[Sequence[float], Sequence[float]], float]
+
+_STATS: dict[str, _Stat] = {
+    "mean": lambda _, values: sum(values) / len(values),
+    "p50": lambda _, values: percentile(sorted(values), 0.50),
+    "p95": lambda _, values: percentile(sorted(values), 0.95),
+    "max": lambda _, values: max(values),
+    "min": lambda _, values: min(values),
+    "stdev": lambda _, values: summarise(values).stdev,
+    "sum": lambda _, values: sum(values),
+    "count": lambda _, values: float(len(values)),
+    "rate": lambda times, values: sum(values) / max(times[-1] - times[0], 1e-9) * 60.0,
+    "slope": lambda times, values: slope(list(zip(times, values, strict=True))) * 60.0,
+    "growth": lambda _, values: values[-1] / values[0] if values[0] > 0 else 0.0,
+}
+AMONG_VALUES = ("mean", "p50", "p95", "max", "min")
+"""Statistics that lie between the least and the largest value."""
+_PER_MINUTE = ("rate", "slope")
+_OTHERS = ("of_max", "of_usual", "share_above", "share_below")
+_NEWEST = 3
+_FROM_GOOD_ON = ("critical", "reached", "at-limit")
+"""What limits want of a band that begins, in a weaker form, at its good limit."""
+
+
+@dataclass(frozen=True)
+class _Limited(Single):
+    """A value that is beyond its limits."""
+
+    metric: str
+    limits: Limits
+
+    @abstractmethod
+    def value(self, item: Item, view: View) -> float | None:
+        """The value that is judged; None where the run does not tell it."""
+
+    @abstractmethod
+    def _shown(self, value: float) -> str:
+        """The value with its unit."""
+
+    def _name(self) -> str:
+        return self.metric
+
+    def _unit(self) -> str:
+        return metric_unit(self.metric)
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown when there is no value."""
+        value = self.value(item, view)
+        return Level.UNKNOWN if value is None else self.limits.level(self.metric, value, view)
+
+    def describe(self, item: Item, view: View) -> str:
+        """The value."""
+        value = self.value(item, view)
+        return f"{self._name()} {'not told' if value is None else self._shown(value)}"
+
+    def explain(self) -> str:
+        """In words."""
+        return self.limits.words(self._name(), self._unit())
+
+    def metric_names(self) -> tuple[str, ...]:
+        """The metric."""
+        return (self.metric,)
+
+
+@dataclass(frozen=True)
+class Threshold(_Limited):
+    """`metric` of the item itself, else its latest sample that is not older than `within_s` (0: only its own).
+
+    With `part` it is a part of the time in %, and what of it is beyond the limit is lost.
+
+    Where the item's group (an engine) has samples of the metric those of other groups do not count.
+    """
+
+    within_s: float = 600.0
+    part: bool = False
+
+    def value(self, item: Item, view: View) -> float | None:
+        """Its own, or the latest one."""
+        own = item.values.get(self.metric)
+        if own is not None or self.within_s <= 0:
+            return own
+        apart = item.group and view.tells_apart(self.metric, item.group)
+        column = view.track(self.metric).column(item.group if apart else "")
+        at = bisect_right(column.times, item.end) - 1
+        return None if at < 0 or column.times[at] < item.start - self.within_s else column.values[at]
+
+    def barren(self, name: str, source: int, group: str, view: View) -> bool:
+        """No own value is beyond the limit; the largest and the least one tell where it is one limit."""
+        if name != self.metric or not self.limits.one_sided:
+            return False
+        values = view.track(name).stream(source, group).values
+        return not values or self.limits.level(name, self.limits.extreme(values), view) is Level.NO
+
+    def bar(self, view: View, own: bool = False) -> Bar | None:
+        """The limit, where it is one to be above."""
+        if own and self.within_s > 0:
+            return None
+        limits = self.limits
+        if limits.above is not None and not limits.band:
+            return Bar(self.metric, limits.above if limits.clear is None else limits.clear)
+        band = view.bands.get(self.metric)
+        if limits.band in _FROM_GOOD_ON and band is not None and band.higher_is_worse:
+            return Bar(self.metric, band.good, reached=True)
+        return None
+
+    def short(self, item: Item, view: View) -> float | None:
+        """The part beyond the limit."""
+        value = self.value(item, view) if self.part else None
+        if value is None or self.limits.above is None or value <= self.limits.above:
+            return None
+        return min(1.0, (value - self.limits.above) / 100.0)
+
+    def _shown(self, value: float) -> str:
+        return format_value(value, self._unit())
+
+
+@dataclass(frozen=True)
+class Aggregate(_Limited):
+    """`stat` of the samples in the last `window_s` seconds, or the last `window_n` samples, or both.
+
+    `rate` and `slope` are per minute; `share_above` and `share_below` (of `limit`) are percentages; `growth` is the
+    last value over the first, `of_max` the last one in % of the largest, `of_usual` the median of the last three in %
+    of what three quarters of those above 0 are below. `of = "mark"` counts marks instead of reading a metric. The
+    window does not reach behind samples that the signature skips.
+    """
+
+    costly: ClassVar[bool] = True
+    stat: str
+    of: str = "metric"
+    window_s: float = 0.0
+    window_n: int = 0
+    least: int = 1
+    limit: float = 0.0
+
+    def check(self, table: Table) -> None:
+        """The statistic must be known, and the window not empty."""
+        if self.stat not in (*_STATS, *_OTHERS):
+            raise table.wrong("stat", f"expected one of {', '.join((*_STATS, *_OTHERS))}")
+        if self.of not in ("metric", "mark"):
+            raise table.wrong("of", "expected metric or mark")
+        if not (self.window_s > 0 or self.window_n > 0):
+            raise table.wrong("window_s", "expected window_s or window_n, above 0")
+
+    @property
+    def of_marks(self) -> bool:
+        """It counts marks."""
+        return self.of == "mark"
+
+    def value(self, item: Item, view: View) -> float | None:
+        """The statistic; None with fewer than `least` samples. A mark that never came counts as none."""
+        if self.of_marks:
+            return self._count(item, view)
+        column, start, stop = view.track(self.metric).window(item, self.window_n, self.window_s)
+        if stop - start < max(1, self.least):
+            return None
+        if self.stat == "of_max":
+            most = column.largest(start, stop)
+            return 100.0 * column.values[stop - 1] / most if most > 0 else 100.0
+        times, values = column.times[start:stop], column.values[start:stop]
+        if self.stat == "of_usual":
+            usual = self._usual(values)
+            return 100.0 * percentile(sorted(values[-_NEWEST:]), 0.5) / usual if usual else 100.0
+        if self.stat == "share_above":
+            return 100.0 * sum(value > self.limit for value in values) / len(values)
+        if self.stat == "share_below":
+            return 100.0 * sum(value < self.limit for value in values) / len(values)
+        return _STATS[self.stat](times, values)
+
+    @staticmethod
+    def _usual(values: Sequence[float]) -> float:
+        """What a stream keeps to while it works, peaks aside."""
+        working = sorted(value for value in values if value > 0)
+        return percentile(working, 0.75) if working else 0.0
+
+    def _count(self, item: Item, view: View) -> float:
+        track = view.marks.get(self.metric)
+        total = 0.0
+        if track is not None:
+            column, start, stop = track.window(item, self.window_n, self.window_s)
+            total = float(sum(column.values[start:stop]))
+        return total / self.window_s * 60.0 if self.stat == "rate" and self.window_s else total
+
+    def short(self, item: Item, view: View) -> float | None:
+        """How far the last value lies below what is usual."""
+        if self.stat != "of_usual" or (of_usual := self.value(item, view)) is None:
+            return None
+        return max(0.0, 1.0 - of_usual / 100.0)
+
+    def barren(self, name: str, source: int, group: str, view: View) -> bool:
+        """A mark that never came; or no value beyond the limit, of a statistic that lies among the values."""
+        if self.of_marks:
+            return self.never(view)
+        if name != self.metric or self.stat not in AMONG_VALUES:
+            return False
+        column = view.track(name).column(group)
+        if not len(column):
+            return True
+        if self.limits.one_sided:
+            return self.limits.level(name, self.limits.extreme(column.values), view) is Level.NO
+        worst = (max(column.values), min(column.values))
+        return self.limits.band == "critical" and all(self.limits.level(name, v, view) is Level.NO for v in worst)
+
+    def never(self, view: View) -> bool:
+        """There are no samples, or a mark that must have come never did."""
+        if not self.of_marks:
+            return not len(view.track(self.metric))
+        above = self.limits.clear if self.limits.clear is not None else self.limits.above
+        return self.metric not in view.marks and not self.limits.band and above is not None and above >= 0
+
+    def describe(self, item: Item, view: View) -> str:
+        """The statistic."""
+        value = self.value(item, view)
+        return f"{self.metric} not told" if value is None else f"{self._name()} {self._shown(value)}"
+
+    def _name(self) -> str:
+        over = f"{self.window_n} samples" if self.window_n else f"{self.window_s:g} s"
+        per = " per minute" if self.stat in _PER_MINUTE else ""
+        names = {"of_max": "last in % of the most", "of_usual": "last in % of the usual"}
+        said = names.get(self.stat, self.stat.replace("_", " "))
+        return f"{said} of {self.metric}{per} over {over}"
+
+    @property
+    def _plain(self) -> bool:
+        return self.of_marks or self.stat in ("count", "growth")
+
+    def _unit(self) -> str:
+        return "%" if self.stat in _OTHERS else "" if self._plain else metric_unit(self.metric)
+
+    def _shown(self, value: float) -> str:
+        if self.stat in _OTHERS:
+            return f"{value:.0f} %"
+        return f"{value:g}" if self._plain else format_value(value, self._unit())
+
+    def metric_names(self) -> tuple[str, ...]:
+        """The metric, where it does not count marks."""
+        return () if self.of_marks else (self.metric,)
+
+    def other_names(self) -> tuple[str, ...]:
+        """The mark that it counts."""
+        return (self.metric,) if self.of_marks else ()
+
+
+@dataclass(frozen=True)
+class Ratio(_Limited):
+    """Mean of the last `window_n` samples of `metric` / mean of the last `window_n` of `over`.
+
+    Neither window reaches behind samples that the signature skips. With `part` the one is a part of the time of the
+    other, and what of it is beyond the limit is lost.
+    """
+
+    costly: ClassVar[bool] = True
+    over: str
+    window_n: int = 3
+    window_s: float = 3600.0
+    part: bool = False
+
+    def check(self, table: Table) -> None:
+        """There are no bands of ratios."""
+        if self.limits.band:
+            raise table.wrong("band", "a ratio has no band, expected above or below")
+        if self.window_n < 1:
+            raise table.wrong("window_n", "expected 1 or more")
+
+    def _mean(self, track: Track, item: Item) -> float | None:
+        column, start, stop = track.window(item, self.window_n, self.window_s)
+        return sum(column.values[start:stop]) / (stop - start) if stop > start else None
+
+    def value(self, item: Item, view: View) -> float | None:
+        """The ratio; None when one of the two has no recent sample or the divisor is not positive."""
+        part = self._mean(view.track(self.metric), item)
+        whole = self._mean(view.track(self.over), item)
+        return None if part is None or whole is None or whole <= 0 else part / whole
+
+    def never(self, view: View) -> bool:
+        """One of the two has no samples."""
+        return not len(view.track(self.metric)) or not len(view.track(self.over))
+
+    def short(self, item: Item, view: View) -> float | None:
+        """What the one is of the other beyond the limit, where it is a part of it."""
+        ratio = self.value(item, view) if self.part else None
+        if ratio is None or self.limits.above is None or not self.limits.above < ratio <= 1.0:
+            return None
+        return ratio - self.limits.above
+
+    def _name(self) -> str:
+        return f"{self.metric} / {self.over}"
+
+    def _unit(self) -> str:
+        return ""
+
+    def _shown(self, value: float) -> str:
+        return f"{value:.2f}"
+
+    def metric_names(self) -> tuple[str, ...]:
+        """Both."""
+        return (self.metric, self.over)
+
+
+def compare(table: Table) -> type[Single]:
+    """By what is compared: with a `stat`, another metric, several, or the time of spans."""
+    if "metrics" in table.data:
+        return SumAtMost
+    if "at_least" in table.data:
+        return AtLeast
+    if "span" in table.data:
+        return TimeShare
+    if "over" in table.data:
+        return Ratio
+    return Aggregate if "stat" in table.data else Threshold
