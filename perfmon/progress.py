@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from math import inf
 
 from .model import Fields
 from .stats import median
@@ -26,6 +27,13 @@ _MOST_TOGETHER = 2048
 _MOST_FAILURES = 500
 _MOST_ALIKE = 20
 """Of failures of a log that say the same the first are kept, and the last; the others are counted."""
+_MOST_RUNS = 200
+"""So many of them where work went on between two: each may have ended a run of its own."""
+_LEAP_S = 30.0
+"""Pauses between two values of a counter from this length on are kept: shorter ones are no stall."""
+_MOST_LEAPS = 1_000
+_KEPT_PACE = 0.5
+"""Share of its usual pace at which a counter that went on over a pause was at work in it."""
 _MOST_MARKS = 2_000
 _FIGURES = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?")
 _MOST_KEY = 80
@@ -97,6 +105,28 @@ class ProgressTrack:
 
 
 @dataclass(slots=True)
+class Leap:
+    """Two values of a counter that stand a pause apart."""
+
+    source: int
+    start: float
+    end: float
+    """Seconds on the log's axis."""
+    line: int
+    """The line of the second value."""
+    before: float
+    after: float
+    kept_pace: bool
+    """The count grew meanwhile about as quickly as before: lines are missing, or it prints rarely."""
+    total: float | None = None
+
+    @property
+    def fell(self) -> bool:
+        """The counter began again, or went back: another epoch or another run."""
+        return self.after < self.before
+
+
+@dataclass(slots=True)
 class WorkCounter:
     """A counter of a log that grows towards a total: a progress bar, `step 7/100`."""
 
@@ -113,6 +143,8 @@ class WorkCounter:
     total: float | None = None
     elapsed_s: float | None = None
     """By its own clock."""
+    first_elapsed_s: float | None = None
+    """The same when it was seen first."""
     remaining_s: float | None = None
     """As the line estimates it."""
     restarts: int = 0
@@ -179,7 +211,12 @@ class ProgressLog:
         self._handled: dict[tuple[int, str], int] = {}
         self._chained: dict[tuple[int, str], int] = {}
         self._recent: dict[int, deque[Failure]] = {}
-        self._steps: dict[tuple[int, str], float] = {}
+        self.leaps: list[Leap] = []
+        self.quick_falls: Counter[int] = Counter()
+        """By log: how often a counter fell without a pause, as do steps of epochs, and those of several processes."""
+        self._steps: dict[tuple[int, str], tuple[float, float, float, float]] = {}
+        """By log and component: the first step and its time, the last one and its time."""
+        self._worked_at: dict[tuple[int, str, str], int] = {}
 
     def advance(self, source: int, kind: str, time: float, line: int, live: int) -> None:
         """Progress of a kind at a line, behind so many recognised lines that tell of none."""
@@ -192,9 +229,25 @@ class ProgressLog:
     def step(self, source: int, component: str, step: float, time: float, line: int, live: int) -> None:
         """A step of a component ended; a step that two lines tell of is one."""
         slot = (source, component)
-        if self._steps.get(slot) != step:
-            self._steps[slot] = step
-            self.advance(source, f"step:{component}" if component else "step", time, line, live)
+        first, began, last, then = self._steps.get(slot, (step, time, -inf, time))
+        if last == step:
+            return
+        if last > -inf:
+            self._leap(Leap(source, then, time, line, last, step, False), (first, began))
+        self._steps[slot] = (step, time, step, time) if step < last else (first, began, step, time)
+        self.advance(source, f"step:{component}" if component else "step", time, line, live)
+
+    def _leap(self, leap: Leap, first: tuple[float, float]) -> None:
+        """Keeps what lies a pause apart; `first` is the first value of the counter, and when it was seen."""
+        amount, time = first
+        if leap.fell and leap.end - leap.start < _LEAP_S:
+            self.quick_falls[leap.source] += 1
+        if leap.end - leap.start < _LEAP_S or len(self.leaps) >= _MOST_LEAPS:
+            return
+        if leap.before > amount and leap.start > time:
+            usual = (leap.start - time) / (leap.before - amount)
+            leap.kept_pace |= (leap.after - leap.before) * usual >= _KEPT_PACE * (leap.end - leap.start)
+        self.leaps.append(leap)
 
     def usual_step_s(self) -> float:
         """The usual seconds between two steps of late, of the component that makes most of them; 0: no rhythm yet."""
@@ -224,7 +277,7 @@ class ProgressLog:
         known = self.counters.get(slot)
         if known is None:
             self.counters[slot] = WorkCounter(
-                kind, key, source, time, amount, time, amount, line, total, elapsed_s, remaining_s,
+                kind, key, source, time, amount, time, amount, line, total, elapsed_s, elapsed_s, remaining_s,
                 label=label, before=_counted_before(time, amount, elapsed_s),
             )  # fmt: skip
             if amount > 0:
@@ -233,8 +286,13 @@ class ProgressLog:
         passed = elapsed_s - known.elapsed_s if elapsed_s is not None and known.elapsed_s is not None else 0.0
         anew = amount == known.amount and label != known.label  # the next epoch's bar, which is shown when it is full
         known.label = label
+        if amount != known.amount:
+            leap = Leap(source, known.time, time, line, known.amount, amount, False, known.total)
+            leap.kept_pace = 0 < passed < _KEPT_PACE * (time - known.time)  # so long was it not, by its own clock
+            self._leap(leap, (known.first_amount, known.first))
         if amount < known.amount or passed < 0 or anew:  # it began anew
             known.first, known.first_amount, known.restarts = time, amount, known.restarts + 1
+            known.first_elapsed_s = elapsed_s
             passed = elapsed_s or 0.0
         if amount != known.amount or anew:
             known.time, known.line = time, line
@@ -314,7 +372,10 @@ class ProgressLog:
         alike = self._alike.setdefault(said, [])
         recent = self._recent.setdefault(failure.source, deque(maxlen=64))
         room = _MOST_FAILURES if failure.role in _TELLING else _MOST_FAILURES // 2
-        if len(alike) < _MOST_ALIKE and self._counts[failure.source] < room:
+        worked = self.advanced > self._worked_at.get(said, -1)
+        most = _MOST_RUNS if worked and failure.role in _TELLING else _MOST_ALIKE
+        if len(alike) < most and self._counts[failure.source] < room:
+            self._worked_at[said] = self.advanced
             alike.append(failure)
             self._counts[failure.source] += 1
             self.failures.append(failure)
@@ -371,6 +432,9 @@ class ProgressLog:
                 counter.first = min(counter.time, counter.first + seconds)
                 if counter.before is not None:
                     counter.before = counter.before[0] + seconds, counter.before[1] + seconds
+        for leap in self.leaps:
+            if leap.source == source and after(leap.end, leap.line):
+                leap.start, leap.end = leap.start + seconds, leap.end + seconds
         for failure in self.failures:
             if failure.source == source and after(failure.time, failure.line):
                 failure.time += seconds

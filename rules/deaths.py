@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from perfmon.model import Fields
-from perfmon.progress import Failure, ProgressTrack, RunMark
+from perfmon.progress import Failure, ProgressTrack, RunMark, place_of
 from perfmon.sourcestate import SourceState
 from perfmon.units import format_seconds
 
@@ -72,6 +72,12 @@ _WORK_BEHIND_END, _MUCH_BEHIND_END = 2, 20
 behind few, for a shutdown prints tracebacks, too, but does no work; any other failure behind many."""
 _UNDER_WAY = 2
 """So many steps may still end when a watchdog has given its process up."""
+_GRACE_S = 150.0
+"""So long what a scheduler stops may go on: Slurm and Kubernetes give 30 s, clouds that take a machine back 120 s."""
+_SCHEDULED = frozenset(("time-limit", "preempted", "cancelled", "node-failure"))
+_STOPPED = ("order", "record", "cascade")
+"""Roles of what launchers and processes print of it: a sample that quotes the scheduler stands alone."""
+_PAUSE_S = 30.0
 _BETWEEN = 150
 """Lines between two failures that are last words together."""
 
@@ -258,6 +264,16 @@ def _dies_on(failure: Failure, own: Sequence[ProgressTrack], view: View) -> bool
     behind = {line for track in own for line in track.all_lines() if line > failure.last_line}
     if len(behind) < _MUCH_BEHIND_END and failure.frame.get("entry") and task_of(failure, view):
         return True
+    if failure.cause in _SCHEDULED and failure.fatal:  # what it stops goes on until it is killed
+        late = max(time for track in own for time in track.times) - failure.time
+        seconded = any(
+            one.source == failure.source
+            and one.cause != failure.cause
+            and one.role in _STOPPED
+            and 0 < abs(one.line - failure.line) <= _BETWEEN
+            for one in view.store.progress.failures
+        )
+        return seconded and late <= _GRACE_S and (late > 0 or len(behind) < _MUCH_BEHIND_END)
     return (
         failure.fatal
         and len(behind) <= _UNDER_WAY
@@ -353,6 +369,7 @@ def goes_on_elsewhere(failure: Failure, view: View) -> bool:
 
 # --- the first cause ----------------------------------------------------------------------------------------------
 def _judged(failures: Sequence[Failure], view: View) -> Death | None:
+    failures = _of_last_process(failures, view)
     first = _first_cause(failures, view)
     if first is None:
         return None
@@ -411,6 +428,26 @@ def _first_cause(failures: Sequence[Failure], view: View) -> Failure | None:
         return min(causes, key=lambda one: (one.cause == "network", *_order_key(one, view)))
     records = [one for one in failures if one.role == "record"]
     return min(records or failures, key=lambda one: _order_key(one, view))
+
+
+def _of_last_process(failures: Sequence[Failure], view: View) -> list[Failure]:
+    """Without what an earlier process failed of: a dead one prints no dated line half a minute later.
+
+    Of logs that name several ranks or processes nothing is left out: one may go on when another one is dead.
+    """
+    causes = [one for one in failures if one.role == "cause" and one.cause not in WEAK]
+    if len(causes) < 2 or len({place_of(one.fields) for one in causes}) > 1:
+        return list(failures)
+    last: dict[int, int] = {}
+    for one in causes:
+        last[one.source] = max(last.get(one.source, 0), one.line)
+    return [
+        one for one in failures
+        if one.last_line >= last.get(one.source, 0) or not any(
+            gap.line <= one.last_line < gap.upto < last[one.source] and gap.end - gap.start >= _PAUSE_S
+            for gap in view.store.sources[one.source].gaps
+        )
+    ]  # fmt: skip
 
 
 def _order_key(failure: Failure, view: View) -> tuple[float, int, int]:

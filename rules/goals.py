@@ -71,6 +71,8 @@ def way_of(view: View) -> Way | None:
     best = max(counters, key=lambda counter: (counter.total or 0.0, counter.time))
     left = max(0.0, (best.total or 0.0) - best.amount)
     made, took = best.amount - best.first_amount, best.time - best.first
+    if best.elapsed_s is not None and best.first_elapsed_s is not None:  # its own clock knows better than its lines'
+        took = best.elapsed_s - best.first_elapsed_s
     remaining = left * took / made if made > 0 and took > 0 else best.remaining_s
     if left and view.death is not None:  # it does not go on
         remaining = None

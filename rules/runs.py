@@ -39,6 +39,10 @@ _FROM_START = 1.0
 _TRIED_AGAIN_S = 600.0
 """Supervisors start anew what died at most five minutes later (Kubernetes; systemd, docker and launchers are quicker);
 after twice of that somebody has been at work."""
+_NEARLY = 0.99
+"""Of its total: a counter that falls behind that has been through, an epoch or a run."""
+_FEW, _UNUSUAL = 4, 3.0
+"""So many pauses tell what is usual, and times of that are a pause between runs."""
 _BANNER = 64
 """So many characters of a first line tell it from others; its end may hold what was set."""
 _REFUSED = "startup-refused"
@@ -97,7 +101,7 @@ def _of_log(state: SourceState, view: View) -> list[Boundary]:
     found: list[Boundary] = []
     previous = 0
     scripts = _after_scripts(state, view) if state.clockless else ()
-    for line, time in sorted({*begins, *_after_failures(ends, work, steps), *scripts}):
+    for line, time in sorted({*begins, *_after_failures(ends, work, steps), *_after_falls(state, view), *scripts}):
         over = [row for row in ends if previous < row[0] < line]
         if not over and not _worked(work, previous, line):
             continue  # more words of the same start
@@ -172,6 +176,27 @@ def _after_failures(
             yield min(first)
 
 
+def _after_falls(state: SourceState, view: View) -> Iterable[tuple[int, float]]:
+    """The first line behind a pause in which a counter went back as that of an epoch does not.
+
+    That is to a step in the middle, which a checkpoint had; or to the start before its total was reached.
+    """
+    log = view.store.progress
+    if log.quick_falls[state.index]:
+        return
+    pauses = sorted(leap.end - leap.start for leap in log.leaps if leap.source == state.index and not leap.fell)
+    for leap in log.leaps:
+        cut_short = leap.total is not None and leap.before < _NEARLY * leap.total
+        if leap.source != state.index or not leap.fell or not (leap.after > _FROM_START or cut_short):
+            continue
+        if len(pauses) >= _FEW and leap.end - leap.start <= _UNUSUAL * pauses[len(pauses) // 2]:
+            continue  # it always takes as long
+        within = [gap for gap in state.gaps if leap.start - 1.0 <= gap.start and gap.end <= leap.end + 1.0]
+        if within:
+            gap = max(within, key=lambda gap: gap.end - gap.start)
+            yield (gap.upto or gap.line + 1, gap.end)
+
+
 def _after_scripts(state: SourceState, view: View) -> Iterable[tuple[int, float]]:
     """Where one script had died of an exception before another one did: nobody else writes to the log.
 
@@ -181,14 +206,17 @@ def _after_scripts(state: SourceState, view: View) -> Iterable[tuple[int, float]
         (
             one
             for one in view.store.progress.failures
-            if one.source == state.index and one.role == "cause" and one.frame.get("entry")
+            if one.source == state.index and one.role == "cause" and (one.frame.get("entry") or one.fields.get("usage"))
         ),
         key=_LINE,
     )
     if any(place_of(one.fields) for one in died):
         return
     for before, after in pairwise(died):
-        if before.frame["entry"] != after.frame["entry"] and after.cause not in WEAK:
+        if after.cause in WEAK:
+            continue
+        refused = before.fields.get("usage") and after.fields.get("usage")  # a wrong command line is refused at once
+        if refused or before.frame.get("entry") != after.frame.get("entry"):
             yield (before.last_line + 1, before.time)
 
 

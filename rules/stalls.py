@@ -108,11 +108,32 @@ def stalls_of(view: View) -> list[Stall]:
                 continue
             if is_open and view.timed and view.present is None and not _lives(view, a, b):
                 continue  # that a log ends proves nothing: somebody has to go on
+            if _counted_on(view, main, a, b):
+                continue
             limit = max(rhythm.limit_s, phase_limit(view, main, a, b)) + held
             if b - a > limit and not any(is_set_forward(a, b, state, view) for state in main):
                 silent = _contains(view.dark, a, b)
                 found.append(Stall(a, b, limit, rhythm.usual_s, silent, _last_lines(view, main, a, b)))
     return found
+
+
+def _counted_on(view: View, main: Sequence[SourceState], start: float, end: float) -> bool:
+    """Whether the counter of a log shows that a pause was none of a run that stood still.
+
+    It went on meanwhile about as quickly as before: lines are missing. Or it began again: what lies between two epochs
+    or two runs nobody knows.
+    """
+    shifts = {state.index: view.shifts.get(state.index, 0.0) for state in main}
+    hung = any(
+        one.hung and one.between[0] <= start + _CLOCK_S and one.between[1] >= end - _CLOCK_S for one in view.restarts
+    )
+    return any(
+        (leap.kept_pace or (leap.fell and not hung))
+        and leap.source in shifts
+        and leap.start + shifts[leap.source] <= start + _CLOCK_S
+        and leap.end + shifts[leap.source] >= end - _CLOCK_S
+        for leap in view.store.progress.leaps
+    )
 
 
 def _later_starts(view: View) -> list[Window]:
