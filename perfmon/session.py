@@ -13,7 +13,8 @@ from perfmon.rules.bands import Bands, load_bands
 from perfmon.sources.blocks import Block, Notice
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.joining import NEVER, Calm
-from perfmon.sources.polls.reading import is_poll
+from perfmon.sources.polls.reading import PolledBlock, is_poll, polled_blocks
+from perfmon.sources.readings import ReadingScanner
 from perfmon.sources.scan import Scanned, Scanner
 from perfmon.sources.timeline import SourceClock
 
@@ -70,6 +71,7 @@ class Session:
         self._clocks: dict[int, SourceClock] = {}
         self.recent = Recent(self.store, lambda: self._assembler.open_spans)
         self._packs = {pack.id: pack for pack in self.scanner.packs}
+        self._readings = ReadingScanner(self.scanner.patterns)
         self.machines = Machines()
         """What pollers said."""
         self._seen: tuple[int, dict[int, float], tuple[Seen, ...]] = (0, {}, ())
@@ -123,13 +125,21 @@ class Session:
 
     def feed(self, state: SourceState, block: Block) -> None:
         """The next lines of a log."""
+        if state.polled:
+            for polled in polled_blocks(block):
+                self._hear(state, polled)
+            return
         scanned = self.scanner.scan(block.data, block.offset, max(block.line, 1))
         again = block.line > 0 and block.line == state.next_line - 1  # one more frame of a bar, in the same line
         self.take(state, scanned)
         state.lines -= again
         state.next_line = block.line + scanned.lines
-        if state.polled:
-            self.machines.hear(block.data, state.index)
+
+    def _hear(self, state: SourceState, block: PolledBlock) -> None:
+        """What a poller found out: for the store, and for who shows the last readings."""
+        self.take(state, self._readings.scan(block))
+        state.next_line = block.line + len(block.readings)
+        self.machines.hear(block, state.index)
 
     def seen(self, alignment: Alignment) -> tuple[Seen, ...]:
         """What pollers said last; moments are those of the run's axis."""
