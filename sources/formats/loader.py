@@ -45,6 +45,7 @@ def _check_fields(table: Table, emits: Iterable[Emit], groups: Iterable[str]) ->
     for index, emit in enumerate(emits):
         read = {*emit.field, *emit.over, *emit.minus, *emit.duration, *emit.lead, *emit.key, *emit.keep}
         read.update((*emit.total, *emit.elapsed, *emit.remaining, *emit.group.split(":"), emit.each))
+        read.update(emit.where)
         if emit.when is not None:
             read.add(emit.when[0])
         if emit.kind == "row":
