@@ -1,6 +1,6 @@
 """What pollers said last of every GPU, host and queue, with a little history: what panes show.
 
-It is made of the same lines that are judged and recorded, so a replay shows what was there.
+It is made of the same readings that are judged and recorded, so a replay shows what was there.
 """
 
 from __future__ import annotations
@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
-from perfmon.sources.polls.reading import Area, Reading, reading_of
+from perfmon.sources.polls.reading import Area, PolledBlock, Reading
 
 HISTORY = 120
 """Polls that are remembered of every value."""
@@ -111,19 +110,14 @@ class Machines:
         """Grows with every reading."""
         self._things: dict[tuple[str, Area, str], _Thing] = {}
 
-    def hear(self, data: bytes, source: int) -> None:
-        """What a poller's log, of this number, went on to say; its lines tell when."""
-        for line in data.decode("utf-8", "replace").split("\n"):
-            at = _moment(line)
-            if at is not None:
-                self.take(line, at, source)
+    def hear(self, block: PolledBlock, source: int) -> None:
+        """What a poller, whose log has this number, found out."""
+        for reading in block.readings if block.at is not None else ():
+            if reading is not None:
+                self.take(block.host, reading, block.at or 0.0, source)
 
-    def take(self, line: str, at: float, source: int = 0) -> bool:
-        """What one line says, at a moment of the clock of its log; whether it was a poller's."""
-        found = reading_of(line)
-        if found is None:
-            return False
-        host, reading = found
+    def take(self, host: str, reading: Reading, at: float, source: int = 0) -> None:
+        """One reading, at a moment of the clock of its log."""
         key = (host, reading.area, reading.name)
         thing = self._things.pop(key, None) or _Thing()
         self._things[key] = thing
@@ -131,7 +125,6 @@ class Machines:
         self.version += 1
         if len(self._things) > _MOST:
             del self._things[next(iter(self._things))]
-        return True
 
     def seen(self, area: Area | None = None, shifts: Mapping[int, float] | None = None) -> tuple[Seen, ...]:
         """What is known, of one kind or all, by host and name; `shifts` are added to the moments, by number of log."""
@@ -153,11 +146,3 @@ def _place(item: tuple[tuple[str, Area, str], _Thing]) -> tuple[str, str, int, s
     """By host and kind; numbers by their value."""
     host, area, name = item[0]
     return host, area, int(name) if name.isascii() and name.isdigit() and len(name) < 18 else -1, name
-
-
-def _moment(line: str) -> float | None:
-    """When a line was printed, by the clock of its log: as the axis of a log with dates but no zone counts."""
-    try:
-        return datetime.fromisoformat(line[:23]).replace(tzinfo=UTC).timestamp()
-    except ValueError:
-        return None

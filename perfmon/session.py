@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from perfmon.rules.bands import Bands, load_bands
 from perfmon.sources.blocks import Block, Notice
-from perfmon.sources.columns import HEAD, Heading
+from perfmon.sources.columns import Heading
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.polls.reading import is_poll
+from perfmon.sources.polls.reading import PolledBlock, is_poll, polled_blocks
+from perfmon.sources.readings import ReadingScanner
 from perfmon.sources.scan import Scanned, Scanner
 from perfmon.sources.timeline import SourceClock
 
@@ -65,6 +66,7 @@ class Session:
         self._headings: dict[int, Heading] = {}
         self.recent = Recent(self.store, lambda: self._assembler.open_spans)
         self._packs = {pack.id: pack for pack in self.scanner.packs}
+        self._readings = ReadingScanner(self.scanner.patterns)
         self.machines = Machines()
         """What pollers said."""
         self._seen: tuple[int, dict[int, float], tuple[Seen, ...]] = (0, {}, ())
@@ -117,24 +119,28 @@ class Session:
         self._headings[state.index] = Heading()
         return state
 
-    def feed(self, state: SourceState, block: Block) -> Scanned:
-        """The next lines of a log, and what they hold."""
+    def feed(self, state: SourceState, block: Block) -> Scanned | None:
+        """The next lines of a log, and what they hold; None of a poller's: its readings are objects."""
+        if state.polled:
+            for polled in polled_blocks(block):
+                self._hear(state, polled)
+            return None
         scanned = self.scan(state, block.data, block.offset, max(block.line, 1))
         again = block.line > 0 and block.line == state.next_line - 1  # one more frame of a bar, in the same line
         self.take(state, scanned)
         state.lines -= again
         state.next_line = block.line + scanned.lines
-        if state.polled:
-            self.machines.hear(block.data, state.index)
         return scanned
 
     def scan(self, state: SourceState, data: bytes, offset: int, line: int) -> Scanned:
         """What the next lines of a log hold, which are then to be taken."""
         return self.scanner.scan(data, offset, line, self._headings[state.index])
 
-    def is_table(self, state: SourceState, offset: int) -> bool:
-        """Whether what a log holds from `offset` on may be rows of a table: what they mean its begin has told."""
-        return offset < HEAD or self._headings[state.index].columns is not None
+    def _hear(self, state: SourceState, block: PolledBlock) -> None:
+        """What a poller found out: for the store, and for who shows the last readings."""
+        self.take(state, self._readings.scan(block))
+        state.next_line = block.line + len(block.readings)
+        self.machines.hear(block, state.index)
 
     def seen(self, alignment: Alignment) -> tuple[Seen, ...]:
         """What pollers said last; moments are those of the run's axis."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from perfmon.machines import Machines, Seen
-from perfmon.sources.polls.reading import Area, Reading, line_of
+from perfmon.sources.polls.reading import Area, Reading, as_told
 from perfmon.sources.remote.states import ClockOffset, HostState, Phase
 
 HOSTS = ("a100-0", "a100-1")
@@ -77,13 +76,12 @@ def readings(round: int = 0) -> list[tuple[str, Reading]]:
 
 
 def seen(now: float, rounds: int = 12, told: Iterable[tuple[str, Reading]] | None = None) -> tuple[Seen, ...]:
-    """What is known after so many rounds, one a second, the last of them at `now`; by the lines that pollers write."""
+    """What is known after so many rounds, one a second, the last of them at `now`."""
     machines = Machines()
     for at in range(rounds):
         when = now - (rounds - 1 - at)
-        stamp = datetime.fromtimestamp(when, UTC).strftime("%Y-%m-%d %H:%M:%S.000")
         for host, one in told if told is not None else readings(at):
-            assert machines.take(line_of(one, host, stamp).decode(), when)
+            machines.take(host, as_told(one), when)
     return machines.seen()
 
 

@@ -55,7 +55,7 @@ class Exporter(Collector):
         if path == "/":
             return text(start, "200 OK", f"perfmon: {told(self._monitor.picture)}; metrics are at /metrics")
         if path != "/-/healthy":
-            return text(start, "404 Not Found", f"not here; there is {_PAGES}")
+            return text(start, "404 Not Found", f"not found; available: {_PAGES}")
         if self._monitor.running:
             return text(start, "200 OK", "perfmon is healthy")
         return text(start, "503 Service Unavailable", "the monitor has stopped")

@@ -106,7 +106,7 @@ def _bounded(app: WSGIApplication) -> WSGIApplication:
             parts = app(environ, start)
         except Exception as error:
             said = evidence_text(f"{type(error).__name__}: {error}")
-            parts = text(start, "500 Internal Server Error", f"this page could not be made: {said}")
+            parts = text(start, "500 Internal Server Error", f"internal error: {said}")
         return _Sent(parts, room)
 
     return answer

@@ -14,7 +14,7 @@ from perfmon.model import DAYTIME, YEARLESS
 from perfmon.session import Session
 from perfmon.sources.blocks import Block
 from perfmon.sources.files import LogFile
-from perfmon.sources.polls.reading import Area, reading_of
+from perfmon.sources.polls.reading import Area, Reading, polled_blocks
 from perfmon.sourcestate import SourceState
 
 from .arrivals import Arrivals, follows
@@ -27,7 +27,6 @@ from .unparsed import Unparsed
 
 _PATIENCE_S = 20.0
 """How long nothing is judged while it may be of several days."""
-_OF_POLLER = b"[poll] poller "
 _UNANSWERED = ("stale", "failed")
 
 
@@ -75,9 +74,11 @@ class Intake:
     def hear(self, held: WatchedLog, block: Block, present: Present) -> bool:
         """The next lines of a poller, asked just now: so much is its clock behind the run's; whether that is new."""
         state, clock, known = held.state, self._feed.clock(), held.state.ahead_s
-        self._session.feed(state, block)
-        if _OF_POLLER in block.data:
-            held.answered_at = unanswered_since(block.data, clock)
+        for polled in polled_blocks(block):
+            self._session.feed(state, polled)
+            for reading in polled.readings:
+                if reading is not None and reading.area is Area.POLLER:
+                    held.answered_at = unanswered_since(reading, clock)
         now = present.actual(clock)
         if now is not None and state.last is not None:
             undated = any(held.state.kind in (YEARLESS, DAYTIME) for held in self.of_run)
@@ -99,7 +100,9 @@ class Intake:
         at = moment(session, clock, now) if watched and needs_arrivals(session, state) else None
         if at is not None and session.clock(state).by_arrival:
             session.clock(state).arrived(at)
-        held.unparsed.look(block, session.feed(state, block), clock)
+        scanned = session.feed(state, block)
+        if scanned is not None:
+            held.unparsed.look(block, scanned, clock)
         if at is not None and needs_arrivals(session, state):
             arrived(session, state, at, block)
         if self._feed.caught_up:
@@ -180,10 +183,8 @@ class Intake:
         return sum(state.kind == DAYTIME for state in self._session.store.sources) > 1
 
 
-def unanswered_since(data: bytes, clock: float) -> float | None:
-    """When a poller answered last, by what it says last of itself at `clock`; None where it answers."""
-    told = [found[1] for line in data.decode("utf-8", "replace").split("\n") if (found := reading_of(line)) is not None]
-    last = next((reading for reading in reversed(told) if reading.area is Area.POLLER), None)
-    if last is None or last.words.get("state") not in _UNANSWERED:
+def unanswered_since(reading: Reading, clock: float) -> float | None:
+    """When a poller answered last, by what it says of itself at `clock`; None where it answers."""
+    if reading.words.get("state") not in _UNANSWERED:
         return None
-    return clock - last.values.get("age_s", 0.0)
+    return clock - reading.values.get("age_s", 0.0)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from perfmon.model import TABLE, Observation, Stamp
 
 from ..needles import grouped
+from ..polls.reading import Reading, reading_of
 from .emits import AbsurdValueError, Maker, maker
 from .schema import EXTREMES, Emit, Pack, Pattern
 from .stamps import any_stamp
-from .values import READERS, Values
+from .values import READERS, Values, condition
 
 _MOST_TOGETHER = 4096
 _MORE = "more"
@@ -68,8 +69,23 @@ class CompiledPattern:
                 return True
         return not self._needles
 
+    @cached_property
+    def _fits(self) -> Callable[[Values], bool]:
+        return condition(self.pattern.where)
+
+    def of_reading(self, host: str, reading: Reading) -> Values | None:
+        """The fields of a reading, None when it is not of this kind."""
+        if reading.area != self.pattern.reading:
+            return None
+        numbers = {name: int(value) if value.is_integer() else value for name, value in reading.values.items()}
+        values: Values = {"host": host, "name": reading.name, **numbers, **reading.words}
+        return values if self._fits(values) else None
+
     def fields(self, text: str) -> Values | None:
         """The fields of a line, None when it is not of this kind."""
+        if self.pattern.reading:
+            found = _read(text)
+            return None if found is None else self.of_reading(*found)
         match = self._search.match(text) if self.pattern.anchored else self._search.search(text)
         if match is None:
             return None
@@ -156,6 +172,10 @@ class CompiledPattern:
                 return seconds
         problems.append(f"{self.pattern.mono}={str(value)[:40]}")
         return None
+
+
+_read = lru_cache(1)(reading_of)
+"""Of a line that several patterns are asked about."""
 
 
 def _told(emit: Emit, values: Values) -> str:

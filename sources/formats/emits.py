@@ -30,7 +30,7 @@ from perfmon.model import (
 from perfmon.units import convert, metric_unit
 
 from .schema import Emit
-from .values import AMOUNT, Values, to_number
+from .values import AMOUNT, Values, condition, to_number
 
 Maker = Callable[[Values], Observation | None]
 
@@ -91,6 +91,9 @@ def checked(name: str, value: float, unit: str, metric: str = "") -> float:
 def maker(emit: Emit) -> Maker:
     """The maker of one rule. It raises AbsurdValueError, or ValueError when a field holds no number."""
     made = _MAKERS[emit.kind](emit)
+    if emit.where:
+        fits = condition(emit.where)
+        return lambda values: made(values) if fits(values) else None
     if emit.when is None:
         return made
     field, wanted = emit.when

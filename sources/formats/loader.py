@@ -11,6 +11,7 @@ from perfmon.datafile import Table, read_toml
 from perfmon.errors import DataFileError
 from perfmon.model import LEGS
 
+from ..polls.reading import NEEDLE, Area
 from .schema import EXTREMES, FAILURE_ROLES, PATTERN_ROLES, STYLES, Emit, Header, Pack, Pattern, Sample
 from .stamps import time_regex
 
@@ -22,11 +23,11 @@ PREFIX_FIELDS = ("rank", "local_rank", "pid", "ip", "host", "actor")
 """What launcher prefixes may name: fields of an anchored pattern."""
 _EMIT_KEYS = frozenset(
     (*_KINDS, "field", "unit", "scale", "over", "minus", "skip_zero", "group", "duration", "lead", "key", "as", "keep")
-) | {"when", "component", "total", "elapsed", "remaining", "rate", "role", "fatal", "each", "behind", "bar"}
+) | {"when", "where", "component", "total", "elapsed", "remaining", "rate", "role", "fatal", "each", "behind", "bar"}
 _PACK_KEYS = ("schema", "id", "title", "component", "rank", "idle_silence", "generic", "healthy")
 _PATTERN_KEYS = (
     "id", "needles", "regex", "style", "emit", "sample", "rejects", "clock", "mono", "rows", "role", "anchored",
-    "frame",
+    "frame", "reading", "where",
 )  # fmt: skip
 _UNITS = ("", "us", "ms", "s", "m", "h", "ratio", "%", "duration", "date")
 
@@ -44,6 +45,7 @@ def _check_fields(table: Table, emits: Iterable[Emit], groups: Iterable[str]) ->
     for index, emit in enumerate(emits):
         read = {*emit.field, *emit.over, *emit.minus, *emit.duration, *emit.lead, *emit.key, *emit.keep}
         read.update((*emit.total, *emit.elapsed, *emit.remaining, *emit.group.split(":"), emit.each))
+        read.update(emit.where)
         if emit.when is not None:
             read.add(emit.when[0])
         if emit.kind == "row":
@@ -117,7 +119,17 @@ def _emit(table: Table) -> Emit:
         role=role,
         fatal=table.flag("fatal"),
         when=when,
+        where=_where(table),
     )
+
+
+def _where(table: Table) -> dict[str, str]:
+    """Fields and regexes."""
+    inner = table.table("where", table.data.get("where", {}))
+    where = {name: inner.text(name) for name in inner.data}
+    for name, regex in where.items():
+        _compiled(inner, name, regex)
+    return where
 
 
 def _sample(table: Table) -> Sample:
@@ -130,16 +142,23 @@ def _pattern(pack: str, table: Table, trusted: bool) -> Pattern:
     style = table.text("style", "regex")
     if style not in STYLES:
         raise table.wrong("style", f"expected one of {', '.join(STYLES)}")
-    needles = table.texts("needles", required=style != "table")
+    reading = table.text("reading", "")
+    if reading and reading not in tuple(Area):
+        raise table.wrong("reading", f"expected one of {', '.join(Area)}")
+    if reading and {"regex", "needles", "style"} & table.data.keys():
+        raise table.wrong("reading", "a reading is found without needles, regex and style")
+    if "where" in table.data and not reading:
+        raise table.wrong("where", "expected beside `reading`; else the regex says it")
+    needles = (NEEDLE.decode(),) if reading else table.texts("needles", required=style != "table")
     for needle in needles:
         if len(needle.encode()) < 3:
             raise table.wrong("needles", f"{needle!r} is too short to find lines quickly, expected 3 bytes or more")
-    regex = table.text("regex", "(?P<body>.*)" if style != "regex" else None)
+    regex = table.text("regex", "" if reading else "(?P<body>.*)" if style != "regex" else None)
     emits = tuple(_emit(item) for item in table.tables("emit"))
     role = table.text("role", "")
     if role and role not in PATTERN_ROLES:
         raise table.wrong("role", f"expected one of {', '.join(PATTERN_ROLES)}")
-    if not trusted:
+    if not trusted and not reading:
         extra = (*(EXTREMES if table.flag("rows") else ()), *(PREFIX_FIELDS if table.flag("anchored") else ()))
         _check(table, style, _compiled(table, "regex", regex), emits, extra)
     return Pattern(
@@ -155,6 +174,8 @@ def _pattern(pack: str, table: Table, trusted: bool) -> Pattern:
         mono=table.text("mono", ""),
         rows=table.flag("rows"),
         role=role,
+        reading=reading,
+        where=_where(table),
         anchored=table.flag("anchored"),
         frame=table.flag("frame"),
     )

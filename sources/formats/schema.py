@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import field as member
 from typing import Literal
 
 Style = Literal["regex", "kv", "commas", "json", "pydict", "dashes", "pipes", "bar", "step", "table"]
@@ -87,6 +88,8 @@ class Emit:
     """Of a failure: the process that prints it is dead, whatever follows; else only where nothing goes on after it."""
     when: tuple[str, str] | None = None
     """(field, text): only for lines whose field has exactly this text."""
+    where: Mapping[str, str] = member(default_factory=dict)
+    """Fields and regexes: only for lines of which the whole text of each fits; "" where the line does not have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,12 @@ class Pattern:
     rows: bool = False
     """The line heads a table, of which each row has a line, told by a pattern that emits a `row`: the fields `min` and
     `max` are the least and the greatest of them, and nothing is told before the last of them."""
+
+    reading: str = ""
+    """The lines are readings of pollers about this area (`perfmon.sources.polls.reading`), with their values and words
+    as fields; such a pattern has no regex."""
+    where: Mapping[str, str] = member(default_factory=dict)
+    """Of these only those that have such fields, as in `Emit`."""
 
     @property
     def meaning(self) -> str:

@@ -149,6 +149,12 @@ def read_pydict(body: str) -> Values:
         return dict(_ITEM.findall(text)) if text.startswith("{") and text.endswith("}") else {}
 
 
+def condition(where: Mapping[str, str]) -> Callable[[Values], bool]:
+    """Whether the text of each field fits its regex as a whole; a field that is not there has none."""
+    wanted = [(name, re.compile(regex)) for name, regex in where.items()]
+    return lambda values: all(regex.fullmatch(str(values.get(name, ""))) for name, regex in wanted)
+
+
 READERS: dict[Style, Callable[[str], Values]] = {
     "kv": read_kv,
     "commas": read_commas,

@@ -1,6 +1,6 @@
 """Asks pollers at their pace, each by itself: what hangs delays nothing else, and how old its last answer is is told.
 
-Every poller has a virtual log. Its readings, and what becomes of itself, come out of it line by line, the way logs do.
+Every poller has a virtual log. Its readings, and what becomes of itself, come out of it the way lines of logs do.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from zlib import crc32
 
 from perfmon.text import plain, without_secrets
 
-from ..blocks import Cutter
 from ..ending import end
 from ..remote.following import Emit
 from .log import poll_log
 from .poller import AbsentError, Machine, Poller
-from .reading import Area, Reading, line_of
+from .reading import Area, Reading, polled_block
 
 MISSED = 3
 """Periods without an answer from which on the last one is stale."""
@@ -62,7 +61,7 @@ class Paced:
         self.log = poll_log(machine.name, name)
         self._poller, self._name, self._machine, self._emit = poller, plain(without_secrets(name), 120), machine, emit
         self._phase = phase
-        self._cutter = Cutter()
+        self._offset, self._line = 0, 1
         self._answered_at = self._told_at = time.monotonic()
         self._state, self._why = "", ""
         self._failures = 0
@@ -143,11 +142,10 @@ class Paced:
         await self._tell([Reading(Area.POLLER, self._name, age, {"state": state, "why": why})])
 
     async def _tell(self, readings: Sequence[Reading]) -> None:
-        stamp = self._machine.now().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-        lines = b"".join([line_of(reading, self._machine.name, stamp) for reading in readings])
-        items = [(self.log, block) for block in self._cutter.feed(lines)]
-        if items:
-            await self._emit(list(items))
+        if readings:
+            block = polled_block(readings, self._machine.name, self._machine.now(), self._offset, self._line)
+            self._offset, self._line = self._offset + len(block.data), self._line + len(readings)
+            await self._emit([(self.log, block)])
 
 
 def _said(error: BaseException) -> str:

@@ -1,17 +1,20 @@
-"""What a poller has found out about one thing, and the line of a log that says so.
+"""What a poller has found out about one thing, and the line that recordings keep of it.
 
-A reading is told as `2026-03-02 08:15:07.118 [poll] gpu host=a100-0 name=0 util_pct=97 power_w=371.2 model=H100`: so
-what was polled is parsed, judged, recorded and replayed on the same road as every log. Panes read the same lines.
+Pollers hand over readings, as a block that has the lines for recordings and evidence beside them. A line says
+`2026-03-02 08:15:07.118 [poll] gpu host=a100-0 name=0 util_pct=97 power_w=371.2 model=H100`; who reads a recording
+makes the same readings of its lines, once.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from math import isfinite
 
+from perfmon.items import Block
 from perfmon.text import plain
 
 NEEDLE = b"[poll] "
@@ -20,6 +23,7 @@ SCHEME = "poll:/"
 """What the names of the virtual logs of pollers begin with."""
 _LINE = re.compile(r"\[poll\] (?P<area>[a-z]+) host=(?P<host>\S+) name=(?P<name>\S+)(?P<rest>(?: [a-z]\w*=\S+)*)\s*$")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+_LINES = re.compile(rb"[^\n]*\n|[^\n]+")
 _BLANK = re.compile(r"[\s=,]+")
 _WORD = 200
 
@@ -75,6 +79,46 @@ class Reading:
     words: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class PolledBlock(Block):
+    """Lines of a poller, all of one moment, and the readings that they tell: nobody has to parse them."""
+
+    host: str = ""
+    at: float | None = None
+    """When, by the clock of that host: seconds since 1970 as if its zone were UTC; None where the lines do not tell."""
+    readings: tuple[Reading | None, ...] = ()
+    """One a line; None for a line that tells none."""
+
+
+def polled_block(readings: Sequence[Reading], host: str, now: datetime, offset: int, line: int) -> PolledBlock:
+    """What a poller hands over; the readings are as those of its lines will be."""
+    stamp = now.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    lines = b"".join([line_of(reading, host, stamp) for reading in readings])
+    told = tuple(as_told(reading) for reading in readings)
+    return PolledBlock(lines, offset, line, host=_word(host), at=_moment(stamp), readings=told)
+
+
+def polled_blocks(block: Block) -> list[PolledBlock]:
+    """The readings of a block of a poller's log: of one that was recorded they are parsed here, and nowhere else."""
+    if isinstance(block, PolledBlock):
+        return [block]
+    told: list[PolledBlock] = []
+    offset, number = block.offset, block.line
+    for line in _LINES.findall(block.data):
+        text = line.decode("utf-8", "replace")
+        found, at = reading_of(text), _moment(text[:23])
+        host, reading = found or ("", None)
+        last = told[-1] if told else None
+        if last is not None and at == last.at and host in ("", last.host):
+            told[-1] = PolledBlock(
+                last.data + line, last.offset, last.line, host=last.host, at=at, readings=(*last.readings, reading)
+            )
+        else:
+            told.append(PolledBlock(line, offset, number, host=host, at=at, readings=(reading,)))
+        offset, number = offset + len(line), number + 1
+    return told
+
+
 def line_of(reading: Reading, host: str, stamp: str) -> bytes:
     """The line that tells a reading, with its newline; what would end a word is replaced by `_`."""
     said = [f"host={_word(host)}", f"name={_word(reading.name)}"]
@@ -93,15 +137,28 @@ def reading_of(line: str) -> tuple[str, Reading] | None:
     match = _LINE.search(line)
     if match is None or match["area"] not in _AREAS:
         return None
-    values: dict[str, float] = {}
-    words: dict[str, str] = {}
-    for pair in match["rest"].split():
-        key, _, word = pair.partition("=")
-        if _NUMBER.fullmatch(word) and key not in _WORDS:
-            values[key] = float(word)
-        else:
-            words[key] = word
-    return match["host"], Reading(Area(match["area"]), match["name"], values, words)
+    said = dict(pair.split("=", 1) for pair in match["rest"].split())
+    return match["host"], _sorted(Area(match["area"]), match["name"], said)
+
+
+def as_told(reading: Reading) -> Reading:
+    """As its line says it: live and replayed are the same."""
+    said = {key: _number(value) for key, value in reading.values.items() if isfinite(value)}
+    said |= {key: _word(word) for key, word in reading.words.items() if word}
+    return _sorted(reading.area, _word(reading.name), said)
+
+
+def _sorted(area: Area, name: str, said: Mapping[str, str]) -> Reading:
+    """Words that are numbers are values."""
+    values = {key: float(word) for key, word in said.items() if key not in _WORDS and _NUMBER.fullmatch(word)}
+    return Reading(area, name, values, {key: word for key, word in said.items() if key not in values})
+
+
+def _moment(stamp: str) -> float | None:
+    try:
+        return datetime.fromisoformat(stamp).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
 
 
 _AREAS = frozenset(Area)

@@ -147,7 +147,7 @@ async def _exchange(reader: Reader, writer: Writer, url: Url, limit: int) -> tup
             if event is h11.NEED_DATA:
                 data = await reader.read(_CHUNK)
                 if not (data or answered):
-                    raise ReplyError("closed without an answer")
+                    raise ReplyError("closed without a response")
                 answered = True
                 connection.receive_data(data)
             elif isinstance(event, h11.Response):

@@ -219,7 +219,7 @@ def test_a_page_that_cannot_be_made_says_so_and_the_next_one_comes(capfd: pytest
     server = Server("127.0.0.1", 0)
     server.start(app)
     try:
-        assert ask(server, "/bad") == (500, b"this page could not be made: ValueError: oddtoken=***\n")
+        assert ask(server, "/bad") == (500, b"internal error: ValueError: oddtoken=***\n")
         assert ask(server, "/good") == (200, b"good\n")
     finally:
         server.close()

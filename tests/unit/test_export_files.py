@@ -26,7 +26,7 @@ from perfmon.rules.loader import load_bands, load_signatures
 from perfmon.selftest import vocabulary
 from perfmon.snapshot import Goal
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.polls.reading import Area, Reading, line_of
+from perfmon.sources.polls.reading import Area, Reading, as_told
 from perfmon.sources.remote.states import HostState, Phase
 
 NAMES = re.compile(r"\bperfmon_\w+")
@@ -149,7 +149,7 @@ def _names_of_pollers() -> set[str]:
     machines = Machines()
     for area, names in _documented():
         reading = Reading(area, "x", dict.fromkeys(names, 1.0), {"state": "ok"})
-        assert machines.take(line_of(reading, "gpu-1", "2026-03-02 08:15:07.118").decode(), pictures.START)
+        machines.take("gpu-1", as_told(reading), pictures.START)
     link = HostState("gpu-1", Phase.RECONNECTING, 12.0, 3, 2, 1.0, "no route", 4, None)
     seen, known = machines.seen(), snapshots.snapshot()
     run = replace(

@@ -21,7 +21,7 @@ from perfmon.machines import Machines
 from perfmon.parts import Part
 from perfmon.picture import AlertState, Freshness, Picture
 from perfmon.rules.loader import load_signatures
-from perfmon.sources.polls.reading import Area, Reading, line_of
+from perfmon.sources.polls.reading import Area, Reading, as_told
 from perfmon.sources.remote.states import HostState, Phase
 from perfmon.stats import summarise
 
@@ -162,7 +162,7 @@ def polled(*readings: tuple[Reading, float]) -> Picture:
     """What was seen, each so many seconds ago."""
     machines = Machines()
     for reading, ago_s in readings:
-        assert machines.take(line_of(reading, "a100-0", "2026-03-02 08:15:07.118").decode(), NOW - ago_s)
+        machines.take("a100-0", as_told(reading), NOW - ago_s)
     return pictures.picture(now=NOW, seen=machines.seen())
 
 

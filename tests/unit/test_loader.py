@@ -109,6 +109,48 @@ def test_a_mistake_is_told_with_file_key_and_what_was_expected(
     assert "\n" not in str(error)
 
 
+READING = """
+schema = 1
+id = "mine"
+title = "what is polled"
+
+[[pattern]]
+id = "disk"
+reading = "disk"
+where = { holds = "logs" }
+emit = [{ metric = "disk_used_pct", field = "used_pct", group = "host:name", where = { used_pct = "9.*" } }]
+"""
+
+
+def test_a_pattern_of_readings_is_asked_with_their_values_and_words(tmp_path: Path) -> None:
+    scanner = Scanner([load_pack(write(tmp_path, READING))])
+    line = b"[poll] disk host=a name=/ used_pct=%b holds=%b\n"
+    said = [
+        [record[5] for record in scanner.scan(line % told).records if record[0] >= 0]
+        for told in ((b"91.5", b"logs"), (b"91.5", b"logs+x"), (b"15", b"logs"))
+    ]
+    assert said == [[[(0, "disk_used_pct", 91.5, "a:/")]], [], [[]]]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "expected"),
+    [
+        ('reading = "disk"', 'reading = "drive"', "pattern[0].reading", "expected one of gpu, process, host, disk"),
+        ('reading = "disk"', 'reading = "disk"\nregex = "x"', "pattern[0].reading", "without needles, regex and style"),
+        ('reading = "disk"', 'needles = ["disk"]\nregex = "x"', "pattern[0].where", "expected beside `reading`"),
+        ('holds = "logs"', 'holds = "("', "pattern[0].where.holds", "not a valid regular expression"),
+        ('holds = "logs"', "holds = 1", "pattern[0].where.holds", "expected a string"),
+    ],
+)
+def test_what_is_wrong_with_a_pattern_of_readings_is_told(
+    tmp_path: Path, old: str, new: str, key: str, expected: str
+) -> None:
+    with pytest.raises(DataFileError) as caught:
+        load_pack(write(tmp_path, READING.replace(old, new, 1)))
+    assert caught.value.key == key
+    assert expected in caught.value.expected
+
+
 def test_a_pattern_id_given_twice_is_told(tmp_path: Path) -> None:
     again = PACK[PACK.index("[[pattern]]") :]
     with pytest.raises(DataFileError, match=r"mine\.toml: pattern: id 'step' is given twice"):

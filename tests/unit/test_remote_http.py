@@ -103,7 +103,7 @@ async def test_a_truncated_page_of_metrics_is_no_reading() -> None:
 @pytest.mark.parametrize(
     ("answer", "stay", "why"),
     [
-        (b"", False, "closed without an answer"),
+        (b"", False, "closed without a response"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", False, "no HTTP"),
         (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 5000, False, "more than 0 MiB"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n" + b"x" * 5000, True, "more than 0 MiB"),

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from perfmon.machines import Machines, Seen
 from perfmon.sources.polls.gpu.processes import Use, readings_of
-from perfmon.sources.polls.reading import Area, Reading, line_of
+from perfmon.sources.polls.reading import Area, Reading, polled_block
 
 BEGIN = 1_772_439_300.0
 
@@ -27,8 +27,8 @@ def heard(*told: tuple[float, Reading]) -> tuple[Seen, ...]:
     """What is known after these; the two pollers have logs of their own."""
     machines = Machines()
     for at, reading in told:
-        stamp = datetime.fromtimestamp(BEGIN + at, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:23]
-        machines.hear(line_of(reading, "a100-0", stamp), 1 if "gpu" in reading.words else 2)
+        now = datetime.fromtimestamp(BEGIN + at, UTC)
+        machines.hear(polled_block([reading], "a100-0", now, 0, 1), 1 if "gpu" in reading.words else 2)
     return machines.seen(Area.PROCESS)
 
 
@@ -69,9 +69,6 @@ def test_another_process_with_its_number_has_nothing_of_it() -> None:
 def test_a_gpu_that_is_told_of_again_has_what_was_said_last() -> None:
     machines = Machines()
     for at, words in enumerate(({"state": "ok", "throttle": "power"}, {"state": "lost"})):
-        line = line_of(
-            Reading(Area.GPU, "0", {"util_pct": 9.0} if at == 0 else {}, words), "a", "2026-03-02 08:15:07.118"
-        )
-        assert machines.take(line.decode(), float(at))
+        machines.take("a", Reading(Area.GPU, "0", {"util_pct": 9.0} if at == 0 else {}, words), float(at))
     (seen,) = machines.seen()
     assert (seen.reading.values, seen.reading.words) == ({}, {"state": "lost"})
