@@ -129,7 +129,6 @@ class Updates:
     def _durations(self, update: Update, leg: Leg, bit: int) -> None:
         """Takes over what a leg says; what the client says of itself goes before what the server says."""
         fields, mono = leg.fields, leg.mono
-        rpc_ms = _number(fields, "rpc_ms")
         if bit == _SEND:
             update.send_t = mono
         elif bit == _RECV:
@@ -141,9 +140,8 @@ class Updates:
         else:
             update.done_t = mono
             update.wall_ms, update.queue_ms = _number(fields, "wall_ms"), _number(fields, "queue_ms")
-            update.rpc_ms = update.rpc_ms if rpc_ms is None else rpc_ms
-        if bit & _SERVER_LEGS and update.rpc_ms is None:
-            update.rpc_ms = rpc_ms
+        if "rpc_ms" in fields and (bit == _DONE or (bit != _SEND and update.rpc_ms is None)):
+            update.rpc_ms = float(fields["rpc_ms"])
         if bit == _SEND or _operation(update.fields.get("path")) is None:
             update.op = _operation(fields.get("path")) or _operation(fields.get("op")) or update.op
         if "url" in fields:

@@ -176,6 +176,7 @@ class _Block:
         self.same: _Run | None = None
         """The lines of one second that say the same, of which the last record is the first."""
         self.dated: list[Dated] = []
+        """The lines at which the stamp changed."""
         self.count = LineCount(data, self.found.newlines)
 
     def scan(self, columns: Columns | None = None) -> Scanned:
@@ -410,14 +411,10 @@ class _Block:
 
     def _dated(self, begin: int, stamp: Stamp | None) -> Stamp | None:
         """The stamp of a line, or that of the last dated line before it; None when that stands in an earlier block."""
-        if stamp is None:
-            found = self.lines.before(self.known_until, begin)
-            if found is not None:
-                self.dated.append(found)
-                self.known = found[1]
-        else:
-            self.known = stamp
-            self.dated.append((begin, stamp))
+        found = self.lines.before(self.known_until, begin) if stamp is None else (begin, stamp)
+        if found is not None and found[1] != self.known:
+            self.dated.append(found)
+            self.known = found[1]
         return self.known
 
     def _ticked(self, begin: int, stamp: Stamp | None, mono: float | None, text: str) -> float | None:

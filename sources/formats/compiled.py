@@ -166,10 +166,12 @@ class CompiledPattern:
         value = values.get(self.pattern.mono)
         if value is None:
             return None
-        with suppress(ValueError, TypeError, OverflowError):
+        try:
             seconds = float(value)
-            if 0 <= seconds < 1e10:
-                return seconds
+        except (ValueError, TypeError, OverflowError):
+            seconds = -1.0
+        if 0 <= seconds < 1e10:
+            return seconds
         problems.append(f"{self.pattern.mono}={str(value)[:40]}")
         return None
 

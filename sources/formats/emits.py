@@ -271,8 +271,7 @@ def _any_metric(emit: Emit) -> Maker:
 def _leg(emit: Emit) -> Maker:
     leg_field, key = emit.name, emit.key
     told_by_rule = emit.name if emit.name in _LEGS else None
-    durations = tuple(name for name in emit.keep if name.endswith("_ms"))
-    texts = tuple(name for name in emit.keep if not name.endswith("_ms"))
+    kept = {name: name.endswith("_ms") for name in emit.keep}
     low, high = _limits("", "ms")
 
     def make(values: Values) -> Observation | None:
@@ -282,18 +281,17 @@ def _leg(emit: Emit) -> Maker:
             return None
         fields: Fields = {}
         absurd = []
-        for name in durations:
-            value = values.get(name)
-            if value is not None:
-                try:
-                    number = to_number(value, "ms")
-                    fields[name] = number if low <= number <= high else checked(name, number, "ms")
-                except ValueError:
-                    absurd.append(f"{name}={str(value)[:40]}")
-        for name in texts:
-            value = values.get(name)
-            if value is not None:
+        for name, value in values.items():
+            if value is None or name not in kept:
+                continue
+            if not kept[name]:
                 fields[name] = str(value)[:_KEEP_TEXT]
+                continue
+            try:
+                number = to_number(value, "ms")
+                fields[name] = number if low <= number <= high else checked(name, number, "ms")
+            except ValueError:
+                absurd.append(f"{name}={str(value)[:40]}")
         told = (LEG, str(trace)[:_KEEP_TEXT], leg, fields) if not told_by_rule or _is_update(fields) else None
         if absurd:
             raise AbsurdValueError(", ".join(absurd), told)
