@@ -11,9 +11,9 @@ from perfmon.rules.bands import Band
 from perfmon.rules.covered import steps_covered
 from perfmon.rules.deaths import CAUSE_WORDS
 from perfmon.rules.items import UPDATE, Item
+from perfmon.rules.restarts import set_forward
 from perfmon.rules.runs import Boundary
 from perfmon.rules.schema import Signature
-from perfmon.rules.silence import set_forward
 from perfmon.rules.stalls import overdue_s
 from perfmon.rules.tracks import EMPTY, Track
 from perfmon.rules.view import View

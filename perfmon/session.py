@@ -102,7 +102,7 @@ class Session:
 
     def _observed_s(self, alignment: Alignment) -> float:
         """Seconds from the first dated line to the last one."""
-        from perfmon.rules.silence import logs_of
+        from perfmon.rules.run_view import logs_of
 
         told = [
             (state.first + alignment.shifts.get(state.index, 0.0), state.last + alignment.shifts.get(state.index, 0.0))

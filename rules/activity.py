@@ -13,18 +13,12 @@ from perfmon.ledger import Window
 from perfmon.progress import STEP_KINDS
 from perfmon.stats import median
 
-from .items import UPDATE
+from .items import START_KINDS, UPDATE
+from .runs import started
 
 if TYPE_CHECKING:
-    from .view import View
+    from .run_view import RunView
 
-START_KINDS = frozenset(
-    (
-        "shards", "files", "graphs", "model-load", "compile", "graph-capture", "engine-init", "download",
-        "data-prepare", "checkpoint-load", "samples",
-    )
-)  # fmt: skip
-"""Progress of a run that starts: no work of its own."""
 PHASE_KINDS = frozenset(
     (
         "evaluation", "checkpoint", "checkpoint-write", "weight-sync", "weight-update", "phases", "engine-sleep",
@@ -85,7 +79,7 @@ class Activity:
         return self.events[-1] if self.events else None
 
 
-def activity_of(view: View) -> Activity:
+def activity_of(view: RunView) -> Activity:
     """The progress that the logs tell of, those of pollers apart."""
     found = Activity()
     low, high = view.clip or (-inf, inf)
@@ -110,7 +104,7 @@ def activity_of(view: View) -> Activity:
     return found
 
 
-def _all_tracks(view: View) -> Iterable[Track]:
+def _all_tracks(view: RunView) -> Iterable[Track]:
     for held in view.store.progress.tracks.values():
         shift = view.shifts.get(held.source, 0.0)
         rows = [(time, line - live, line) for time, line, live in zip(held.times, held.lines, held.live, strict=True)]
@@ -171,16 +165,16 @@ def _intervals(track: Track, start: float, end: float) -> list[float]:
     return [b - a for a, b in pairwise(times) if b > a and not (a < end and b > start)]
 
 
-def startup_of(view: View) -> list[Window]:
+def startup_of(view: RunView) -> list[Window]:
     """The time before a run got under way: from its first line, or its last start, to the first work."""
-    begin, first = view.started, view.activity.first
-    later = [time for time in view.activity.events if time >= begin]
+    begin, first = view.fact(started), view.fact(activity_of).first
+    later = [time for time in view.fact(activity_of).events if time >= begin]
     if later:
         first = later[0] if first is None or first < begin else first
     elif first is not None and first < begin:
         first = None
     if first is None:
-        starting = [track.times[-1] for track in view.activity.tracks if track.kind in START_KINDS]
+        starting = [track.times[-1] for track in view.fact(activity_of).tracks if track.kind in START_KINDS]
         if not starting or not view.timed:
             return []
         ready = [
@@ -193,6 +187,6 @@ def startup_of(view: View) -> list[Window]:
             return [(begin, max(ready))]
         under_way = any(span.kind in START_KINDS for span in view.store.opened())
         return [(begin, view.whole[1] if under_way else max(starting))]
-    rhythm = rhythm_at(view.activity, first, first)
+    rhythm = rhythm_at(view.fact(activity_of), first, first)
     end = first - (rhythm.usual_s if rhythm is not None else 0.0)
     return [(begin, end)] if end > begin else []

@@ -10,7 +10,7 @@ from perfmon.model import LEGS
 from .in_flight import Way, way
 
 if TYPE_CHECKING:
-    from .view import View
+    from .run_view import RunView
 
 _DONE = 1 << LEGS.index("client.done")
 _UPDATE = "weight-update"
@@ -18,7 +18,7 @@ LONGEST_S = 1800.0
 """After that its end was lost."""
 
 
-def begun(view: View) -> Mapping[str, Sequence[float]]:
+def begun(view: RunView) -> Mapping[str, Sequence[float]]:
     """When those began that have not ended, by kind of span, on the run's axis."""
     starts: dict[str, list[float]] = {}
     for span in view.store.opened():
@@ -29,7 +29,7 @@ def begun(view: View) -> Mapping[str, Sequence[float]]:
     return starts
 
 
-def _sent(view: View) -> list[float]:
+def _sent(view: RunView) -> list[float]:
     """Updates that were sent and not done, and none to the same server after them was."""
     newest: dict[Way, float] = {}
     for update in view.store.updates:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from perfmon.stats import median
 
 if TYPE_CHECKING:
-    from .view import View
+    from .run_view import RunView
 
 _LEAP = 20.0
 """Times the usual interval that is no interval: a run that is resumed begins where it had been."""
 
 
-def steps_covered(component: str, view: View) -> int:
+def steps_covered(component: str, view: RunView) -> int:
     """Steps of a component within the window; where several logs tell of them, by the one that tells of most."""
     track = view.steps.get(component)
     if track is None:

@@ -21,11 +21,12 @@ from perfmon.progress import Failure, ProgressTrack, RunMark, place_of
 from perfmon.sourcestate import SourceState
 from perfmon.units import format_seconds
 
-from .activity import START_KINDS, rhythm_at
-from .runs import WEAK
+from .activity import activity_of, rhythm_at
+from .items import START_KINDS
+from .runs import WEAK, boundaries, run_began
 
 if TYPE_CHECKING:
-    from .view import View
+    from .run_view import RunView
 
 KILLS = frozenset(("host-out-of-memory", "gpu-error", "node-failure"))
 """What beats a traceback even where it was written later: the record of who did it."""
@@ -179,7 +180,7 @@ def _joined_fields(cause: Failure, others: Iterable[Failure]) -> Fields:
     return joined
 
 
-def task_of(cause: Failure, view: View) -> Fields:
+def task_of(cause: Failure, view: RunView) -> Fields:
     """The task of Ray whose exception the driver prints, with its pid and host: the head of the same traceback."""
     heads = [
         one
@@ -193,13 +194,13 @@ def task_of(cause: Failure, view: View) -> Fields:
     return {name: str(value).removeprefix("ray::") for name, value in known.items() if value}
 
 
-def death_of(view: View) -> Death | None:
+def death_of(view: RunView) -> Death | None:
     """What the last run in the logs died of; None where it goes on, or ended in an orderly way."""
     failures = [one for one in view.store.progress.failures if one.role != "context" and _of_last_run(one, view)]
     return first_of([one for one in failures if _is_last_word(one, view)], view)
 
 
-def first_of(dead: Sequence[Failure], view: View) -> Death | None:
+def first_of(dead: Sequence[Failure], view: RunView) -> Death | None:
     """What a run died of whose last words these are; None where nothing says that it died."""
     candidates = [one for one in dead if one.role in ("cause", "record", "order", "cascade")]
     if not any(one.role != "cascade" or one.fatal or one.frame for one in candidates):
@@ -211,11 +212,11 @@ def first_of(dead: Sequence[Failure], view: View) -> Death | None:
     return _judged(placed, view) if placed else None
 
 
-def _time(failure: Failure, view: View) -> float:
+def _time(failure: Failure, view: RunView) -> float:
     return failure.time + view.shifts.get(failure.source, 0.0)
 
 
-def _when(failure: Failure, view: View) -> float:
+def _when(failure: Failure, view: RunView) -> float:
     """When a run died: where the log that tells it has no clock and others do, when they told the last."""
     if view.store.sources[failure.source].clockless:
         dated = [state for state in view.store.sources if not state.clockless and not state.polled]
@@ -224,15 +225,15 @@ def _when(failure: Failure, view: View) -> float:
     return _time(failure, view)
 
 
-def _of_last_run(failure: Failure, view: View) -> bool:
-    own = [one for one in view.boundaries if one.source == failure.source]
+def _of_last_run(failure: Failure, view: RunView) -> bool:
+    own = [one for one in view.fact(boundaries) if one.source == failure.source]
     if own:
         return failure.last_line >= own[-1].line
     state = view.store.sources[failure.source]
-    return not view.boundaries or state.clockless or _time(failure, view) >= view.run_began - _TOGETHER_S
+    return not view.fact(boundaries) or state.clockless or _time(failure, view) >= view.fact(run_began) - _TOGETHER_S
 
 
-def _is_last_word(failure: Failure, view: View) -> bool:
+def _is_last_word(failure: Failure, view: RunView) -> bool:
     """Whether nothing of its run went on after it."""
     state = view.store.sources[failure.source]
     if view.clip is not None and _time(failure, view) > max(view.clip[1], view.present or view.clip[1]):
@@ -256,7 +257,7 @@ def _is_last_word(failure: Failure, view: View) -> bool:
     return failure.last_line >= _last_words_from(state, view)
 
 
-def _dies_on(failure: Failure, own: Sequence[ProgressTrack], view: View) -> bool:
+def _dies_on(failure: Failure, own: Sequence[ProgressTrack], view: RunView) -> bool:
     """Whether what went on behind it was a step that was under way: its process tells of its death, too.
 
     Or it is the exception of a task that Ray's driver ended of: what workers printed until then comes behind it.
@@ -284,16 +285,16 @@ def _dies_on(failure: Failure, own: Sequence[ProgressTrack], view: View) -> bool
     )
 
 
-def _is_fresh(failure: Failure, view: View) -> bool:
+def _is_fresh(failure: Failure, view: RunView) -> bool:
     """A run that is watched has had no time yet to go on after it: what is caught is printed like what is not."""
     if view.present is None:
         return False
     time = _time(failure, view)
-    rhythm = rhythm_at(view.activity, time, view.present)
+    rhythm = rhythm_at(view.fact(activity_of), time, view.present)
     return rhythm is not None and view.present - time < min(_FRESH_TIMES * rhythm.usual_s, _MOST_FRESH_S)
 
 
-def _is_survived(failure: Failure, view: View) -> bool:
+def _is_survived(failure: Failure, view: RunView) -> bool:
     """The same exception, from the same place, was printed by its log again and again, and work went on each time."""
     alike = [
         one for one in view.store.progress.failures
@@ -308,7 +309,7 @@ def _is_survived(failure: Failure, view: View) -> bool:
     return sum(bisect_right(lines, b.line) > bisect_right(lines, a.line) for a, b in pairwise(alike)) >= _SURVIVED
 
 
-def _last_words_from(state: SourceState, view: View) -> int:
+def _last_words_from(state: SourceState, view: RunView) -> int:
     """The line from which on a log prints nothing but its last words: failures, and what little stands between."""
     lines = sorted((one.last_line, one.time) for one in view.store.progress.failures if one.source == state.index)
     begin = state.lines + 1
@@ -321,12 +322,12 @@ def _last_words_from(state: SourceState, view: View) -> int:
     return begin
 
 
-def _orderly_end(failure: Failure, view: View) -> RunMark | None:
+def _orderly_end(failure: Failure, view: RunView) -> RunMark | None:
     """The last words of an orderly end before a failure in its log: what comes behind them is noise of the shutdown.
 
     Unless work went on behind them: a script trains one model after the other, or serves what it has trained.
     """
-    own = [one.line for one in view.boundaries if one.source == failure.source]
+    own = [one.line for one in view.fact(boundaries) if one.source == failure.source]
     since = own[-1] if own else 0
     ends = [
         mark
@@ -341,7 +342,7 @@ def _orderly_end(failure: Failure, view: View) -> RunMark | None:
     return None if failure.role == "cause" and worked >= few else ends[0]
 
 
-def _has_made_all_steps(state: SourceState, view: View) -> bool:
+def _has_made_all_steps(state: SourceState, view: RunView) -> bool:
     """The counter of steps of a log reached its total: what is killed behind that is no loss."""
     counters = [
         one for one in view.store.progress.counters.values()
@@ -351,13 +352,13 @@ def _has_made_all_steps(state: SourceState, view: View) -> bool:
     return biggest is not None and biggest.amount >= (biggest.total or 0.0)
 
 
-def goes_on_elsewhere(failure: Failure, view: View) -> bool:
+def goes_on_elsewhere(failure: Failure, view: RunView) -> bool:
     """Whether the run's own work went on long after it, by other logs: then it cost a part, not the run."""
     state = view.store.sources[failure.source]
     if state.clockless and any(not other.clockless for other in view.store.sources):
         return False  # nobody knows when; that nothing proves more progress is judged by the other logs' ends
     time = _time(failure, view)
-    others = [track for track in view.activity.tracks if track.source != failure.source]
+    others = [track for track in view.fact(activity_of).tracks if track.source != failure.source]
     steps = [t for track in others if track.is_step for t in track.times]
     events = [t for track in others if track.kind not in START_KINDS for t in track.times]
     later = sorted(t for t in (steps or events) if t > time)
@@ -368,7 +369,7 @@ def goes_on_elsewhere(failure: Failure, view: View) -> bool:
 
 
 # --- the first cause ----------------------------------------------------------------------------------------------
-def _judged(failures: Sequence[Failure], view: View) -> Death | None:
+def _judged(failures: Sequence[Failure], view: RunView) -> Death | None:
     failures = _of_last_process(failures, view)
     first = _first_cause(failures, view)
     if first is None:
@@ -384,13 +385,13 @@ def _judged(failures: Sequence[Failure], view: View) -> Death | None:
     return death
 
 
-def _follows_a_death(order: Failure, failures: Sequence[Failure], view: View) -> bool:
+def _follows_a_death(order: Failure, failures: Sequence[Failure], view: RunView) -> bool:
     """A launcher cancels the rest of a step because one of its tasks died: nobody asked for that."""
     records = [one for one in failures if one.role == "record" and one.cause in RECORDS]
     return order.cause == "cancelled" and any(_before(one, order, view) for one in records)
 
 
-def _ends_in_order(order: Failure, view: View) -> bool:
+def _ends_in_order(order: Failure, view: RunView) -> bool:
     """Somebody stopped a process, and it said goodbye, before its parts told of the signal or after: no failure."""
     marks = view.store.progress.marks
     if any(mark.kind == "end" and mark.source == order.source and mark.line > order.line for mark in marks):
@@ -400,7 +401,7 @@ def _ends_in_order(order: Failure, view: View) -> bool:
     return end is not None and not any(track.last_line > end.line for track in tracks)
 
 
-def _first_cause(failures: Sequence[Failure], view: View) -> Failure | None:
+def _first_cause(failures: Sequence[Failure], view: RunView) -> Failure | None:
     """None where somebody stopped the run and it ended in an orderly way."""
     causes = [one for one in failures if one.role == "cause"]
     orders = [one for one in failures if one.role == "order" and not _follows_a_death(one, failures, view)]
@@ -430,7 +431,7 @@ def _first_cause(failures: Sequence[Failure], view: View) -> Failure | None:
     return min(records or failures, key=lambda one: _order_key(one, view))
 
 
-def _of_last_process(failures: Sequence[Failure], view: View) -> list[Failure]:
+def _of_last_process(failures: Sequence[Failure], view: RunView) -> list[Failure]:
     """Without what an earlier process failed of: a dead one prints no dated line half a minute later.
 
     Of logs that name several ranks or processes nothing is left out: one may go on when another one is dead.
@@ -450,17 +451,17 @@ def _of_last_process(failures: Sequence[Failure], view: View) -> list[Failure]:
     ]  # fmt: skip
 
 
-def _order_key(failure: Failure, view: View) -> tuple[float, int, int]:
+def _order_key(failure: Failure, view: RunView) -> tuple[float, int, int]:
     return (_time(failure, view), failure.source, failure.line)
 
 
-def _before(one: Failure, other: Failure, view: View) -> bool:
+def _before(one: Failure, other: Failure, view: RunView) -> bool:
     if one.source == other.source:
         return one.line < other.line
     return _time(one, view) < _time(other, view) - _TOGETHER_S / 5
 
 
-def _far_before(earlier: Sequence[Failure], order: Failure, view: View) -> bool:
+def _far_before(earlier: Sequence[Failure], order: Failure, view: RunView) -> bool:
     return all(_time(order, view) - _time(one, view) > _WINDOW_S for one in earlier)
 
 
@@ -484,20 +485,20 @@ def _number(text: str) -> tuple[int, str]:
     return (int(text), text) if text.isdecimal() else (1 << 30, text)
 
 
-def _hung_before(time: float, view: View) -> float:
+def _hung_before(time: float, view: RunView) -> float:
     """How long there had been no progress when an order from outside came, where that was longer than usual."""
     from .activity import rhythm_at
 
-    before = [event for event in view.activity.events if event <= time]
+    before = [event for event in view.fact(activity_of).events if event <= time]
     if not before:
         return 0.0
-    rhythm = rhythm_at(view.activity, before[-1], time)
+    rhythm = rhythm_at(view.fact(activity_of), before[-1], time)
     length = time - before[-1]
     return length if rhythm is not None and length > rhythm.limit_s else 0.0
 
 
 # --- who is behind ------------------------------------------------------------------------------------------------
-def _name_ranks(death: Death, timeouts: Sequence[Failure], view: View) -> None:
+def _name_ranks(death: Death, timeouts: Sequence[Failure], view: RunView) -> None:
     """Which ranks did not report, and which are behind, by sequence numbers of one process group."""
     named = {rank for one in timeouts for rank in _listed(one, "missing") | _listed(one, "ranks")}
     reported = {str(one.fields["rank"]) for one in timeouts if "rank" in one.fields} - named

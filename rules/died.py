@@ -19,7 +19,9 @@ from perfmon.model import LEGS, Gap, Span, Update
 from .told_end import FAREWELL
 
 if TYPE_CHECKING:
-    from .view import View, Window
+    from perfmon.ledger import Window
+
+    from .run_view import RunView
 
 _CRASH = "crash"
 _SENT, _DONE = (1 << LEGS.index(leg) for leg in ("client.send", "client.done"))
@@ -33,7 +35,7 @@ Lines = tuple[int, int]
 """The last line that tells of a step, and the last dated one."""
 
 
-def died_within(silence: Window, view: View) -> bool:
+def died_within(silence: Window, view: RunView) -> bool:
     """Whether the run that fell silent there was within a step and neither said that it ends nor that it failed."""
     before = _last_lines(silence, view)
     texts = [gap.text for gap in before.values()]
@@ -44,7 +46,7 @@ def died_within(silence: Window, view: View) -> bool:
     return begun or any(_was_open(span, within) for span in _spans(view))
 
 
-def _last_lines(silence: Window, view: View) -> dict[int, Gap]:
+def _last_lines(silence: Window, view: RunView) -> dict[int, Gap]:
     """The gap of each log that holds the silence."""
     low, high = silence
     shifts = view.shifts
@@ -57,7 +59,7 @@ def _last_lines(silence: Window, view: View) -> dict[int, Gap]:
     }
 
 
-def _crashed(before: dict[int, Gap], view: View) -> bool:
+def _crashed(before: dict[int, Gap], view: RunView) -> bool:
     """Lines without a clock, between the last dated line and the first one of the later run, tell of a crash."""
     marks = [series for (name, _), series in view.store.marks.items() if name == _CRASH]
     return any(
@@ -67,7 +69,7 @@ def _crashed(before: dict[int, Gap], view: View) -> bool:
     )
 
 
-def _last_step(source: int, upto: int, view: View) -> int:
+def _last_step(source: int, upto: int, view: RunView) -> int:
     """The line of a log's last step up to a line; 0 for none."""
     lines = (
         line
@@ -78,7 +80,7 @@ def _last_step(source: int, upto: int, view: View) -> int:
     return max(lines, default=0)
 
 
-def _spans(view: View) -> Iterable[Span]:
+def _spans(view: RunView) -> Iterable[Span]:
     yield from view.store.opened()
     yield from view.store.abandoned
     yield from view.store.updates

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from perfmon.model import Ref, Span, Update
 
 if TYPE_CHECKING:
-    from .view import View
+    from .run_view import RunView
 
 _LOOKED_AT = 256
 """Of the newest: a run may be watched for days."""
@@ -17,7 +17,7 @@ Told = tuple[float, float, list[tuple[Ref, str]], str | None]
 """When it began and ended, and its lines."""
 
 
-def earlier(kind: str, mark: str, view: View) -> list[Told]:
+def earlier(kind: str, mark: str, view: RunView) -> list[Told]:
     """Spans of a kind, and marks of a name, of the last while before the window, in time order."""
     if view.clip is None:
         return []
@@ -26,7 +26,7 @@ def earlier(kind: str, mark: str, view: View) -> list[Told]:
     return sorted((event for event in told if event[1] < low), key=lambda event: event[0])
 
 
-def _spans(kind: str, view: View) -> Iterator[Told]:
+def _spans(kind: str, view: RunView) -> Iterator[Told]:
     held: Sequence[Span] = view.store.spans.get(kind, ())
     updates: Sequence[Update] = view.store.updates
     newest = islice(reversed(held), _LOOKED_AT) if kind != "weight-update" else islice(reversed(updates), _LOOKED_AT)
@@ -36,7 +36,7 @@ def _spans(kind: str, view: View) -> Iterator[Told]:
             yield (span.start + shift, span.end + shift, span.refs, str(span.fields.get("url", "")))
 
 
-def _marks(name: str, view: View) -> Iterator[Told]:
+def _marks(name: str, view: RunView) -> Iterator[Told]:
     for (marked, _), series in view.store.marks.items():
         for at in range(max(0, len(series) - _LOOKED_AT), len(series)) if marked == name else ():
             time = series.times[at] + view.shifts.get(series.sources[at], 0.0)

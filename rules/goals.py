@@ -10,11 +10,14 @@ from perfmon.model import Fields, Ref
 from perfmon.progress import WorkCounter
 from perfmon.units import format_seconds
 
-from .activity import START_KINDS
-from .items import Item
+from .finished import over_at
+from .items import START_KINDS, Item
+from .nested import inner_of
+from .runs import boundaries, run_began
+from .tries import death_of_run
 
 if TYPE_CHECKING:
-    from .view import View
+    from .run_view import RunView
 
 LIMIT, DEADLINE = "time_limit_s", "deadline_at"
 """Metrics: how long a run may last from its begin, and until when, on the clock of the log that tells it."""
@@ -49,13 +52,13 @@ class TimeLimit:
     text: str
 
 
-def way_of(view: View) -> Way | None:
+def way_of(view: RunView) -> Way | None:
     """How far the run is, by the counter of its steps that goes furthest.
 
     One that began anew within a run counts a part of it: an epoch, the rollouts of one batch; so does one that counts
     within another.
     """
-    begun = Counter(boundary.source for boundary in view.boundaries)
+    begun = Counter(boundary.source for boundary in view.fact(boundaries))
     counters = [
         counter
         for counter in view.store.progress.counters.values()
@@ -63,7 +66,7 @@ def way_of(view: View) -> Way | None:
         and counter.restarts <= begun[counter.source]
         and counter.kind not in START_KINDS
         and not view.store.sources[counter.source].idle_silence
-        and id(counter) not in view.inner
+        and id(counter) not in view.fact(inner_of)
     ]
     counters = [counter for counter in counters if counter.kind == "step"] or counters
     if not counters:
@@ -74,14 +77,14 @@ def way_of(view: View) -> Way | None:
     if best.elapsed_s is not None and best.first_elapsed_s is not None:  # its own clock knows better than its lines'
         took = best.elapsed_s - best.first_elapsed_s
     remaining = left * took / made if made > 0 and took > 0 else best.remaining_s
-    if left and view.death is not None:  # it does not go on
+    if left and view.fact(death_of_run) is not None:  # it does not go on
         remaining = None
     return Way(best, remaining if left else 0.0, made >= _LEAST_MADE and took >= _LEAST_TOOK_S)
 
 
-def limit_of(view: View) -> TimeLimit | None:
+def limit_of(view: RunView) -> TimeLimit | None:
     """The limit of the last run, where a line tells one; of several the first that is reached."""
-    now, began = view.whole[1], view.run_began
+    now, began = view.whole[1], view.fact(run_began)
     found: list[TimeLimit] = []
     for (metric, _), series in view.store.series.items():
         if metric not in (LIMIT, DEADLINE):
@@ -98,10 +101,10 @@ def limit_of(view: View) -> TimeLimit | None:
     return min(found, key=lambda limit: limit.left_s, default=None)
 
 
-def limit_items(view: View) -> list[Item]:
+def limit_items(view: RunView) -> list[Item]:
     """Where the run needs longer than it may last."""
-    way, limit = view.way, view.limit
-    if way is None or limit is None or not way.proven or not way.remaining_s or view.over_at is not None:
+    way, limit = view.fact(way_of), view.fact(limit_of)
+    if way is None or limit is None or not way.proven or not way.remaining_s or view.fact(over_at) is not None:
         return []
     if way.remaining_s <= _CLOSE * limit.left_s:
         return []

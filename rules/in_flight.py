@@ -15,9 +15,10 @@ from perfmon.model import ALL_LEGS, LEGS, Span, Update
 from .items import Item
 from .leads import TOGETHER, Lead, lead
 from .silence import is_over
+from .successors import bygone_of
 
 if TYPE_CHECKING:
-    from .view import View
+    from .run_view import RunView
 
 _SENT = 1 << LEGS.index("client.send")
 _DONE = 1 << LEGS.index("client.done")
@@ -33,7 +34,7 @@ def way(update: Update) -> Way:
     return (update.source, update.fields.get("url", ""))
 
 
-def in_flight(spans: Iterable[Span], view: View) -> list[Item]:
+def in_flight(spans: Iterable[Span], view: RunView) -> list[Item]:
     """Updates whose wait, or RPC, is critical already; none where nobody watches."""
     if view.present is None:
         return []
@@ -50,22 +51,22 @@ def in_flight(spans: Iterable[Span], view: View) -> list[Item]:
         if update.legs == ALL_LEGS:
             ended.setdefault(way(update), []).append(update)
     leads = {taken: lead(mine, view) for taken, mine in ended.items()}
-    gone = view.bygone  # what was open when a run ended is answered by no other
+    gone = view.fact(bygone_of)  # what was open when a run ended is answered by no other
     current = (update for update in updates if update.source not in gone)
     return [item for update in current if (item := _item(update, newest, servers, leads, view)) is not None]
 
 
-def unanswered(view: View) -> list[Update]:
+def unanswered(view: RunView) -> list[Update]:
     """Updates that were sent and never done, after the last one that was, in a log that nobody watches any more."""
     return _left_open(view)[0]
 
 
-def overtaken(view: View) -> list[Update]:
+def overtaken(view: RunView) -> list[Update]:
     """Likewise those that later ones followed: their client failed or was started anew, or a line was lost."""
     return _left_open(view)[1]
 
 
-def _left_open(view: View) -> tuple[list[Update], list[Update]]:
+def _left_open(view: RunView) -> tuple[list[Update], list[Update]]:
     if view.present is not None:
         return [], []
     low, high = view.window
@@ -88,7 +89,7 @@ def _left_open(view: View) -> tuple[list[Update], list[Update]]:
 
 
 def _item(
-    update: Update, newest: dict[Way, float], servers: dict[Way, int], leads: dict[Way, Lead], view: View
+    update: Update, newest: dict[Way, float], servers: dict[Way, int], leads: dict[Way, Lead], view: RunView
 ) -> Item | None:
     if update.start is None or update.end is not None or update.legs & _DONE or view.present is None:
         return None
@@ -114,7 +115,7 @@ def _item(
     return Item(began, heard, values, update.fields, update.refs, "", update.key, update.source, update)
 
 
-def _others(server: int, view: View) -> float:
+def _others(server: int, view: RunView) -> float:
     """The newest line of all logs but the server's."""
     lasts = [
         state.last + view.shifts.get(state.index, 0.0)

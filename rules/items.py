@@ -9,6 +9,13 @@ from operator import attrgetter
 from perfmon.model import Fields, Ref, Span, Update
 
 UPDATE = "weight-update"
+START_KINDS = frozenset(
+    (
+        "shards", "files", "graphs", "model-load", "compile", "graph-capture", "engine-init", "download",
+        "data-prepare", "checkpoint-load", "samples",
+    )
+)  # fmt: skip
+"""Progress of a run that starts: no work of its own."""
 _USUAL_OP = "update_weights"
 """Its RPC is `rpc_ms`; that of another operation is a metric of its own."""
 SPAN_METRICS = {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from perfmon.model import Update
 
 if TYPE_CHECKING:
-    from .view import View
+    from .run_view import RunView
 
 _SAME_S = 2.0
 """Lines that are stamped to the second do not tell clocks apart that are nearer."""
@@ -29,7 +29,7 @@ class Lead(NamedTuple):
 TOGETHER = Lead(0.0, 0.0)
 
 
-def lead(updates: Iterable[Update], view: View) -> Lead:
+def lead(updates: Iterable[Update], view: RunView) -> Lead:
     """By updates between one client's log and one server's; none of them ended: the clocks are taken to agree."""
     low, high, last = float("-inf"), float("inf"), None
     for update in updates:
@@ -44,7 +44,7 @@ def lead(updates: Iterable[Update], view: View) -> Lead:
     return Lead(monotonic_s, _of_dates(monotonic_s, last, view))
 
 
-def _of_dates(monotonic_s: float, update: Update, view: View) -> float:
+def _of_dates(monotonic_s: float, update: Update, view: RunView) -> float:
     """Nothing where one of the logs has no dates, and lies on the axis by its monotonic clock."""
     if update.server is None or update.client is None:
         return 0.0

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from math import inf
+from typing import TYPE_CHECKING
 
 from perfmon.progress import WorkCounter
+
+if TYPE_CHECKING:
+    from .run_view import RunView
 
 Moment = tuple[float, float]
 _OPEN = (inf, inf)
@@ -45,3 +49,8 @@ def inner_counters(counters: Iterable[WorkCounter]) -> set[int]:
 
 def _moment(counter: WorkCounter) -> Moment:
     return counter.line, counter.time
+
+
+def inner_of(view: RunView) -> set[int]:
+    """The ids of the counters of a run that count within another one."""
+    return inner_counters(view.store.progress.counters.values())

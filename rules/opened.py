@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from perfmon.model import LEGS, Ref, Span, Update
 
+from .finished import finished_at
 from .in_flight import way
 from .items import UPDATE, Item
-from .run_state import finished_at
 from .silence import said_farewell
+from .successors import bygone_of
 
 if TYPE_CHECKING:
-    from .view import View
+    from .run_view import RunView
 
 OPEN_VALUES = ("duration_s", "idle_s")
 """What an item tells: since when it is open, and since when nothing has made progress."""
@@ -23,7 +24,7 @@ _NAMES = {"paus": "pause", "resum": "resume"}
 _RECEIVED, _CALLED, _DONE = (1 << LEGS.index(leg) for leg in ("server.recv", "rpc.start", "client.done"))
 
 
-def open_items(kind: str, view: View) -> list[Item]:
+def open_items(kind: str, view: RunView) -> list[Item]:
     """Spans of a kind that began and are open at the end of what is observed, on the run's axis.
 
     One that was followed by another in the same log lost its end, and so did those of a run that is over.
@@ -32,7 +33,7 @@ def open_items(kind: str, view: View) -> list[Item]:
     if finished_at(view) is not None:
         return []
     opened: list[Span] = list(_updates(view) if kind == UPDATE else _spans(kind, view))
-    gone = view.bygone
+    gone = view.fact(bygone_of)
     items = []
     for span in opened:
         if span.start is None or span.source in gone or said_farewell(view.store.sources[span.source]):
@@ -45,15 +46,15 @@ def open_items(kind: str, view: View) -> list[Item]:
     return sorted(items, key=lambda item: (item.start, item.key))
 
 
-def _spans(kind: str, view: View) -> Iterator[Span]:
+def _spans(kind: str, view: RunView) -> Iterator[Span]:
     return (span for span in view.store.opened() if span.kind == kind and not isinstance(span, Update))
 
 
-def _updates(view: View) -> Iterator[Span]:
+def _updates(view: RunView) -> Iterator[Span]:
     return (update for update in view.store.updates if update.end is None and not update.legs & _DONE)
 
 
-def _followed(kind: str, span: Span, opened: Sequence[Span], view: View) -> bool:
+def _followed(kind: str, span: Span, opened: Sequence[Span], view: RunView) -> bool:
     """Another one of its log (of updates: to its server) began later."""
     start = span.start or 0.0
     if isinstance(span, Update):
@@ -62,7 +63,7 @@ def _followed(kind: str, span: Span, opened: Sequence[Span], view: View) -> bool
     return any(other.source == span.source and (other.start or 0.0) > start for other in others)
 
 
-def _progress(view: View) -> float:
+def _progress(view: RunView) -> float:
     """When any log of the run last told of progress."""
     lasts = [
         max(track.times) + view.shifts.get(source, 0.0)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from perfmon.ledger import Window, union, without
 from perfmon.stats import median
 
-from .activity import BLOCK, FEW, PHASE_KINDS, START_KINDS, Track
-from .items import Item
+from .activity import BLOCK, FEW, PHASE_KINDS, Track, activity_of
+from .items import START_KINDS, Item
+from .tries import death_of_run
 
 if TYPE_CHECKING:
-    from .view import View
+    from .run_view import RunView
 
 _PRODUCTIVE = 2.0
 """Times the usual interval that is proven by two events."""
@@ -23,7 +24,7 @@ HOLDING = frozenset(("checkpoint-write", "evaluation"))
 """Kinds of phases in which a trainer makes no steps, unless they go on beside them."""
 
 
-def productive_of(view: View) -> list[Window]:
+def productive_of(view: RunView) -> list[Window]:
     """The time that evidence shows was spent on progress: between two events of a kind their usual interval, up to
     twice of it, and whatever a line says that work took."""
     everywhere = {state.index for state in view.store.sources}
@@ -32,12 +33,12 @@ def productive_of(view: View) -> list[Window]:
     return union((max(a, low), min(b, high)) for a, b in proven if b > low and a < high)
 
 
-def held_up(kind: str, view: View) -> list[Window]:
+def held_up(kind: str, view: RunView) -> list[Window]:
     """When phases of a kind held up the work: no step ended meanwhile, and no other component was at work."""
     spans = view.spans(kind)
     if not spans:
         return []
-    steps = sorted(time for track in view.activity.tracks if track.is_step for time in track.times)
+    steps = sorted(time for track in view.fact(activity_of).tracks if track.is_step for time in track.times)
     beside: dict[int, list[Window]] = {}
     found: list[Window] = []
     for item in spans:
@@ -50,7 +51,7 @@ def held_up(kind: str, view: View) -> list[Window]:
     return union(found)
 
 
-def _others(item: Item, view: View) -> set[int]:
+def _others(item: Item, view: RunView) -> set[int]:
     """Logs of other components than the one that tells of a phase."""
     own = view.store.sources[item.source].components
     return {
@@ -60,8 +61,10 @@ def _others(item: Item, view: View) -> set[int]:
     }
 
 
-def _by_tracks(view: View, sources: Collection[int]) -> Iterable[Window]:
-    tracks = [track for track in view.activity.tracks if track.source in sources and track.kind not in START_KINDS]
+def _by_tracks(view: RunView, sources: Collection[int]) -> Iterable[Window]:
+    tracks = [
+        track for track in view.fact(activity_of).tracks if track.source in sources and track.kind not in START_KINDS
+    ]
     steady = [track for track in tracks if track.kind not in PHASE_KINDS]
     if any(len(track.times) >= FEW for track in steady):
         tracks = steady  # what comes now and then says nothing of the time between
@@ -69,7 +72,7 @@ def _by_tracks(view: View, sources: Collection[int]) -> Iterable[Window]:
         yield from _of_track(track, view)
 
 
-def _of_track(track: Track, view: View) -> Iterable[Window]:
+def _of_track(track: Track, view: RunView) -> Iterable[Window]:
     times, since = track.times, track.times[0]
     gaps = [after - before for before, after in pairwise(times)]
     for begin in range(0, len(gaps), BLOCK):
@@ -82,7 +85,7 @@ def _of_track(track: Track, view: View) -> Iterable[Window]:
     yield (since, times[-1])
     if len(gaps) < FEW - 1:
         return
-    if view.death is None:  # what is under way
+    if view.fact(death_of_run) is None:  # what is under way
         usual = max(median(gaps[-BLOCK:]), track.resolution_s)
         if view.whole[1] - times[-1] <= _PRODUCTIVE * usual:
             yield (times[-1], view.whole[1])
@@ -90,7 +93,7 @@ def _of_track(track: Track, view: View) -> Iterable[Window]:
         yield (times[0] - median(gaps), times[0])
 
 
-def _before_the_logs(view: View) -> Iterable[Window]:
+def _before_the_logs(view: RunView) -> Iterable[Window]:
     """What bars say of the time before they are seen first: a log may begin, or be cut, within one."""
     for counter in view.store.progress.counters.values():
         if counter.before is not None and counter.kind not in START_KINDS:
@@ -98,7 +101,7 @@ def _before_the_logs(view: View) -> Iterable[Window]:
             yield (counter.before[0] + shift, counter.before[1] + shift)
 
 
-def _by_spans(view: View, sources: Collection[int]) -> Iterable[Window]:
+def _by_spans(view: RunView, sources: Collection[int]) -> Iterable[Window]:
     for kind in view.span_kinds:
         if kind not in START_KINDS and kind not in HOLDING and not kind.endswith("-wait"):
             yield from ((item.start, item.end) for item in view.spans(kind) if item.source in sources)

@@ -22,10 +22,10 @@ from perfmon.ledger import Window
 from perfmon.progress import NUMBERS, Failure, ProgressTrack, RunMark, place_of
 from perfmon.sourcestate import SourceState
 
-from .activity import START_KINDS
+from .items import START_KINDS
 
 if TYPE_CHECKING:
-    from .view import View
+    from .run_view import RunView
 
 _ENDS = frozenset(("cause", "record", "order"))
 """Roles of failures that may have ended a run."""
@@ -80,13 +80,13 @@ class Boundary:
         )  # fmt: skip
 
 
-def boundaries(view: View) -> list[Boundary]:
+def boundaries(view: RunView) -> list[Boundary]:
     """Where later runs begin, by time; of logs that begin anew together each has its own."""
     found = [one for state in view.store.sources if not state.polled for one in _of_log(state, view)]
     return sorted(found, key=lambda one: (one.time, one.source))
 
 
-def _of_log(state: SourceState, view: View) -> list[Boundary]:
+def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
     log, shift = view.store.progress, view.shifts.get(state.index, 0.0)
     work = [track for track in log.of(state.index) if track.kind not in START_KINDS]
     marks = [mark for mark in log.marks if mark.source == state.index]
@@ -123,7 +123,7 @@ def _of_log(state: SourceState, view: View) -> list[Boundary]:
 
 
 def _tries_again(
-    state: SourceState, view: View, begins: Sequence[RunMark], lines: tuple[int, int], failure: Failure, time: float
+    state: SourceState, view: RunView, begins: Sequence[RunMark], lines: tuple[int, int], failure: Failure, time: float
 ) -> bool:
     """Whether a start failed between two lines, and the second of them begins the same start once more.
 
@@ -144,7 +144,7 @@ def banner(mark: RunMark) -> str:
     return NUMBERS.sub("#", mark.text)[:_BANNER]
 
 
-def under_way(state: SourceState, view: View, low: int, high: int) -> bool:
+def under_way(state: SourceState, view: RunView, low: int, high: int) -> bool:
     """Whether a log told between two lines of work, or that its server is ready."""
     work = [track for track in view.store.progress.of(state.index) if track.kind not in START_KINDS]
     if _worked(work, low, high):
@@ -176,7 +176,7 @@ def _after_failures(
             yield min(first)
 
 
-def _after_falls(state: SourceState, view: View) -> Iterable[tuple[int, float]]:
+def _after_falls(state: SourceState, view: RunView) -> Iterable[tuple[int, float]]:
     """The first line behind a pause in which a counter went back as that of an epoch does not.
 
     That is to a step in the middle, which a checkpoint had; or to the start before its total was reached.
@@ -197,7 +197,7 @@ def _after_falls(state: SourceState, view: View) -> Iterable[tuple[int, float]]:
             yield (gap.upto or gap.line + 1, gap.end)
 
 
-def _after_scripts(state: SourceState, view: View) -> Iterable[tuple[int, float]]:
+def _after_scripts(state: SourceState, view: RunView) -> Iterable[tuple[int, float]]:
     """Where one script had died of an exception before another one did: nobody else writes to the log.
 
     What was lost meanwhile, a peer, may have been the first one.
@@ -229,7 +229,7 @@ def _worked(work: Iterable[ProgressTrack], low: int, high: int) -> bool:
     return any(bisect_left(lines, high) > bisect_right(lines, low) for track in work for lines in (track.all_lines(),))
 
 
-def _steps(source: int, view: View) -> list[tuple[int, float]]:
+def _steps(source: int, view: RunView) -> list[tuple[int, float]]:
     """(line, step) of the counter that a log tells most of."""
     counters = [
         [
@@ -261,36 +261,40 @@ def _last_words(
     return max(times, default=state.first or 0.0)
 
 
-def run_began(view: View) -> float:
+def run_began(view: RunView) -> float:
     """When the run that is judged began: the last one in the logs."""
-    found = view.boundaries
+    found = view.fact(boundaries)
     return found[-1].time if found else view.told[0]
 
 
-def started(view: View) -> float:
+def started(view: RunView) -> float:
     """When the start of the run that is judged began: of tries that follow one another, the first."""
-    for one in reversed(view.boundaries):
+    for one in reversed(view.fact(boundaries)):
         if not one.again:
             return one.time
     return view.told[0]
 
 
-def downtime_of(view: View) -> list[Window]:
+def downtime_of(view: RunView) -> list[Window]:
     """The time between a run and the one that resumed it, and between the tries of a start."""
-    return [(one.ended, one.time) for one in view.boundaries if (one.resumed or one.again) and one.time > one.ended]
-
-
-def pauses_of(view: View) -> list[Window]:
-    """The time between runs that have nothing to do with each other, as far as no log goes on."""
     return [
-        (one.ended, one.time) for one in view.boundaries if not one.resumed and not one.again and one.time > one.ended
+        (one.ended, one.time) for one in view.fact(boundaries) if (one.resumed or one.again) and one.time > one.ended
     ]
 
 
-def wasted_of(view: View) -> list[Window]:
+def pauses_of(view: RunView) -> list[Window]:
+    """The time between runs that have nothing to do with each other, as far as no log goes on."""
+    return [
+        (one.ended, one.time)
+        for one in view.fact(boundaries)
+        if not one.resumed and not one.again and one.time > one.ended
+    ]
+
+
+def wasted_of(view: RunView) -> list[Window]:
     """The time in which a resumed run made steps again that the one before it had made already."""
     windows = []
-    for one in view.boundaries:
+    for one in view.fact(boundaries):
         if not one.resumed or one.last_step is None:
             continue
         shift = view.shifts.get(one.source, 0.0)

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from perfmon.stats import median
 
+from .restarts import restarts_of
+
 if TYPE_CHECKING:
     from .columns import Column
-    from .view import View
+    from .run_view import RunView
 
 BLOCKS = 200
 """A longer series is looked at in so many blocks of neighbours."""
@@ -57,13 +59,13 @@ def noise(values: Sequence[float]) -> float:
     return _MAD * median(steps) / sqrt(2) if steps else 0.0
 
 
-def since_restart(column: Column, view: View) -> int:
+def since_restart(column: Column, view: RunView) -> int:
     """The first sample of the latest run in the logs: what another one did is no measure."""
-    begins = [restart.between[1] for restart in view.restarts]
+    begins = [restart.between[1] for restart in view.fact(restarts_of)]
     return bisect_right(column.times, max(begins)) if begins else 0
 
 
-def steps_fall_back(source: int, start: float, end: float, view: View) -> bool:
+def steps_fall_back(source: int, start: float, end: float, view: RunView) -> bool:
     """Whether the step numbers of a log begin anew meanwhile: another phase need not be like the last one."""
     for track in view.steps.values():
         first, stop = track.between(start, end)
@@ -73,7 +75,7 @@ def steps_fall_back(source: int, start: float, end: float, view: View) -> bool:
     return False
 
 
-def step_at(time: float, view: View) -> str:
+def step_at(time: float, view: RunView) -> str:
     """The number of the last step that was printed by then; "" where none was."""
     number = ""
     newest = float("-inf")
@@ -84,7 +86,7 @@ def step_at(time: float, view: View) -> str:
     return number
 
 
-def step_on(source: int, line: int, view: View) -> str:
+def step_on(source: int, line: int, view: RunView) -> str:
     """The number of the step that a line of a log tells of; "" where it tells of none."""
     for series in view.store.steps.values():
         for other, value, index in zip(series.lines, series.values, series.sources, strict=True):
@@ -93,7 +95,7 @@ def step_on(source: int, line: int, view: View) -> str:
     return ""
 
 
-def checkpoint_before(time: float, view: View) -> str:
+def checkpoint_before(time: float, view: RunView) -> str:
     """The key (a step) of the last checkpoint that was written by then; "" where none was, or it has no name."""
     written = [span for span in view.spans("checkpoint-write") if span.end < time and span.key]
     return max(written, key=lambda span: span.end).key if written else ""

@@ -6,24 +6,26 @@ progress table, dict lines of a trainer) tells nothing, and the end of a log tha
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING
 
-from perfmon.ledger import intersection, union, without
+from perfmon.ledger import intersection
 from perfmon.model import EPOCH, Gap, Ref
 from perfmon.sourcestate import SourceState
 from perfmon.stats import median, percentile
 
 from .followers import is_filled
+from .successors import bygone_of
 from .told_end import FAREWELL
 
 if TYPE_CHECKING:
-    from .view import View, Window
+    from perfmon.ledger import Window
+
+    from .run_view import RunView
 
 LEAST_S = 10.0
 """Shorter gaps are not told apart."""
@@ -34,8 +36,6 @@ _SET_BACK_S = 60.0
 _HOUR_S, _DAY_S = 3600.0, 86400.0
 _NIGHT_S = 4 * _HOUR_S
 _SAME_RATE = 0.25
-_APART_S = _HOUR_S
-_APART_FACTOR = 3.0
 _TAIL_SHARE = 0.4
 """With five times the usual: an end that is silent for twice the longest gap."""
 
@@ -87,18 +87,18 @@ def is_over(state: SourceState) -> bool:
     return state.ended or said_farewell(state)
 
 
-def quiet_logs(view: View) -> list[Quiet]:
+def quiet_logs(view: RunView) -> list[Quiet]:
     """Stretches without a line, log by log; the tail of a log that ends while others go on is one.
 
     What is usual for a stretch is told by the log's other stretches. A log whose clock was guessed is not judged: where
     it lies is not known well enough to say that it was silent while others went on.
     """
     telling = [state for state in _telling(view) if state.index not in view.guessed]
-    gone = view.bygone
+    gone = view.fact(bygone_of)
     return _seen([stretch for state in telling for stretch in (*_inner(state, view), *_tail(state, view, gone))], view)
 
 
-def _inner(state: SourceState, view: View) -> list[Quiet]:
+def _inner(state: SourceState, view: RunView) -> list[Quiet]:
     shift, usual = view.shifts.get(state.index, 0.0), usual_gap(state)
     longest = sorted((gap.end - gap.start for gap in state.gaps), reverse=True)[:2]
     quiet = []
@@ -110,7 +110,7 @@ def _inner(state: SourceState, view: View) -> list[Quiet]:
     return quiet
 
 
-def _gaps(state: SourceState, view: View) -> list[Gap]:
+def _gaps(state: SourceState, view: RunView) -> list[Gap]:
     """The gaps of a log that reach into the part that is looked at: a run that is watched for days has many more."""
     if view.clip is None:
         return state.gaps
@@ -119,7 +119,7 @@ def _gaps(state: SourceState, view: View) -> list[Gap]:
     return [gap for gap in state.gaps if gap.end > low and gap.start < high]
 
 
-def _tail(state: SourceState, view: View, gone: Mapping[int, float]) -> list[Quiet]:
+def _tail(state: SourceState, view: RunView, gone: Mapping[int, float]) -> list[Quiet]:
     # Where all logs are silent none of them is: that is a stall, or the end.
     last, high = (state.last or 0.0) + view.shifts.get(state.index, 0.0), view.told[1]
     high = min(high, gone.get(state.index, high))
@@ -132,15 +132,10 @@ def _tail(state: SourceState, view: View, gone: Mapping[int, float]) -> list[Qui
     return [Quiet(last, high, state.index, usual, True, ((Ref(state.index, line, 0), text),))]
 
 
-def dark_run(view: View) -> list[Window]:
-    """Stretches in which no log printed a line, whatever the cause; nothing where a log may have printed unseen."""
-    return without(silences(view), view.apart)
-
-
-def silences(view: View) -> list[Window]:
+def silences(view: RunView) -> list[Window]:
     """The same with the time between runs."""
     telling = _telling(view)
-    if not telling or len(telling) < len(_dated(view)):
+    if not telling or len(telling) < len(dated(view)):
         return []
     common: list[Window] | None = None
     for state in telling:
@@ -149,18 +144,13 @@ def silences(view: View) -> list[Window]:
     return sorted(common or [])
 
 
-def _span(state: SourceState, view: View) -> Window:
+def span_of(state: SourceState, view: RunView) -> Window:
     """First and last moment of a log."""
     shift = view.shifts.get(state.index, 0.0)
     return ((state.first or 0.0) + shift, (state.last or 0.0) + shift)
 
 
-def set_forward(state: SourceState, view: View) -> Window | None:
-    """The first silence of a log that is taken for summer time."""
-    return next((dark for dark in view.dark if is_set_forward(*dark, state, view)), None)
-
-
-def is_set_forward(start: float, end: float, state: SourceState, view: View) -> bool:
+def is_set_forward(start: float, end: float, state: SourceState, view: RunView) -> bool:
     """A jump by the hour that summer time takes away, at night, between two steps of the usual length."""
     beyond = end - start - _HOUR_S
     local = (start - view.shifts.get(state.index, 0.0)) % _DAY_S
@@ -174,23 +164,18 @@ def is_set_forward(start: float, end: float, state: SourceState, view: View) -> 
     return False
 
 
-def _dated(view: View) -> list[SourceState]:
+def dated(view: RunView) -> list[SourceState]:
     return [
         state for state in view.store.sources if state.first is not None and state.last is not None and not state.polled
     ]
 
 
-def logs_of(states: Sequence[SourceState]) -> Sequence[SourceState]:
-    """Those that the run itself writes and that have a time; where there are none, what pollers say."""
-    return [state for state in states if not state.polled and state.first is not None] or states
-
-
-def _telling(view: View) -> list[SourceState]:
+def _telling(view: RunView) -> list[SourceState]:
     """Logs whose lines have clocks up to their end."""
-    return [state for state in _dated(view) if state.first != state.last and not _undated_end(state, view)]
+    return [state for state in dated(view) if state.first != state.last and not _undated_end(state, view)]
 
 
-def _undated_end(state: SourceState, view: View) -> bool:
+def _undated_end(state: SourceState, view: RunView) -> bool:
     """Lines without a clock, which tell something, follow the last dated one, and more of them than usual."""
     dated, time = state.last_line[0], state.tail
     lines: set[int] = set()
@@ -204,7 +189,7 @@ def _undated_end(state: SourceState, view: View) -> bool:
     return False
 
 
-def _silent(state: SourceState, view: View) -> list[Window]:
+def _silent(state: SourceState, view: RunView) -> list[Window]:
     """All that lies outside a log's lines: its gaps, and the time before its first and after its last line."""
     low, high = view.whole
     shift = view.shifts.get(state.index, 0.0)
@@ -218,31 +203,7 @@ def _line(state: SourceState, gap: Gap) -> tuple[Ref, str]:
     return (Ref(state.index, gap.line, 0), gap.text)
 
 
-def _seen(quiet: list[Quiet], view: View) -> list[Quiet]:
+def _seen(quiet: list[Quiet], view: RunView) -> list[Quiet]:
     """Those that reach into the window that is looked at, in their full length: by that they are judged."""
     low, high = view.window
     return [stretch for stretch in quiet if min(stretch.end, high) > max(stretch.start, low)]
-
-
-def apart(view: View) -> list[Window]:
-    """The time between runs: nobody observed it.
-
-    Between logs it is longer than an hour and than three times what lies on either side; within them it is where they
-    begin anew: see `perfmon.rules.restarts`.
-    """
-    groups: list[Window] = []
-    for low, high in sorted(_span(state, view) for state in _dated(view)):
-        if groups and not _far(groups[-1], (low, high)):
-            groups[-1] = (groups[-1][0], max(groups[-1][1], high))
-        else:
-            groups.append((low, high))
-    logs = [(before[1], after[0]) for before, after in pairwise(groups)]
-    silent = [*logs, *(one.between for one in view.restarts if not one.hung)]
-    events = view.activity.events
-    pauses = [(low, high) for low, high in view.pauses if bisect_left(events, high) - bisect_right(events, low) <= 0]
-    return union([*silent, *pauses])
-
-
-def _far(before: Window, after: Window) -> bool:
-    longest = max(before[1] - before[0], after[1] - after[0])
-    return after[0] - before[1] > max(_APART_S, _APART_FACTOR * longest)

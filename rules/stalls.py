@@ -19,11 +19,16 @@ from perfmon.model import Gap, Ref
 from perfmon.sourcestate import SourceState
 from perfmon.stats import median, percentile
 
-from .activity import FEW, LEAST_STALL_S, PHASE_KINDS, REMEMBERED, START_KINDS, rhythm_at
+from .activity import FEW, LEAST_STALL_S, PHASE_KINDS, REMEMBERED, activity_of, rhythm_at
+from .finished import over_at
+from .items import START_KINDS
+from .restarts import apart, dark_run, restarts_of
+from .runs import boundaries, downtime_of, run_began
 from .silence import is_set_forward, said_farewell
+from .successors import bygone_of
 
 if TYPE_CHECKING:
-    from .view import View
+    from .run_view import RunView
 
 PHASE_BOUNDS_S = {
     "model-load": 1800.0, "download": 1800.0, "engine-init": 2700.0, "compile": 1200.0, "graph-capture": 900.0,
@@ -77,9 +82,9 @@ class Stall:
     """The last line of each log before it."""
 
 
-def stalls_of(view: View) -> list[Stall]:
+def stalls_of(view: RunView) -> list[Stall]:
     """Where the run stood still within the window, in full length."""
-    activity = view.activity
+    activity = view.fact(activity_of)
     paced = any(counter.elapsed_s is not None for counter in view.store.progress.counters.values())
     if not view.timed and not paced:
         return []
@@ -89,11 +94,11 @@ def stalls_of(view: View) -> list[Stall]:
     if not any(state.index in _progressing(view) for state in main):
         return []
     low, high = view.window
-    over = view.over_at
+    over = view.fact(over_at)
     end = view.whole[1] if view.present is None else view.present  # a clock may have been wrong, or set, meanwhile
     end = min(end, over) if over is not None else end
     points = [*activity.events, end] if activity.events and end > activity.events[-1] else activity.events
-    outside = union([*_later_starts(view), *view.apart, *view.downtime])
+    outside = union([*_later_starts(view), *view.fact(apart), *view.fact(downtime_of)])
     found = []
     for start, stop in pairwise(points):
         if stop - start < LEAST_STALL_S or stop <= low or start >= high:
@@ -112,12 +117,12 @@ def stalls_of(view: View) -> list[Stall]:
                 continue
             limit = max(rhythm.limit_s, phase_limit(view, main, a, b)) + held
             if b - a > limit and not any(is_set_forward(a, b, state, view) for state in main):
-                silent = _contains(view.dark, a, b)
+                silent = _contains(view.fact(dark_run), a, b)
                 found.append(Stall(a, b, limit, rhythm.usual_s, silent, _last_lines(view, main, a, b)))
     return found
 
 
-def _counted_on(view: View, main: Sequence[SourceState], start: float, end: float) -> bool:
+def _counted_on(view: RunView, main: Sequence[SourceState], start: float, end: float) -> bool:
     """Whether the counter of a log shows that a pause was none of a run that stood still.
 
     It went on meanwhile about as quickly as before: lines are missing. Or it began again: what lies between two epochs
@@ -125,7 +130,8 @@ def _counted_on(view: View, main: Sequence[SourceState], start: float, end: floa
     """
     shifts = {state.index: view.shifts.get(state.index, 0.0) for state in main}
     hung = any(
-        one.hung and one.between[0] <= start + _CLOCK_S and one.between[1] >= end - _CLOCK_S for one in view.restarts
+        one.hung and one.between[0] <= start + _CLOCK_S and one.between[1] >= end - _CLOCK_S
+        for one in view.fact(restarts_of)
     )
     return any(
         (leap.kept_pace or (leap.fell and not hung))
@@ -136,19 +142,19 @@ def _counted_on(view: View, main: Sequence[SourceState], start: float, end: floa
     )
 
 
-def _later_starts(view: View) -> list[Window]:
+def _later_starts(view: RunView) -> list[Window]:
     """Where later runs in the same logs started: from their first line to their first progress."""
-    events = view.activity.events
-    begins = [one.time for one in view.boundaries]
-    starts = [(one.between[1], one.under_way) for one in view.restarts]
+    events = view.fact(activity_of).events
+    begins = [one.time for one in view.fact(boundaries)]
+    starts = [(one.between[1], one.under_way) for one in view.fact(restarts_of)]
     starts += [(begin, events[at]) for begin in begins if (at := bisect_right(events, begin)) < len(events)]
     return union(starts)
 
 
-def overdue_s(view: View) -> float:
+def overdue_s(view: RunView) -> float:
     """For how long a run whose logs go on has made no progress that is known, where that is far beyond its rhythm."""
-    activity = view.activity
-    if not view.timed or not activity.events or view.over_at is not None or view.stalls:
+    activity = view.fact(activity_of)
+    if not view.timed or not activity.events or view.fact(over_at) is not None or view.fact(stalls_of):
         return 0.0
     last, end = activity.events[-1], view.whole[1]
     rhythm = rhythm_at(activity, last, end)
@@ -157,26 +163,26 @@ def overdue_s(view: View) -> float:
     return end - last if working and end - last > bound else 0.0
 
 
-def _hung_start(view: View) -> list[Stall]:
+def _hung_start(view: RunView) -> list[Stall]:
     """A start in which nothing goes on for longer than any phase of one lasts."""
     logs = [s for s in view.store.sources if s.last is not None and not s.polled]
-    starts = [time for track in view.activity.tracks for time in track.times[-1:]]
-    if not logs or not starts or view.over_at is not None:
+    starts = [time for track in view.fact(activity_of).tracks for time in track.times[-1:]]
+    if not logs or not starts or view.fact(over_at) is not None:
         return []
-    begin, end = max(*starts, view.run_began), view.whole[1]
+    begin, end = max(*starts, view.fact(run_began)), view.whole[1]
     if end - begin <= START_BOUND_S:
         return []
     common = [(begin, end)]
     for state in logs:
         common = intersection(common, _quiet_log(view, state, begin, end, True))
     return [
-        Stall(a, b, START_BOUND_S, 0.0, _contains(view.dark, a, b), _last_lines(view, logs, a, b))
+        Stall(a, b, START_BOUND_S, 0.0, _contains(view.fact(dark_run), a, b), _last_lines(view, logs, a, b))
         for a, b in common
         if b - a > START_BOUND_S and b >= end - 1.0
     ]
 
 
-def _was_phase(view: View, start: float, stop: float) -> bool:
+def _was_phase(view: RunView, start: float, stop: float) -> bool:
     """Whether a line that a phase is done ends a stretch: that is what took so long, unless it is beyond all bounds.
 
     Where its lines tell how long the phase took, it explains the stretch only if it took most of it.
@@ -186,17 +192,17 @@ def _was_phase(view: View, start: float, stop: float) -> bool:
         and stop - start <= PHASE_BOUNDS_S.get(track.kind, _BEGINNING_S)
         and bisect_right(track.times, stop + _EDGE_S) > bisect_left(track.times, stop - _EDGE_S)
         and _took_most(view, track.kind, start, stop)
-        for track in view.activity.tracks
+        for track in view.fact(activity_of).tracks
     )
 
 
-def _took_most(view: View, kind: str, start: float, stop: float) -> bool:
+def _took_most(view: RunView, kind: str, start: float, stop: float) -> bool:
     """Also true where no line tells when the phases began that ended there."""
     lengths = [item.end - item.start for item in view.spans(kind) if abs(item.end - stop) <= _CLOCK_S]
     return not lengths or max(lengths) >= _MOST * (stop - start)
 
 
-def _lives(view: View, start: float, end: float) -> bool:
+def _lives(view: RunView, start: float, end: float) -> bool:
     """Whether lines that prove no work go on through a stretch at the end of logs that nobody watches."""
     for state in view.store.sources:
         if state.polled:
@@ -209,18 +215,18 @@ def _lives(view: View, start: float, end: float) -> bool:
     return False
 
 
-def _was_there(state: SourceState, moment: float, view: View) -> bool:
+def _was_there(state: SourceState, moment: float, view: RunView) -> bool:
     """Whether a log that tells of progress had begun by then: before its first line a run cannot stand still."""
     begun = (state.first or 0.0) + view.shifts.get(state.index, 0.0) <= moment + _EDGE_S
     return begun and state.index in _progressing(view)
 
 
-def _progressing(view: View) -> set[int]:
+def _progressing(view: RunView) -> set[int]:
     """Logs that tell of progress of their own work."""
-    return {track.source for track in view.activity.tracks if track.kind not in START_KINDS}
+    return {track.source for track in view.fact(activity_of).tracks if track.kind not in START_KINDS}
 
 
-def main_logs(view: View) -> list[SourceState]:
+def main_logs(view: RunView) -> list[SourceState]:
     """Logs whose lines mean that the run may be at work: those that tell of progress, and busy ones in formats that
     are not known. A server that is silent when it is idle, and what earlier runs left, are none."""
     working = _progressing(view)
@@ -230,12 +236,12 @@ def main_logs(view: View) -> list[SourceState]:
         if (state.index in working or (state.lines >= _BUSY_LINES and state.first != state.last))
         and not state.idle_silence
         and not state.polled
-        and state.index not in view.bygone
+        and state.index not in view.fact(bygone_of)
         and state.index not in view.guessed
     ]
 
 
-def _quiet(view: View, main: Sequence[SourceState], start: float, end: float, is_open: bool) -> list[Window]:
+def _quiet(view: RunView, main: Sequence[SourceState], start: float, end: float, is_open: bool) -> list[Window]:
     """The parts of start..end in which every main log printed liveness at most."""
     common = [(start, end)]
     for state in main:
@@ -246,12 +252,12 @@ def _quiet(view: View, main: Sequence[SourceState], start: float, end: float, is
     return common
 
 
-def _quiet_log(view: View, state: SourceState, start: float, end: float, is_open: bool) -> list[Window]:
+def _quiet_log(view: RunView, state: SourceState, start: float, end: float, is_open: bool) -> list[Window]:
     shift = view.shifts.get(state.index, 0.0)
     final = (state.last or 0.0) + shift
     if final <= start + _EDGE_S and said_farewell(state):
         return [(start, end)]
-    own = [track for track in view.activity.tracks if track.source == state.index]
+    own = [track for track in view.fact(activity_of).tracks if track.source == state.index]
     rows = sorted(row for track in own for row in zip(track.times, track.lines, strict=True))
     places = sorted(place for track in own for place in track.places)
     if not rows:
@@ -328,7 +334,7 @@ def _usual_lines(rows: Sequence[tuple[float, int]]) -> int:
     return int(percentile(between, 0.9)) if between else 0
 
 
-def phase_limit(view: View, main: Sequence[SourceState], start: float, end: float) -> float:
+def phase_limit(view: RunView, main: Sequence[SourceState], start: float, end: float) -> float:
     """How long a phase may last that is open, or announced by the last words of a log, when a stretch begins."""
     limit = 0.0
     for span in view.store.opened():
@@ -345,7 +351,7 @@ def phase_limit(view: View, main: Sequence[SourceState], start: float, end: floa
     return limit
 
 
-def _is_full_at(state: SourceState, moment: float, view: View) -> bool:
+def _is_full_at(state: SourceState, moment: float, view: RunView) -> bool:
     """Whether the last bar of a log before a moment had reached its end: an epoch is over, and the next not begun."""
     shift = view.shifts.get(state.index, 0.0)
     counters = [one for one in view.store.progress.counters.values() if one.source == state.index]
@@ -355,7 +361,7 @@ def _is_full_at(state: SourceState, moment: float, view: View) -> bool:
     return last.amount >= last.total - max(1.0, _NEARLY * last.total)  # the last frame is read when the next comes
 
 
-def _last_lines(view: View, logs: Sequence[SourceState], start: float, end: float) -> tuple[tuple[Ref, str], ...]:
+def _last_lines(view: RunView, logs: Sequence[SourceState], start: float, end: float) -> tuple[tuple[Ref, str], ...]:
     """The last line of each log before a stretch."""
     lines: list[tuple[Ref, str]] = []
     for state in logs:

@@ -13,7 +13,7 @@ from .items import Item
 from .silence import is_over
 
 if TYPE_CHECKING:
-    from .view import View
+    from .run_view import RunView
 
 _KINDS = ("evaluation", "batch-wait")
 _LONGEST_S = 1800.0
@@ -22,7 +22,7 @@ _TIMES = 3.0
 """Times the longest that has ended."""
 
 
-def still_open(view: View, ended: Mapping[str, Sequence[Item]]) -> dict[str, list[Item]]:
+def still_open(view: RunView, ended: Mapping[str, Sequence[Item]]) -> dict[str, list[Item]]:
     """By kind; nothing where nobody watches. `ended` are those that have."""
     if view.present is None or view.recent is None:
         return {}

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from perfmon.sourcestate import SourceState
+
+if TYPE_CHECKING:
+    from .run_view import RunView
 
 _NUMBERS = re.compile(r"[\d._-]+")
 _ALIKE = 0.5
@@ -63,3 +67,8 @@ def _alike(state: SourceState, other: SourceState) -> bool:
 
 def _bare(spec: str) -> str:
     return _NUMBERS.sub(" ", spec.rpartition("/")[2])
+
+
+def bygone_of(view: RunView) -> Mapping[int, float]:
+    """The same of all logs of a run."""
+    return bygone(view.store.sources, view.shifts)

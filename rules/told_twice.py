@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from .tracks import EMPTY, Track
 
 if TYPE_CHECKING:
-    from .view import View
+    from .run_view import RunView
 
 _MEASURES = {"running": 4.0, "kv_usage": 20.0}
 """What tells engines apart, and the level below which a difference says little."""
@@ -82,7 +82,7 @@ class ToldTwice:
                 yield at, place[1] or name, place[0]
 
 
-def told_twice(view: View) -> ToldTwice | None:
+def told_twice(view: RunView) -> ToldTwice | None:
     """What logs and pollers tell of the same engines; None where that cannot be."""
     if not _worth_while(view):
         return None
@@ -103,7 +103,7 @@ def told_twice(view: View) -> ToldTwice | None:
 
 
 # --- who there is -----------------------------------------------------------------------------------------------
-def _engines(view: View) -> list[_Engine]:
+def _engines(view: RunView) -> list[_Engine]:
     """Whoever tells how many requests run, by log and group."""
     made: dict[Place, _Engine] = {}
     for metric in _MEASURES:
@@ -117,7 +117,7 @@ def _engines(view: View) -> list[_Engine]:
     return [engine for engine in made.values() if "running" in engine.told]
 
 
-def _worth_while(view: View) -> bool:
+def _worth_while(view: RunView) -> bool:
     """Whether anything can be told twice: most runs are either polled or not, and have engines of different names."""
     held = {
         group: series for (metric, group), series in view.store.series.items() if metric == "running" and len(series)
@@ -195,7 +195,7 @@ def _same(time: float, value: float, times: Sequence[float], values: Sequence[fl
     return any(_difference(value, near, least) <= _ALIKE for near in values[first:stop]) or first == stop
 
 
-def _named(logged: Sequence[_Engine], view: View) -> dict[Place, str]:
+def _named(logged: Sequence[_Engine], view: RunView) -> dict[Place, str]:
     """A name with that of its log for engines of several logs at the same time that have one name."""
     groups: dict[str, list[_Engine]] = {}
     for engine in logged:
@@ -208,7 +208,7 @@ def _named(logged: Sequence[_Engine], view: View) -> dict[Place, str]:
     }
 
 
-def _with_log(place: Place, view: View) -> str:
+def _with_log(place: Place, view: RunView) -> str:
     spec = view.store.sources[place[0]].spec
     return f"{PurePath(spec).name or spec}:{place[1]}".rstrip(":")
 

@@ -14,7 +14,7 @@ from perfmon.recent import UPDATES, Recent, on_own_axes
 from perfmon.rules.bands import Band, Bands
 from perfmon.rules.in_flight import Way, way
 from perfmon.rules.items import SPAN_METRICS, UPDATE_METRICS, update_values
-from perfmon.rules.view import tells_of
+from perfmon.rules.run_view import tells_of
 from perfmon.series import Series
 from perfmon.snapshot import MetricStats, Snapshot
 from perfmon.store import Store

@@ -45,10 +45,7 @@ class LongerThanUsual(Single):
 
 @dataclass(frozen=True)
 class LongerThanRhythm(Single):
-    """Longer than `least_s` and than any pause that goes with the run's steps and its logs' lines so far.
-
-    See `perfmon.rules.rhythm`.
-    """
+    """Longer than `least_s` and than any pause that goes with the run's rhythm so far."""
 
     least_s: float = 0.0
 

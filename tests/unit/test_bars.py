@@ -10,7 +10,7 @@ import pytest
 from perfmon.config import Config
 from perfmon.demo import SCENARIOS
 from perfmon.demo.writer import simulated
-from perfmon.rules import subjects, tracks, view
+from perfmon.rules import run_view, subjects, tracks
 from perfmon.rules.bars import bars_of
 from perfmon.rules.loader import load_signatures
 from perfmon.session import Session
@@ -22,7 +22,7 @@ def everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is passed over from now on, and no track is known to be of one log."""
     merged = tracks.merged
     monkeypatch.setattr(subjects, "bars_of", lambda *_: [])
-    monkeypatch.setattr(view, "merged", lambda *told: replace(merged(*told), only=None))
+    monkeypatch.setattr(run_view, "merged", lambda *told: replace(merged(*told), only=None))
 
 
 def told(logs: dict[str, str]) -> list[tuple[Finding, ...]]:
