@@ -41,7 +41,7 @@ def moment(text: str, start: float, end: float) -> float:
     except (ValueError, OverflowError):
         return _dated(text, start, end)
     if not 0.0 <= duration < inf:
-        raise UsageError(f"{text!r} is no time before the end: expected a positive duration, as in 10m")
+        raise UsageError(f"{text!r} is not a duration before the end: expected a positive value, as in 10m")
     return end - duration
 
 

@@ -27,7 +27,7 @@ def chosen(
     may be gone by now; `environment` then says by COLORFGBG whether the terminal is light.
     """
     if asked is not None and asked not in known:
-        raise UsageError(f"there is no theme {asked!r}: expected one of {', '.join(sorted(known))}")
+        raise UsageError(f"no such theme: {asked!r}: expected one of {', '.join(sorted(known))}")
     fitting = LIGHT if _light(environment or {}) else DARK
     return next(name for name in (asked, picked, configured, fitting) if name is not None and name in (*known, fitting))
 

@@ -66,7 +66,7 @@ class Offered(Listing, can_focus=False):
     def _told(self) -> str:
         choice = self.chosen
         if choice is None:
-            return "nothing has that name: ? lists every key and command"
+            return "no matches: ? lists every key and command"
         name = choice.command.split()[0]
         command = known(name)
         return f":{command.usage}  {command.help}" if isinstance(command, Command) else f":{name}  {choice.note}"

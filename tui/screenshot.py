@@ -89,4 +89,4 @@ async def _settled(app: PerfmonApp, pilot: Pilot[int], picture: Picture) -> None
         if app.picture.number == picture.number and now == before and not app.log_pane.view.waiting:
             return
         before = now
-    raise PerfmonError("the screen does not come to rest: no screenshot")
+    raise PerfmonError("the screen keeps changing: no screenshot")

@@ -36,7 +36,7 @@ def asked(patience_s: float, *words: str) -> str:
             start_new_session=True,
         )
     except OSError as error:
-        raise Silent((error.strerror or "cannot be started").lower()) from None
+        raise Silent((error.strerror or "cannot start").lower()) from None
     _running.add(child)
     try:
         out, err = child.communicate(timeout=patience_s)

@@ -6,7 +6,7 @@ import argparse
 
 from . import COMMANDS, build_parser
 
-DESCRIPTION = "Prints what a shell needs to complete perfmon's commands, options and files."
+DESCRIPTION = "Print the script that completes perfmon's commands, options and files."
 EXAMPLE = 'eval "$(perfmon completion bash)"   (zsh alike; fish: perfmon completion fish | source)'
 SHELLS = ("bash", "zsh", "fish")
 _EVALUATED, _SOURCED = "$zsh_eval_context[-1] == eval", "$zsh_eval_context[-1] == (eval|file)"
@@ -15,7 +15,7 @@ _EVALUATED, _SOURCED = "$zsh_eval_context[-1] == eval", "$zsh_eval_context[-1] =
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    parser.add_argument("shell", choices=SHELLS, help="the shell that will read the script")
+    parser.add_argument("shell", choices=SHELLS, help="target shell")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -35,24 +35,22 @@ def add_reach_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         type=size,
         default=HISTORY,
-        help="the most that is read of what each remote log holds already (200M; all; default: 64M)",
+        help="history to read of each remote log (200M; all; default: 64M)",
     )
     add_login_arguments(parser)
 
 
 def add_login_arguments(parser: argparse.ArgumentParser) -> None:
     """What connecting needs."""
+    parser.add_argument("--accept-new", action="store_true", help="trust and save the keys of unknown hosts")
     parser.add_argument(
-        "--accept-new", action="store_true", help="trust, and remember, keys of hosts that were never seen"
+        "--ssh-config", metavar="FILE", type=Path, help="ssh configuration file (default: ~/.ssh/config)"
     )
-    parser.add_argument("--ssh-config", metavar="FILE", type=Path, help="configuration of ssh (default: ~/.ssh/config)")
 
 
 def add_polls_argument(parser: argparse.ArgumentParser) -> None:
     """Whether machines are asked for what logs do not say."""
-    parser.add_argument(
-        "--no-polls", action="store_true", help="ask for nothing beside the logs (default: GPUs and the host itself)"
-    )
+    parser.add_argument("--no-polls", action="store_true", help="do not poll GPUs and host metrics")
 
 
 def size(text: str) -> int | None:
@@ -107,7 +105,7 @@ def _check_place(local: Sequence[str]) -> None:
         os.getcwd()
     except OSError:
         if named:
-            raise UsageError(f"{named[0]}: the folder you are in is gone (cd to another one)") from None
+            raise UsageError(f"{named[0]}: the current folder was deleted (cd to another one)") from None
 
 
 def split(specs: Sequence[str]) -> tuple[list[str], list[RemoteSpec]]:
@@ -135,7 +133,7 @@ def asked_here(wanted: Wanted, no_polls: bool) -> tuple[Asked, ...]:
     from perfmon.sources.polls.asked import DEFAULT
 
     if no_polls and wanted.asked:
-        raise UsageError(f"--no-polls: {wanted.asked[0].shown} is asked for as well: leave out one of them")
+        raise UsageError(f"--no-polls: {wanted.asked[0].shown} conflicts with it: remove one of them")
     if no_polls or (wanted.remote and not wanted.local):
         return tuple(wanted.asked)
     return (*DEFAULT, *wanted.asked)
@@ -185,9 +183,9 @@ def connect(
     fleet = Fleet(remote, options)
     fleet.open()
     for failure in fleet.failures if again else ():
-        print(f"perfmon: {failure}{'' if failure.cause.final else ' (it is tried again)'}", file=sys.stderr)
+        print(f"perfmon: {failure}{'' if failure.cause.final else ' (retrying)'}", file=sys.stderr)
     for name in fleet.waited_for:
-        print(f"perfmon: {name}: no answer yet (it is waited for)", file=sys.stderr)
+        print(f"perfmon: {name}: no answer yet (waiting)", file=sys.stderr)
     return fleet
 
 
@@ -199,7 +197,7 @@ def say_missing(fleet: Fleet) -> None:
         if not tails and host.logs.caught_up:
             names = [f"{host.address.shown}:{plain(path, 200)}" for path in host.logs.paths]
         for name in names:
-            print(f"perfmon: {name}: no such log there (perfmon ssh HOST --dry-run says what is)", file=sys.stderr)
+            print(f"perfmon: {name}: no such log (perfmon ssh HOST --dry-run lists what is there)", file=sys.stderr)
 
 
 @contextmanager
@@ -229,7 +227,7 @@ def fetched(args: argparse.Namespace, remote: Sequence[RemoteSpec]) -> Iterator[
         unfound = [line for copy in copies for line in copy.unfound]
         if unfound:
             more = f", and {len(unfound) - 1} more" if len(unfound) > 1 else ""
-            raise InputError(f"{unfound[0]}{more} (perfmon ssh HOST --dry-run says what is there)")
+            raise InputError(f"{unfound[0]}{more} (perfmon ssh HOST --dry-run lists what is there)")
         logs: list[LogFile] = []
         for copy in copies:
             for problem in copy.problems:

@@ -89,7 +89,7 @@ class Families:
 
 
 def _left_out(out: Counter[str]) -> Metric:
-    metric = Metric(LEFT_OUT, 'Series that this page has no room for, by family; family="" counts them all', "gauge")
+    metric = Metric(LEFT_OUT, 'Series dropped because the page is full, by family; family="" is the total', "gauge")
     metric.add_sample(LEFT_OUT, {"family": ""}, float(out.total()))
     for family, count in sorted(out.items()):
         metric.add_sample(LEFT_OUT, {"family": family}, float(count))

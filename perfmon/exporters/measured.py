@@ -28,7 +28,7 @@ def add_measured(families: Families, parts: Iterable[Part]) -> None:
         families.gauge("samples", "Samples in the window, by metric, log and group", part.summary.count, **labels)
         if part.level is not None:
             families.gauge(
-                "level", "Band of the last value: 0 good, 1 warning, 2 critical", LEVELS[part.level], **labels
+                "level", "Level of the last value: 0 good, 1 warning, 2 critical", LEVELS[part.level], **labels
             )
             if part.metric not in limited:
                 limited.add(part.metric)
@@ -42,7 +42,7 @@ def _add_limits(families: Families, part: Part) -> None:
         if value is not None:
             families.gauge(
                 f"limit_{base}",
-                f"Limits of {part.metric}: warning begins at good, critical lies beyond critical",
+                f"Thresholds of {part.metric}: warning starts at good, critical starts at critical",
                 value * factor,
                 metric=part.metric,
                 op=operation,

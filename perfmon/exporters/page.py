@@ -59,8 +59,8 @@ def page(known: Known, places: Places, media_type: str = TEXT) -> bytes:
         add_goodput(families, known.picture.snapshot)
     add_polled(families, known.picture.seen, known.picture.asked)
     add_measured(families, known.parts)
-    families.gauge("export_measuring_seconds", "How long measuring for this page took", known.took_s)
-    families.gauge("export_current", "0 where the monitor was too busy to measure anew for this page", known.current)
+    families.gauge("export_measuring_seconds", "Seconds it took to collect this page", known.took_s)
+    families.gauge("export_current", "0 if the monitor was too busy to update the values of this page", known.current)
     made = _Page(families.metrics(places))
     if media_type == OPENMETRICS:
         text: bytes = openmetrics.generate_latest(made)  # type: ignore[no-untyped-call]

@@ -84,7 +84,7 @@ class Exporter:
 def told(picture: Picture) -> str:
     """How a run stands, in one line."""
     if picture.snapshot is None:
-        return "reading the logs" if picture.state is RunState.LOADING else "nothing was recognised yet"
+        return "reading the logs" if picture.state is RunState.LOADING else "nothing recognised yet"
     return evidence_text(picture.snapshot.summary).removesuffix(".")
 
 

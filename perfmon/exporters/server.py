@@ -107,10 +107,10 @@ def _address(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
 
 def _mend(error: OSError) -> str:
     if isinstance(error, PermissionError):
-        return "ports below 1024 are for root: choose another with --port"
+        return "ports below 1024 need root: choose another with --port"
     if error.errno == errno.EADDRINUSE:
-        return "another program has it: choose another with --port, or --port 0 for any"
-    return "--listen takes an address of this machine"
+        return "already in use: choose another with --port, or --port 0 for any"
+    return "--listen must be an address of this machine"
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -137,12 +137,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, path: str) -> Answer:
         make = self.pages.get(path)
         if make is None:
-            return Answer(f"not here; there is {', '.join(sorted(self.pages))}\n".encode(), status=404)
+            return Answer(f"not found; available: {', '.join(sorted(self.pages))}\n".encode(), status=404)
         try:
             return make(self.headers.get("Accept", ""))
         except Exception as error:  # the next page may be whole again
             said = evidence_text(f"{type(error).__name__}: {error}")
-            return Answer(f"this page could not be made: {said}\n".encode(), status=500)
+            return Answer(f"internal error: {said}\n".encode(), status=500)
 
     def _send(self, answer: Answer) -> None:
         with suppress(OSError):  # the client went away, or takes too long

@@ -58,8 +58,8 @@ def render(
         waterfall_lines(snapshot, picture),
         *machine_sections(snapshot, picture),
         _sources(snapshot, picture),
-        _items("Read with care", [*loss_notes(snapshot.run.sources), *clock_notes(snapshot)]),
-        _items("What was not observed", snapshot.unseen),
+        _items("Caveats", [*loss_notes(snapshot.run.sources), *clock_notes(snapshot)]),
+        _items("Not observed", snapshot.unseen),
         _made(snapshot),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"

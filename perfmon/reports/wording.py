@@ -96,8 +96,8 @@ def run_line(run: RunInfo) -> str:
     count = len(run.sources)
     state = "" if not any(source.events for source in run.sources) else f"{run.state.value} · "
     size, lines = sum(source.bytes for source in run.sources), sum(source.lines for source in run.sources)
-    base = {"wall": "", "monotonic": " of a monotonic clock", "none": ""}[run.time_base.value]
-    observed = "no clock in the lines" if run.time_base == "none" else f"{format_seconds(run.wall_s)} observed{base}"
+    base = {"wall": "", "monotonic": " by a monotonic clock", "none": ""}[run.time_base.value]
+    observed = "no timestamps" if run.time_base == "none" else f"{format_seconds(run.wall_s)} observed{base}"
     going = f" · {goal_text(run.goal)}" if run.goal is not None else ""
     read = f"{lines:,} {plural_of(lines, 'line')}, {format_bytes(size)}"
     return f"{state}{count} log{'s' * (count != 1)} · {observed} · {read}{going}"
@@ -108,7 +108,7 @@ def goal_text(goal: Goal) -> str:
     if goal.total is None:
         return f"at {one_line(goal.unit.removesuffix('s'), 20)} {goal.done:,.0f}"
     unit = goal.unit if goal.unit.endswith("s") or goal.total == 1 else f"{goal.unit}s"
-    left = f", about {format_seconds(goal.remaining_s)} to go" if goal.remaining_s else ""
+    left = f", about {format_seconds(goal.remaining_s)} left" if goal.remaining_s else ""
     return f"{goal.done:,.0f} of {goal.total:,.0f} {one_line(unit, 20)}{left}"
 
 
@@ -142,12 +142,10 @@ def clock_notes(snapshot: Snapshot, folder: str = "") -> list[str]:
     notes = []
     for offset in snapshot.clock_offsets:
         told = f"clock {offset.offset_s:+.3f} s against the client's, ± {format_seconds(offset.uncertainty_s)}"
-        wrong = "; its bounds contradict each other, a clock stepped" if offset.contradictory else ""
+        wrong = "; estimates disagree, a clock was stepped" if offset.contradictory else ""
         name = one_line(offset.source.removeprefix(folder), 200)
         notes.append(f"{name}: {told} ({counted(offset.traces, 'trace')}){wrong}")
     if snapshot.skew_detected and not any(offset.contradictory for offset in snapshot.clock_offsets):
-        notes.append("the clocks of the logs contradict each other: times across logs are uncertain")
-    notes.extend(
-        f"{count:,} {one_line(kind, 60)} thinned out by the byte budget" for kind, count in snapshot.dropped.items()
-    )
+        notes.append("the clocks of the logs disagree: times across logs are uncertain")
+    notes.extend(f"{count:,} {one_line(kind, 60)} thinned to save memory" for kind, count in snapshot.dropped.items())
     return notes

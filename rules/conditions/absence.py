@@ -79,11 +79,11 @@ class Missed(Condition):
         for track in view.steps.values():
             first, stop = track.between(item.start + _EDGE_S, item.end - _EDGE_S)
             if stop > first:
-                return Level.NO, "steps go on"
+                return Level.NO, "steps continue"
             times = sorted(set(track.times))
             intervals += [b - a for a, b in pairwise(times)]
         if len(intervals) < 2:
-            return Level.UNKNOWN, "no steps told"
+            return Level.UNKNOWN, "no steps logged"
         usual = median(intervals)
         length = item.end - item.start
         level = Level.CRITICAL if length > self.factor * usual else Level.NO
@@ -92,14 +92,14 @@ class Missed(Condition):
     def _longer_than_usual(self, item: Item, view: View) -> tuple[Level, str]:
         length, usual = item.end - item.start, item.values.get("usual_s", 0.0)
         level = Level.CRITICAL if length > max(self.factor * usual, self.least_s) else Level.NO
-        return level, f"nothing for {format_seconds(length)}, usual {format_seconds(usual)}"
+        return level, f"no output for {format_seconds(length)}, usually {format_seconds(usual)}"
 
     def _out_of_rhythm(self, item: Item, view: View) -> tuple[Level, str]:
         length, proven = item.end - item.start, item.values.get("proven_s", inf)
         if proven == inf:
-            return Level.NO, "no rhythm is known that it breaks"
+            return Level.NO, "no known interval is exceeded"
         level = Level.CRITICAL if length > max(proven, self.least_s) else Level.NO
-        return level, f"the run's rhythm allows {format_seconds(proven)}"
+        return level, f"the run's usual interval allows {format_seconds(proven)}"
 
     def _going_on(self, item: Item, view: View) -> tuple[Level, str]:
         writes = [s for s in view.spans("checkpoint-write") if item.start <= s.end <= item.end]
@@ -108,7 +108,7 @@ class Missed(Condition):
             first, stop = track.between(item.start, item.end)
             steps = max(steps, len(set(track.values[first:stop])))
         level = Level.CRITICAL if max(len(writes), steps) >= self.least else Level.NO
-        return level, f"{counted(len(writes), 'checkpoint')} written and {counted(steps, 'step')} meanwhile"
+        return level, f"{counted(len(writes), 'checkpoint')} written and {counted(steps, 'step')} in the meantime"
 
     def _uncovered(self, item: Item, view: View) -> tuple[Level, str]:
         """By one span: work of the log itself, or of any log where all are silent."""
@@ -132,13 +132,13 @@ class Missed(Condition):
             covered = min(state.last + shift, item.end) - max(state.first + shift, item.start)
             silences = (min(g.end + shift, item.end) - max(g.start + shift, item.start) for g in state.gaps)
             if covered > 0.5 * length and max(silences, default=0.0) < 0.5 * length:
-                return Level.CRITICAL, f"{state.spec} goes on"
-        return Level.NO, "no other log goes on"
+                return Level.CRITICAL, f"{state.spec} continues"
+        return Level.NO, "no other log continues"
 
     def _busy_log(self, item: Item, view: View) -> tuple[Level, str]:
         state = view.store.sources[item.source]
         if state.idle_silence:
-            return Level.NO, "it is silent when idle"
+            return Level.NO, "it prints nothing when idle"
         level = Level.CRITICAL if state.lines >= self.least else Level.NO
         return level, f"{state.lines} lines before"
 
@@ -146,10 +146,10 @@ class Missed(Condition):
         """In words."""
         return {
             "step": f"no step for more than {self.factor:g} median steps",
-            "usual": f"longer than {self.factor:g}x what is usual and than {self.least_s:g} s",
-            "rhythm": f"longer than {self.least_s:g} s and than the run's own rhythm allows",
-            "going-on": f"at least {self.least} steps or checkpoint writes meanwhile",
+            "usual": f"longer than {self.factor:g}x the usual interval and than {self.least_s:g} s",
+            "rhythm": f"longer than {self.least_s:g} s and than the usual interval of the run allows",
+            "going-on": f"at least {self.least} steps or checkpoint writes in the meantime",
             "spans": "no reported work covers it",
-            "lines": "other logs go on",
-            "busy-log": f"the log printed {self.least} lines or more and is not one that is silent when idle",
+            "lines": "other logs continue",
+            "busy-log": f"the log printed {self.least} lines or more and is not one that prints nothing when idle",
         }[self.what]

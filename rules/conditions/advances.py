@@ -65,7 +65,7 @@ class Advances(Condition):
             if not len(track) or track.times[0] > item.end - self.since_s:
                 continue
             stop = bisect_right(track.times, item.end)
-            key = (component, f"advances {self.least}", 0, stop)
+            key = (component, f"advances by {self.least}", 0, stop)
             if key not in view.rhythms:
                 view.rhythms[key] = self._rhythm(track, stop)
             last, usual = view.rhythms[key]
@@ -88,10 +88,10 @@ class Advances(Condition):
         usual = self._usual(item, view)
         if usual is not None:
             return f"a step every {format_seconds(usual)}"
-        return f"{self.busy} all the time" if self.judge(item, view).holds else "no steps meanwhile"
+        return f"{self.busy} all the time" if self.judge(item, view).holds else "no steps in the meantime"
 
     def explain(self) -> str:
         """In words."""
         busy = f", or {self.busy} above 0 all the time in a run without steps" if self.busy else ""
         since = f"for {self.since_s:g} s, at least {self.least}, the last within {self.factor:g} usual intervals"
-        return f"steps go on: {since}{busy}"
+        return f"steps continue: {since}{busy}"

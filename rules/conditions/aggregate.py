@@ -149,7 +149,7 @@ class Aggregate(Condition):
     def describe(self, item: Item, view: View) -> str:
         """The statistic."""
         result = self._result(item, view)
-        return f"{self.metric} not told" if result is None else f"{self._name()} {self._shown(result)}"
+        return f"{self.metric} not logged" if result is None else f"{self._name()} {self._shown(result)}"
 
     def _name(self) -> str:
         over = f"{self.window_n} samples" if self.window_n else f"{self.window_s:g} s"

@@ -193,5 +193,5 @@ class Drift(Condition):
     def explain(self) -> str:
         """In words."""
         what = f"1 / {self.metric}" if self.rising else self.metric
-        same = f" while {' and '.join(self.same)} stays as it is" if self.same else ""
-        return f"{what} has fallen by {self.least:g} % or more, and stays there{same}"
+        same = f" while {' and '.join(self.same)} is unchanged" if self.same else ""
+        return f"{what} has fallen by {self.least:g} % or more and stays low{same}"

@@ -1,4 +1,4 @@
-"""Parts of a step come one after the other: together they are no longer than the step."""
+"""Parts of a step come sequentially: together they are no longer than the step."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ class Fits(Condition):
         """Both."""
         whole = self._at(self.whole, item, view)
         if whole is None:
-            return f"{self.whole} not told"
-        return f"{format_seconds(self._sum(item, view))} of {format_seconds(whole)} one after the other"
+            return f"{self.whole} not logged"
+        return f"{format_seconds(self._sum(item, view))} of {format_seconds(whole)} sequentially"
 
     def explain(self) -> str:
         """In words."""
-        return f"{' + '.join(self.metrics)} are no more than {self.whole}: they come one after the other"
+        return f"{' + '.join(self.metrics)} add up to no more than {self.whole}: they run sequentially"

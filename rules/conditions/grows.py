@@ -149,7 +149,7 @@ class Grows(Condition):
         if not figures:
             return f"{self.metric} does not grow steadily"
         full = f", full in {figures['full_in']}" if self.limit else ""
-        return f"{self.metric} grows by {figures['per_hour']} an hour{full}"
+        return f"{self.metric} grows by {figures['per_hour']} per hour{full}"
 
     def explain(self) -> str:
         """In words."""

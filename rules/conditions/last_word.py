@@ -46,12 +46,12 @@ class LastWord(Condition):
     def describe(self, item: Item, view: View) -> str:
         """What was seen."""
         if self.what == "ended":
-            return "no progress in any log after it"
+            return "no later progress in any log"
         if not item.values.get("known"):
-            return "only its echo stands in these logs"
+            return "only follow-up errors are in these logs"
         echoes = str(item.fields.get("echoes", ""))
-        return f"{echoes} later failure lines echo it" if echoes else "no other failure in these logs"
+        return f"{echoes} follow-up error lines" if echoes else "no other failure in these logs"
 
     def explain(self) -> str:
         """In words."""
-        return "nothing of the run goes on after it" if self.what == "ended" else "it is the first cause"
+        return "nothing of the run continues after it" if self.what == "ended" else "it is the first cause"

@@ -115,7 +115,7 @@ class Lasts(Condition):
         """For how long."""
         stretch = self._stretch(item, view)
         limit = self.limits.words(self.metric, metric_unit(self.metric))
-        return f"{self.metric} not told" if stretch is None else f"{limit} for {format_seconds(stretch.seconds)}"
+        return f"{self.metric} not logged" if stretch is None else f"{limit} for {format_seconds(stretch.seconds)}"
 
     def explain(self) -> str:
         """In words."""

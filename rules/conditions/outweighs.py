@@ -53,4 +53,4 @@ def _own(item: Item, metric: str) -> float | None:
 
 def _told(item: Item, metric: str) -> str:
     value = _own(item, metric)
-    return f"{metric} " + ("not told" if value is None else format_value(value, metric_unit(metric)))
+    return f"{metric} " + ("not logged" if value is None else format_value(value, metric_unit(metric)))

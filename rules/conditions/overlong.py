@@ -85,11 +85,15 @@ class Overlong(Condition):
     def describe(self, item: Item, view: View) -> str:
         """Its length and the usual one."""
         usual, length = self._usual(item, view), format_seconds(item.end - item.start)
-        return f"{length}, usual is not known" if usual is None else f"{length}, usual {format_seconds(usual[0])}"
+        return (
+            f"{length}, the usual duration is unknown"
+            if usual is None
+            else f"{length}, usually {format_seconds(usual[0])}"
+        )
 
     def explain(self) -> str:
         """In words."""
         bounds = ", ".join(f"{kind} {format_seconds(seconds)}" for kind, seconds in self.built_in)
         least = f" and than {format_seconds(self.least_s)}" if self.least_s else ""
-        text = f"longer than {self.factor:g}x the median of those before it{least}"
-        return f"{text}; where fewer than {self.known} came before it, than {bounds}" if bounds else text
+        text = f"longer than {self.factor:g}x the median of previous ones{least}"
+        return f"{text}; with fewer than {self.known} previous ones, than {bounds}" if bounds else text

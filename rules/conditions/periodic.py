@@ -125,12 +125,12 @@ class Periodic(Condition):
         """The rhythm."""
         figures = self.figures(item, view)
         if not figures:
-            return f"{self.metric} has no rhythm of slow samples"
+            return f"{self.metric} has no periodic slow samples"
         return f"one {self.metric} in {figures['period']} is {figures['length']} instead of {figures['usual']}"
 
     def explain(self) -> str:
         """In words."""
-        return f"one {self.metric} in so many, in a rhythm, is longer than the median by {self.more:.0%} or more"
+        return f"one {self.metric} in a regular period is longer than the median by {self.more:.0%} or more"
 
 
 def _every_step(source: int, view: View) -> bool:

@@ -40,7 +40,7 @@ class Ratio(Condition):
         """From its table."""
         limits = Limits.read(table)
         if limits.band:
-            raise table.wrong("band", "a ratio has no band, expected above or below")
+            raise table.wrong("band", "a ratio has no thresholds, expected above or below")
         if table.number("window_n", 3) < 1:
             raise table.wrong("window_n", "expected 1 or more")
         return cls(
@@ -69,7 +69,7 @@ class Ratio(Condition):
     def describe(self, item: Item, view: View) -> str:
         """The ratio."""
         ratio = self._ratio(item, view)
-        return f"{self.metric} / {self.over} " + ("not told" if ratio is None else f"{ratio:.2f}")
+        return f"{self.metric} / {self.over} " + ("not logged" if ratio is None else f"{ratio:.2f}")
 
     def explain(self) -> str:
         """In words."""

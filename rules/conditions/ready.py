@@ -53,10 +53,10 @@ class WasReady(Condition):
         """How long before."""
         early_s = self._early_s(item, view)
         if early_s is None:
-            return f"no {self.span} of it told"
-        return f"{self.span} {item.key} over {format_seconds(max(0.0, early_s))} before"
+            return f"no {self.span} of it logged"
+        return f"{self.span} {item.key} done {format_seconds(max(0.0, early_s))} before"
 
     def explain(self) -> str:
         """In words."""
         was = "was not" if self.none else "was"
-        return f"the {self.span} of the same key {was} over for {format_share(self.share)} of the time"
+        return f"the {self.span} with the same key {was} done for {format_share(self.share)} of the time"

@@ -59,7 +59,7 @@ class Takes(Condition):
 
     def describe(self, item: Item, view: View) -> str:
         """The share."""
-        return f"each {self.span} together took {format_share(self._share(view))} of the time"
+        return f"each {self.span} took {format_share(self._share(view))} of the time"
 
     def explain(self) -> str:
         """In words."""

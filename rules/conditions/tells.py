@@ -41,8 +41,8 @@ class Tells(Condition):
     def describe(self, item: Item, view: View) -> str:
         """Which of them."""
         found = [name for name in self.names if view.told_of((name,))]
-        return f"tells of {', '.join(found)}" if found else f"tells of no {' or '.join(self.names[:3])}"
+        return f"{', '.join(found)}" if found else f"no {' or '.join(self.names[:3])}"
 
     def explain(self) -> str:
         """In words."""
-        return f"the run tells of {'no' if self.none else 'a'} {' or '.join(self.names)}"
+        return f"the run logs {'no' if self.none else 'a'} {' or '.join(self.names)}"

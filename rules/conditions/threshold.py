@@ -71,7 +71,7 @@ class Threshold(Condition):
     def describe(self, item: Item, view: View) -> str:
         """The value."""
         value = self.value(item, view)
-        return f"{self.metric} " + ("not told" if value is None else format_value(value, metric_unit(self.metric)))
+        return f"{self.metric} " + ("not logged" if value is None else format_value(value, metric_unit(self.metric)))
 
     def explain(self) -> str:
         """In words."""

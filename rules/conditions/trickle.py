@@ -98,12 +98,13 @@ class Trickle(Condition):
         """What is made, and what is usual."""
         own, usual = self._own(item, view), self._usual(item, view)
         if own is None or usual is None:
-            return f"what {self.metric} for each of {self.per} usually is is not known"
+            return f"{self.metric} / {self.per}: the usual value is unknown"
         return f"{self.metric} / {self.per} {own:.3g}, {format_share(own / usual) if usual > 0 else '-'} of the usual"
 
     def explain(self) -> str:
         """In words."""
-        return f"{self.metric} / {self.per} < {self.share:g} % of its own usual, or of its peers', and < {self.below:g}"
+        usual = "of its own usual value, or of that of its peers"
+        return f"{self.metric} / {self.per} < {self.share:g} % {usual}, and < {self.below:g}"
 
 
 def _at(column: Column, time: float) -> float | None:

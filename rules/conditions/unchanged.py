@@ -89,7 +89,7 @@ class Unchanged(Condition):
             column = view.track(metric).stream(item.source, item.group)
             at = column.place(item.end, item.values.get(metric, float("nan")))
             texts.append(
-                f"{metric} " + (format_value(column.values[at], metric_unit(metric)) if at >= 0 else "not told")
+                f"{metric} " + (format_value(column.values[at], metric_unit(metric)) if at >= 0 else "not logged")
             )
         return ", ".join(texts)
 

@@ -159,7 +159,7 @@ def _parsed(raw: bytes, took_s: float) -> Reply:
     head, found, body = raw.partition(b"\r\n\r\n")
     status = re.match(rb"HTTP/1\.[01] (\d{3})", head)
     if not found or status is None:
-        raise ReplyError("no HTTP" if raw else "closed without an answer")
+        raise ReplyError("no HTTP" if raw else "closed without a response")
     if re.search(rb"(?im)^transfer-encoding: *chunked\s*$", head):
         body = _unchunked(body)
     return Reply(int(status[1]), body, took_s)

@@ -29,8 +29,8 @@ SECTIONS = [
     "Metrics",
     "Weight updates",
     "Sources",
-    "Read with care",
-    "What was not observed",
+    "Caveats",
+    "Not observed",
 ]
 PIECES = st.sampled_from(
     [

@@ -233,7 +233,7 @@ def test_a_clock_that_is_set_tears_nothing(stepping: Sshd, clock: Clock, tmp_pat
     try:
         go_on(lambda: monitor.picture.lines > 40)
         clock.set(ahead_s)
-        go_on(lambda: any("its clock was put" in notice for notice in monitor.picture.notices))
+        go_on(lambda: any("clock set" in notice for notice in monitor.picture.notices))
         shown = monitor.picture.number
         go_on(lambda: monitor.picture.number > shown + 3)
         wait(lambda: monitor.picture.lines == 2 * count)

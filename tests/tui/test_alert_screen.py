@@ -79,7 +79,7 @@ async def test_everything_is_told() -> None:
         "✓ queue above",
         "✗ rpc below",
         "? flight",
-        "• slow-weight-load: there the load takes long (not found here)",
+        "• slow-weight-load: there the load takes long (not found)",
         "! frontend-queue: itself (firing too)",
         "• an idle server ",
         "3m 06s of the last 10m 01s (31 %); at this rate 18m 36s an hour",

@@ -190,7 +190,7 @@ def test_the_time_is_told_before_what_perfmon_costs_and_how_fast_lines_come(widt
 @pytest.mark.parametrize(
     ("state", "told"),
     [
-        (RunState.LOADING, "looking for logs"),
+        (RunState.LOADING, "searching for logs"),
         (RunState.LIVE, "no log has a line yet"),
         (RunState.ENDED, "nothing came"),
         (RunState.PAUSED, "space goes on"),
@@ -296,9 +296,9 @@ def test_a_view_is_paused_at_the_present_not_at_the_end_of_a_column() -> None:
         ),
         (
             Assessment.WATCH,
-            "No bottleneck found: 20 steps, 4 checkpoint writes, 2 weight updates observed; no progress is known",
-            "No bottleneck found: 20 steps, 4 checkpoint writes observed; no progress is known",
-            "No bottleneck found; no progress is known",
+            "No bottleneck found: 20 steps, 4 checkpoint writes, 2 weight updates observed; no progress observed",
+            "No bottleneck found: 20 steps, 4 checkpoint writes observed; no progress observed",
+            "No bottleneck found; no progress observed",
         ),
     ],
 )

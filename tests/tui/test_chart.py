@@ -80,7 +80,7 @@ async def test_the_cursor_reads_off_and_stays_on_its_moment() -> None:
         assert "60 ms ✓ OK" in screen_text(app)[-1]
         moment = app.page.cursor
         await pilot.press("left")
-        assert "nothing measured" in screen_text(app)[-1]
+        assert "no data" in screen_text(app)[-1]
         await pilot.press("right")
         assert app.page.cursor == moment
         port = app.shown.board.viewport

@@ -179,7 +179,7 @@ async def theme(hands: Hands, key: str) -> None:
 async def doctor(hands: Hands, key: str) -> None:
     await hands.press(key)
     assert isinstance(hands.app.screen, DoctorScreen)
-    assert "how each log is understood" in hands.text
+    assert "parse coverage" in hands.text
 
 
 @check
@@ -749,7 +749,7 @@ async def yank(hands: Hands, key: str) -> None:
 @check
 async def pager(hands: Hands, key: str) -> None:
     await hands.press(key)  # there is no terminal to leave to it: tests in real ones do
-    await hands.shows("no other program can be shown on this terminal")
+    await hands.shows("cannot start another program on this terminal")
     assert _made("perfmon-*.log") == []
 
 

@@ -166,7 +166,7 @@ def test_a_log_that_is_closed_costs_no_other_log(capsys: Output) -> None:
 def test_what_is_no_log_is_no_clean_bill(capsys: Output) -> None:
     Path("core.log").write_bytes(bytes(range(256)) * 20)
     assert main(["analyze", "core.log", "healthy.log"]) == ExitCode.USAGE
-    assert capsys.readouterr().err == "perfmon: core.log: binary, no log: not read\n"
+    assert capsys.readouterr().err == "perfmon: core.log: binary, not a log: skipped\n"
     Path("empty.log").touch()
     assert main(["analyze", "empty.log"]) == ExitCode.DONE
 
@@ -178,8 +178,8 @@ def test_a_folder_of_which_nothing_could_be_read_is_no_clean_bill(capsys: Output
         (folder / f"{at}.log").write_bytes(bytes(range(256)) * 20)
     assert main(["analyze", "dumb"]) == ExitCode.USAGE
     told = capsys.readouterr().err.splitlines()
-    assert told[0].endswith("0.log: binary, no log: not read")
-    assert told[3:] == ["perfmon: 3 more logs could not be read, too"]
+    assert told[0].endswith("0.log: binary, not a log: skipped")
+    assert told[3:] == ["perfmon: 3 more logs could not be read either"]
     (folder / "good.log").write_text(HEALTHY)
     assert main(["analyze", "dumb"]) == ExitCode.DONE
 

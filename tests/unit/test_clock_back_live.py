@@ -62,7 +62,7 @@ def test_the_window_stays_where_it_is_and_the_step_is_told(names: tuple[str, ...
     assert not picture.alerts
     if after_s > 60:
         assert busy(picture) > 0.99
-        told = [notice for notice in picture.notices if "its clock was put back by" in notice]
+        told = [notice for notice in picture.notices if "clock set back by" in notice]
         assert len(told) == len(names)
         assert all(any("put back" in note for note in source.notes) for source in picture.sources)
         assert all(source.last == pytest.approx(run.feed.now, abs=6.0) for source in picture.sources)

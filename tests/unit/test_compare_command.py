@@ -105,7 +105,7 @@ def test_ones_own_criteria(place: str, capsys: Output) -> None:
 def test_a_criterion_that_no_run_can_meet_is_said(capsys: Output) -> None:
     Path("mine.toml").write_text('schema = 1\n[[criterion]]\nname = "a"\nmetric = ["quee_ms", "rpc_ms"]\nbelow = 5\n')
     main(["compare", "before", "after", "--criteria", "mine.toml"])
-    told = "perfmon: mine.toml: criterion[0].metric: quee_ms: no format tells of it, did you mean queue_ms?\n"
+    told = "perfmon: mine.toml: criterion[0].metric: quee_ms: no format reads it, did you mean queue_ms?\n"
     assert capsys.readouterr().err == told
 
 
@@ -244,7 +244,7 @@ def test_criteria_that_could_not_be_judged_are_no_passed_gate_where_that_is_aske
 def test_a_passed_gate_names_what_may_be_worse_or_chance(capsys: Output) -> None:
     assert main(["compare", "before", "after", "--fail-on", "regression"]) == ExitCode.DONE
     err = capsys.readouterr().err
-    assert err.startswith("perfmon: --fail-on regression: nothing is surely worse; may be, or be chance: ")
+    assert err.startswith("perfmon: --fail-on regression: no significant regression; possible ones: ")
     assert err.endswith("batch_wait_s, orchestrator_step_s, trainer_step_s\n")
 
 

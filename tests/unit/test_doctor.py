@@ -91,7 +91,7 @@ def test_a_configuration_that_is_valid(machine: Machine) -> None:
     folder = machine.folder / "config" / "perfmon"
     (folder / "bands").mkdir(parents=True)
     (folder / "bands" / "own.toml").write_text("schema = 1\n[band.queue_ms]\ngood = 1\ncritical = 2\n")
-    assert machine.checks()["configuration"]["detail"] == "valid; of yours: 1 files of limits"
+    assert machine.checks()["configuration"]["detail"] == "valid; of yours: 1 threshold files"
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def agent(machine: Machine) -> Iterator[Path]:
 
 
 def test_an_agent_without_and_with_keys(machine: Machine, agent: Path) -> None:
-    assert machine.checks()["ssh-agent"]["detail"] == "it holds no key"
+    assert machine.checks()["ssh-agent"]["detail"] == "it has no keys"
     key = machine.folder / ".ssh" / "id_ed25519"
     key.parent.mkdir()
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
@@ -252,7 +252,7 @@ def test_an_agent_that_is_gone_and_hosts_that_are_known(machine: Machine) -> Non
     (machine.folder / ".ssh").mkdir()
     (machine.folder / ".ssh" / "known_hosts").write_bytes(b"# comment\n\nhost ssh-ed25519 AAAA\n\xff\xfe x y\n")
     checks = machine.checks()
-    assert checks["ssh-agent"]["detail"] == "SSH_AUTH_SOCK leads to no agent"
+    assert checks["ssh-agent"]["detail"] == "SSH_AUTH_SOCK points to no agent"
     assert checks["known-hosts"]["detail"].endswith("2 entries")
 
 
@@ -357,4 +357,4 @@ def test_a_hostile_detail_stays_text_that_fits() -> None:
     finding = Finding(State.BROKEN, "x" * 300 + " [red]a[/] " + "word " * 50, "costs " * 30, "mend " * 30)
     told = list(lines([Check("a", "group", "title", finding), Check("b", "group", "other", found("here"))]))
     assert max(map(len, told)) <= 80
-    assert told[-1] == "1 found, 1 broken: mend what is broken first"
+    assert told[-1] == "1 found, 1 broken: fix broken items first"

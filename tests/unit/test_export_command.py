@@ -193,7 +193,7 @@ def test_a_taken_port_is_one_line_and_is_told_first(tmp_path: Path) -> None:
     assert done.returncode == ExitCode.USAGE
     assert done.stderr == (
         f"perfmon: 127.0.0.1:{number}: cannot listen: {os.strerror(98)}"
-        " (another program has it: choose another with --port, or --port 0 for any)\n"
+        " (already in use: choose another with --port, or --port 0 for any)\n"
     )
 
 

@@ -310,7 +310,7 @@ def test_levels(text: str, level: LogLevel) -> None:
 # --- searching --------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("query", ["/(/", "/a{2,1}/", "/*/", "/[/", "/(?P<x>a)(?P<x>b)/", "/" + "(" * 5000 + "/"])
 def test_a_wrong_expression_is_told_in_one_line(query: str) -> None:
-    with pytest.raises(UsageError, match="is no regular expression") as told:
+    with pytest.raises(UsageError, match="is not a valid regular expression") as told:
         LogBook(packs=packs()).view(Filter(texts=(query,)))
     assert "\n" not in str(told.value)
     assert len(str(told.value)) < 200

@@ -25,4 +25,4 @@ def test_a_line_with_several_is_one_line() -> None:
 def test_lines_are_counted_beyond_the_first_few() -> None:
     skipped, notes = _told(*["[rollout] trunc_pct=500 current_step=abc"] * 5)
     assert skipped == 5
-    assert notes[-1] == "2 more lines with values that cannot be meant"
+    assert notes[-1] == "2 more lines with implausible values"

@@ -98,7 +98,7 @@ def test_no_section_is_empty() -> None:
 
 def test_a_verdict_that_is_not_about_the_present_says_so() -> None:
     loading = pictures.picture(state=RunState.LOADING, progress=0.41)
-    assert "> What the logs held already was still being read (41 %)." in page(picture=loading)
+    assert "> The existing log history was still being read (41 %)." in page(picture=loading)
     assert "> The newest line was 14.0 s old: the verdict is about the past." in page(
         picture=pictures.picture(stale_s=14.0)
     )

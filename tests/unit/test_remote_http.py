@@ -60,7 +60,7 @@ async def test_a_server_that_keeps_the_connection_is_not_waited_for() -> None:
 @pytest.mark.parametrize(
     ("answer", "stay", "why"),
     [
-        (b"", False, "closed without an answer"),
+        (b"", False, "closed without a response"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", False, "no HTTP"),
         (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 5000, False, "more than 0 MiB"),
         (b"HTTP/1.1 200 OK\r\n\r\nx", True, "no answer for 0.2 s"),

@@ -108,7 +108,7 @@ def test_a_run_that_fell_silent_within_a_step_lost_the_silence(begun: str) -> No
 def test_a_run_that_said_its_end_lost_nothing(begun: str, ended: str) -> None:
     snapshot = _run_again(begun, ended)
     assert not _stalled_s(snapshot)
-    assert [note for note in snapshot.run.sources[0].notes if "the pause is not judged" in note]
+    assert [note for note in snapshot.run.sources[0].notes if "the gap is not evaluated" in note]
 
 
 _TRACEBACK = "Traceback (most recent call last):\n  File 'train.py', line 3, in <module>\nRuntimeError: boom"

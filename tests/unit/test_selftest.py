@@ -35,7 +35,7 @@ def test_the_built_in_files_pass_the_lint() -> None:
         ('type = "threshold"', 'type = "threshold" =', "file: not valid TOML"),
         ('rank = 53', 'rank = "first"', "rank: expected a number"),
         ('metric = "wait_ms"\nband', 'metric = "wait_mss"\nabove', "condition[0].above: expected a number"),
-        ('metric = "wait_ms"\n\n', 'metric = "wait_mss"\n\n', "on[1].metric: wait_mss: no format tells of it"),
+        ('metric = "wait_ms"\n\n', 'metric = "wait_mss"\n\n', "on[1].metric: wait_mss: no format reads it"),
         ('band = "critical"', 'band = "critical"\nwithin_s = 0\n[[condition]]\ntype = "threshold"\nmetric = "loss"\n'
          'band = "good"', "condition[1].band: loss: has no band"),
         ('beyond = "wait_ms"', 'beyond = "loss"', "lost.beyond: loss: has no band"),
@@ -56,7 +56,7 @@ def test_the_built_in_files_pass_the_lint() -> None:
         ('metric = "wait_ms"\nband = "critical"', 'metric = "wait_ms"\nabove = 1\n[[condition]]\ntype = "aggregate"\n'
          'metric = "wait_ms"\nstat = "max"\nwindow_n = 3\nleast = 4\nabove = 1', "least is more than window_n"),
         ('metric = "wait_ms"\n\n', 'absence = "wait_ms"\n\n', "on[1].absence: wait_ms: expected a span"),
-        ('missing = "checkpoint-write"', 'missing = "gone"', "unseen: gone: no format tells of it"),
+        ('missing = "checkpoint-write"', 'missing = "gone"', "unseen: gone: no format reads it"),
         ('log = """\n[ckpt] wait.start target_step=43', 'logs = {"../x" = "a"}\nfires2 = """', "unknown key"),
     ],
 )  # fmt: skip

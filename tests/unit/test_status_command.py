@@ -69,7 +69,7 @@ def test_without_a_monitor_the_logs_are_looked_at(logs: Path, capsys: pytest.Cap
     assert main(["status", str(logs)]) == ExitCode.DONE
     out, err = capsys.readouterr()
     assert out.startswith("✗ FRONTEND-QUEUE ")
-    assert err == "perfmon: no monitor observes this: looked at the logs\n"
+    assert err == "perfmon: no running monitor for this path, read the logs instead\n"
 
 
 @pytest.mark.parametrize(("scenario", "silent"), [("frontend-queue", 3), ("healthy", 1)])
@@ -102,7 +102,7 @@ def test_which_monitors_run_is_told_when_none_was_named(capsys: pytest.CaptureFi
         StateFile([name]).write(pictures.picture())
     assert main(["status"]) == ExitCode.USAGE
     said = capsys.readouterr().err
-    assert f"2 monitors run, name what one of them observes: {os.path.abspath('one')}; " in said
+    assert f"2 monitors are running; give the path of one: {os.path.abspath('one')}; " in said
 
 
 def test_only_the_end_of_a_long_log_is_read(

@@ -39,7 +39,7 @@ class Arranging(Base):
         if self.zoomed or self.strip:
             self.zoomed = None if self.zoomed == pane else pane
         elif shown == {pane}:
-            self.say("the last pane stays")
+            self.say("the last pane cannot be closed")
         else:
             self.preset, self.hidden = "overview", (set(PANES) - shown) ^ {pane}
         self.arrange()

@@ -39,13 +39,13 @@ class General(Base):
         if chosen:
             self.run_worker(self._learn(chosen))
         else:
-            self.say("every log is understood: name one to learn from")
+            self.say("every log is recognised: name one to learn from")
 
     async def _learn(self, log: str) -> None:
         from ..keeping import keep_format
 
         try:
-            self.say(f"{await asyncio.to_thread(keep_format, log)}; used from the next start on")
+            self.say(f"{await asyncio.to_thread(keep_format, log)}; used from the next start")
         except PerfmonError as error:
             self.say(str(error))
 

@@ -86,7 +86,7 @@ class Travelling(Arranging):
         if self.journey.jump(moments, onward, self.picture):
             self._moved()
         else:
-            self.say(f"no {'later' if onward else 'earlier'} {what} in sight (- shows more time)")
+            self.say(f"no {'later' if onward else 'earlier'} {what} in view (- zooms out)")
 
     def do_next_update(self) -> None:
         """The next weight update."""

@@ -125,7 +125,7 @@ class LogPane(Hunting, can_focus=True):
         gaps = gaps_of(view.lines) if columns.gaps else {}
         rows = [self._row(line, gaps.get(at), columns) for at, line in enumerate(view.lines)]
         if not rows and view.wanted != EVERYTHING and not (view.waiting or view.searching):
-            rows = [((" no line that is kept passes: x shows all of them again", self.skin.style("muted")),)]
+            rows = [((" no buffered line matches: x clears the filters", self.skin.style("muted")),)]
         return [self._title(width), *rows] if self._top_row else rows
 
     def _laid_out(self, width: int) -> Columns:
@@ -236,7 +236,7 @@ class LogPane(Hunting, can_focus=True):
         self._moved()
 
     def jump(self, source: str, line: int, text: str = "") -> None:
-        """To a line of a log, as evidence names it; one that is not kept any more is read back from its file."""
+        """To a line of a log, as evidence names it; one that is no longer buffered is read back from its file."""
         self.view = self._live
         if self.view.find(source, line, text):
             self._moved()
@@ -244,9 +244,9 @@ class LogPane(Hunting, can_focus=True):
         index = next((at for at, name in self.book.names.items() if name == source), None)
         path = None if index is None else self.book.path(index)
         if path is None or index is None:
-            self._moved(f"{plain(source, 60)}:{line} is not kept any more")
+            self._moved(f"{plain(source, 60)}:{line} is no longer buffered")
             return
-        self._moved(f"reading {plain(source, 60)}:{line} back …")
+        self._moved(f"loading {plain(source, 60)}:{line} …")
         self.run_worker(lambda: self._read_back(index, source, line), thread=True, exclusive=True, group="read-back")
 
     def _read_back(self, index: int, source: str, line: int) -> None:
@@ -279,7 +279,7 @@ class LogPane(Hunting, can_focus=True):
         known = [line for place in self._marks if (line := self._live_line(place)) is not None]
         current = self.view.current
         if not known or current is None:
-            self._moved("no line is marked: m marks one")
+            self._moved("no marked lines: m marks one")
             return
         self.view = self._live
         known.sort(key=lambda line: (line.time or 0.0, line.place))

@@ -94,7 +94,7 @@ def state_words(alert: Alert, base: TimeBase) -> str:
             until = alert.silenced_until
             words = "silenced" if until is None or not isfinite(until) else f"silenced until {moment_text(until, base)}"
         case AlertState.UNKNOWN:
-            words = "unknown: no answer" if of_pollers(alert.finding) else "unknown: its logs are silent"
+            words = "unknown: no response" if of_pollers(alert.finding) else "unknown: no log output"
         case other:
             words = other.value
     return f"flapping{', ' if words else ''}{words}" if alert.flapping else words

@@ -26,10 +26,10 @@ _LEVELS = {"info": Level.NONE, "warning": Level.WARNING, "critical": Level.CRITI
 _FILLS = ("full", "medium", "dark", "hatch", "light")
 _NARROW, _WIDE = 72, 150
 _NOTHING = {
-    RunState.LOADING: "looking for logs",
-    RunState.ENDED: "nothing came",
-    RunState.REPLAY: "getting ready to play",
-    RunState.PAUSED: "nothing was played yet: space goes on",
+    RunState.LOADING: "searching for logs",
+    RunState.ENDED: "no log lines",
+    RunState.REPLAY: "loading",
+    RunState.PAUSED: "paused at the start: space plays",
 }
 _CAREFUL = (Assessment.WATCH, Assessment.UNREADABLE)
 _OF_RUNS = (Area.QUEUE, Area.VALUE, Area.SOCKET, Area.JOB)
@@ -90,7 +90,7 @@ def _as_of(picture: Picture, verdict: Verdict, room: int, skin: Skin) -> list[Ru
         oldest = max(silent, key=lambda now: now.age_s or 0.0, default=None)
         if oldest is None:
             return []
-        age, who = oldest.age_s or 0.0, f"{_called(oldest, picture)} is silent"
+        age, who = oldest.age_s or 0.0, f"{_called(oldest, picture)}: no output"
     brief = f"  STALE {brief_seconds(age)}"
     told = f"{brief}: {who}"
     cost = _cost(picture, verdict, 0, skin)[:1]  # what was lost matters more than whose silence it is
@@ -125,7 +125,7 @@ def _cost(picture: Picture, verdict: Verdict, room: int, skin: Skin) -> list[lis
     alerts = _alerts_of(picture, verdict.signature)
     if alerts:
         count = sum(alert.count for alert in alerts)
-        parts += [[(f"  {count}{_times(count)}", muted)], [(_lasting(alerts, picture), muted)]]
+        parts += [[(f"  {count}x", muted)], [(_lasting(alerts, picture), muted)]]
     return parts
 
 
@@ -135,15 +135,11 @@ def _lasting(alerts: Sequence[Alert], picture: Picture) -> str:
     if any(alert.since > alert.began for alert in alerts):
         return f" since {moment_text(began, picture.time_base)}"
     until = max(alert.held_until(picture.now) for alert in alerts)
-    return f" for {brief_seconds(max(0.0, until - began))}"
+    return f" ongoing for {brief_seconds(max(0.0, until - began))}"
 
 
 def _wall(snapshot: Snapshot) -> str:
     return brief_seconds(snapshot.run.wall_s)
-
-
-def _times(count: int) -> str:
-    return " time" if count == 1 else " times"
 
 
 def _alerts_of(picture: Picture, signature: str) -> list[Alert]:
@@ -161,11 +157,11 @@ def _loudest(verdict: Verdict, room: int, skin: Skin) -> list[Run]:
 
 def _waiting(picture: Picture, skin: Skin) -> Row:
     if picture.progress is not None and any(source.bytes for source in picture.sources):
-        said = f"reading what the logs hold already: {format_share(picture.progress)}"
+        said = f"reading existing log history: {format_share(picture.progress)}"
     elif picture.sources:
         said = f"waiting for the first line of {plain(picture.sources[0].name, 60)}"
     else:
-        said = _NOTHING.get(picture.state, "no log has a line yet: what comes is read at once")
+        said = _NOTHING.get(picture.state, "waiting for the first log line")
     return ((f" {skin.glyph('loading')} ", skin.style("badge-info")), (f" {said}", skin.style("text")))
 
 
@@ -185,11 +181,14 @@ def _no_verdict(picture: Picture, snapshot: Snapshot, width: int, skin: Skin) ->
         more = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
         return (
             *_badge(skin, Level.NONE, f"{skin.glyph('stale')} STALE"),
-            (f"{_called(first, picture)}{more} silent for {format_seconds(first.age_s or 0.0)}", skin.style("stale")),
-            (f"  else: {_shortened(summary, max(20, width - 50))}", skin.style("muted")),
+            (
+                f"no output from {_called(first, picture)}{more} for {format_seconds(first.age_s or 0.0)}",
+                skin.style("stale"),
+            ),
+            (f"  otherwise: {_shortened(summary, max(20, width - 50))}", skin.style("muted")),
         )
     if only_machines(picture):
-        summary = "no log has a line yet: only machines are judged"
+        summary = "no log lines yet: only hosts and GPUs are judged"
     elif snapshot.assessment is Assessment.HEALTHY:
         return _healthy(picture, summary, width, skin)
     elif snapshot.assessment in _CAREFUL:

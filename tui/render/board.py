@@ -114,7 +114,7 @@ def draw_board(
 def _drawn_lanes(
     board: Board, geometry: Geometry, body: int, sight: Sight, skin: Skin, made: Made, *, brief: bool
 ) -> Drawn:
-    """The lanes in sight, in at most `body` rows."""
+    """The lanes in view, in at most `body` rows."""
     update_rows = next((rows for least, rows in _ROWS_OF_UPDATES if body >= least), 1)
     if not sight.wanted:
         update_rows = max(update_rows, min(_MOST_UPDATES, body - _other_lanes(board, brief=brief)))
@@ -136,7 +136,7 @@ def _drawn_lanes(
         rows.append(row)
         kept.append(lane)
     if not lanes and sight.wanted and body > 0:
-        text = f" {skin.glyph('waiting')} no lane has {plain(sight.wanted, 30)!r} in its name: / and nothing shows all"
+        text = f" {skin.glyph('waiting')} no lane matches {plain(sight.wanted, 30)!r}: / with no text shows all"
         rows, kept = [((cut(text, geometry.begin + geometry.chart), skin.style("muted")),)], [None]
     return Drawn(rows, kept, len(lanes), top, selected)
 

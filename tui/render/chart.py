@@ -91,7 +91,7 @@ def _round_step(least: float, unit: str) -> float:
 
 
 # --- drawing ----------------------------------------------------------------------------------------------------------
-_NOTHING, _ROOM_FOR_WORDS = "nothing was measured in the time that is in sight", 3
+_NOTHING, _ROOM_FOR_WORDS = "no data in view", 3
 
 
 def chart_rows(

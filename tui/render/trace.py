@@ -68,7 +68,7 @@ def summary(bar: Bar, base: TimeBase, skin: Skin) -> Words:
         (f" {compact_seconds(bar.end - bar.start, 9)} ", "text"),
         (level, _style(bar.level)),
         (f" {'since' if bar.open else 'from'} {moment_text(bar.start, base)} ", "muted"),
-        ("still under way " if bar.open else "", "accent"),
+        ("still open " if bar.open else "", "accent"),
     )
 
 
@@ -118,15 +118,15 @@ def _legs(bar: Bar, skin: Skin, width: int) -> Iterator[Words]:
             (f" {figures}", "text"),
         )
     if not bar.legs:
-        yield ((" no line tells its legs", "muted"),)
+        yield ((" its phases are not in the logs", "muted"),)
 
 
 def _missing(bar: Bar, skin: Skin, width: int) -> Iterator[Words]:
     if any(leg.kind == "unknown" for leg in bar.legs):
-        yield from paragraph("wait: queue or network, as no line of the server tells", width - 1, "muted", "   ")
+        yield from paragraph("wait: queue or network (no server log)", width - 1, "muted", "   ")
     if bar.missing:
-        mend = ": the server's log would tell" if set(_SERVER) <= set(bar.missing) else ""
-        text = f"no line tells {', '.join(bar.missing)}{mend}"
+        mend = ": add the server's log" if set(_SERVER) <= set(bar.missing) else ""
+        text = f"not in the logs: {', '.join(bar.missing)}{mend}"
         yield from paragraph(text, width - 1, "stale", f" {skin.glyph('unknown')} ", "stale")
 
 
@@ -156,12 +156,12 @@ def _lines(bar: Bar, told: Told, picture: Picture, skin: Skin, width: int) -> li
 def _why_not(bar: Bar, told: Told) -> str:
     """Why there are no lines, or not all of them."""
     if not bar.key:
-        return "its lines name no trace: there is nothing to look up"
+        return "its lines carry no id, so no lines can be found"
     if not told.complete:
         return "searching …"
     if told.lost:
-        return "lines as old as its beginning are not kept any more"
-    return "" if told.lines else "no line that is kept names it"
+        return "its first lines are no longer buffered"
+    return "" if told.lines else "no buffered line belongs to it"
 
 
 def _evidence(bar: Bar, picture: Picture, skin: Skin, width: int) -> list[Entry]:
@@ -229,7 +229,7 @@ def _clock(offset: ClockOffset) -> str:
         f"± {format_seconds(offset.uncertainty_s)}, by {counted(offset.traces, 'update')}"
     )
     if offset.contradictory:
-        text += "; they contradict each other: gaps between the logs are not to be trusted"
+        text += "; estimates disagree: gaps between logs are unreliable"
     return text
 
 

@@ -18,7 +18,7 @@ from .rows import Row, Run, cells, row_cells
 _WIDE = 150
 _ASIDE = re.compile(r" \(|[.;:,] | for | so that ")
 _OVER = re.compile(r"\b(?:max|min|mean|last|p\d+|share|rate) of ([\w.]+) over [\d.]+ \w+(?= )")
-_BEYOND = re.compile(r" \(over again .*")
+_BEYOND = re.compile(r" \(clears .*")
 _NAME = re.compile(r" (?=-?\d)")
 _ROUND = re.compile(r"\.0(?= )")
 
@@ -160,7 +160,7 @@ def _besides(snapshot: Snapshot, verdict: Verdict, skin: Skin) -> list[Part]:
     if not others:
         return []
     named = ", ".join(f"{plain(other.title).lower()} {format_share(other.lost_share)}" for other in others[:2])
-    return [[(f"besides: {named}  ", skin.style("muted"))]]
+    return [[(f"also: {named}  ", skin.style("muted"))]]
 
 
 def _rivals(finding: Finding, snapshot: Snapshot, room: int, skin: Skin) -> Iterator[Part]:
@@ -186,7 +186,7 @@ def _why_not(picture: Picture, snapshot: Snapshot, width: int, skin: Skin) -> Ro
         named = " · ".join(f"{plain(finding.title)} ({counted(finding.count, 'time')})" for finding in firing[:3])
         return (("  also ", muted), (named, skin.style("text")))
     if picture.state is RunState.LOADING and picture.progress is not None:
-        return ((f"  reading what the logs hold already: {format_share(picture.progress)}", muted),)
+        return ((f"  reading existing log history: {format_share(picture.progress)}", muted),)
     unseen = "; ".join(plain(text.partition(":")[0]) for text in snapshot.unseen[:3])
     beyond = any(lane.now_level is Level.CRITICAL for lane in picture.board.metrics)
     silent = bool(picture.seen) and not any(source.lines for source in picture.sources)

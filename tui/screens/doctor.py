@@ -50,7 +50,7 @@ class DoctorPage(Listing):
         skin = self.skin
         left = [
             (" doctor ", skin.style("title", "panel")),
-            ("how each log is understood", skin.style("muted", "panel")),
+            ("parse coverage", skin.style("muted", "panel")),
         ]
         place = self.place(height - 1)
         right = [(f" {place}  esc back ", skin.style("footer-key", "panel"))]

@@ -115,7 +115,7 @@ class TracePage(Listing):
 
     def _place(self) -> str:
         seqs = [bar.seq for bar in self._updates()]
-        return f"{seqs.index(self.bar.seq) + 1} of {len(seqs)} in sight " if self.bar.seq in seqs else ""
+        return f"{seqs.index(self.bar.seq) + 1} of {len(seqs)} in view " if self.bar.seq in seqs else ""
 
     def foot(self, width: int, height: int) -> Sequence[Row]:
         """The keys."""
@@ -147,7 +147,7 @@ class TracePage(Listing):
         here = (self.bar.start, self.bar.seq)
         ordered = sorted(self._updates(), key=lambda bar: (bar.start, bar.seq))
         found = [bar for bar in ordered if ((bar.start, bar.seq) > here if onward else (bar.start, bar.seq) < here)]
-        self.note = "" if found else f"no {'later' if onward else 'earlier'} update in sight"
+        self.note = "" if found else f"no {'later' if onward else 'earlier'} update in view"
         if found:
             self._turn_to(found[0] if onward else found[-1])
             self.seek()

@@ -53,7 +53,7 @@ class View:
     """One of VIEWS."""
     width: int
     room: int
-    """Lines in sight."""
+    """Lines in view."""
     opened: Collection[Key] = ()
     """Things of which every value is shown."""
     processes: bool = False
