@@ -47,7 +47,7 @@ def moment(text: str, start: float, end: float) -> float:
 
 def _no_time(text: str) -> UsageError:
     told = "expected 10m (before the end), 14:00:30, 2026-08-21T14:00 or seconds from the start"
-    return UsageError(f"{text!r} is no time: {told}")
+    return UsageError(f"{text!r} is not a valid time: {told}")
 
 
 def _of_day(seconds: float, start: float, end: float) -> float:

@@ -318,7 +318,7 @@ def _holds_bands(path: Path) -> bool:
     for name, value in data.items():
         if isinstance(value, dict) and value.keys() & {"good", "critical"}:
             raise DataFileError(root.file, name, f"expected [band.{name}] (thresholds of a metric)")
-    expected = "a signature (id, title, [[on]], [[condition]]) or bands ([band.METRIC] with good and critical)"
+    expected = "a signature (id, title, [[on]], [[condition]]) or thresholds ([band.METRIC] with good and critical)"
     raise DataFileError(root.file, "file", f"of no known kind, expected {expected}")
 
 

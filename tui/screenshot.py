@@ -42,7 +42,7 @@ class Still(Monitor):
 
 
 def _nothing() -> Feed:
-    raise AssertionError("a picture that stands still is fed by nobody")
+    raise AssertionError("a still picture has no feed")
 
 
 class _Sitter(PerfmonApp):

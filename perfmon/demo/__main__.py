@@ -27,10 +27,11 @@ def main() -> int:
     parser.add_argument(
         "--minutes", metavar="M", type=float, default=10.0, help="length of the run in minutes (default: 10)"
     )
-    parser.add_argument("--mended", action="store_true", help="the same run after the advice was followed")
+    parser.add_argument("--fixed", action="store_true", help="the same run after the advice was followed")
+    parser.add_argument("--mended", dest="fixed", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     try:
-        written = write_demo(args.folder, args.scenario, args.seed, args.minutes, mended=args.mended)
+        written = write_demo(args.folder, args.scenario, args.seed, args.minutes, mended=args.fixed)
     except PerfmonError as error:
         print(f"perfmon: {error}", file=sys.stderr)
         return error.exit_code

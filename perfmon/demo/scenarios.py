@@ -56,13 +56,13 @@ class Scenario:
 
 
 SCENARIOS = {
-    "healthy": Scenario("no fault"),
+    "healthy": Scenario("nothing is wrong"),
     "frontend-queue": Scenario(
         "weight updates wait behind generations", batches=6, batch_s=3.4, inflight=128, queue_s=12.4
     ),
     "slow-weight-load": Scenario("the engine loads weights slowly", batches=6, rpc_s=14.6),
     "slow-checkpoint-write": Scenario("checkpoints are written slowly", train_s=18.0, write_s=8.2),
-    "checkpoint-stall": Scenario("written checkpoints are noticed late", batches=6, train_s=18.0, seen_after_s=17.0),
+    "checkpoint-stall": Scenario("written checkpoints are seen late", batches=6, train_s=18.0, seen_after_s=17.0),
     "rollout-truncation": Scenario("rollouts hit the length limit", trunc_pct=58.0),
     "stale-rollouts": Scenario("rollouts run ahead of the trainer", train_s=58.0, barrier=False),
     "async-barrier": Scenario(
@@ -79,8 +79,8 @@ SCENARIOS = {
     "weight-sync-bound": Scenario(
         "handing over weights takes long", train_s=18.0, broadcast_s=7.0, broadcast_growth_s=0.25
     ),
-    "stall": Scenario("all processes stop halfway", stalls_at=0.5),
-    "no-weight-updates": Scenario("weight updates stop", updates_until=0.5),
+    "stall": Scenario("everything stops in the middle", stalls_at=0.5),
+    "no-weight-updates": Scenario("weight updates cease", updates_until=0.5),
 }
 
 MENDED = {

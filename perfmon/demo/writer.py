@@ -21,7 +21,7 @@ def simulated(scenario: str, seed: int, minutes: float, begin: datetime = BEGIN,
     Raises UsageError for an unknown scenario, one that has no mended run, or a length out of range.
     """
     if scenario not in SCENARIOS:
-        raise UsageError(f"{plain(scenario, 80)}: no such scenario, expected one of: {', '.join(SCENARIOS)})")
+        raise UsageError(f"{plain(scenario, 80)}: no such scenario (expected one of: {', '.join(SCENARIOS)})")
     if not 0 < minutes <= _LONGEST_MINUTES:
         raise UsageError(f"{minutes:g} minutes: expected more than 0 and at most {_LONGEST_MINUTES:g}")
     if mended and scenario not in MENDED:

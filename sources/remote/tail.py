@@ -103,7 +103,7 @@ class RemoteTail(LogReader):
                 await self._start_anew(files, text, items)
                 return
         if not await self._recover(files, text, items):
-            self._miss(text, f"replaced meanwhile: {unread(text)} is lost", items)
+            self._miss(text, f"replaced: {unread(text)} is lost", items)
         self._put(items, text.cutter.finish())
         self._left_s, self._new, self.text = text.changed_s, True, None
         self._let_go(text)

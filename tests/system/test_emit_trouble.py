@@ -136,4 +136,4 @@ def test_a_child_does_not_end_what_its_parent_began(tmp_path: Path) -> None:
     told, notes = _hit(tmp_path / "run.log")
     assert told["traces"]["partial"] == STEPS
     (note,) = notes  # this trainer does not hand over what the server answered
-    assert note.startswith(f"{STEPS} of {STEPS} weight updates ended without telling of the RPC")
+    assert note.startswith(f"{STEPS} of {STEPS} weight updates ended without RPC details")

@@ -177,7 +177,7 @@ def test_no_logs(sshd: Sshd, tmp_path: Path) -> None:
     )
     assert code == 2
     assert "perfmon: box: /nowhere/*.log: no such log" in err
-    assert "no logs were found" in err
+    assert "no logs found" in err
 
 
 def test_a_log_that_is_not_there_is_named_and_the_others_are_no_answer_for_it(sshd: Sshd, tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_what_was_rewritten_while_it_was_copied_is_told(sshd: Sshd, tmp_path: Pa
         file.write(b"another text altogether\n\n")
     code, _, err = done(copying)
     assert code == 0, err
-    assert "sha256sum differs there" in err
+    assert "sha256sum differs" in err
     with tarfile.open(bundle) as archive:
         manifest = json.load(archive.extractfile("manifest.json"))  # type: ignore[arg-type]
     assert [log["verified"] for log in manifest["hosts"][0]["logs"]] == [False]

@@ -135,7 +135,7 @@ async def test_a_host_key_that_changed_meanwhile_ends_it(sshd: Sshd, tmp_path: P
         await asyncio.to_thread(sshd.start)
         await until(lambda: host.state.phase is Phase.REFUSED, host.state)
         assert "host key has changed" in host.state.error
-        assert "not tried again" in seen.notices[-1].text
+        assert "giving up" in seen.notices[-1].text
 
 
 DATE = """#!/bin/sh

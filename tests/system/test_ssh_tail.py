@@ -216,7 +216,7 @@ async def test_what_cannot_be_read_is_told(sshd: Sshd, tmp_path: Path) -> None:
         await until(lambda: len(seen.notices) == 3, seen.notices)
         told = " ".join(sorted(notice.text for notice in seen.notices))
         assert "no log" in told
-        assert "not there yet" in told
+        assert "does not exist yet" in told
 
 
 async def test_a_log_that_may_not_be_read_until_it_may(tmp_path: Path) -> None:

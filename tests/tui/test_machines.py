@@ -217,7 +217,7 @@ def test_maximised_it_shows_everything() -> None:
 def test_where_nothing_is_observed_it_says_how_to_have_it(view: str, mend: str) -> None:
     why = reading("a100-0", Area.POLLER, "gpu nvml", state="absent", why="no_driver")
     text = " ".join(told(observed(seen=seen(NOW, 1, [why])), view, 60))
-    assert "is observed" in text
+    assert "is monitored" in text
     assert mend in text
     assert ("no driver" in text) == (view == "gpus")
 

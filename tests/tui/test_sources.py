@@ -161,5 +161,5 @@ async def test_the_doctor_names_the_command_for_a_log_that_is_not_understood() -
     app = doctor((source(name="my run.log", lines=900, events=3), source(name="known.log", lines=900, events=800)))
     async with app.run_test(size=(120, 50)):
         text = "\n".join(screen_text(app))
-    assert "`perfmon formats learn 'my run.log'`, or :learn here" in text
+    assert "`perfmon formats learn 'my run.log'` or :learn" in text
     assert "learn known.log" not in text

@@ -76,7 +76,7 @@ async def test_legs_are_to_scale_with_their_shares() -> None:
     async with app.run_test(size=(120, 30)):
         lines = screen_text(app)
     assert "trace ▸ ab13 s13  13.2 s ✗ CRIT  from 09:49:13" in lines[0]
-    assert "2 of 2 in sight" in lines[0]
+    assert "2 of 2 in view" in lines[0]
     queue, rpc = lines[3], lines[4]
     assert queue.split()[0] == "queue"
     assert "12.0 s   91 %" in queue
@@ -115,7 +115,7 @@ async def test_other_updates() -> None:
         assert "ab12" in screen_text(app)[0]
         assert any("no buffered line belongs to it" in line for line in screen_text(app))
         await pilot.press("comma")
-        assert "no earlier update in sight" in screen_text(app)[0]
+        assert "no earlier update in view" in screen_text(app)[0]
         await pilot.press("full_stop")
         assert "ab13" in screen_text(app)[0]
         await pilot.press("escape")
@@ -132,10 +132,10 @@ async def test_what_is_not_known_is_said() -> None:
         text = "\n".join(screen_text(app))
     for words in (
         " wait    ○▒",
-        "queue or network, as no line of the server tells",
-        "? no line tells server.recv, rpc.start, rpc.done: add the server's log",
+        "queue or network (no server log)",
+        "? not in the logs: server.recv, rpc.start, rpc.done: add the server's log",
         "no buffered line belongs to it",
-        "! inference.log: its clock is 0.2 s behind the client's, ± 4 ms, by 3 updates; they contradict",
+        "! inference.log: its clock is 0.2 s behind the client's, ± 4 ms, by 3 updates; estimates disagree",
     ):
         assert words in text
     assert "orchestrator.log:813" in text
@@ -160,7 +160,7 @@ async def test_without_an_id_nothing_is_looked_up() -> None:
     async with app.run_test(size=(80, 24)):
         text = "\n".join(screen_text(app))
     assert "no id" in text
-    assert "its lines name no trace" in text
+    assert "its lines carry no id" in text
 
 
 async def test_an_id_that_was_given_twice_shows_the_lines_nearby() -> None:

@@ -44,7 +44,7 @@ def test_the_limits_of_a_healthy_run_call_it_healthy_and_say_whose_they_are(caps
     assert rpc["limits"]["from"] == "calibrated from good, n=15"
     assert rpc["limits"]["good"] < 2000
     main(["analyze", "good", "--bands", "mine.toml"])
-    assert "limits calibrated from good: " in capsys.readouterr().out
+    assert "thresholds calibrated from good: " in capsys.readouterr().out
 
 
 def test_what_is_learned_does_not_depend_on_what_the_run_taught_on_the_way(capsys: Output) -> None:
@@ -62,7 +62,7 @@ def test_other_runs_are_judged_by_them() -> None:
 
 def test_what_somebody_calls_healthy_is_healthy_but_it_is_said(capsys: Output) -> None:
     main(["calibrate", "bad", "-o", "mine.toml"])
-    assert "this run has findings itself (slow-weight-load)" in capsys.readouterr().err
+    assert "this run has findings (slow-weight-load)" in capsys.readouterr().err
     assert main(["analyze", "bad", "--bands", "mine.toml", "--fail-on", "warning"]) == ExitCode.DONE
 
 
@@ -136,7 +136,7 @@ def test_the_run_judges_itself_by_its_start(place: str, capsys: Output) -> None:
     options = ["--baseline", "auto"] if place == "option" else []
     assert main(["analyze", "good", "--fail-on", "warning", *options]) == ExitCode.DONE
     out, err = capsys.readouterr()
-    assert "limits learned from the first 10m 00s of this run: " in out
+    assert "thresholds learned from the first 10m 00s of this run: " in out
     assert err == ""
 
 
@@ -144,13 +144,13 @@ def test_a_run_that_is_bad_at_once_keeps_its_finding_and_is_told(capsys: Output)
     assert main(["analyze", "bad", "--fail-on", "critical", "--baseline", "auto"]) == ExitCode.FOUND
     out, err = capsys.readouterr()
     assert "Slow weight load" in out
-    assert "--baseline auto: the run does not begin healthy (slow-weight-load): nothing is learned" in err
+    assert "--baseline auto: the run does not start healthy (slow-weight-load): nothing learned" in err
 
 
 def test_a_run_that_teaches_nothing_says_why(capsys: Output) -> None:
     lines = [f"2026-03-02 08:{at // 6:02}:{at % 6}0 INFO [ckpt] write.done step={at} write_ms=90.0" for at in range(60)]
     told = {
-        "short.log": (lines[:20], "the run is shorter than 5m 00s, or no line of it has a clock: nothing is learned"),
+        "short.log": (lines[:20], "the run is shorter than 5m 00s, or has no timestamps: nothing is learned"),
         "few.log": (lines[::9], "nothing learned from the first 5m 00s: no metric has 10 samples"),
     }
     for name, (held, said) in told.items():

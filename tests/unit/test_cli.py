@@ -98,7 +98,7 @@ def test_without_arguments_this_folder_is_watched(
     [
         (["frobnicate"], "perfmon: frobnicate: no such command, file or folder (see perfmon --help)"),
         (["--frobnicate"], "required: COMMAND (see perfmon --help)"),
-        (["analyze"], "required: SPEC (see perfmon analyze --help)"),
+        (["analyze"], "required: SOURCE (see perfmon analyze --help)"),
         (["analyze", "x.log", "--jobs", "0"], "expected an integer of at least 1, not '0'"),
         (["analyze", "x.log", "--js"], "unrecognized arguments: --js"),
         (["analyze", "x.log", "--json", "--explain-formats"], "not allowed with argument --json"),
@@ -328,7 +328,7 @@ def test_zsh_takes_its_script_however_it_is_read(how: str, tmp_path: Path) -> No
 @pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh")
 def test_zsh_is_offered_signatures() -> None:
     told = completion("zsh")
-    for action in ("a signature of", "a signature (default"):
+    for action in ("signature id, as in", "signature id (default"):
         assert re.search(rf"{re.escape(action)}.*:\(async-barrier .*frontend-queue.*\)", told)
 
 

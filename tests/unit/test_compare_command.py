@@ -137,13 +137,13 @@ def test_the_beginning_of_both_alone_can_be_looked_at(capsys: Output) -> None:
         (["gone", "after"], "gone"),
         (["before", "gone"], "gone"),
         (["-", "-"], "stdin"),
-        (["before", "saved.json"], "saved.json: a saved diagnosis holds no samples"),
+        (["before", "saved.json"], "saved.json: a saved diagnosis has no samples"),
         (["before", "after", "--criteria", "gone.toml"], "gone.toml"),
         (["before", "after", "-o", "gone/page.md"], "gone/page.md"),
         (["before", "after", "--skip", "soon"], "soon"),
         (["before", "after", "--skip", "2h"], "before: its first 2h 00m cannot be left out"),
         (["before", "after", "--first", "0"], "--first"),
-        (["undated.log", "after", "--first", "2h"], "undated.log: its first 2h 00m cannot be told from the rest"),
+        (["undated.log", "after", "--first", "2h"], "undated.log: its first 2h 00m cannot be selected"),
     ],
 )
 def test_bad_input_is_one_line_that_names_it(argv: list[str], named: str, capsys: Output) -> None:
@@ -256,7 +256,7 @@ def test_a_gate_without_criteria_is_refused(capsys: Output) -> None:
     assert main(command) == ExitCode.USAGE
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert "none.toml asks for nothing" in err
+    assert "none.toml has no criteria" in err
 
 
 def test_logs_that_nothing_recognises_cannot_be_compared(capsys: Output) -> None:

@@ -135,7 +135,7 @@ def test_only_this_machine_can_ask_unless_told_otherwise(tmp_path: Path) -> None
     with exporting(tmp_path, "run.log") as running:
         assert running.address[0] == "127.0.0.1"
     with exporting(tmp_path, "run.log", "--listen", "0.0.0.0") as running:  # noqa: S104 - that is the point
-        assert "whoever reaches this address can read them" in running.said
+        assert "anyone who can reach this address can read them" in running.said
 
 
 def test_a_pipe_that_has_ended_is_still_told_of(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_a_page_that_cannot_be_made_says_so_and_the_next_one_comes() -> None:
     try:
         host, _, port = server.url.removeprefix("http://").partition(":")
         for path, status, body in (
-            ("/bad", 500, b"this page could not be made: ValueError: oddtoken=***\n"),
+            ("/bad", 500, b"internal error: ValueError: oddtoken=***\n"),
             ("/good", 200, b"a/b"),
         ):
             connection = http.client.HTTPConnection(host, int(port), timeout=20)

@@ -374,7 +374,7 @@ def test_what_cannot_be_read_back_is_told(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_bytes(b"1\n2\n3")
     assert read_back(path, 3).data == b"1\n2\n3\n"
-    with pytest.raises(InputError, match="no line 4 any more"):
+    with pytest.raises(InputError, match="line 4 no longer exists"):
         read_back(path, 4)
     with pytest.raises(InputError, match="No such file"):
         read_back(tmp_path / "gone.log", 1)

@@ -173,7 +173,7 @@ BAD = [
     (b"HTTP/1.1 404 Not Found\r\n\r\n", "answered 404: wrong path? metrics are usually at /metrics"),
     (b"HTTP/1.1 401 Unauthorized\r\n\r\n", "answered 401: it requires a login, which is not supported"),
     (b"HTTP/1.1 503 Busy\r\n\r\n", "answered 503: see its log"),
-    (ok(b"<!DOCTYPE html><html><body>hello"), "answered with a web page instead of metrics"),
+    (ok(b"<!DOCTYPE html><html><body>hello"), "returned a web page instead of metrics"),
     (ok(gzip.compress(b"up 1\n" * 100, mtime=0)[:20]), "returned corrupt gzip data"),
     (ok(gzip.compress(b"\0" * (5 << 20), mtime=0)), "more than 4 MiB"),
     (ok(b"x" * (5 << 20)), "more than 4 MiB"),

@@ -21,7 +21,7 @@ _ON = "2026-08-21 10:01:30 INFO Engine 000: idle\n"
 _DONE = "2026-08-21 10:00:50 INFO [weights][ccc] client.done wall_ms=1000 rpc_ms=990 queue_ms=10\n"
 
 
-def _notes(client: str, server: str, said: str = "never done") -> list[str]:
+def _notes(client: str, server: str, said: str = "never finished") -> list[str]:
     snapshot = diagnose_texts({"client.log": client, "server.log": server})
     return [note for source in snapshot.run.sources for note in source.notes if said in note]
 
@@ -29,10 +29,10 @@ def _notes(client: str, server: str, said: str = "never done") -> list[str]:
 @pytest.mark.parametrize(
     ("client", "server", "said"),
     [
-        (_CLIENT, _SERVER, ["ends 0 ms later", "no server tells of it"]),
-        (_CLIENT + _ON, _SERVER, ["ends 60.0 s later", "no server tells of it"]),
-        (_CLIENT, _SERVER + _ON, ["no server tells of it, though server.log goes on for 60.0 s"]),
-        (_CLIENT, _SERVER + _RECEIVED + _ON, ["the server's last word of it is in server.log, line 4"]),
+        (_CLIENT, _SERVER, ["ends 0 ms later", "no server log mentions it"]),
+        (_CLIENT + _ON, _SERVER, ["ends 60.0 s later", "no server log mentions it"]),
+        (_CLIENT, _SERVER + _ON, ["no server log mentions it, although server.log continues for 60.0 s"]),
+        (_CLIENT, _SERVER + _RECEIVED + _ON, ["the last server line about it is in server.log, line 4"]),
     ],
 )
 def test_one_that_was_left_open_is_told(client: str, server: str, said: list[str]) -> None:
@@ -57,11 +57,11 @@ _AGAIN = (
 
 def test_of_those_that_others_followed_it_is_said_how_many_have_no_end() -> None:
     assert _notes(_CLIENT + _AGAIN[0], _SERVER, "without client.done") == [
-        "1 weight update without client.done although others followed (line 3, bbb): failed, killed, or the line was "
-        "lost; what such waited is in no figure"
+        "1 weight update without client.done, others followed (line 3, bbb): failed, killed, or the line was "
+        "lost; their waiting time is not counted"
     ]
     (note,) = _notes(_CLIENT + "".join(_AGAIN), _SERVER, "without client.done")
-    assert note.startswith("2 weight updates without client.done although others followed (line 3, bbb)")
+    assert note.startswith("2 weight updates without client.done, others followed (line 3, bbb)")
     assert not _notes(_CLIENT, _SERVER, "without client.done")
     assert not _notes(_CLIENT + _DONE.replace("ccc", "bbb"), _SERVER, "without client.done")
 
@@ -106,13 +106,13 @@ def _said(**logs: str) -> list[str]:
         (_RPC, _OPEN_RPC),
         (
             _WAIT + _WAIT_ON,
-            "1 checkpoint wait without wait.done although others followed (line 3, 9): failed, killed, or the line was "
-            "lost; what such waited is in no figure",
+            "1 checkpoint wait without wait.done, others followed (line 3, 9): failed, killed, or the line was "
+            "lost; their waiting time is not counted",
         ),
         (
             _RPC + _RPC_ON,
-            "1 RPC without rpc.done although others followed (line 4, bbb): failed, killed, or the line was lost; what "
-            "such waited is in no figure",
+            "1 RPC without rpc.done, others followed (line 4, bbb): failed, killed, or the line was lost; their "
+            "waiting time is not counted",
         ),
     ],
 )

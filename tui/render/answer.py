@@ -90,7 +90,7 @@ def _as_of(picture: Picture, verdict: Verdict, room: int, skin: Skin) -> list[Ru
         oldest = max(silent, key=lambda now: now.age_s or 0.0, default=None)
         if oldest is None:
             return []
-        age, who = oldest.age_s or 0.0, f"{_called(oldest, picture)}: no output"
+        age, who = oldest.age_s or 0.0, f"no output from {_called(oldest, picture)}"
     brief = f"  STALE {brief_seconds(age)}"
     told = f"{brief}: {who}"
     cost = _cost(picture, verdict, 0, skin)[:1]  # what was lost matters more than whose silence it is
@@ -133,9 +133,9 @@ def _lasting(alerts: Sequence[Alert], picture: Picture) -> str:
     """How long it has held; where it was over meanwhile, or nobody knows, since when it is counted."""
     began = min(alert.began for alert in alerts)
     if any(alert.since > alert.began for alert in alerts):
-        return f" since {moment_text(began, picture.time_base)}"
+        return f", since {moment_text(began, picture.time_base)}"
     until = max(alert.held_until(picture.now) for alert in alerts)
-    return f" ongoing for {brief_seconds(max(0.0, until - began))}"
+    return f", ongoing {brief_seconds(max(0.0, until - began))}"
 
 
 def _wall(snapshot: Snapshot) -> str:

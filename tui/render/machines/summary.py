@@ -12,7 +12,7 @@ from perfmon.surroundings.amounts import percent, value
 from .look import Look
 
 TITLES: Mapping[str, str] = {
-    "auto": "MACHINES",
+    "auto": "HOSTS & GPUS",
     "gpus": "GPUS",
     "hosts": "HOSTS",
     "queues": "QUEUES",
