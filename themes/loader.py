@@ -1,4 +1,4 @@
-"""Reads themes from TOML; a mistake is told with file, key and what was expected, and costs no other theme."""
+"""Loading of themes from TOML; an error is reported with file, key and expected value, and affects no other theme."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a theme consists of: a style for everything that is drawn, by name."""
+"""Structure of a theme: a style for everything that is drawn, by name."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ STYLES: Mapping[str, str] = {**GROUNDS, **PAIRS, **TEXTS}
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """How one thing looks. Colours are `#rrggbb`, a name of TERMINAL_NAMES, or None for what lies below."""
+    """Style of an element. Colours are `#rrggbb`, a name of TERMINAL_NAMES, or None for the one below."""
 
     colour: str | None = None
     background: str | None = None

@@ -20,13 +20,13 @@ class Action:
     panes: tuple[str, ...] = ()
     """Panes whose focus it needs; none: works everywhere."""
     rank: int = 9
-    """Where it stands in the footer; 9: not there."""
+    """Position in the footer; 9: not shown."""
     command: str = ""
     """The word after `:` that does it, where that differs from the id."""
 
     @property
     def word(self) -> str:
-        """What is typed after `:`."""
+        """Name after `:`."""
         return self.command or self.id.replace("_", "-")
 
     @property
@@ -136,7 +136,7 @@ def keys_of(action: Action, remapped: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def footer_actions(pane: str) -> list[Action]:
-    """What the footer shows while `pane` has the keys, in order."""
+    """Footer actions while `pane` is focused, in order."""
     shown = [action for action in ACTIONS if action.rank < 9 and (not action.panes or pane in action.panes)]
     return sorted(shown, key=lambda action: action.rank)
 
@@ -151,6 +151,6 @@ def by_key(remapped: Mapping[str, str]) -> dict[str, list[Action]]:
 
 
 def chosen(actions: Iterable[Action], pane: str) -> Action | None:
-    """Which of the actions of a key is meant while `pane` has the keys: its own one goes first."""
+    """Action of a key while `pane` is focused: the pane's own one has priority."""
     fitting = [action for action in actions if not action.panes or pane in action.panes]
     return min(fitting, key=lambda action: not action.panes, default=None)

@@ -34,7 +34,7 @@ class Command:
 
     name: str
     usage: str
-    """How it is typed: capitals stand for what the user fills in, brackets for what may be left out."""
+    """Usage: capitals are placeholders, brackets are optional."""
     help: str
     run: Callable[[Doings, Sequence[str]], None]
     """Does it; raises UsageError, one line, for arguments that mean nothing."""
@@ -302,7 +302,7 @@ def _act(app: Doings, action: Action) -> None:
 
 
 def _done(where: object, action: Action) -> bool:
-    """Whether somebody could do it; then it is done."""
+    """Run the action; return false if it is not available."""
     method = getattr(where, f"do_{action.id}", None)
     if method is not None:
         method()

@@ -1,4 +1,4 @@
-"""What the arguments of commands mean; UsageError, one line, for those that mean nothing."""
+"""Parsing of command arguments; a one-line UsageError for invalid ones."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def alerts(app: Doings, text: str) -> list[Alert]:
 
 
 def file(text: str) -> str:
-    """Where a file is; nobody has looked there yet."""
+    """Path of a file, which may not exist."""
     try:
         return str(Path(plain(text, 4000)).expanduser())
     except RuntimeError:
@@ -80,7 +80,7 @@ def file(text: str) -> str:
 
 
 def player(app: Doings) -> Player:
-    """What steers a replay."""
+    """The player of a replay."""
     player = None if app.monitor.feed is None else app.monitor.feed.player
     if player is None:
         raise UsageError("this run is live: only for replays")

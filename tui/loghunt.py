@@ -1,4 +1,4 @@
-"""What the pane of log lines finds, and what it leaves out."""
+"""Search and filters of the log pane."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _NO_SLURM = "no Slurm jobs and nodes"
 
 
 def ray(_: float) -> Finding:
-    """Whether it runs here, and whether it tells where its metrics are."""
+    """Check for a local Ray, and the address of its metrics."""
     if not os.path.lexists(_RAY_SESSION):
         path = program("ray")
         return missing(
@@ -29,7 +29,7 @@ def ray(_: float) -> Finding:
 
 
 def slurm(patience_s: float) -> Finding:
-    """Whether its programs are here, and its controller answers."""
+    """Check for the Slurm clients, and a response of its controller."""
     there = [name for name in ("squeue", "sacct", "scontrol") if program(name)]
     if not there:
         return missing("not installed", _NO_SLURM, "use a login node: perfmon ssh NODE")

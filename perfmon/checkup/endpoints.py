@@ -15,7 +15,7 @@ _MEND = "SGLang needs --enable-metrics, vLLM serves metrics by default; remote: 
 
 
 def endpoints(patience_s: float) -> Finding:
-    """Which of the usual ports answer with metrics, as the SPECs that ask them."""
+    """Default ports that respond with metrics, as the sources that poll them."""
     specs = asyncio.run(_specs(patience_s))
     if specs:
         return found(" ".join(specs))

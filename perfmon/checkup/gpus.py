@@ -18,7 +18,7 @@ _NO_GPUS = "no metrics of local NVIDIA GPUs (remote GPUs are polled over SSH)"
 
 
 def nvml(_: float) -> Finding:
-    """Whether NVIDIA's library answers; it does not start a GPU that sleeps."""
+    """Check NVIDIA's library, without waking a sleeping GPU."""
     try:
         import pynvml  # type: ignore[import-untyped]
     except ImportError:
@@ -49,7 +49,7 @@ def nvml(_: float) -> Finding:
 
 
 def _is_lost(nvml: ModuleType, index: int) -> bool:
-    """Whether a GPU has fallen off the bus, or wants a reset; one that tells nothing else is not lost."""
+    """Return true if a GPU has fallen off the bus or requires a reset; missing values alone do not count."""
     try:
         nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(index))
     except nvml.NVMLError as error:
@@ -60,7 +60,7 @@ def _is_lost(nvml: ModuleType, index: int) -> bool:
 
 
 def nvidia_smi(patience_s: float) -> Finding:
-    """Whether the program works: it is asked where the library is not."""
+    """Check nvidia-smi, the fallback for the library."""
     path = program("nvidia-smi")
     costs = "NVIDIA GPUs can only be polled through the library"
     if path is None:
@@ -75,7 +75,7 @@ def nvidia_smi(patience_s: float) -> Finding:
 
 
 def amd(patience_s: float) -> Finding:
-    """Whether AMD's programs work."""
+    """Check AMD's programs."""
     path = program("amd-smi", "rocm-smi")
     driver = Path("/dev/kfd").exists()
     costs = "no metrics of AMD GPUs"

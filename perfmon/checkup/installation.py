@@ -31,7 +31,7 @@ _LIBRARIES = {
 
 
 def scanner(_: float) -> Finding:
-    """Whether logs are searched by compiled code."""
+    """Check that the compiled scanner is in use."""
     from perfmon.sources.accelerator import in_use, scanning
 
     if in_use():
@@ -44,7 +44,7 @@ def scanner(_: float) -> Finding:
 
 
 def libraries(_: float) -> Finding:
-    """Whether all that perfmon needs is installed."""
+    """Check that all required libraries are installed."""
     lost = {name: use for name, use in _LIBRARIES.items() if _version(name) is None}
     if lost:
         said = "; ".join(f"{name}: {use}" for name, use in lost.items())
@@ -53,7 +53,7 @@ def libraries(_: float) -> Finding:
 
 
 def plots(_: float) -> Finding:
-    """Whether reports can have plots."""
+    """Check that reports can have plots."""
     version = _version("matplotlib")
     if version is not None:
         return found(f"matplotlib {version}")

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 _LIMITS = Path("/proc/sys/fs/inotify")
 _FEW_WATCHES, _FEW_INSTANCES = 8192, 128
-"""What distributions have set for long: less than that is soon used up by editors and file managers."""
+"""Former defaults of distributions: lower limits are quickly used up by editors and file managers."""
 _POLLED = "perfmon checks the files every 0.25 s instead: slightly later, slightly more CPU"
 
 
 def inotify(_: float) -> Finding:
-    """Whether the kernel tells of changes, and how many watches it grants."""
+    """Check inotify, and its limits."""
     try:
         from asyncinotify import Inotify
 
@@ -46,7 +46,7 @@ def _limit(name: str) -> int | None:
 
 
 def runs(patience_s: float) -> Finding:
-    """What runs here, its logs, and which of its ports answer to /metrics."""
+    """Local runs, their logs, and ports that respond to /metrics."""
     discovered = asyncio.run(_discover(patience_s))
     if discovered is None:
         return missing(

@@ -1,4 +1,4 @@
-"""What is looked at, in the order in which it is told."""
+"""All checks, in the order of the report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Probe:
     look: Callable[[float], Finding]
     """Looks, for so many seconds at most; TimeoutError where that was not enough. It changes nothing."""
     tells: str
-    """What is not known where it does not answer."""
+    """Impact if it does not respond."""
 
 
 _HERE, _SCREEN, _THERE = "perfmon itself", "terminal", "remote hosts"

@@ -1,4 +1,4 @@
-"""What connections to other machines rest on: keys, their agent, hosts that are trusted."""
+"""Checks of SSH: keys, agent, known hosts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ASKED = "the passphrases of keys are requested on every start"
 
 
 def agent(patience_s: float) -> Finding:
-    """Whether it answers, and how many keys it holds."""
+    """Check the agent, and its number of keys."""
     path = os.environ.get("SSH_AUTH_SOCK", "")
     if not path:
         return missing("SSH_AUTH_SOCK is not set", _ASKED, "eval $(ssh-agent), then ssh-add")
@@ -53,7 +53,7 @@ def _exactly(client: socket.socket, size: int) -> bytes:
 
 
 def known_hosts(_: float) -> Finding:
-    """How many hosts are trusted."""
+    """Number of known hosts."""
     places = [Path("~/.ssh/known_hosts").expanduser(), Path("/etc/ssh/ssh_known_hosts")]
     count = sum(_entries(path) for path in places)
     if not count:
@@ -71,7 +71,7 @@ def _entries(path: Path) -> int:
 
 
 def keys(_: float) -> Finding:
-    """Which keys lie where ssh looks for them."""
+    """Keys in the default locations of ssh."""
     folder = Path("~/.ssh").expanduser()
     there = [name for name in _KEYS if os.access(folder / name, os.R_OK)]
     if there:

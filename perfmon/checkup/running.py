@@ -18,7 +18,7 @@ _LEAST_S = 0.05
 
 
 def examine(probes: Iterable[Probe], patience_s: float) -> list[Check]:
-    """What became of all probes, in their order, after `patience_s` seconds at most. Never raises."""
+    """Results of all probes, in their order, after `patience_s` seconds at most. Never raises."""
     findings: dict[str, Finding] = {}
     probes, begun = tuple(probes), time.monotonic()
 

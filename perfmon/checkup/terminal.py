@@ -16,7 +16,7 @@ _TRUE = ("truecolor", "24bit")
 
 
 def terminal(_: float) -> Finding:
-    """Whether there is one, and how large it is."""
+    """Check for a terminal, and its size."""
     size = next((size for stream in (2, 1, 0) if (size := _size(stream)) is not None), None)
     if size is None:
         mend = "run perfmon in a terminal; without one: perfmon snapshot, status, export"
@@ -43,7 +43,7 @@ def _name() -> str:
 
 
 def colours(_: float) -> Finding:
-    """How many the terminal says it has."""
+    """Number of colours of the terminal."""
     kind, depth = os.environ.get("TERM", ""), os.environ.get("COLORTERM", "").lower()
     if os.environ.get("NO_COLOR"):
         return limited("none: NO_COLOR is set", "states are shown by symbols and words only", "unset NO_COLOR")
@@ -60,7 +60,7 @@ def colours(_: float) -> Finding:
 
 
 def characters(_: float) -> Finding:
-    """Which set the monitor draws with."""
+    """Character set of the monitor."""
     said = next((f"{name}={value}" for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := os.environ.get(name))), "")
     if glyphs_for(os.environ) is UNICODE:
         return found(plain(said, 60) or "assumed: no locale is set")
@@ -68,7 +68,7 @@ def characters(_: float) -> Finding:
 
 
 def tmux(patience_s: float) -> Finding:
-    """Whether it is there, and whether this is inside tmux."""
+    """Check for tmux, and if this is inside it."""
     path = program("tmux")
     if path is None:
         costs = "the monitor closes with its connection, and there is no status line (perfmon status --format tmux)"

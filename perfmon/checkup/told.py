@@ -27,7 +27,7 @@ def lines(checks: Sequence[Check]) -> Iterator[str]:
 
 
 def summary(checks: Iterable[Check]) -> str:
-    """How it stands, in one line."""
+    """Summary in one line."""
     checks = list(checks)
     counts = {state: sum(check.finding.state is state for check in checks) for state in State}
     said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)

@@ -45,10 +45,10 @@ _EXAMPLE = (
 
 
 class Command(Protocol):
-    """What a module of this package offers."""
+    """Interface of a module of this package."""
 
     DESCRIPTION: str
-    """What the command does, for its `--help`."""
+    """Description of the command, for its `--help`."""
     EXAMPLE: str
     """At least one line that can be typed."""
 

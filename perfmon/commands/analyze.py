@@ -41,7 +41,7 @@ A SOURCE is a file (also .gz .bz2 .xz .zst), a folder, a quoted glob, an archive
 temporary folder."""
 _UNREAD_TOLD = 3
 _HELD: list[Any] = []
-"""What was read: given back with the process, for object by object that takes as long as reading 20 MB."""
+"""References that keep the input alive until the process exits: freeing it takes as long as reading 20 MB."""
 EXAMPLE = "perfmon analyze logs/ --since 30m --fail-on critical"
 
 
@@ -97,7 +97,7 @@ def _report(args: argparse.Namespace, snapshot: Snapshot) -> int:
 
 
 def _unread(snapshot: Snapshot, specs: Sequence[str]) -> list[str]:
-    """Why logs that were named one by one, or all there are, could not be read at all.
+    """Reasons why logs that were named one by one, or all logs, could not be read.
 
     "No bottleneck" is no answer about those.
     """

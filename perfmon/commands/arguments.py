@@ -44,7 +44,7 @@ def add_text_output_argument(parser: argparse.ArgumentParser, about: str) -> Non
 
 
 def is_printed(output: Path | None) -> bool:
-    """Whether what was made goes to standard output."""
+    """Return true if the output goes to standard output."""
     return output is None or str(output) == "-"
 
 
@@ -81,7 +81,7 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_baseline_argument(parser: argparse.ArgumentParser) -> None:
-    """Where limits come from."""
+    """Add the options for thresholds."""
     parser.add_argument(
         "--baseline",
         choices=["built-in", "auto"],

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _unfinished(parts: Path, hosts: set[str]) -> bool:
-    """Whether the archive that is there lacks hosts, and this command asks for all that it has, too."""
+    """Return true if the existing archive lacks hosts and this command includes all of its hosts."""
     try:
         held = json.loads((parts / _MANIFEST).read_text())["hosts"]
         return {host["host"] for host in held} <= hosts

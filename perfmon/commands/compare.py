@@ -122,7 +122,7 @@ def _read(spec: str, args: argparse.Namespace, config: Config) -> Run:
 
 
 def _uncut(spec: str, args: argparse.Namespace, error: str) -> str:
-    """Why a stretch of a run cannot be looked at, by the option that asked for it."""
+    """Reasons why a part of a run cannot be selected, by option."""
     from perfmon.units import format_seconds
 
     if not error.startswith("--since"):
@@ -194,7 +194,7 @@ def _regressed(comparison: Comparison) -> bool:
 
 
 def _found(comparison: Comparison, asked: Collection[str]) -> bool:
-    """Whether anything that was asked for holds."""
+    """Return true if any `--fail-on` condition matches."""
     unjudged = "criteria" in asked and _open_criteria(comparison) > 0
     return (
         ("regression" in asked and _regressed(comparison))

@@ -1,4 +1,4 @@
-"""What commands share that reach other machines: which SPECs are there, options, questions on the terminal."""
+"""Shared parts of commands for remote hosts: sources, options, prompts on the terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HISTORY = 64 << 20
 
 
 def add_reach_arguments(parser: argparse.ArgumentParser) -> None:
-    """What connecting and reading over a network needs."""
+    """Options for connecting and reading over a network."""
     parser.add_argument(
         "--history",
         metavar="SIZE",
@@ -41,7 +41,7 @@ def add_reach_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_login_arguments(parser: argparse.ArgumentParser) -> None:
-    """What connecting needs."""
+    """Options for connecting."""
     parser.add_argument("--accept-new", action="store_true", help="trust and save the keys of unknown hosts")
     parser.add_argument(
         "--ssh-config", metavar="FILE", type=Path, help="ssh configuration file (default: ~/.ssh/config)"
@@ -49,7 +49,7 @@ def add_login_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_polls_argument(parser: argparse.ArgumentParser) -> None:
-    """Whether machines are asked for what logs do not say."""
+    """Add the option that turns polling off."""
     parser.add_argument("--no-polls", action="store_true", help="do not poll GPUs and host metrics")
 
 
@@ -65,18 +65,18 @@ def size(text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What SPECs name."""
+    """Sources by kind."""
 
     local: list[str] = field(default_factory=list)
     """Logs on this machine."""
     remote: list[RemoteSpec] = field(default_factory=list)
     """Logs on others."""
     asked: list[Asked] = field(default_factory=list)
-    """What pollers of this machine are asked for."""
+    """Pollers of this machine."""
 
 
 def sort_specs(specs: Sequence[str]) -> Wanted:
-    """What is to be watched. Raises UsageError for a wrong SPEC of any kind."""
+    """Parse the sources. Raises UsageError for an invalid one of any kind."""
     from perfmon.sources.polls.asked import parse_asked
     from perfmon.sources.polls.registry import maker_of
     from perfmon.sources.remote.address import parse_remote
@@ -126,7 +126,7 @@ def split(specs: Sequence[str]) -> tuple[list[str], list[RemoteSpec]]:
 
 
 def asked_here(wanted: Wanted, no_polls: bool) -> tuple[Asked, ...]:
-    """What the live monitor asks this machine for: what is named, and GPUs and host beside logs that are on it.
+    """Pollers of this machine in the live monitor: the named ones, and GPUs and host if it has logs.
 
     Raises UsageError where that is both wanted and not.
     """
@@ -140,7 +140,7 @@ def asked_here(wanted: Wanted, no_polls: bool) -> tuple[Asked, ...]:
 
 
 def wanted(hosts: list[str], logs: list[str]) -> list[RemoteSpec]:
-    """What is to be followed on which host. Raises UsageError."""
+    """Paths to follow, by host. Raises UsageError."""
     from perfmon.sources.remote.address import RemoteSpec, at_home, parse_host
 
     addresses = [parse_host(host) for host in hosts]
@@ -248,7 +248,7 @@ def feed_of(
     polling: bool | None = None,
     asked: Sequence[Asked] = (),
 ) -> Feed:
-    """What connected hosts print, logs on this machine, and what its pollers are asked for."""
+    """Items of connected hosts, of local logs, and of local pollers."""
     from perfmon.monitor import FollowFeed
     from perfmon.monitor.marked import MarkedFeed
 
@@ -275,7 +275,7 @@ def places_of(specs: Sequence[str]) -> dict[str, str]:
 
 
 def can_ask() -> bool:
-    """Whether there is a terminal on which somebody can be asked, whatever stdin and stdout are."""
+    """Return true if there is a terminal for prompts, regardless of stdin and stdout."""
     try:
         with open("/dev/tty", "rb"):
             return True

@@ -42,7 +42,7 @@ recording stopped early (full disk, --max-size). The file is valid in each case.
 EXAMPLE = "perfmon record logs/ -o run.pmrec --for 10m"
 _TICK_S = 1.0
 _LAST_LOOK_S = 0.4
-"""What was printed just before the end is still read."""
+"""Time to read lines that were printed just before the end."""
 _TOLD = ("gone", "lost", "capped", "unopened")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _items(fleet: Fleet | None, wanted: Wanted, history: bool) -> AsyncIterator[Item]:
-    """What the logs print, here and elsewhere, and what pollers say."""
+    """Lines of local and remote logs, and readings of pollers."""
     from perfmon.monitor.feeds import Anew
     from perfmon.sources.blocks import Block, Notice
 
@@ -141,7 +141,7 @@ class _Recorder:
             await end(following)
 
     def told(self) -> str:
-        """What has been recorded, in a line."""
+        """Summary of the recording in a line."""
         writer = self._writer
         what = (
             f"{_counted(writer.lines, 'line')} ({format_bytes(writer.log_bytes)}) of {_counted(len(self._logs), 'log')}"
@@ -160,7 +160,7 @@ class _Recorder:
             self._writer.write(self.elapsed_s, log.name, item)
 
     def _tell(self, notice: Notice) -> None:
-        """What is missing, as soon as it is."""
+        """Report missing data as soon as it is known."""
         if notice.kind in _TOLD:
             self._clear()
             print(f"perfmon: {plain(notice.text, 500)}", file=sys.stderr, flush=True)

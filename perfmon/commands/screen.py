@@ -1,4 +1,4 @@
-"""What the commands that open the screen share: its options, and how it is opened."""
+"""Shared parts of the commands that open the screen: options, and opening it."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def _to_terminal(text: str) -> None:
 
 
 def own_keyboard(specs: Sequence[str]) -> None:
-    """Where logs come through stdin, keys come from the terminal."""
+    """Read keys from the terminal if logs are read from stdin."""
     if "-" not in specs:
         return
     try:

@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _asked(args: argparse.Namespace) -> list[Asked]:
-    """What all hosts are asked for. Raises UsageError."""
+    """Pollers of all hosts. Raises UsageError."""
     from perfmon.sources.polls.asked import DEFAULT, FORMS, parse_asked
     from perfmon.sources.polls.registry import maker_of
 

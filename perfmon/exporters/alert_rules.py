@@ -25,7 +25,7 @@ class Rule:
     alert: str
     expr: str
     wait: str = "0s"
-    """How long it has to hold."""
+    """Time for which the expression must be true."""
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
     """Templates of Prometheus."""

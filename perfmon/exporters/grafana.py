@@ -32,7 +32,7 @@ _POLLED = (
     ("Queues", "Generated", (("queue", "gen_tps"),), "{{host}} {{queue}}"),
     ("Queues", "Object store filled", (("queue", "store_fill_pct"),), "{{host}} {{queue}}"),
 )
-"""What pollers tell; the names are those of `sources.polls.reading.Area`."""
+"""Values of pollers, by the names of `sources.polls.reading.Area`."""
 _GRAFANA_UNITS = {
     "_seconds": "s", "_ratio": "percentunit", "_bytes": "bytes", "_bytes_per_second": "Bps", "_watts": "watt",
     "_hertz": "hertz", "_celsius": "celsius", "_joules": "joule",

@@ -1,4 +1,4 @@
-"""What was concluded: findings, the verdict, whose the time was."""
+"""Metrics of the diagnosis: findings, the verdict, the time breakdown."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def add_verdict(families: Families, snapshot: Snapshot) -> None:
 
 
 def add_run_state(families: Families, snapshot: Snapshot) -> None:
-    """How the run stands, and what can be said of it as a whole: 1 for the present state, 0 for the others."""
+    """State and assessment of the run: 1 for the current state, 0 for the others."""
     run = snapshot.run
     for state in Progress:
         families.gauge(
@@ -125,7 +125,7 @@ def add_goodput(families: Families, snapshot: Snapshot) -> None:
 
 
 def add_ledger(families: Families, snapshot: Snapshot) -> None:
-    """Whose the time of the window was."""
+    """Time breakdown of the window."""
     for entry in snapshot.ledger:
         families.gauge("ledger_seconds", "Seconds of the window, by cause", entry.lost_s, cause=entry.cause)
         families.gauge("ledger_ratio", "Share of the window, by cause; the sum is 1", entry.share, cause=entry.cause)

@@ -1,4 +1,4 @@
-"""What the logs and pollers measured: last values, the window's quantiles, and the bands that they are judged by."""
+"""Metrics of logs and pollers: last values, quantiles of the window, and thresholds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .families import Families
 from .names import named
 
 STATISTICS = ("p50", "p90", "p95", "p99", "max", "mean")
-"""What is told of the window, by the label `stat`."""
+"""Statistics of the window, by the label `stat`."""
 LEVELS = {"good": 0.0, "warning": 1.0, "critical": 2.0}
 
 

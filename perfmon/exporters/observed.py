@@ -1,4 +1,4 @@
-"""What is being looked at: the run, its logs, the machines that are reached over SSH."""
+"""Metrics of the observation: the run, its logs, hosts over SSH."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .families import Families
 
 
 def add_run(families: Families, picture: Picture) -> None:
-    """What the monitor does, and how much it has read."""
+    """State of the monitor, and amount of data read."""
     families.info("build", "Version of perfmon", version=__version__)
     families.gauge(
         "monitor_state", "1 for the current state of the monitor: loading, live, ended", 1.0, state=picture.state.value

@@ -26,13 +26,13 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a page is made of."""
+    """Parts of a page."""
 
     picture: Picture
     parts: Sequence[Part] = ()
     signatures: Sequence[Signature] = ()
     took_s: float = 0.0
-    """How long it took to have `parts` measured."""
+    """Duration of the measurement of `parts`."""
     current: bool = True
     """`parts` are of this moment: the monitor answered in time."""
 

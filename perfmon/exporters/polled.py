@@ -1,4 +1,4 @@
-"""What pollers saw last of GPUs, hosts, queues and jobs."""
+"""Last readings of GPUs, hosts, queues and jobs."""
 
 from __future__ import annotations
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from perfmon.monitor.watch import Watch
 
 FRESH_S = 0.9
-"""What was made so lately is told again: several Prometheus servers may ask for the same."""
+"""Maximum age of a page that is served again, for several Prometheus servers."""
 PATIENCE_S = 2.0
-"""How long the monitor is waited for, which may be reading a long history; then its last figures are told."""
+"""Time to wait for the monitor, which may be reading a long history; after that its last values are served."""
 
 
 class Exporter:
@@ -82,7 +82,7 @@ class Exporter:
 
 
 def told(picture: Picture) -> str:
-    """How a run stands, in one line."""
+    """State of a run in one line."""
     if picture.snapshot is None:
         return "reading the logs" if picture.state is RunState.LOADING else "nothing recognised yet"
     return evidence_text(picture.snapshot.summary).removesuffix(".")

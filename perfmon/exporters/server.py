@@ -16,7 +16,7 @@ from perfmon.errors import InputError, UsageError
 from perfmon.text import evidence_text, plain
 
 TIMEOUT_S = 10.0
-"""What a client may take to send its request, or to read a part of the answer."""
+"""Timeout for a client to send its request, or to read a part of the response."""
 TOGETHER = 16
 """Requests that are answered at the same time."""
 _LOOPBACK = ("127.", "::1")
@@ -24,7 +24,7 @@ _LOOPBACK = ("127.", "::1")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is sent back."""
+    """A response."""
 
     body: bytes
     media_type: str = "text/plain; charset=utf-8"
@@ -67,7 +67,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where it listens; with the port that it got, where 0 was asked for."""
+        """Its URL, with the assigned port if 0 was requested."""
         host, port = self._listener.server_address[:2]
         return f"http://{shown(str(host), port)}"
 

@@ -30,7 +30,7 @@ def headline(snapshot: Snapshot | None) -> str:
 
 
 def cautions(picture: Picture | None) -> list[str]:
-    """What keeps the verdict from speaking of the present."""
+    """Reasons why the verdict may be outdated."""
     if picture is None:
         return []
     said = []
@@ -87,7 +87,7 @@ def _condition(condition: ConditionState) -> tuple[str, str]:
 
 
 def _rival(text: str, findings: Sequence[Finding], picture: Picture | None) -> str:
-    """What a finding is easily taken for, and whether that was found as well."""
+    """Signatures that are often confused with a finding, and their state."""
     name = text.partition(":")[0].strip()
     found = [finding for finding in findings if finding.signature == name]
     alerts: list[Alert] = [alert for alert in (picture.alerts if picture else ()) if alert.finding.signature == name]

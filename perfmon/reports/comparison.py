@@ -88,7 +88,7 @@ def _metrics_text(comparison: Comparison) -> list[str]:
 
 
 def _counts(shown: Sequence[MetricChange]) -> list[str]:
-    """How many samples the telling rows rest on."""
+    """Sample counts of the significant rows."""
     told = [
         f"{layout.one_line(change.name, 40)} {_count(change.before)} → {_count(change.after)}"
         for change in shown
@@ -226,7 +226,7 @@ def _lost(comparison: Comparison) -> list[tuple[str, str, str]]:
 
 
 def _lost_moved(comparison: Comparison) -> str:
-    """How far the share of lost time moved, in points, with its interval."""
+    """Change of the lost share in percentage points, with its interval."""
     shift = comparison.lost_change
     if not shift.change:
         return ""

@@ -158,7 +158,7 @@ def _alert(alert: Alert, picture: Picture) -> tuple[str, ...]:
 
 
 def _activity(alert: Alert, picture: Picture) -> str:
-    """When it occurred within the window, as a sparkline of counts."""
+    """Sparkline of its occurrences within the window."""
     end = picture.now + 1e-3
     counts = bucket([(time, 1.0) for time in alert.activity], end - picture.window_s, end, _TREND, add)
     return spark(counts, 0.0, limits(counts)[1])
@@ -228,7 +228,7 @@ def _source(
 
 
 def _live_age(now: SourceNow, picture: Picture) -> str:
-    """How long ago the last line was printed; where it has no date, how long ago it was read."""
+    """Age of the last line by its timestamp, or else by the time it was read."""
     age = now.age_s if now.last is None else max(0.0, picture.now - now.last)
     return "–" if age is None else f"{format_seconds(age)} ago"
 

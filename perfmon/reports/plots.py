@@ -34,7 +34,7 @@ _LANES = (
 
 
 def available() -> bool:
-    """Whether matplotlib is installed."""
+    """Return true if matplotlib is installed."""
     return find_spec("matplotlib") is not None
 
 

@@ -26,7 +26,7 @@ def stats_text(metric: MetricStats) -> Iterator[str]:
 
 
 def absent_text(name: str) -> Iterator[str]:
-    """What stands in the file of a metric without data."""
+    """Content of the file of a metric without data."""
     yield name
     yield "count    0"
     yield "not observed"

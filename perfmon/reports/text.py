@@ -130,7 +130,7 @@ def _metrics(snapshot: Snapshot) -> list[str]:
 
 
 def _learned_limits(shown: Sequence[MetricStats]) -> list[str]:
-    """Where limits come from that are not the usual ones."""
+    """Origins of thresholds that are not the built-in ones."""
     by_origin: dict[str, list[str]] = {}
     for metric in shown:
         if metric.bands_from.startswith((CALIBRATED, LEARNED)):

@@ -1,4 +1,4 @@
-"""How figures, bands and confidence are worded, the same in every report."""
+"""Wording of figures, levels and confidence, shared by all reports."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def figure(value: float | None, unit: str) -> str:
 
 
 def common_folder(names: Sequence[str]) -> str:
-    """What all paths begin with, with its closing slash; "" for a single relative one or for none."""
+    """Common folder of all paths, with a closing slash; "" for a single relative path or for none."""
     folders = [name[: name.rfind("/") + 1] for name in names]
     if len(folders) < 2 and not any(name.startswith("/") for name in names):
         return ""
@@ -92,7 +92,7 @@ def finding_line(finding: Finding) -> str:
 
 
 def run_line(run: RunInfo) -> str:
-    """What was read in one line."""
+    """Summary of the input in one line."""
     count = len(run.sources)
     state = "" if not any(source.events for source in run.sources) else f"{run.state.value} · "
     size, lines = sum(source.bytes for source in run.sources), sum(source.lines for source in run.sources)
@@ -113,7 +113,7 @@ def goal_text(goal: Goal) -> str:
 
 
 def limits_text(metric: MetricStats) -> tuple[str, str, str]:
-    """What counts as good, warning and critical; dashes without bands. Low values are bad where critical < good."""
+    """Ranges of good, warning and critical; dashes without thresholds. Low values are bad if critical < good."""
     good, critical, unit = metric.good, metric.critical, metric.unit
     if good is None and critical is None:
         return "–", "–", "–"
@@ -129,7 +129,7 @@ def limits_text(metric: MetricStats) -> tuple[str, str, str]:
 
 
 def loss_notes(sources: Iterable[SourceInfo], folder: str = "") -> list[str]:
-    """What was lost or odd, one line a source and note; names are told without `folder`."""
+    """Lost and unexpected data, a line per source and note; names are shown without `folder`."""
     return [
         f"{one_line(source.spec.removeprefix(folder), 200)}: {one_line(note.removeprefix(f'{source.spec}: '))}"
         for source in sources
@@ -138,7 +138,7 @@ def loss_notes(sources: Iterable[SourceInfo], folder: str = "") -> list[str]:
 
 
 def clock_notes(snapshot: Snapshot, folder: str = "") -> list[str]:
-    """How the clocks of servers lie to their clients', and what the byte budget dropped."""
+    """Clock offsets of servers relative to their clients, and samples dropped to save memory."""
     notes = []
     for offset in snapshot.clock_offsets:
         told = f"clock {offset.offset_s:+.3f} s against the client's, ± {format_seconds(offset.uncertainty_s)}"

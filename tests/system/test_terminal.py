@@ -25,7 +25,7 @@ from perfmon.units import format_seconds
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")]
 DEMO = f"{PERFMON} demo --seed 1 --speed 1"
-PANES = ("1 TIMELINE", "2 ALERTS", "3 HOSTS & GPUS", "4 LOG")
+PANES = ("1 TIMELINE", "2 ALERTS", "3 HOSTS/GPUS", "4 LOG")
 FULL = [(200, 50), (120, 30), (80, 24)]
 STRIPS = [(60, 10), (40, 4), (20, 5)]
 

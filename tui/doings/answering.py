@@ -1,4 +1,4 @@
-"""What panes, and screens that are open over them, ask the app for."""
+"""Requests of panes and screens to the app."""
 
 from __future__ import annotations
 

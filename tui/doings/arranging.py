@@ -1,4 +1,4 @@
-"""Which panes are shown, and which of them has the keys."""
+"""Visibility and focus of panes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Arranging(Base):
         self._look_at(VIEWS[at % len(VIEWS)])
 
     def do_machines(self) -> None:
-        """What matters of GPUs, hosts and queues."""
+        """Show the overview of GPUs, hosts and queues."""
         self._look_at("auto")
 
     def do_gpus(self) -> None:

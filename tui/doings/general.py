@@ -12,7 +12,7 @@ from .base import Base
 
 
 class General(Base):
-    """What is about no pane and no time."""
+    """General actions."""
 
     def do_help(self) -> None:
         """Every key."""
@@ -67,7 +67,7 @@ class General(Base):
         remember("theme", name)
 
     def do_doctor(self) -> None:
-        """How well the logs are understood."""
+        """Open the parse coverage of the logs."""
         from ..screens.doctor import DoctorScreen
 
         self.push_screen(DoctorScreen(self.skin, self.monitor.picture))

@@ -1,4 +1,4 @@
-"""What opens over the panes, or beside perfmon."""
+"""Actions that open a screen or another program."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Showing(Travelling):
         self.push_screen(AlertScreen(self.skin, alert, self.monitor.picture))
 
     def do_open(self) -> None:
-        """Where a pane has nothing of its own to open: what the verdict says."""
+        """Open the verdict if a pane has nothing of its own to open."""
         firing = [alert for alert in self.picture.alerts if alert.state is AlertState.FIRING]
         if firing:
             self.open_alert(firing[0])

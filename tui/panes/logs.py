@@ -55,7 +55,7 @@ class LogPane(Hunting, can_focus=True):
         self.book = book
         self.view = LogView(book)
         self.note = ""
-        """What there is to say of the last key; until the next one."""
+        """Message of the last key, until the next one."""
         self._live = self.view
         """The view of the running logs; another one is shown while a piece of a file is."""
         self._evidence: frozenset[tuple[str, int]] = frozenset()
@@ -66,7 +66,7 @@ class LogPane(Hunting, can_focus=True):
         self._timer: Timer | None = None
         self._columns: Columns | None = None
         self._basis: tuple[object, ...] = ()
-        """What the columns were laid out for."""
+        """Input of the column layout."""
         self._made: dict[Place, tuple[Line, Marked, Row]] = {}
         self._names: dict[int, str] = {}
         self._short: dict[int, str] = {}
@@ -90,7 +90,7 @@ class LogPane(Hunting, can_focus=True):
         self.redraw()
 
     def on_show(self) -> None:
-        """What came while it was hidden."""
+        """Lines that arrived while it was hidden."""
         self.redraw()
 
     def evidence(self, lines: Iterable[EvidenceLine]) -> None:
@@ -185,7 +185,7 @@ class LogPane(Hunting, can_focus=True):
         self._moved()
 
     def pause(self) -> None:
-        """What is in sight stays."""
+        """Keep the visible lines."""
         self.view.hold()
         self._moved()
 
@@ -291,7 +291,7 @@ class LogPane(Hunting, can_focus=True):
         return self.book.view().line(place)
 
     def yank(self) -> str:
-        """Where the current line stands, and what it says; "" when there is none."""
+        """Position and text of the current line; "" if there is none."""
         line = self.view.current
         return "" if line is None else f"{self.view.book.names.get(line.source, '')}:{line.number} {line.text}"
 

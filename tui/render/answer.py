@@ -33,11 +33,11 @@ _NOTHING = {
 }
 _CAREFUL = (Assessment.WATCH, Assessment.UNREADABLE)
 _OF_RUNS = (Area.QUEUE, Area.VALUE, Area.SOCKET, Area.JOB)
-"""What is polled of a run; hosts and GPUs are there without one."""
+"""Areas that belong to a run; hosts and GPUs exist without one."""
 _STEP_S = 5.0
 _LEAST_BAR = 8
 _ENDS = {PRODUCTIVE: -1, **dict.fromkeys(REST[1:], 1)}
-"""What is no cause stands at the ends of the bar."""
+"""Entries that are no cause, at the ends of the bar."""
 
 
 def answer_rows(picture: Picture, width: int, height: int, skin: Skin) -> list[Row]:
@@ -49,7 +49,7 @@ def answer_rows(picture: Picture, width: int, height: int, skin: Skin) -> list[R
 
 # --- the verdict --------------------------------------------------------------------------------------------------
 def verdict_row(picture: Picture, width: int, skin: Skin) -> Row:
-    """What is wrong, how bad, what it costs, since when, how often."""
+    """Verdict with severity, cost, duration and occurrences."""
     snapshot = picture.snapshot
     if snapshot is None:
         return _waiting(picture, skin)
@@ -75,7 +75,7 @@ def _badge(skin: Skin, level: Level, text: str) -> list[Run]:
 
 
 def _as_of(picture: Picture, verdict: Verdict, room: int, skin: Skin) -> list[Run]:
-    """How old it is, where the logs that prove it speak no more of the present; why, where the cost fits beside it."""
+    """Age of the verdict if the logs that prove it are stale; the reason, if the cost still fits next to it."""
     if picture.is_over:
         return []
     age, who = picture.past_s, "no log output"
@@ -105,7 +105,7 @@ def _called(source: SourceNow, picture: Picture) -> str:
 
 
 def _judged(picture: Picture, width: int, skin: Skin) -> list[Run]:
-    """How long ago it was found, where a busy run is judged seldom; in steps, for who looks need not see it count."""
+    """Age of the diagnosis if a busy run is judged rarely; in steps, so that it does not count up visibly."""
     if picture.unjudged_s is None:
         return []
     age = f"{picture.unjudged_s // _STEP_S * _STEP_S:.0f} s"
@@ -113,7 +113,7 @@ def _judged(picture: Picture, width: int, skin: Skin) -> list[Run]:
 
 
 def _cost(picture: Picture, verdict: Verdict, room: int, skin: Skin) -> list[list[Run]]:
-    """What it costs, since when, how often: parts that are told whole or not at all."""
+    """Cost, duration and occurrences: parts that are shown completely or not at all."""
     text, muted = skin.style("text"), skin.style("muted")
     parts: list[list[Run]] = []
     snapshot = picture.snapshot
@@ -130,7 +130,7 @@ def _cost(picture: Picture, verdict: Verdict, room: int, skin: Skin) -> list[lis
 
 
 def _lasting(alerts: Sequence[Alert], picture: Picture) -> str:
-    """How long it has held; where it was over meanwhile, or nobody knows, since when it is counted."""
+    """Duration; the start of counting if it was interrupted or its state was unknown for a time."""
     began = min(alert.began for alert in alerts)
     if any(alert.since > alert.began for alert in alerts):
         return f", since {moment_text(began, picture.time_base)}"
@@ -259,7 +259,7 @@ def _bar(entries: Sequence[LedgerEntry], width: int, skin: Skin) -> list[Run]:
 
 
 def _legend(entries: Sequence[LedgerEntry], room: int, skin: Skin) -> list[Run]:
-    """What was lost first, of it the verdict's cause: where there is little room, what is well needs no word."""
+    """Entries with lost time first, beginning with the verdict's cause; productive time is dropped if room is short."""
     looks = [(entry, *_look(at, entry, skin)) for at, entry in enumerate(entries)]
     runs: list[Run] = []
     for entry, glyph, style in sorted(looks, key=lambda look: look[0].cause in _ENDS):

@@ -84,7 +84,7 @@ def _conditions(finding: Finding, skin: Skin, room: int) -> list[Words]:
 
 
 def _rivals(finding: Finding, picture: Picture, skin: Skin, room: int) -> list[Words]:
-    """What looks like it, and whether that was found too."""
+    """Signatures that are often confused with it, and if they were found too."""
     found = {other.signature: other.state for other in (picture.snapshot.findings if picture.snapshot else ())}
     rows: list[Words] = []
     for rival in finding.confused_with:
@@ -124,7 +124,7 @@ def _bullets(texts: Sequence[str], skin: Skin, room: int) -> list[Words]:
 
 
 def _evidence(lines: Sequence[EvidenceLine], skin: Skin, width: int) -> list[Line]:
-    """Where each line stands, and what it says; the cursor shows which one keys act on."""
+    """Position and text of each line; keys act on the one under the cursor."""
     if not lines:
         return []
     where = [f"{line.source}:{line.line}" for line in lines]

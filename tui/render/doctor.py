@@ -1,4 +1,4 @@
-"""How well each log is understood: what was recognised, by which pattern, and lines that nothing recognised."""
+"""Parse coverage of each log: recognised lines by pattern, and unrecognised lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pane of log lines says of itself: what of the logs is in sight."""
+"""Title of the log pane: the visible part of the logs."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _STYLES = ("send", "queue", "rpc", "done")
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the log book has of an update."""
+    """Lines of an update in the log buffer."""
 
     lines: tuple[Line, ...] = ()
     complete: bool = False
@@ -52,7 +52,7 @@ class Entry:
     mark: str = ""
     """The leg that the gap before it is."""
     evidence: EvidenceLine | None = None
-    """What the cursor stops at."""
+    """Lines where the cursor stops."""
 
 
 def name_of(bar: Bar) -> str:
@@ -62,7 +62,7 @@ def name_of(bar: Bar) -> str:
 
 
 def summary(bar: Bar, base: TimeBase, skin: Skin) -> Words:
-    """How long it took, how bad that is, and when it began."""
+    """Duration, level and start."""
     level = f"{skin.mark(bar.level)} {LEVEL_WORDS[bar.level]} " if bar.level is not Level.NONE else ""
     return (
         (f" {compact_seconds(bar.end - bar.start, 9)} ", "text"),
@@ -154,7 +154,7 @@ def _lines(bar: Bar, told: Told, picture: Picture, skin: Skin, width: int) -> li
 
 
 def _why_not(bar: Bar, told: Told) -> str:
-    """Why there are no lines, or not all of them."""
+    """Reason for missing lines."""
     if not bar.key:
         return "its lines carry no id, so no lines can be found"
     if not told.complete:
@@ -165,7 +165,7 @@ def _why_not(bar: Bar, told: Told) -> str:
 
 
 def _evidence(bar: Bar, picture: Picture, skin: Skin, width: int) -> list[Entry]:
-    """Where the diagnosis remembers some of its lines, those."""
+    """Lines of it that are kept as evidence."""
     slowest = picture.snapshot.slowest if picture.snapshot is not None else ()
     found = [line for row in slowest if row.key == bar.key and bar.key for line in row.evidence]
     column = min(width // 3, max((len(line.source) + 8 for line in found), default=0))
@@ -182,7 +182,7 @@ def _evidence(bar: Bar, picture: Picture, skin: Skin, width: int) -> list[Entry]
 
 
 def _without_head(text: str, key: str) -> str:
-    """What follows `[weights][key]`: the time before it has its own column."""
+    """Text after `[weights][key]`; the time before it has its own column."""
     before, found, rest = text.partition(f"[{key}]")
     return rest.lstrip() if found and key else before
 
@@ -199,7 +199,7 @@ def in_order(lines: Sequence[Line]) -> tuple[Line, ...]:
 
 
 def leg_marks(texts: Sequence[str]) -> dict[int, str]:
-    """Which leg the gap before a line is, by the position of the line: `queue` or `rpc`."""
+    """Phase of the gap before a line, by position of the line: `queue` or `rpc`."""
     marks: dict[int, str] = {}
     before = ""
     for at, text in enumerate(texts):
@@ -214,7 +214,7 @@ def leg_marks(texts: Sequence[str]) -> dict[int, str]:
 
 # --- clocks and company -----------------------------------------------------------------------------------------------
 def _clocks(picture: Picture, skin: Skin, width: int) -> Iterator[Words]:
-    """How far gaps between lines of different logs can be trusted."""
+    """Uncertainty of gaps between lines of different logs."""
     offsets = picture.snapshot.clock_offsets if picture.snapshot is not None else ()
     for offset in offsets:
         style = "warning" if offset.contradictory else "muted"

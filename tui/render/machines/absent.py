@@ -1,4 +1,4 @@
-"""What there is to say where nothing is observed: why, and how to have it."""
+"""Texts of empty views: the reason, and how to fill them."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def nothing(view: str) -> str:
 
 
 def mends(view: str) -> Sequence[str]:
-    """How to have it, a sentence each."""
+    """Instructions, a sentence each."""
     return _NONE[view][1]
 
 
 def reasons(view: str, around: Surroundings) -> list[str]:
-    """What those who were asked answered."""
+    """Errors of the pollers."""
     told = []
     for host, seen in around.of_area(Area.POLLER):
         words, name = seen.reading.words, seen.reading.name.lower()
