@@ -19,7 +19,7 @@ class Fit:
 
 
 def fit_of(typed: str, text: str) -> Fit | None:
-    """Score of `text` for the words of `typed`, all of which it must contain, at least as letters; None without a match.
+    """Score of `text` for the words of `typed`, all of which it must contain, at least as letters; None without it.
 
     Capitals do not matter. Of a long text only the beginning counts.
     """

@@ -54,7 +54,7 @@ def detail(alert: Alert, picture: Picture, skin: Skin, width: int) -> list[Line]
     room = width - 2
     sections: list[tuple[str, str, list[Words]]] = [
         ("WHY", _confidence(finding), _conditions(finding, skin, room)),
-        ("RULED OUT", "", _rivals(finding, picture, skin, room)),
+        ("OFTEN CONFUSED WITH", "", _rivals(finding, picture, skin, room)),
         ("COST", "", [words for text in _cost(alert, picture) for words in paragraph(text, room, "text", "  ")]),
         ("WHAT TO DO", "", _numbered(finding.advice, room)),
         ("NOT OBSERVED", "would raise the confidence", _bullets(finding.unseen, skin, room)),
@@ -91,10 +91,10 @@ def _rivals(finding: Finding, picture: Picture, skin: Skin, room: int) -> list[W
         name = rival.partition(":")[0]
         if name in found:
             rows += paragraph(
-                f"{rival} ({found[name]} also found)", room, "text", f" {skin.glyph('warning')} ", "warning"
+                f"{rival} (also found: {found[name]})", room, "text", f" {skin.glyph('warning')} ", "warning"
             )
         else:
-            absent = "" if " " in name else " (not found)"
+            absent = "" if " " in name else " (ruled out)"
             rows += paragraph(f"{rival}{absent}", room, "muted", f" {skin.glyph('bullet')} ")
     return rows
 
