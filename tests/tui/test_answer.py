@@ -94,13 +94,13 @@ def test_rivals_are_named_with_the_reason_where_there_is_room_and_never_one_that
 
 def test_how_long_it_lasts_grows_with_the_present_and_stands_still_in_silence() -> None:
     shown = picture(alert(began=START, last=START + 590.0))
-    assert " for 10m" in text(verdict_row(shown, 200, PLAIN))
-    assert " for 15m" in text(verdict_row(replace(shown, now=START + 900.7), 200, PLAIN))
+    assert " ongoing 10m" in text(verdict_row(shown, 200, PLAIN))
+    assert " ongoing 15m" in text(verdict_row(replace(shown, now=START + 900.7), 200, PLAIN))
     unknown = alert(state=AlertState.UNKNOWN, began=START, last=START + 590.0, until=START + 600.0)
     for now, age in ((660.0, "2m"), (900.0, "5m"), (900.0, "50m")):
         stale_s = 60.0 * int(age[:-1])
         said = text(verdict_row(replace(shown, alerts=(unknown,), now=START + now, stale_s=stale_s), 200, PLAIN))
-        assert " for 10m" in said
+        assert " ongoing 10m" in said
         assert f"STALE {age}: no log output" in said
 
 
@@ -108,7 +108,7 @@ def test_what_was_over_meanwhile_is_not_said_to_have_lasted() -> None:
     again = alert(began=START, since=START + 400.0, last=START + 590.0)
     said = text(verdict_row(picture(again), 200, PLAIN))
     assert f"14x, since {moment_text(START, TimeBase.WALL)}" in said
-    assert " for " not in said
+    assert " ongoing " not in said
 
 
 @pytest.mark.parametrize(

@@ -556,7 +556,7 @@ async def filter_lanes(hands: Hands, key: str) -> None:
     await hands.press(key)
     assert isinstance(hands.app.screen, Prompt)
     await hands.press(*"rpc", "underscore", "enter")
-    assert "filter lanes 'rpc_'" in hands.text
+    assert "lanes with 'rpc_'" in hands.text
     assert " rpc_ms " in hands.text
     assert "queue_ms  " not in "\n".join(screen_text(hands.app)[4:15])
 
