@@ -161,7 +161,7 @@ async def test_what_is_wrong_is_told_in_one_line() -> None:
             "silence front 15m now": "silence: expected silence [ALERT [TIME]]",
             "log (": "/(/ is not a valid regular expression",
             "source nothing": "no such log: 'nothing', expected one of",
-            "theme pink": "no such theme: 'pink': expected one of",
+            "theme pink": "no such theme: 'pink', expected one of",
             "layout 7": "no such layout: '7', expected one of auto",
             "snapshot ~nobody-of-that-name/x": "unknown home folder",
             "speed fast": "'fast': expected a factor from 0.1 to 1000",
