@@ -169,7 +169,7 @@ async def test_what_is_wrong_is_told_in_one_line() -> None:
             "seek 99:00:00": "as in 1:30",
             "snapshto": "no such command: 'snapshto': did you mean snapshot?",
             "[/x]": "no such command: '[/x]': ? lists all",
-            "quit now": "quit takes no more arguments, got 'now' was given",
+            "quit now": "quit takes no more arguments, got 'now'",
             'theme "\x1b[2J': "no such theme: '', expected",
         }.items():
             said = obey(app, text)
