@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
@@ -38,6 +39,11 @@ def block(lines: Iterable[str]) -> str:
     text = "\n".join(plain(line) for line in lines)
     fence = "```" if "```" not in text else "`````"
     return f"{fence}text\n{text}\n{fence}"
+
+
+def anchor(title: str) -> str:
+    """The fragment that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def code(text: str) -> str:
@@ -78,9 +84,9 @@ def cli() -> str:
     parts = [
         "# The command line",
         _NOTE,
-        "stdout carries data, stderr narration. Exit codes: 0 done; 1 what was asked for was found (`--fail-on`, a"
-        " failed check); 2 wrong usage or unreadable input, with one line that names it and the mend; 3 could not"
-        " connect; 130 interrupted.",
+        "Data goes to stdout, messages to stderr. Exit codes: 0 success; 1 `--fail-on` matched, or a check failed;"
+        " 2 wrong usage or unreadable input, with a one-line message and the fix; 3 could not connect;"
+        " 130 interrupted.",
     ]
     for _, line, child in _subcommands(build_parser(tuple(COMMANDS))):
         parts += _command(child, line)
@@ -96,7 +102,7 @@ def _metrics(pattern: Pattern) -> list[str]:
 def _gives(pattern: Pattern) -> str:
     other = {
         "leg": "weight update", "step": "progress", "mark": "count of", "row": "a row of a table", "run": "run",
-        "progress": "progress in", "failure": "failure", "detail": "more about",
+        "progress": "progress in", "failure": "failure", "detail": "details of",
     }  # fmt: skip
     named = ("mark", "progress", "failure", "detail", "run")
     said = [f"`{name}`" for name in _metrics(pattern)]
@@ -112,12 +118,12 @@ def _pack(pack: Pack) -> Iterator[str]:
     yield f"## {pack.title}"
     about = [f"Pack `{pack.id}`", pack.component or "any component"]
     if pack.idle_silence:
-        about.append("silent when idle, which is normal")
+        about.append("no output when idle")
     if pack.generic:
-        about.append("asked last, for lines that no other pack recognised")
+        about.append("lowest priority, for lines that no other pack recognised")
     yield "; ".join(about) + "."
     if pack.patterns:
-        yield table(("lines", "give"), ((code(p.id), cell(_gives(p))) for p in pack.patterns))
+        yield table(("pattern", "extracts"), ((code(p.id), cell(_gives(p))) for p in pack.patterns))
     samples = [line for p in pack.patterns for sample in p.samples[:1] for line in sample.text.splitlines()]
     if samples:
         yield block(samples)
@@ -128,14 +134,15 @@ def formats() -> str:
     parts = [
         "# Log formats",
         _NOTE,
-        "Formats are recognised line by line, whatever stands before the record (prefixes of torchrun, srun,"
-        " mpirun, Ray, SkyPilot, torchx, docker compose, kubectl, stern, pdsh and clush, JSON around it, colours)."
+        "Formats are recognised line by line, regardless of prefixes (torchrun, srun, mpirun, Ray, SkyPilot, torchx,"
+        " docker compose, kubectl, stern, pdsh and clush), JSON wrappers and colours."
         " `perfmon analyze --explain-formats` shows what was recognised in a log. Each format is a"
-        " TOML file in `sources/formats/`; your own go to `~/.config/perfmon/formats/`.",
-        "`perfmon formats learn LOG` proposes one from a log that perfmon does not read: it finds lines that repeat,"
-        " their figures with names and units, the step counter and the clock, and writes patterns with samples from the"
-        " log (credentials masked). `--install` puts it where perfmon finds it; look at it first, for what a figure"
-        " means it only knows by its name. `perfmon formats check FILE` shows mistakes after a change.",
+        " TOML file in `sources/formats/`; user formats are in `~/.config/perfmon/formats/`.",
+        "`perfmon formats learn LOG` proposes a format for an unrecognised log: it finds repeated lines, their values"
+        " with names and units, the step counter and the timestamp, and writes patterns with samples from the log"
+        " (credentials masked). `--install` installs it in the user's configuration; review it first, because the"
+        " meaning of a value is inferred from its name. `perfmon formats check FILE` validates it after a change.",
+        formats_table(),
     ]
     for pack in load_packs():
         parts += _pack(pack)
@@ -143,9 +150,12 @@ def formats() -> str:
 
 
 def formats_table() -> str:
-    """The formats of the README."""
-    rows = ((cell(p.title), p.component or "any", code(p.id), str(len(p.patterns) or "")) for p in load_packs())
-    return table(("logs of", "component", "pack", "kinds of lines"), rows)
+    """All formats, a row each."""
+    rows = (
+        (f"[{cell(p.title)}](#{anchor(p.title)})", p.component or "any", code(p.id), str(len(p.patterns) or ""))
+        for p in load_packs()
+    )
+    return table(("logs of", "component", "pack", "patterns"), rows)
 
 
 # --- metrics ----------------------------------------------------------------------------------------------------------
@@ -158,7 +168,7 @@ def _metric_row(name: str, band: Band | None, better: str, told_by: Iterable[str
     if band:
         signs = ("≤" if band.good_is_inclusive else "<", ">") if band.higher_is_worse else (">", "<")
         good, critical = _limit(band, band.good), _limit(band, band.critical)
-        unless = f"; not where a run tells of {', '.join(map(code, band.unless))}" if band.unless else ""
+        unless = f"; not if a run logs {', '.join(map(code, band.unless))}" if band.unless else ""
         limits = [cell(f"{signs[0]} {good}"), cell(f"{signs[1]} {critical}"), cell(band.origin) + unless]
     return [code(name), metric_unit(name), better, *limits, ", ".join(sorted(told_by))]
 
@@ -176,9 +186,9 @@ def metrics() -> str:
     parts = [
         "# Metrics",
         _NOTE,
-        "What is between good and critical is a warning, limits included. Limits come from `rules/bands/`; your own go"
-        " to `~/.config/perfmon/bands/`. A metric without a pack is worked out from others.",
-        table(("metric", "unit", "better", "good", "critical", "limits from", "told by"), rows),
+        "Values between good and critical, inclusive, are warnings. Thresholds are defined in `rules/bands/`; user"
+        " thresholds are in `~/.config/perfmon/bands/`. A metric without a pack is derived from other metrics.",
+        table(("metric", "unit", "better", "good", "critical", "origin of thresholds", "packs"), rows),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -191,7 +201,7 @@ def _example(examples: Iterable[Example]) -> str:
     many = len(firing.logs) > 1
     lines = [line for name, log in firing.logs.items() for line in ([f"# {name}"] * many + log.strip().splitlines())]
     shown = lines if len(lines) <= _EXAMPLE_LINES else [*lines[: _EXAMPLE_LINES - 1], "…"]
-    return f"For example ({cell(firing.name)}):\n\n{block(shown)}"
+    return f"Example ({cell(firing.name)}):\n\n{block(shown)}"
 
 
 def _confused(said: str, ids: frozenset[str]) -> str:
@@ -209,11 +219,11 @@ def _signature(signature: Signature, ids: frozenset[str]) -> Iterator[str]:
         f"- {cell(condition.explain())}{'' if condition.must_hold else ' (raises the confidence)'}"
         for condition in signature.conditions
     )
-    yield "Fires when\n\n" + "\n".join(wants)
-    yield "Mend\n\n" + "\n".join(f"- {cell(line)}" for line in signature.advice)
+    yield "Conditions\n\n" + "\n".join(wants)
+    yield "Fix\n\n" + "\n".join(f"- {cell(line)}" for line in signature.advice)
     if signature.confused_with:
         others = "\n".join(_confused(said, ids) for said in signature.confused_with)
-        yield f"Easily confused with\n\n{others}"
+        yield f"Often confused with\n\n{others}"
     yield _example(signature.examples)
 
 
@@ -224,8 +234,10 @@ def signatures() -> str:
     parts = [
         "# Signatures",
         _NOTE,
-        "What perfmon recognises, in the order of precedence: of several that explain the same time the first has it."
-        " `perfmon rules explain ID` shows one with its limits.",
+        "A signature defines a bottleneck or failure that perfmon recognises. They are listed in order of precedence:"
+        " if several explain the same time, the first one takes it. `perfmon rules explain ID` shows one with its"
+        " thresholds.",
+        signatures_table(),
     ]
     for signature in known:
         parts += _signature(signature, ids)
@@ -233,12 +245,9 @@ def signatures() -> str:
 
 
 def signatures_table() -> str:
-    """The signatures of the README."""
-    rows = (
-        (f"[`{s.id}`](docs/signatures.md#{s.id})", cell(s.title), cell(s.advice[0] if s.advice else ""))
-        for s in load_signatures()
-    )
-    return table(("signature", "what it is", "first mend"), rows)
+    """All signatures, a row each."""
+    rows = ((f"[`{s.id}`](#{s.id})", cell(s.title), cell(s.advice[0] if s.advice else "")) for s in load_signatures())
+    return table(("signature", "title", "first fix"), rows)
 
 
 # --- themes -----------------------------------------------------------------------------------------------------------
@@ -251,7 +260,7 @@ def _ground(theme: ThemeData) -> str:
 def themes_table() -> str:
     """The built-in themes."""
     rows = ((code(name), cell(theme.title), _ground(theme)) for name, theme in sorted(load_themes().items()))
-    return table(("theme", "what it is", "background"), rows)
+    return table(("theme", "description", "background"), rows)
 
 
 def styles_table() -> str:
@@ -261,6 +270,6 @@ def styles_table() -> str:
         rows[use if name[-1].isdigit() else f"{use}\0{name}"].append(name)
     spans = ((names[0], names[-1], use.partition("\0")[0]) for use, names in rows.items())
     return table(
-        ("style", "for"),
+        ("style", "use"),
         ((code(first) if first == last else f"{code(first)} to {code(last)}", cell(use)) for first, last, use in spans),
     )

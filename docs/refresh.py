@@ -34,34 +34,28 @@ WITH_BLOCKS = (
 )
 _BLOCK = re.compile(r"(<!-- (?P<kind>table|output):(?P<name>[\w-]+) -->\n).*?(<!-- /(?P=kind) -->)", re.DOTALL)
 _TABLES: Mapping[str, Callable[[], str]] = {
-    "formats": pages.formats_table,
     "keys": screen_pages.keys_table,
     "screen-commands": screen_pages.screen_commands_table,
     "short-keys": screen_pages.short_keys_table,
-    "signatures": pages.signatures_table,
     "signs": screen_pages.signs_table,
     "styles": pages.styles_table,
     "themes": pages.themes_table,
 }
 _COMMANDS: Mapping[str, tuple[str, ...]] = {
     "analyze": ("analyze", "demo-run"),
-    "analyze-in-short": ("analyze", "demo-run"),
     "calibrate": ("calibrate", "good-run"),
     "compare": ("compare", "before", "after"),
-    "compare-in-short": ("compare", "before", "after"),
     "explain-formats": ("analyze", "demo-run", "--explain-formats"),
 }
 _RUNS: Mapping[str, tuple[str, ...]] = {
-    "after": ("--mended",),
+    "after": ("--fixed",),
     "before": (),
     "demo-run": (),
     "good-run": ("--scenario", "healthy"),
 }
 """The built-in runs that the commands are about."""
 _ENDS = {
-    "analyze-in-short": "Findings",
     "calibrate": "[band.dur_ms]",
-    "compare-in-short": "  cancelled_pct",
 }
 """What the line begins with at which the output is cut off."""
 

@@ -11,13 +11,9 @@ from perfmon.tui.actions import ACTIONS, Action, spelled
 from perfmon.tui.commands import COMMANDS
 from perfmon.tui.render.help import LEGEND
 
-_SHORT = (
-    ("help",), ("palette",), ("open",), ("waterfall",), ("zoom",), ("preset",), ("cursor_left", "cursor_right"),
-    ("zoom_in", "zoom_out"), ("pause",), ("search",), ("next_error",), ("ack",), ("silence",), ("snapshot",),
-    ("record",), ("theme",), ("quit",),
-)  # fmt: skip
-"""What a newcomer presses first; of several that belong together only the first keys are told."""
-_PANES = {"board": "timeline", "alerts": "alerts", "log": "log", "sources": "machines", "replay": "a replay"}
+_SHORT = ("help", "palette", "open", "zoom", "pause", "search", "snapshot", "quit")
+"""The eight keys to start with."""
+_PANES = {"board": "timeline", "alerts": "alerts", "log": "log", "sources": "hosts", "replay": "a replay"}
 
 
 def _keys(keys: Iterable[str]) -> str:
@@ -33,12 +29,8 @@ def _where(action: Action) -> str:
 def short_keys_table() -> str:
     """The keys of the README."""
     known = {action.id: action for action in ACTIONS}
-    rows = []
-    for names in _SHORT:
-        actions = [known[name] for name in names]
-        keys = actions[0].keys[:2] if len(actions) == 1 else [action.keys[0] for action in actions]
-        rows.append((_keys(keys), cell(" ".join(action.help for action in actions)) + _where(actions[0])))
-    return table(("key", "does"), rows)
+    rows = ((_keys(known[name].keys[:2]), cell(known[name].help) + _where(known[name])) for name in _SHORT)
+    return table(("key", "action"), rows)
 
 
 def keys_table() -> str:
@@ -49,13 +41,13 @@ def keys_table() -> str:
     parts = []
     for group, actions in groups.items():
         rows = ((_keys(a.keys), cell(a.help) + _where(a), code(a.id)) for a in actions)
-        parts.append(f"### {group}\n\n{table(('key', 'does', 'action'), rows)}")
+        parts.append(f"### {group}\n\n{table(('key', 'function', 'action'), rows)}")
     return "\n\n".join(parts)
 
 
 def screen_commands_table() -> str:
     """What can be typed after `:`."""
-    return table(("typed after `:`", "does"), ((code(c.usage), cell(c.help)) for c in COMMANDS))
+    return table(("command", "function"), ((code(c.usage), cell(c.help)) for c in COMMANDS))
 
 
 def signs_table() -> str:
@@ -65,4 +57,4 @@ def signs_table() -> str:
         for title, signs in LEGEND.items()
         for at, (glyph, _, meaning) in enumerate(signs)
     )
-    return table(("of", "sign", "means"), rows)
+    return table(("item", "symbol", "meaning"), rows)

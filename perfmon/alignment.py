@@ -216,7 +216,9 @@ def _lay_by_files(states: Sequence[SourceState], laid: Sequence[SourceState], ax
         before = newest - _moved(state, axis.shifts[state.index])[1]
         if before > _HOUR:
             told = format_seconds(before)
-            axis.notes[state.index] = f"its times have no date: it ended {told} before others began, as its file tells"
+            axis.notes[state.index] = (
+                f"timestamps without date: dated by the file, it ended {told} before the others start"
+            )
 
 
 def _lay_kind(kind: int, own: Sequence[SourceState], laid: Sequence[SourceState], axis: _Axis) -> None:
@@ -237,11 +239,13 @@ def _lay_kind(kind: int, own: Sequence[SourceState], laid: Sequence[SourceState]
     for state in own:
         total = axis.shifts.get(state.index, 0.0) + shift
         if apart:
-            axis.guess(state, total, "its times have no date and share none with the other logs: laid beside them")
+            axis.guess(state, total, "timestamps without date, no overlap with the other logs: aligned to them")
         elif zone:
             told = format_seconds(abs(zone))
             behind = "behind" if zone > 0 else "ahead of"
-            axis.guess(state, total, f"its times have no zone: taken to be {told} {behind} the other logs (inferred)")
+            axis.guess(
+                state, total, f"timestamps without time zone: assumed to be {told} {behind} the other logs (inferred)"
+            )
         else:
             axis.shifts[state.index] = total
 
@@ -296,9 +300,9 @@ def _tie(state: SourceState, axis: _Axis) -> None:
             continue
         shift = to_axis + shifts.get(other.index, 0.0)
         if _shared(_moved(state, 0.0), shift, low, high) >= 0.0:
-            axis.guess(state, shift, f"its monotonic clock is taken to be the one of {other.spec}")
+            axis.guess(state, shift, f"monotonic clock assumed to be that of {other.spec}")
             return
-    note = "its monotonic clock is tied to no other log: taken to begin with the first one"
+    note = "monotonic clock not tied to another log: assumed to start with the first log"
     axis.guess(state, low - (state.first or 0.0), note)
 
 

@@ -80,9 +80,9 @@ def _tell_copies(session: Session, copies: Mapping[LogFile, Sequence[LogFile]]) 
         from perfmon.rules.wording import counted
 
         of, (copy, *_) = next(iter(copies.items()))
-        more = "" if count == 1 else f", and so it is with {counted(count - 1, 'more log')}"
+        more = "" if count == 1 else f", likewise {counted(count - 1, 'more log')}"
         state = next(state for state in session.store.sources if state.spec == of.name)
-        state.note(f"{copy.name} holds the same{more}: read once")
+        state.note(f"{copy.name} has the same content{more}: read once")
 
 
 @contextmanager

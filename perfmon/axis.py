@@ -107,7 +107,7 @@ def rebase(store: Store, state: SourceState, clock: Clock) -> None:
         state.quiet(*clock.jumped, (0, ""))
         clock.jumped = None
     if clock.refused:
-        state.note("dates more than a day away from those around them were not believed")
+        state.note("dates more than a day away from neighbouring lines were ignored")
     if not seconds:
         return
     store.shift(state.index, seconds)

@@ -66,7 +66,7 @@ class Baseline:
         if first is not None:
             seconds, self._looked_s = first[0] - _JUST_BEFORE_S, MOST_S
             if seconds < LEAST_S:
-                self.note = f"the run does not begin healthy ({first[1]}): nothing is learned, the limits stay"
+                self.note = f"the run does not start healthy ({first[1]}): nothing learned, thresholds unchanged"
                 return
         origin = f"{LEARNED} the first {format_seconds(seconds)} of this run"
         view = start.view(self._given, seconds)
@@ -74,10 +74,10 @@ class Baseline:
         if calibration.learned:
             self.knowledge = replace(self._given, bands=calibration.applied(self._given.bands))
             count = counted(len(calibration.learned), "metric")
-            self.note = f"limits of {count} learned from the first {format_seconds(seconds)}"
+            self.note = f"thresholds of {count} learned from the first {format_seconds(seconds)}"
         elif self.knowledge is self._given:
-            why = "the limits hold already" if calibration.held_already else f"no metric has {FEWEST} samples"
-            self.note = f"nothing is learned from the first {format_seconds(seconds)}: {why}"
+            why = "the thresholds already fit" if calibration.held_already else f"no metric has {FEWEST} samples"
+            self.note = f"nothing learned from the first {format_seconds(seconds)}: {why}"
 
 
 @dataclass(frozen=True, slots=True)

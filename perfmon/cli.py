@@ -72,7 +72,7 @@ def _running() -> list[str]:
     asked = [one.shown for one in asked_of(found)]
     if not (found.logs or asked):
         raise UsageError(
-            "no logs here, no run on this machine: name what to watch (perfmon SPEC...), or try perfmon demo"
+            "no logs here and no running job found: name a source (perfmon SOURCE...), or try perfmon demo"
         )
     print("\n".join(told("here", found)), file=sys.stderr)
     return [*found.paths, *asked]
@@ -97,7 +97,7 @@ def _unexpected(error: Exception) -> int:
 
         traceback.print_exc()
     said = f"{type(error).__name__}: {error}".rstrip(": ")
-    _say(f"unexpected {said} (a fault of perfmon; {_DEBUG}=1 shows the traceback)")
+    _say(f"unexpected {said} (a bug in perfmon; {_DEBUG}=1 shows the traceback)")
     return ExitCode.USAGE
 
 
@@ -121,7 +121,7 @@ def _quiet_pipe() -> int:
 def _no_room(error: OSError) -> int:
     """Only what is written can meet these; files that perfmon writes have their own message."""
     _silence_stdout()
-    _say(f"standard output cannot be written: {error.strerror} (send it elsewhere)")
+    _say(f"standard output cannot be written: {error.strerror} (redirect it elsewhere)")
     return ExitCode.USAGE
 
 

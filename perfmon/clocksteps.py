@@ -33,7 +33,7 @@ _APART_S, _APART_SHARE = 30.0, 0.1
 """How far apart the logs may end, where one of them is set right: seconds, and of the time since."""
 
 
-SET = "its clock was put"
+SET = "clock set"
 """How the note of a clock that was set right begins."""
 
 
@@ -168,7 +168,7 @@ def take_out(store: Store, clock: SetClock, step: Step, opened: Iterable[Span] =
     store.shifted += 1
     store.version += 1
     told = "forward" if step.seconds > 0 else "back"
-    state.note(f"{SET} {told} by {format_seconds(abs(step.seconds))} while the run went on: taken out")
+    state.note(f"{SET} {told} by {format_seconds(abs(step.seconds))} during the run: corrected")
 
 
 class _After(Protocol):

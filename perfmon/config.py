@@ -85,7 +85,7 @@ _HERE = Path("perfmon.toml")
 def _whole(table: Table, name: str) -> int:
     value, least = table.data[name], _WHOLE[name]
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise table.wrong(name, f"expected a whole number, {least} or more")
+        raise table.wrong(name, f"expected an integer of at least {least}")
     return value
 
 
@@ -101,9 +101,9 @@ def _paths(table: Table, name: str) -> tuple[Path, ...]:
     paths = tuple(Path(table.file).parent / Path(text).expanduser() for text in table.texts(name))
     for path in paths:
         if name in _FOLDERS and not path.is_dir():
-            raise table.wrong(name, f"expected folders, but {path} is none")
+            raise table.wrong(name, f"expected folders, but {path} is not one")
         if name in _FILES and not path.is_file():
-            raise table.wrong(name, f"expected files, but {path} is none")
+            raise table.wrong(name, f"expected files, but {path} is not one")
     return paths
 
 
@@ -134,7 +134,7 @@ def _with_file(config: Config, path: Path) -> Config:
 def _with_folder(config: Config, folder: Path) -> Config:
     """The folder's own formats, signatures, bands and themes, then its `config.toml`: a file that is named wins."""
     if not os.access(folder, os.R_OK | os.X_OK):
-        raise DataFileError(str(folder), "folder", "cannot be read: make it readable, or set XDG_CONFIG_HOME elsewhere")
+        raise DataFileError(str(folder), "folder", "cannot be read: make it readable, or change XDG_CONFIG_HOME")
     formats, signatures, themes = folder / "formats", folder / "signatures", folder / "themes"
     config = replace(
         config,

@@ -364,7 +364,7 @@ def _sentence(finding: Found, lost: float, view: View, cause: Found | None) -> s
         **finding.identity,
     }
     text = fill(finding.sentence, {key: evidence_text(value) for key, value in known.items()}, items, view)
-    return f"{text} ({cause.signature.title.lower()} explains it)" if cause is not None else text
+    return f"{text} ({cause.signature.title.lower()} is the cause)" if cause is not None else text
 
 
 def _figures(finding: Found, view: View) -> dict[str, str]:

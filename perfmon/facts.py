@@ -45,12 +45,12 @@ _TIMELINE = (
 _LEVELS = ("good", "warning", "critical")
 
 _SIGNALS = (
-    (UPDATE, "weight updates ([weights] lines): whether they queue in the front end or load slowly"),
-    ("checkpoint-write", "checkpoint writes: whether the trainer's disk is slow"),
-    ("generation-batch", "generation batches: whether generation suffers from weight updates"),
-    ("staleness", "rollout staleness: whether the orchestrator runs ahead of the trainer"),
-    ("kv_usage", "engine statistics (vLLM, SGLang): whether the KV cache is full"),
-    ("steps", "training steps: whether the run stands still"),
+    (UPDATE, "weight updates ([weights] lines): queueing in the front end or slow loading"),
+    ("checkpoint-write", "checkpoint writes: speed of the trainer's disk"),
+    ("generation-batch", "generation batches: slowdown of generation by weight updates"),
+    ("staleness", "rollout staleness: lead of the orchestrator over the trainer"),
+    ("kv_usage", "engine statistics (vLLM, SGLang): KV cache usage"),
+    ("steps", "training steps: progress of the run"),
 )
 
 
@@ -202,11 +202,11 @@ def _info(
     notes += _other_run(state, view, alignment)
     notes += unended.notes(state.index)
     if state.stepped_back:
-        notes.append(f"its clock went back {counted(state.stepped_back, 'time')} by more than a minute")
+        notes.append(f"timestamps went back {counted(state.stepped_back, 'time')} by more than a minute")
     if (jump := set_forward(state, view)) is not None:
-        notes.append(f"jumps by {format_seconds(jump[1] - jump[0])} at night: taken for summer time, not for a stall")
+        notes.append(f"jumps by {format_seconds(jump[1] - jump[0])} at night: a daylight saving change, not a stall")
     if state.skipped > TOLD_PROBLEMS:
-        notes.append(f"{counted(state.skipped - TOLD_PROBLEMS, 'more line')} with values that cannot be meant")
+        notes.append(f"{counted(state.skipped - TOLD_PROBLEMS, 'more line')} with implausible values")
     return SourceInfo(
         spec=state.spec,
         format="+".join(packs) or "unknown",
@@ -252,12 +252,16 @@ def _other_run(state: SourceState, view: View, alignment: Alignment) -> list[str
     if not before:
         within = [one for one in view.restarts if first <= one.between[0] and one.between[1] <= last]
         return [
-            f"steps begin anew after {format_seconds(one.between[1] - one.between[0])} of silence: another run; "
-            + ("the one before fell silent within a step, and said no end" if one.hung else "the pause is not judged")
+            f"steps restart after {format_seconds(one.between[1] - one.between[0])} without output: another run; "
+            + (
+                "the previous one stopped logging within a step, without an end"
+                if one.hung
+                else "the gap is not evaluated"
+            )
             for one in within
         ]
     low, high = before[-1]
-    return [f"begins {format_seconds(high - low)} after the logs before it: another run; the pause is not judged"]
+    return [f"starts {format_seconds(high - low)} after the previous logs: another run; the gap is not evaluated"]
 
 
 def _run_text(one: Boundary) -> str:
@@ -270,13 +274,13 @@ def _run_text(one: Boundary) -> str:
             f": {counted(int(again), 'step')} again" if again else ""
         )
     elif one.again:
-        what = f"a start that failed is tried once more{after}"
+        what = f"a failed start is retried{after}"
     else:
-        what = f"another run begins{after}; the pause is not judged"
+        what = f"another run starts{after}; the gap is not evaluated"
     cause = (
         ""
         if one.failure is None
-        else f"; the one before ended by {CAUSE_WORDS.get(one.failure.cause, one.failure.cause)}"
+        else f"; the previous one ended by {CAUSE_WORDS.get(one.failure.cause, one.failure.cause)}"
     )
     return f"line {one.line}: {what}{cause}"
 
@@ -351,8 +355,8 @@ def _is_polled(track: Track, view: View) -> bool:
 
 _STATES = {
     Progress.STARTING: "the run is starting: no step has ended yet",
-    Progress.STALLED: "no progress is known",
-    Progress.SILENT: "no log output for long, and nothing proves an end",
+    Progress.STALLED: "no progress observed",
+    Progress.SILENT: "no log output for a long time, and no sign of an end",
 }
 
 
@@ -362,7 +366,7 @@ def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, odd
     lines, events = sum(state.lines for state in logs), sum(sum(state.patterns.values()) for state in logs)
     if assessment is Assessment.UNREADABLE:
         return (
-            f"Cannot read these logs: {events:,} of {lines:,} lines are of a known format, and none tells of progress. "
+            f"Cannot read these logs: {events:,} of {lines:,} lines are recognised, and none reports progress. "
             "perfmon analyze --explain-formats shows what is recognised, perfmon formats learn LOG proposes a format"
         )
     seen, state = _seen(view), _STATES.get(view.state.state, "")
@@ -374,9 +378,9 @@ def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, odd
     minor = f"; {counted(minor_findings, 'smaller finding')}" if minor_findings else ""
     late = overdue_s(view)
     if late > 0 and not state:
-        state = f"no progress is known for {format_seconds(late)}, though the logs go on"
+        state = f"no progress observed for {format_seconds(late)}, although the logs continue"
     critical = f"; {state}" if state else ""
-    critical += f"; critical though, and judged by no signature: {', '.join(odd)} of the samples" if odd else ""
+    critical += f"; critical values without a signature: {', '.join(odd)} of the samples" if odd else ""
     return f"No bottleneck found: {', '.join(seen)} observed{minor}{critical}"
 
 

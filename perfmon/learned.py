@@ -25,7 +25,7 @@ def format_name(log: str, chosen: str = "") -> str:
     """What the format of a log is called: as chosen, else like the log. UsageError for what cannot be a name."""
     name = chosen or re.sub(r"[^a-z0-9]+", "-", Path(log).name.split(".")[0].lower()).strip("-")[:64] or "learned"
     if _ID.fullmatch(name) is None:
-        raise UsageError(f"{name}: expected small letters, digits and - as the name of a format")
+        raise UsageError(f"{name}: expected small letters, digits and - in a format name")
     return name
 
 
@@ -65,7 +65,7 @@ def installed(name: str, packs: Sequence[Pack]) -> Path:
 
     built_in = os.path.join(formats.__path__[0], "")
     if any(pack.id == name and pack.file.startswith(built_in) for pack in packs):
-        raise UsageError(f"{name}: a built-in format has this name, choose another one")
+        raise UsageError(f"{name}: name of a built-in format, choose another one")
     return user_folder() / "formats" / f"{name}.toml"
 
 

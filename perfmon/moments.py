@@ -41,13 +41,13 @@ def moment(text: str, start: float, end: float) -> float:
     except (ValueError, OverflowError):
         return _dated(text, start, end)
     if not 0.0 <= duration < inf:
-        raise UsageError(f"{text!r} is no time before the end: expected a positive duration, as in 10m")
+        raise UsageError(f"{text!r} is not a duration before the end: expected a positive value, as in 10m")
     return end - duration
 
 
 def _no_time(text: str) -> UsageError:
     told = "expected 10m (before the end), 14:00:30, 2026-08-21T14:00 or seconds from the start"
-    return UsageError(f"{text!r} is no time: {told}")
+    return UsageError(f"{text!r} is not a valid time: {told}")
 
 
 def _of_day(seconds: float, start: float, end: float) -> float:

@@ -243,7 +243,7 @@ def _reason(error: Exception) -> str:
         return os.strerror(inner.errno) if inner.errno > 0 else "the host has no address"
     if isinstance(inner, TimeoutError):
         return f"no answer within {WEBHOOK_S:.0f} s"
-    return "the answer is no HTTP" if isinstance(inner, HTTPException) else type(inner).__name__
+    return "the response is not HTTP" if isinstance(inner, HTTPException) else type(inner).__name__
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

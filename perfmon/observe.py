@@ -110,7 +110,7 @@ def glance(
     """
     logs = discover(specs) if specs or not polled else []
     if any(log.path == STDIN for log in logs):
-        raise UsageError("standard input cannot be looked at again and again: name files, or start a monitor")
+        raise UsageError("standard input cannot be read repeatedly: name files, or start a monitor")
     # The ends of logs do not show how the run began: nothing can be learned from them.
     session, short, unread = Session(replace(config, baseline=BUILTIN)), 0, 0
     most = min(TAIL, _GLANCE // max(1, len(logs)))

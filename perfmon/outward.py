@@ -46,7 +46,7 @@ def read_outward(base: Outward, table: Table, own: bool) -> Outward:
     table.only(("bell", "title", "command", "webhook", "min_severity", "min_interval", "on"))
     for name in _LEADING_OUT:
         if name in table.data and not own:
-            where = "not taken from the working folder, where others may write: set it in ~/.config/perfmon/config.toml"
+            where = "ignored in the working folder, which others may write to: set it in ~/.config/perfmon/config.toml"
             raise table.wrong(name, where)
     return Outward(
         bell=table.flag("bell", base.bell),

@@ -162,7 +162,7 @@ class Session:
             state.skipped += 1
             if state.skipped <= TOLD_PROBLEMS:
                 told = ", ".join(dict.fromkeys(problems))
-                state.note(f"line {line + line_base}: {told} cannot be meant: left out")
+                state.note(f"line {line + line_base}: {told} is implausible: ignored")
         self._assembler.ingest(state, self._clocks[state.index], scanned.records, line_base)
 
     def _of_table(self, pattern: int, values: Mapping[str, Any], low: float, high: float) -> list[Observation]:
@@ -194,13 +194,13 @@ class Session:
         clip: tuple[float | None, float | None] = (None, None)
         if since is not None or until is not None:
             if alignment.base is TimeBase.NONE:
-                raise UsageError("--since and --until need a clock, and no line of these logs has one")
+                raise UsageError("--since and --until need timestamps, and these logs have none")
             whole = diagnose(self.store, self.knowledge, names, alignment=alignment, detail=FIGURES).run
             low, high = (None if text is None else moment(text, whole.start, whole.end) for text in (since, until))
             if (low is not None and high is not None and low >= high) or (low is not None and low > whole.end):
-                raise UsageError("--since is after the end of what is observed or after --until")
+                raise UsageError("--since is after the last line or after --until")
             if high is not None and high <= whole.start:
-                raise UsageError("--until is not after the begin of what is observed")
+                raise UsageError("--until is not after the first line")
             clip = (low, high)
         view = view_of(self.store, self.knowledge, alignment, clip)
         snapshot = judge(view, self.knowledge, alignment, names, detail)

@@ -127,7 +127,7 @@ def _own_folder(path: str) -> None:
 def _check_owner(path: str) -> os.stat_result:
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        raise Refused(f"{path} is not a folder of yours")
+        raise Refused(f"{path} is not a folder that you own")
     return found
 
 

@@ -1,4 +1,4 @@
-"""What a log told in part, in words: something began and never ended, or a weight update ended without its RPC.
+"""What a log told in part, in words: something never ended, or a weight update ended without its RPC.
 
 A process was killed, a log ends too early, a request failed: none of that is in any figure.
 """
@@ -58,7 +58,7 @@ class Unended:
             return []
         newest = max((u.seq for u in self._updates if u.server == source and u.legs & _RPC_DONE), default=-1)
         last = [
-            f"line {_last(update, source)}: the RPC of weight update {evidence_text(update.key)} began and never "
+            f"line {_last(update, source)}: the RPC of weight update {evidence_text(update.key)} never "
             "ended: the log ends without its rpc.done"
             for update in mine
             if update.seq > newest
@@ -78,8 +78,8 @@ class Unended:
         took = [update.wall_ms for update in mine if update.wall_ms is not None]
         usual = f"; they took {format_value(median(took), 'ms')} at the median" if took else ""
         return [
-            f"{len(mine)} of {counted(every, 'weight update')} ended without telling of the RPC "
-            f"(first in {first}{usual}): failed, or answered without rpc_ms; what such waited is in no figure"
+            f"{len(mine)} of {counted(every, 'weight update')} ended without RPC details "
+            f"(first in {first}{usual}): failed, or answered without rpc_ms; their waiting time is not counted"
         ]
 
     def _of_spans(self, source: int, kind: str) -> list[str]:
@@ -90,7 +90,7 @@ class Unended:
         newest = max((span.seq for span in self._view.store.spans.get(kind, ()) if span.source == source), default=-1)
         name, _, end = _KINDS[kind]
         last = [
-            f"line {_first(span, source)}: {f'{name} {evidence_text(span.key)}'.strip()} began and never ended: "
+            f"line {_first(span, source)}: {f'{name} {evidence_text(span.key)}'.strip()} never ended: "
             f"the log ends {_later(span, state)} later without its {end}"
             for span in mine
             if span.seq > newest
@@ -118,16 +118,16 @@ def _unanswered(update: Update, view: View) -> str:
     state, shift = view.store.sources[update.source], view.shifts.get(update.source, 0.0)
     server = next(((ref, text) for ref, text in reversed(update.refs) if ref.source == update.server), None)
     if server is not None and server[0].source != update.source:
-        came = f"the server's last word of it is in {view.store.sources[server[0].source].spec}, line {server[0].line}"
+        came = f"the last server line about it is in {view.store.sources[server[0].source].spec}, line {server[0].line}"
     else:
         heard = [other for other in view.store.sources if other.index == _server(view)]
         late = [
             (other.last or 0.0) + view.shifts.get(other.index, 0.0) - (update.start or 0.0) - shift for other in heard
         ]
-        gone_on = f", though {heard[0].spec} goes on for {format_seconds(late[0])}" if late and late[0] > 0 else ""
-        came = f"no server tells of it{gone_on}"
+        gone_on = f", although {heard[0].spec} continues for {format_seconds(late[0])}" if late and late[0] > 0 else ""
+        came = f"no server log mentions it{gone_on}"
     return (
-        f"line {_first(update, update.source)}: weight update {evidence_text(update.key)} was sent and never done: "
+        f"line {_first(update, update.source)}: weight update {evidence_text(update.key)} was sent and never finished: "
         f"the log ends {_later(update, state)} later without its client.done; {came}"
     )
 
@@ -143,8 +143,8 @@ def _lost_ends(spans: Iterable[Span], source: int, names: tuple[str, str, str]) 
         return []
     first = f"line {_first(held[0], source)}, {evidence_text(held[0].key)}".rstrip(", ")
     return [
-        f"{counted(len(held), *names[:2])} without {names[2]} though others followed ({first}): failed, killed, or the "
-        "line was lost; what such waited is in no figure"
+        f"{counted(len(held), *names[:2])} without {names[2]}, others followed ({first}): failed, killed, or the "
+        "line was lost; their waiting time is not counted"
     ]
 
 

@@ -164,7 +164,7 @@ def _bands(root: Table, origin: str) -> dict[str, Band]:
         higher = table.flag("higher_is_worse", True)
         good, critical = table.required_number("good"), table.required_number("critical")
         if (good > critical) if higher else (good < critical):
-            raise table.wrong("critical", f"expected a limit {'above' if higher else 'below'} good")
+            raise table.wrong("critical", f"expected a threshold {'above' if higher else 'below'} good")
         relative = table.text("relative_to", "")
         if relative not in ("", "async_level"):
             raise table.wrong("relative_to", "expected async_level")

@@ -114,15 +114,15 @@ class UnknownNames(Lint):
                     f"{subject.name}: expected a span (weight-update, …)",
                 )
             elif not known.word(subject.name):
-                yield f"on[{at}].{subject.kind}", f"{subject.name}: no format tells of it{known.near(subject.name)}"
+                yield f"on[{at}].{subject.kind}", f"{subject.name}: no format reads it{known.near(subject.name)}"
         for at, condition in enumerate(signature.conditions):
             for part in every_condition([condition]):
                 names = [name for name in (*part.metric_names(), *part.other_names()) if not known.word(name)]
-                yield from ((f"condition[{at}]", f"{name}: no format tells of it{known.near(name)}") for name in names)
+                yield from ((f"condition[{at}]", f"{name}: no format reads it{known.near(name)}") for name in names)
         for key, words in (("requires", signature.requires), ("unless", signature.unless)):
-            yield from ((key, f"{n}: no format tells of it{known.near(n)}") for n in words if not known.word(n))
+            yield from ((key, f"{n}: no format reads it{known.near(n)}") for n in words if not known.word(n))
         missing = [name for name, _ in signature.unseen if name != "server" and not known.word(name)]
-        yield from (("unseen", f"{name}: no format tells of it") for name in missing)
+        yield from (("unseen", f"{name}: no format reads it") for name in missing)
 
 
 class UnknownLost(Lint):
@@ -134,15 +134,15 @@ class UnknownLost(Lint):
         if lost is None:
             return
         if lost.beyond and known.bands.get(lost.beyond) is None:
-            yield "lost.beyond", f"{lost.beyond}: has no band"
+            yield "lost.beyond", f"{lost.beyond}: has no thresholds"
         for key, kind in (("spans", lost.spans), ("until", lost.until)):
             if kind and not known.word(kind):
-                yield f"lost.{key}", f"{kind}: no format tells of it"
+                yield f"lost.{key}", f"{kind}: no format reads it"
         for name in (*lost.share, *filter(None, (lost.rest,)), *lost.fraction):
             if not known.metric(name):
-                yield "lost", f"{name}: no format tells of it"
+                yield "lost", f"{name}: no format reads it"
         if not (lost.leg or lost.spans or lost.share or lost.rest or lost.fraction or lost.short):
-            yield "lost", "says nothing, expected leg, spans, share, rest, fraction or short"
+            yield "lost", "missing, expected leg, spans, share, rest, fraction or short"
 
 
 class UnknownBand(Lint):
@@ -157,7 +157,7 @@ class UnknownBand(Lint):
                     continue
                 for name in part.metric_names():
                     if known.bands.get(name) is None:
-                        yield f"condition[{at}].band", f"{name}: has no band, expected above or below"
+                        yield f"condition[{at}].band", f"{name}: has no thresholds, expected above or below"
 
 
 class UnknownSignatures(Lint):
@@ -171,7 +171,7 @@ class UnknownSignatures(Lint):
             if cause.signature not in known.ids:
                 yield f"cause[{at}].signature", f"{cause.signature}: no such signature"
             elif cause.signature == signature.id:
-                yield f"cause[{at}].signature", "nothing explains itself, expected another signature"
+                yield f"cause[{at}].signature", "a signature cannot explain itself, expected another one"
         for at, said in enumerate(signature.confused_with):
             named = self._ID.match(said)
             if named and named[1] not in known.ids:
@@ -217,11 +217,11 @@ class Unreachable(Lint):
         for at, condition in enumerate(signature.conditions):
             for part in every_condition([condition]):
                 for text in self._faults(part, own):
-                    yield f"condition[{at}]", f"can never hold: {text}"
+                    yield f"condition[{at}]", f"can never be met: {text}"
         if all(condition.role != "required" for condition in signature.conditions):
-            yield "condition", "none is required, expected at least one that must hold"
+            yield "condition", "none is required, expected at least one that must be met"
         if signature.skip_first and not any(s.kind in ("metric", "mark") for s in signature.subjects):
-            yield "skip_first", "skips samples, but it looks at none"
+            yield "skip_first", "skips samples, but has no sample subject"
 
     def _faults(self, part: object, own: set[str]) -> Iterator[str]:
         limits = getattr(part, "limits", None)
@@ -230,7 +230,7 @@ class Unreachable(Lint):
                 yield "above is not smaller than below"
             yield from self._percent(part, limits)
         if isinstance(part, Threshold) and part.within_s <= 0 and part.metric not in own:
-            yield f"nothing it looks at carries {part.metric}, expected within_s above 0"
+            yield f"no subject has {part.metric}, expected within_s above 0"
         if isinstance(part, Aggregate) and part.window_n and part.least > part.window_n:
             yield "least is more than window_n"
 
@@ -251,10 +251,10 @@ def odd_limits(bands: Bands, words: Vocabulary) -> Iterator[str]:
         band = bands.get(metric)
         if not words.tells(metric):
             said = "" if band is not None else f"{metric}: "
-            yield f"{place}: {said}no format tells of it{words.near(metric)}"
+            yield f"{place}: {said}no format reads it{words.near(metric)}"
         for name in band.unless if band is not None else ():
             if name not in words.every:
-                yield f"{place}.unless: {name}: no format tells of it{words.near(name)}"
+                yield f"{place}.unless: {name}: no format reads it{words.near(name)}"
 
 
 def odd_names(signatures: Iterable[Signature], bands: Bands, words: Vocabulary) -> Iterator[str]:
@@ -308,8 +308,8 @@ def _holds_bands(path: Path) -> bool:
         return True
     for name, value in data.items():
         if isinstance(value, dict) and value.keys() & {"good", "critical"}:
-            raise DataFileError(root.file, name, f"expected [band.{name}] (limits of a metric)")
-    expected = "a signature (id, title, [[on]], [[condition]]) or bands ([band.METRIC] with good and critical)"
+            raise DataFileError(root.file, name, f"expected [band.{name}] (thresholds of a metric)")
+    expected = "a signature (id, title, [[on]], [[condition]]) or thresholds ([band.METRIC] with good and critical)"
     raise DataFileError(root.file, "file", f"of no known kind, expected {expected}")
 
 

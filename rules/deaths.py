@@ -37,22 +37,22 @@ CAUSE_WORDS = {
     "out-of-memory": "GPU memory ran out",
     "host-out-of-memory": "the host ran out of memory",
     "collective-timeout": "a collective timed out",
-    "exception": "an exception that nobody caught",
+    "exception": "an uncaught exception",
     "gpu-error": "a GPU error",
-    "disk-full": "no space left to write to",
+    "disk-full": "no disk space left",
     "time-limit": "the scheduler's time limit",
     "preempted": "preemption by the scheduler",
-    "cancelled": "cancellation from outside",
+    "cancelled": "external cancellation",
     "node-failure": "a failed node",
-    "killed": "a signal that killed a process",
-    "interrupted": "a signal from outside (SIGTERM, SIGHUP or Ctrl-C)",
-    "engine-dead": "an inference engine that died",
-    "startup-refused": "a start that was refused",
+    "killed": "a kill signal",
+    "interrupted": "an external signal (SIGTERM, SIGHUP or Ctrl-C)",
+    "engine-dead": "a crashed inference engine",
+    "startup-refused": "a refused start",
     "not-finite": "loss or gradients that became NaN or infinite",
     "network": "a lost connection",
-    "process-died": "a process that died",
-    "data-error": "data that could not be read",
-    "configuration": "a wrong configuration",
+    "process-died": "a crashed process",
+    "data-error": "unreadable data",
+    "configuration": "a configuration error",
 }
 """What a run died of, as the end of a sentence."""
 RECORDS = frozenset(("process-died", "killed"))
@@ -150,7 +150,7 @@ class Death:
         if self.tries > 1:
             fields["tries"] = f"{self.tries} starts"
         if self.anew:
-            fields["anew"] = "started anew since, and not ready yet"
+            fields["anew"] = "restarted since, and not ready yet"
         return fields
 
 

@@ -18,9 +18,9 @@ _SUBJECTS = {
     "span": "each {name}",
     "metric": "each sample of {name}",
     "mark": "each mark {name}",
-    "quiet": "each silence of {name}",
-    "absence": "each stretch without a {name}",
-    "open": "each {name} that has begun and not ended",
+    "quiet": "each gap of {name}",
+    "absence": "each interval without a {name}",
+    "open": "each {name} that is still open",
     "limit": "the {name} that the run needs and has",
     "failure": "each failure that ends a run or a part of it: {name}",
 }
@@ -37,22 +37,22 @@ def explain(signature: Signature, bands: Bands | None = None) -> str:
     parts = [
         f"{head}\n{'=' * len(head)}",
         _wrapped(signature.meaning),
-        _section("Looks at", (_subject(subject) for subject in signature.subjects)),
+        _section("Subjects", (_subject(subject) for subject in signature.subjects)),
         _section("Fires when", _fires(signature)),
-        _section("Mend", signature.advice),
-        *(_section(f"Mend ({one.pack})", one.advice) for one in signature.advice_for),
-        *(_section(f"Mend ({cause})", advice) for cause, advice in signature.advice_by_cause.items()),
-        _section("Easily confused with", signature.confused_with),
+        _section("Fix", signature.advice),
+        *(_section(f"Fix ({one.pack})", one.advice) for one in signature.advice_for),
+        *(_section(f"Fix ({cause})", advice) for cause, advice in signature.advice_by_cause.items()),
+        _section("Often confused with", signature.confused_with),
         _section("Explained by", (f"{c.signature} (by {_MATCH[c.match]})" for c in signature.causes)),
         _section("Precedence", _precedence(signature)),
         _section("Bands", (_band(band) for band in _used(signature, bands))),
-        _section("Would be surer with", (say for _, say in signature.unseen)),
+        _section("Confidence is higher with", (say for _, say in signature.unseen)),
         _section("Examples", (_example(e.name, e.fires, e.verdict) for e in signature.examples)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-_MATCH = {"key": "the same step", "time": "the same time", "lost": "the time that both cost"}
+_MATCH = {"key": "the same step", "time": "the same time", "lost": "the time both cost"}
 
 
 def _wrapped(text: str, indent: str = "") -> str:
@@ -68,7 +68,7 @@ def _section(title: str, lines: Iterable[str]) -> str:
 def _subject(subject: Subject) -> str:
     name = _QUIET.get(subject.name, subject.name) if subject.kind == "quiet" else subject.name.replace("|", " or ")
     said = _SUBJECTS[subject.kind].format(name=name)
-    return f"{said}, too" if subject.also else said
+    return f"{said} as well" if subject.also else said
 
 
 def _fires(signature: Signature) -> Iterator[str]:
@@ -76,23 +76,23 @@ def _fires(signature: Signature) -> Iterator[str]:
         yield f"{condition.explain()}{_standing(condition)}"
     (least, of), (worst, worst_of) = signature.critical_count, signature.for_count
     critical = "once" if least == 1 else f"{least} of {of} times"
-    yield f"critical {critical}, or at least a warning {worst} of {worst_of} times"
+    yield f"critical {critical}, or warning or worse {worst} of {worst_of} times"
     if signature.for_s:
         yield f"for at least {format_value(signature.for_s, 's')}"
     if signature.skip_first:
-        yield f"the first {counted(signature.skip_first, 'sample')} of each log left out"
+        yield f"the first {counted(signature.skip_first, 'sample')} of each log skipped"
 
 
 def _standing(condition: Condition) -> str:
     if not condition.must_hold:
         return " (raises the confidence)"
-    return " (where that is told)" if condition.if_missing == "pass" else ""
+    return " (if logged)" if condition.if_missing == "pass" else ""
 
 
 def _precedence(signature: Signature) -> Iterator[str]:
-    yield f"rank {signature.rank}: of several for the same second the smallest rank has it"
+    yield f"rank {signature.rank}: of several findings for the same time the lowest rank takes it"
     yield f"{signature.kind}, at most {signature.severity}"
-    yield f"resolved {format_value(signature.keep_firing_for_s, 's')} after it was last seen"
+    yield f"resolved {format_value(signature.keep_firing_for_s, 's')} after its last occurrence"
 
 
 def _used(signature: Signature, bands: Bands) -> list[Band]:

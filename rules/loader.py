@@ -45,7 +45,7 @@ def _subjects(table: Table) -> tuple[Subject, ...]:
         least = Severity(severity) if severity else None
         subjects.append(Subject(kind, name, entry.flag("also"), sentence, count, least))
     if not subjects:
-        raise table.wrong("on", "missing, expected what the signature looks at ([[on]])")
+        raise table.wrong("on", "missing, expected a subject ([[on]])")
     return tuple(subjects)
 
 
@@ -54,8 +54,8 @@ def _sentence(table: Table, default: str | None = None) -> str:
     template = table.text("sentence", default)
     odd = unclosed(template)
     if odd:
-        expected = "expected {SLOT}, or [...] around what may be unknown"
-        raise table.wrong("sentence", f"'{plain(odd)}' opens or closes nothing, {expected}")
+        expected = "expected {SLOT}, or [...] around optional parts"
+        raise table.wrong("sentence", f"'{plain(odd)}' is an unmatched bracket, {expected}")
     return template
 
 

@@ -78,6 +78,6 @@ def _phase(span: Span, refs: Sequence[tuple[Ref, str]]) -> str:
     if isinstance(span, Update):
         if not span.legs & (_RECEIVED | _CALLED):
             return "sent and not received"
-        return "the call into the engine" if span.legs & _CALLED else "received and not begun"
+        return "the call into the engine" if span.legs & _CALLED else "received and not started"
     found = next((match for _, text in refs if (match := _PHASES.search(text))), None)
     return "" if found is None else _NAMES.get(found[0].lower(), found[0].lower())

@@ -26,7 +26,7 @@ KNOWN = ("count", "total", "lost", "share", "window", "longest", "level", "times
 OPTIONAL_KNOWN = ("times", "level")
 _SLOT = re.compile(r"\{([\w.-]+)(?::([^{}|]+)(?:\|([^{}|]+))?)?\}")
 _OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
-_UNTOLD = "an amount that no line tells"
+_UNTOLD = "an amount that is not logged"
 
 
 def _stat(values: Sequence[float], stat: str) -> float | None:

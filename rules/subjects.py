@@ -236,7 +236,7 @@ def _quiet_item(quiet: Quiet) -> Item:
 
 
 def _stall_item(stall: Stall) -> Item:
-    what = "no log printed a line and no step ended" if stall.silent else "no progress, only signs of life,"
+    what = "no log output and no finished step" if stall.silent else "no progress, only heartbeats,"
     values = {
         "usual_s": stall.usual_s, "proven_s": stall.limit_s, "ended": 0.0, "duration_s": stall.end - stall.start,
     }  # fmt: skip

@@ -34,7 +34,7 @@ STDIN = Path("-")
 
 
 class UnreadableError(InputError):
-    """It is there, and cannot be read."""
+    """It exists, and cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ class LogFile:
 
 
 def discover(specs: Sequence[str]) -> list[LogFile]:
-    """The logs that `specs` name, sorted by name; a file that is reached twice is there once, under its own name.
+    """The logs that `specs` name, sorted by name; a file that is reached twice is listed once, under its own name.
 
     Raises UsageError or InputError, one line each, for the first SPEC that is wrong, before anything is read. A file
-    that is there and cannot be read is an error where nothing else is named; beside others reading it tells the loss.
+    that exists and cannot be read is an error where nothing else is named; beside others reading it tells the loss.
     """
     logs: list[LogFile] = []
     closed: list[tuple[Spec, UnreadableError]] = []
@@ -146,14 +146,14 @@ def _in_directory(spec: Spec) -> list[LogFile]:
     if tree.archives:
         raise InputError(f"{shown(spec.text)}: no logs below this directory; {in_folder(root)}")
     others = "another file is" if tree.others == 1 else f"{tree.others} other files are"
-    seen = f"; {others} there, name one to read it" if tree.others else ""
+    seen = f"; {others}: name one to read it" if tree.others else ""
     raise InputError(f"{shown(spec.text)}: no logs below this directory (*.log, *.out, *.err, *.txt, *.jsonl …){seen}")
 
 
 def _in_glob(spec: Spec) -> list[LogFile]:
     paths = globbed(spec.path)
     if not paths:
-        raise InputError(f"{shown(spec.text)}: no log matches; {shown(str(_nearest(Path(spec.path))))} is there")
+        raise InputError(f"{shown(spec.text)}: no match; {shown(str(_nearest(Path(spec.path))))} exists")
     logs, errors = [], []
     for path in paths:
         try:
@@ -180,7 +180,7 @@ def _file(spec: Spec) -> list[LogFile]:
         if stat.S_ISFIFO(mode):
             return [LogFile(display_name(path), Path(os.path.abspath(path)))]
         if not stat.S_ISREG(mode):
-            raise InputError(f"{shown(spec.text)}: a device or socket, no log: name a file, or - for stdin")
+            raise InputError(f"{shown(spec.text)}: a device or socket, not a log: name a file, or - for stdin")
         with path.open("rb") as file:
             head = file.read(HEAD)
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -203,7 +203,7 @@ def _in_bundle(spec: Spec) -> list[LogFile]:
     except OSError as error:
         raise InputError(_unreadable(spec, error)) from None
     if not found.logs and found.damage:
-        raise InputError(f"{shown(spec.text)}: a broken archive ({found.damage}): nothing in it can be read")
+        raise InputError(f"{shown(spec.text)}: a damaged archive ({found.damage}): nothing can be read")
     if not found.logs and found.archives:
         raise InputError(f"{shown(spec.text)}: no logs in this archive; {in_bundle(found)}")
     if not found.logs:
@@ -219,7 +219,7 @@ def _in_recording(spec: Spec) -> list[LogFile]:
 
     recording = open_recording(path)
     if not recording.logs:
-        raise InputError(f"{shown(spec.text)}: a recording in which nothing came ({recording.note or 'it is whole'})")
+        raise InputError(f"{shown(spec.text)}: an empty recording ({recording.note or 'complete'})")
     return [LogFile(name, path, name, RECORDING) for name in recording.logs]
 
 
@@ -245,7 +245,7 @@ def _nearby(path: Path) -> str:
         close = difflib.get_close_matches(wanted, os.listdir(parent), 1, 0.6)
     except OSError:
         close = []
-    return f"did you mean {shown(str(parent / close[0]))}?" if close else f"{shown(str(parent))} is there"
+    return f"did you mean {shown(str(parent / close[0]))}?" if close else f"{shown(str(parent))} exists"
 
 
 def _nearest(path: Path) -> Path:

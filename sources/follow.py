@@ -49,7 +49,7 @@ async def follow(
     """The blocks of all logs that `specs` name, as they grow, until cancelled or closed; to the end where all are
     pipes or read once.
 
-    Each log begins with what is there already (`history`), or with the line that is unfinished now. Logs are followed
+    Each log begins with what exists already (`history`), or with the line that is unfinished now. Logs are followed
     by name. A "rotated" or "truncated" notice says that line numbers and offsets of a log begin anew after it. Lines
     of one log come in order, none is lost that was still there to be read, none comes twice; compressed files and
     archives are read once, at the start. `polling` True uses no inotify, None only where the file system serves it.
@@ -257,7 +257,12 @@ class Follower:
                 return []
             if log.compression == ARCHIVES:
                 return [(log, item) for item in read_blocks(log) if isinstance(item, Notice)]
-            return [(log, Notice(f"{log.name}: appeared, but compressed files are read at the start only", "appeared"))]
+            return [
+                (
+                    log,
+                    Notice(f"{log.name}: new compressed file: compressed files are only read at the start", "appeared"),
+                )
+            ]
         history = self._history or not first
         self._tails[path] = Tail(log, self._known, self._clock, history=history, new=not first)
         return []

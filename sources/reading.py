@@ -123,7 +123,7 @@ def _bundle_damage(log: LogFile) -> Iterator[Notice]:
         return
     archive = log.name.removesuffix(plain(str(log.member))).rstrip(":")
     if found.damage:
-        yield Notice(f"{archive}: {found.damage}: what else it held is lost", "lost")
+        yield Notice(f"{archive}: {found.damage}: the rest is lost", "lost")
     if found.archives:
         yield Notice(f"{archive}: {in_bundle(found)}", "unopened")
 
@@ -176,7 +176,7 @@ def _texts(pieces: _Pieces, size: int) -> Iterator[bytes | Notice]:
     head = first.lstrip(b"\0")[:HEAD]
     codec = utf16_in(head)
     if codec is None and (is_binary(head) or bundle_in(first)):
-        yield Notice("binary, no log: not read", "lost")
+        yield Notice("binary, not a log: skipped", "lost")
         return
     pieces = chain((first,), pieces)
     if codec:

@@ -54,7 +54,7 @@ def parse_spec(text: str) -> Spec:
     if text == "-":
         return Spec(text, Kind.STDIN, text)
     if not text.strip():
-        raise UsageError("a SPEC is empty: name a log file, a directory, a 'glob' or - for stdin")
+        raise UsageError("an empty SOURCE: name a log file, a directory, a 'glob' or - for stdin")
     if "\0" in text:
         raise UsageError(f"{shown(text)}: a path cannot hold a NUL byte")
     path = os.path.expanduser(text)
@@ -78,12 +78,12 @@ def _kind_by_name(path: str) -> Kind:
 
 def _refuse_other_kinds(text: str) -> None:
     if text.lower().startswith("ssh://"):
-        raise UsageError(f"{shown(text)}: logs on other machines are for watch, snapshot, record, analyze and ssh")
+        raise UsageError(f"{shown(text)}: remote logs are supported by watch, snapshot, record, analyze and ssh")
     from .polls.asked import parse_asked
 
     if parse_asked(text) is not None:
-        raise UsageError(f"{shown(text)}: pollers are asked while something is watched: watch, snapshot --for, record")
+        raise UsageError(f"{shown(text)}: pollers are supported by watch, snapshot --for and record")
     if _LATER.match(text):
-        raise UsageError(f"{shown(text)}: this version observes files only: name a log file, directory, 'glob' or -")
+        raise UsageError(f"{shown(text)}: this version reads files only: name a log file, directory, 'glob' or -")
     if _SCHEME.match(text):
         raise UsageError(f"{shown(text)}: no such kind of source: name a log file, directory, 'glob' or - for stdin")

@@ -85,7 +85,7 @@ class Tail:
         path = self.log.path
         if state is None:
             self._new, self._skip = self._new or not self._told, False
-            for item in self._tell("gone", "not there yet: waiting for it"):
+            for item in self._tell("gone", "does not exist yet: waiting"):
                 yield item
             return
         try:
@@ -96,13 +96,13 @@ class Tail:
         except FileNotFoundError:
             return
         except OSError as error:
-            for item in self._tell("lost", f"cannot be read ({error.strerror}): waiting until it can"):
+            for item in self._tell("lost", f"cannot be read ({error.strerror}): retrying"):
                 yield item
             return
         if stream is None:
             return
         new, self._new, self._skip, self._told = self._new, False, False, ""
-        for item in self._tell("appeared", "appeared: reading it", again=True) if new and not known else []:
+        for item in self._tell("appeared", "new log: reading", again=True) if new and not known else []:
             yield item
         yield from self._begin(stream)
 
@@ -128,7 +128,7 @@ class Tail:
     def _judge(self, stream: Stream, head: bytes) -> list[Item]:
         text = head.lstrip(b"\0")
         stream.ignored = is_binary(text) or compression_in(text) is not None
-        return self._tell("lost", "binary, no log: not read", again=True) if stream.ignored else []
+        return self._tell("lost", "binary, not a log: skipped", again=True) if stream.ignored else []
 
     def _start_anew(self, stream: Stream) -> list[Item]:
         """The file was truncated or rewritten: what a copy holds of the old text first."""
@@ -136,15 +136,15 @@ class Tail:
         items = [self._item(block) for block in stream.cut(rest or b"") + stream.cutter.finish()]
         self._known.replaced(self.log.path, stream.print)
         stream.restart()
-        doubt = "" if rest is not None else "; what was written just before may be lost"
-        return items + self._tell("truncated", f"truncated or rewritten: read from its start{doubt}", again=True)
+        doubt = "" if rest is not None else "; the last lines before that may be lost"
+        return items + self._tell("truncated", f"truncated or rewritten: reading from the start{doubt}", again=True)
 
     def _gone(self) -> Iterator[Item]:
         """The name is gone, the file may still be written to."""
         assert self.stream is not None  # noqa: S101
         if self._gone_at is None:
             self._gone_at = self._clock()
-            yield from self._tell("gone", "deleted or renamed: waiting for a new one", again=True)
+            yield from self._tell("gone", "deleted or renamed: waiting for a new file", again=True)
             return
         if self._clock() - self._gone_at < LINGER_S:
             return

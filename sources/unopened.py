@@ -24,12 +24,12 @@ def in_folder(root: Path) -> str:
     except OSError:
         return ""
     names = sorted(str(path.relative_to(root)) for path in archives)
-    return f"{_named(names)} not read with the folder: name each that holds logs of this run" if names else ""
+    return f"{_named(names)} not read with the folder: name those that contain logs of this run" if names else ""
 
 
 def in_bundle(found: Listing) -> str:
     """What is said of the archives in an archive; "" where there are none."""
-    return f"{_named(found.archives)} not read: unpack it and name what holds logs" if found.archives else ""
+    return f"{_named(found.archives)} not read: unpack it and name the logs" if found.archives else ""
 
 
 def _named(names: Sequence[str]) -> str:

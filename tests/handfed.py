@@ -61,6 +61,6 @@ class HandFed:
         self.watch.take(log, Block(data, offset, number))
 
     def look(self, second: int = 1) -> Picture:
-        """What is known now."""
+        """Update from a new picture."""
         self.watch.judge_if_due(self.feed.now)
         return self.watch.picture(Look(), second)

@@ -1,4 +1,4 @@
-"""Which theme the screen begins with: asked for, else picked last, else configured, else what fits the terminal."""
+"""Initial theme of the screen: requested, else last selected, else configured, else by the terminal."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def chosen(
     configured: str | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """The name of the theme to begin with: the first of these that is known.
+    """Name of the initial theme: the first of these that exists.
 
-    One that was asked for (`--theme`) must be known: UsageError names those that are. One that was picked or configured
-    may be gone by now; `environment` then says by COLORFGBG whether the terminal is light.
+    A requested one (`--theme`) must exist: UsageError lists the known ones. A selected or configured one may have been
+    deleted; then COLORFGBG of `environment` decides if the terminal is light.
     """
     if asked is not None and asked not in known:
-        raise UsageError(f"there is no theme {asked!r}: expected one of {', '.join(sorted(known))}")
+        raise UsageError(f"no such theme: {asked!r}: expected one of {', '.join(sorted(known))}")
     fitting = LIGHT if _light(environment or {}) else DARK
     return next(name for name in (asked, picked, configured, fitting) if name is not None and name in (*known, fitting))
 

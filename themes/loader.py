@@ -1,4 +1,4 @@
-"""Reads themes from TOML; a mistake is told with file, key and what was expected, and costs no other theme."""
+"""Loading of themes from TOML; an error is reported with file, key and expected value, and affects no other theme."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _palette(table: Table) -> dict[str, str]:
     entry = table.table("palette", table.data.get("palette", {}))
     for name in entry.data:
         if not _WORD.fullmatch(name) or name in (*ATTRIBUTES, "on", "none"):
-            raise entry.wrong(name, "expected a name of small letters, digits and - that means nothing else in a style")
+            raise entry.wrong(name, "expected a name of small letters, digits and - that is no keyword of a style")
     return {name: _colour(entry, name, entry.text(name), {}) for name in entry.data}
 
 
@@ -192,5 +192,5 @@ def _spec(table: Table, words: str, name: str, palette: Mapping[str, str]) -> Sp
     colour = _colour(table, name, colours[0], palette) if colours else None
     ground = _colour(table, name, after.strip(), palette) if on else None
     if ground and name not in GROUNDS and name not in PAIRS:
-        raise table.wrong(name, "expected no background: this is drawn on that of the screen")
+        raise table.wrong(name, "expected no background: it is drawn on the background of the screen")
     return Spec(colour, None if ground == "default" else ground, attributes)

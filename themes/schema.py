@@ -1,4 +1,4 @@
-"""What a theme consists of: a style for everything that is drawn, by name."""
+"""Structure of a theme: a style for everything that is drawn, by name."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ GROUNDS: Mapping[str, str] = {
 """Styles that are drawn below others: only their background counts, and attributes such as `reverse`."""
 
 PAIRS: Mapping[str, str] = {
-    "selection": "what is selected in a list or an input",
-    "match": "what a search found",
-    "badge-good": "a verdict's word on a filled ground: healthy",
-    "badge-warning": "likewise: a warning",
-    "badge-critical": "likewise: critical",
-    "badge-stale": "likewise: nobody knows",
-    "badge-info": "likewise: paused, replay, recording",
+    "selection": "the selection in a list or an input",
+    "match": "search matches",
+    "badge-good": "a verdict on a filled background: healthy",
+    "badge-warning": "a verdict on a filled background: warning",
+    "badge-critical": "a verdict on a filled background: critical",
+    "badge-stale": "a verdict on a filled background: unknown",
+    "badge-info": "a filled background: paused, replay, recording",
 }
 """Styles that bring their own background."""
 
 TEXTS: Mapping[str, str] = {
-    "text": "what is read",
-    "muted": "labels, units, what is less important",
+    "text": "body text",
+    "muted": "labels, units, secondary text",
     "faint": "separators, empty tracks, hints",
-    "accent": "what can be acted on",
+    "accent": "interactive elements",
     "title": "titles of panes",
     "frame": "frames of panes",
     "frame-focus": "the frame of the pane that has the focus",
-    "good": "values in the good band, ✓",
+    "good": "good values, ✓",
     "warning": "values between good and critical, !",
-    "critical": "values in the critical band, ✗",
-    "stale": "what is not known any more, ?",
+    "critical": "critical values, ✗",
+    "stale": "stale or unknown values, ?",
     "info": "notes that are neither good nor bad",
     "productive": "time that did useful work",
-    "unknown": "time or a leg that nobody can explain",
+    "unknown": "unattributed time, or an unknown phase",
     "send": "a weight update leaves the client",
     "queue": "a weight update waits in the server's queue",
     "rpc": "a weight update is loaded",
     "done": "a weight update has ended",
     "checkpoint-write": "a checkpoint is written",
-    "checkpoint-wait": "somebody waits for a checkpoint",
+    "checkpoint-wait": "waiting for a checkpoint",
     "generation": "a batch is generated",
     "staleness": "how old the weights of rollouts are",
-    "metric": "a metric without bands",
+    "metric": "a metric without thresholds",
     "footer-key": "keys in the footer",
-    "footer-text": "what they do",
+    "footer-text": "key descriptions in the footer",
     **{f"cause{i}": "lost time by cause, beyond those that have a colour above" for i in range(COLOURS_OF_CAUSES)},
     **{f"source{i}": "names of logs, in turn" for i in range(COLOURS_OF_SOURCES)},
 }
@@ -68,7 +68,7 @@ STYLES: Mapping[str, str] = {**GROUNDS, **PAIRS, **TEXTS}
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """How one thing looks. Colours are `#rrggbb`, a name of TERMINAL_NAMES, or None for what lies below."""
+    """Style of an element. Colours are `#rrggbb`, a name of TERMINAL_NAMES, or None for the one below."""
 
     colour: str | None = None
     background: str | None = None

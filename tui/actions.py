@@ -20,13 +20,13 @@ class Action:
     panes: tuple[str, ...] = ()
     """Panes whose focus it needs; none: works everywhere."""
     rank: int = 9
-    """Where it stands in the footer; 9: not there."""
+    """Position in the footer; 9: not shown."""
     command: str = ""
     """The word after `:` that does it, where that differs from the id."""
 
     @property
     def word(self) -> str:
-        """What is typed after `:`."""
+        """Name after `:`."""
         return self.command or self.id.replace("_", "-")
 
     @property
@@ -39,77 +39,77 @@ _EVERYWHERE = frozenset({"pause", "live", "zoom_in", "zoom_out", "zoom_reset"})
 _BOARD, _LOG, _ALERTS, _SOURCES = ("board",), ("log",), ("alerts",), ("sources",)
 
 ACTIONS: tuple[Action, ...] = (
-    Action("help", ("question_mark",), "help", "What every key does.", "General", rank=0),
-    Action("palette", ("colon", "ctrl+p"), "command", "Find and run anything by name.", "General", rank=1),
-    Action("snapshot", ("s",), "snapshot", "Write what is on the screen as a markdown page.", "General", rank=5),
-    Action("record", ("R",), "record", "Begin or end a recording of what the log holds and all that comes.", "General"),
-    Action("theme", ("T",), "theme", "The next colour theme.", "General"),
-    Action("doctor", ("D",), "doctor", "How well each log is understood, with lines that are not.", "General"),
-    Action("suspend", ("ctrl+z",), "suspend", "To the shell; fg returns.", "General"),
-    Action("quit", ("q",), "quit", "Leave; a recording is closed.", "General", rank=8),
-    Action("next_pane", ("tab",), "next pane", "Give the keys to the next pane.", "Panes"),
-    Action("previous_pane", ("shift+tab",), "previous pane", "Give the keys to the pane before.", "Panes"),
+    Action("help", ("question_mark",), "help", "Show every key and command.", "General", rank=0),
+    Action("palette", ("colon", "ctrl+p"), "command", "Find and run a command by name.", "General", rank=1),
+    Action("snapshot", ("s",), "snapshot", "Save the screen as a Markdown page.", "General", rank=5),
+    Action("record", ("R",), "record", "Start or stop a recording.", "General"),
+    Action("theme", ("T",), "theme", "Switch to the next theme.", "General"),
+    Action("doctor", ("D",), "doctor", "Show the parse coverage of each log.", "General"),
+    Action("suspend", ("ctrl+z",), "suspend", "Suspend (fg to resume).", "General"),
+    Action("quit", ("q",), "quit", "Quit; closes a recording.", "General", rank=8),
+    Action("next_pane", ("tab",), "next pane", "Focus the next pane.", "Panes"),
+    Action("previous_pane", ("shift+tab",), "previous pane", "Focus the previous pane.", "Panes"),
     Action("pane_board", ("1",), "timeline", "Show or hide the timeline.", "Panes"),
     Action("pane_alerts", ("2",), "alerts", "Show or hide the alerts.", "Panes"),
-    Action("pane_sources", ("3",), "sources", "Show or hide what is observed: machines and logs.", "Panes"),
+    Action("pane_sources", ("3",), "sources", "Show or hide hosts, GPUs and logs.", "Panes"),
     Action("pane_log", ("4",), "log", "Show or hide the log.", "Panes"),
-    Action("next_view", ("M",), "next view", "Pane 3: GPUs, hosts, queues, logs, or what matters of all.", "Panes"),
-    Action("zoom", ("z",), "maximise", "Give the whole screen to the pane with the keys, and back.", "Panes", rank=3),
-    Action("preset", ("p",), "preset", "The next arrangement: overview, timeline, log, strip.", "Panes"),
-    Action("back", ("escape",), "back", "Leave what is open; never quits.", "Panes"),
-    Action("pause", ("space",), "pause", "Freeze the view; reading and recording go on.", "Time", rank=4),
-    Action("live", ("L",), "live", "Back to the present.", "Time"),
-    Action("cursor_left", ("left", "h"), "cursor left", "Move the time cursor one column back.", "Time"),
-    Action("cursor_right", ("right", "l"), "cursor right", "Move the time cursor one column on.", "Time"),
-    Action("cursor_left_far", ("shift+left", "H"), "cursor far left", "Move the time cursor ten columns back.", "Time"),
-    Action("cursor_right_far", ("shift+right",), "cursor far right", "Move the time cursor ten columns on.", "Time"),
-    Action("zoom_in", ("plus", "equals_sign"), "zoom in", "Half as much time on the timeline.", "Time"),
-    Action("zoom_out", ("minus",), "zoom out", "Twice as much time on the timeline.", "Time"),
-    Action("zoom_reset", ("0",), "zoom reset", "As much time as is judged.", "Time"),
-    Action("previous_update", ("comma",), "previous update", "Cursor to the weight update before.", "Time"),
-    Action("next_update", ("full_stop",), "next update", "Cursor to the next weight update.", "Time"),
-    Action("previous_alert", ("left_square_bracket",), "previous alert", "Cursor to the alert change before.", "Time"),
-    Action("next_alert", ("right_square_bracket",), "next alert", "Cursor to the next alert change.", "Time"),
-    Action("up", ("up", "k"), "up", "One row up.", "Move"),
-    Action("down", ("down", "j"), "down", "One row down.", "Move"),
-    Action("page_up", ("pageup", "ctrl+u"), "page up", "One page up.", "Move"),
-    Action("page_down", ("pagedown", "ctrl+d"), "page down", "One page down.", "Move"),
-    Action("top", ("home", "g"), "top", "To the first row.", "Move"),
-    Action("bottom", ("end", "G"), "bottom", "To the last row; the log follows again.", "Move"),
-    Action("open", ("enter",), "open", "What is under the cursor: trace, chart, alert, GPU or line.", "Move", rank=2),
-    Action("waterfall", ("w",), "waterfall", "The trace under the cursor with its lines and the gaps.", "Timeline"),
-    Action("sort", ("o",), "sort", "Metrics in the usual order, the worst first, or by name.", "Timeline", _BOARD),
-    Action("filter_lanes", ("slash",), "filter lanes", "Lanes with a text in their name.", "Timeline", _BOARD, rank=6),
-    Action("ack", ("a",), "acknowledge", "Somebody looks after the alert.", "Alerts", _ALERTS, rank=5),
-    Action("silence", ("S",), "silence", "Hide the alert for a while.", "Alerts", _ALERTS, rank=6),
-    Action("undo", ("u",), "undo", "Take back acknowledgement and silence.", "Alerts", _ALERTS, rank=7),
-    Action("machines", ("a",), "what matters", "What matters of GPUs, hosts and queues.", "Machines", _SOURCES, rank=5),
-    Action("gpus", ("g",), "GPUs", "Every GPU: use, memory, power, what slows it down.", "Machines", _SOURCES, rank=5),
-    Action("hosts", ("h",), "hosts", "Every host: processor, disks, network, programs.", "Machines", _SOURCES, rank=6),
-    Action("queues", ("Q",), "queues", "Engines, queues, sockets, jobs.", "Machines", _SOURCES, rank=6),
-    Action("sources", ("l",), "logs", "Every log, and who polls what.", "Machines", _SOURCES, rank=7),
-    Action("processes", ("i",), "processes", "Each GPU with its processes, or without.", "Machines", _SOURCES, rank=7),
-    Action("search", ("slash",), "find", "Find a text, or a /regular expression/.", "Log", _LOG, rank=5),
-    Action("filter_text", ("ampersand",), "only lines", "Only lines with a text, or that match.", "Log", _LOG, rank=6),
-    Action("next_match", ("n",), "next match", "The next line that matches.", "Log"),
-    Action("previous_match", ("N",), "previous match", "The matching line before.", "Log"),
-    Action("next_error", ("e",), "next error", "The next error in the log.", "Log", rank=7),
-    Action("previous_error", ("E",), "previous error", "The error before.", "Log"),
-    Action("filter_source", ("f",), "one source", "Only the lines of one log, then of the next one.", "Log", _LOG),
-    Action("filter_level", ("v",), "level", "Only warnings and worse, then errors, then all again.", "Log", _LOG),
-    Action("filter_trace", ("r",), "trace", "Only the lines of the trace under the cursor.", "Log", _LOG),
-    Action("clear_filters", ("x",), "clear filters", "All lines again.", "Log", _LOG),
+    Action("next_view", ("M",), "next view", "Switch pane 3: GPUs, hosts, queues, logs, or overview.", "Panes"),
+    Action("zoom", ("z",), "maximise", "Maximise or restore the focused pane.", "Panes", rank=3),
+    Action("preset", ("p",), "preset", "Switch the layout: overview, timeline, log, strip.", "Panes"),
+    Action("back", ("escape",), "back", "Close what is open; never quits.", "Panes"),
+    Action("pause", ("space",), "pause", "Pause the view; reading and recording continue.", "Time", rank=4),
+    Action("live", ("L",), "live", "Return to live.", "Time"),
+    Action("cursor_left", ("left", "h"), "cursor left", "Move the time cursor left.", "Time"),
+    Action("cursor_right", ("right", "l"), "cursor right", "Move the time cursor right.", "Time"),
+    Action("cursor_left_far", ("shift+left", "H"), "cursor far left", "Move the time cursor ten columns left.", "Time"),
+    Action("cursor_right_far", ("shift+right",), "cursor far right", "Move the time cursor ten columns right.", "Time"),
+    Action("zoom_in", ("plus", "equals_sign"), "zoom in", "Zoom in.", "Time"),
+    Action("zoom_out", ("minus",), "zoom out", "Zoom out.", "Time"),
+    Action("zoom_reset", ("0",), "zoom reset", "Reset the zoom to the analysis window.", "Time"),
+    Action("previous_update", ("comma",), "previous update", "Go to the previous weight update.", "Time"),
+    Action("next_update", ("full_stop",), "next update", "Go to the next weight update.", "Time"),
+    Action("previous_alert", ("left_square_bracket",), "previous alert", "Go to the previous alert change.", "Time"),
+    Action("next_alert", ("right_square_bracket",), "next alert", "Go to the next alert change.", "Time"),
+    Action("up", ("up", "k"), "up", "Move up one row.", "Move"),
+    Action("down", ("down", "j"), "down", "Move down one row.", "Move"),
+    Action("page_up", ("pageup", "ctrl+u"), "page up", "Move up one page.", "Move"),
+    Action("page_down", ("pagedown", "ctrl+d"), "page down", "Move down one page.", "Move"),
+    Action("top", ("home", "g"), "top", "Go to the first row.", "Move"),
+    Action("bottom", ("end", "G"), "bottom", "Go to the last row; follow the log again.", "Move"),
+    Action("open", ("enter",), "open", "Open the item under the cursor.", "Move", rank=2),
+    Action("waterfall", ("w",), "waterfall", "Open the weight update under the cursor.", "Timeline"),
+    Action("sort", ("o",), "sort", "Sort metrics: default, worst first, or by name.", "Timeline", _BOARD),
+    Action("filter_lanes", ("slash",), "filter lanes", "Filter lanes by name.", "Timeline", _BOARD, rank=6),
+    Action("ack", ("a",), "acknowledge", "Acknowledge the alert.", "Alerts", _ALERTS, rank=5),
+    Action("silence", ("S",), "silence", "Silence the alert for some minutes.", "Alerts", _ALERTS, rank=6),
+    Action("undo", ("u",), "undo", "Undo an acknowledgement or a silence.", "Alerts", _ALERTS, rank=7),
+    Action("machines", ("a",), "overview", "Show an overview of GPUs, hosts and queues.", "Hosts", _SOURCES, rank=5),
+    Action("gpus", ("g",), "GPUs", "Show every GPU: utilisation, memory, power.", "Hosts", _SOURCES, rank=5),
+    Action("hosts", ("h",), "hosts", "Show every host: CPU, disks, network, processes.", "Hosts", _SOURCES, rank=6),
+    Action("queues", ("Q",), "queues", "Show engines, queues, sockets and jobs.", "Hosts", _SOURCES, rank=6),
+    Action("sources", ("l",), "logs", "Show every log and poller.", "Hosts", _SOURCES, rank=7),
+    Action("processes", ("i",), "processes", "Show or hide the processes of each GPU.", "Hosts", _SOURCES, rank=7),
+    Action("search", ("slash",), "find", "Search for text or a /regular expression/.", "Log", _LOG, rank=5),
+    Action("filter_text", ("ampersand",), "only lines", "Filter lines by text or /regex/.", "Log", _LOG, rank=6),
+    Action("next_match", ("n",), "next match", "Go to the next match.", "Log"),
+    Action("previous_match", ("N",), "previous match", "Go to the previous match.", "Log"),
+    Action("next_error", ("e",), "next error", "Go to the next error.", "Log", rank=7),
+    Action("previous_error", ("E",), "previous error", "Go to the previous error.", "Log"),
+    Action("filter_source", ("f",), "one source", "Filter by log: one log, then the next.", "Log", _LOG),
+    Action("filter_level", ("v",), "level", "Filter by level: warnings, errors, all.", "Log", _LOG),
+    Action("filter_trace", ("r",), "trace", "Filter by the weight update under the cursor.", "Log", _LOG),
+    Action("clear_filters", ("x",), "clear filters", "Clear all filters.", "Log", _LOG),
     Action("mark", ("m",), "mark", "Mark the line.", "Log", _LOG),
-    Action("next_mark", ("apostrophe",), "next mark", "To the next marked line.", "Log", _LOG),
-    Action("scroll_left", ("less_than_sign",), "scroll left", "Long lines: to their beginning.", "Log", _LOG),
-    Action("scroll_right", ("greater_than_sign",), "scroll right", "Long lines: to their end.", "Log", _LOG),
-    Action("yank", ("y",), "copy", "Copy the line, or the evidence, to the clipboard.", "Log"),
+    Action("next_mark", ("apostrophe",), "next mark", "Go to the next marked line.", "Log", _LOG),
+    Action("scroll_left", ("less_than_sign",), "scroll left", "Scroll left.", "Log", _LOG),
+    Action("scroll_right", ("greater_than_sign",), "scroll right", "Scroll right.", "Log", _LOG),
+    Action("yank", ("y",), "copy", "Copy the line or evidence to the clipboard.", "Log"),
     Action("pager", ("O",), "pager", "Open the log at this line in $PAGER or lnav.", "Log"),
-    Action("faster", ("greater_than_sign",), "faster", "Replay: twice the speed.", "Replay"),
-    Action("slower", ("less_than_sign",), "slower", "Replay: half the speed.", "Replay"),
-    Action("seek_back", ("left_curly_bracket",), "30 s back", "Replay: half a minute back.", "Replay"),
-    Action("seek_on", ("right_curly_bracket",), "30 s on", "Replay: half a minute on.", "Replay"),
-    Action("step", ("backslash",), "step", "Replay, paused: the next moment.", "Replay"),
+    Action("faster", ("greater_than_sign",), "faster", "Replay: double the speed.", "Replay"),
+    Action("slower", ("less_than_sign",), "slower", "Replay: halve the speed.", "Replay"),
+    Action("seek_back", ("left_curly_bracket",), "30 s back", "Replay: seek back 30 s.", "Replay"),
+    Action("seek_on", ("right_curly_bracket",), "30 s forward", "Replay: seek forward 30 s.", "Replay"),
+    Action("step", ("backslash",), "step", "Replay, paused: advance one frame.", "Replay"),
 )  # fmt: skip
 """In the order of the help page."""
 
@@ -136,7 +136,7 @@ def keys_of(action: Action, remapped: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def footer_actions(pane: str) -> list[Action]:
-    """What the footer shows while `pane` has the keys, in order."""
+    """Footer actions while `pane` is focused, in order."""
     shown = [action for action in ACTIONS if action.rank < 9 and (not action.panes or pane in action.panes)]
     return sorted(shown, key=lambda action: action.rank)
 
@@ -151,6 +151,6 @@ def by_key(remapped: Mapping[str, str]) -> dict[str, list[Action]]:
 
 
 def chosen(actions: Iterable[Action], pane: str) -> Action | None:
-    """Which of the actions of a key is meant while `pane` has the keys: its own one goes first."""
+    """Action of a key while `pane` is focused: the pane's own one has priority."""
     fitting = [action for action in actions if not action.panes or pane in action.panes]
     return min(fitting, key=lambda action: not action.panes, default=None)

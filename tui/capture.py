@@ -1,4 +1,4 @@
-"""What is on the screen as an SVG image."""
+"""The screen as an SVG image."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Command:
 
     name: str
     usage: str
-    """How it is typed: capitals stand for what the user fills in, brackets for what may be left out."""
+    """Usage: capitals are placeholders, brackets are optional."""
     help: str
     run: Callable[[Doings, Sequence[str]], None]
     """Does it; raises UsageError, one line, for arguments that mean nothing."""
@@ -49,18 +49,18 @@ class Command:
 def _at(app: Doings, words: Sequence[str]) -> None:
     picture = app.monitor.picture
     if ":" in words[0] and picture.time_base is not TimeBase.WALL:
-        raise UsageError("these logs have no time of day: expected how long ago, as in 10m")
+        raise UsageError("these logs have no time of day: expected a duration before now, as in 10m")
     start = picture.now if picture.snapshot is None else picture.snapshot.run.start
     when = moment(words[0], start, picture.now)
     if when > picture.now:
         raise UsageError(f"{plain(words[0], _NAMED)!r} is later than the newest line")
     if when < picture.now - _YEARS_S:
-        raise UsageError(f"{plain(words[0], _NAMED)!r} is long before these logs")
+        raise UsageError(f"{plain(words[0], _NAMED)!r} is long before the start of these logs")
     app.uncover()
     if picture.begin is not None and when < picture.begin:
         when = picture.begin
         first = moment_text(when, picture.time_base)
-        app.say(f"{plain(words[0], _NAMED)!r} is before the first line: it is of {first}")
+        app.say(f"{plain(words[0], _NAMED)!r} is before the first line ({first})")
     app.asked_cursor(when)
 
 
@@ -74,7 +74,7 @@ def _window(app: Doings, words: Sequence[str]) -> None:
     seconds = given.seconds(words[0], 10.0, 7 * _DAY_S, "10m")
     app.monitor.judge_window(seconds)
     app.journey.usual_s = seconds
-    app.say(f"the last {brief_seconds(seconds)} are judged")
+    app.say(f"analysis window: last {brief_seconds(seconds)}")
 
 
 # --- alerts -----------------------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def _silence(app: Doings, words: Sequence[str]) -> None:
     seconds = given.seconds(words[1], 1.0, 30 * _DAY_S, "15m")
     for alert in alerts:
         app.monitor.silence(alert.key, seconds)
-    app.say(f"{_title(alerts)}: silent for {brief_seconds(seconds)}")
+    app.say(f"{_title(alerts)}: silenced for {brief_seconds(seconds)}")
 
 
 def _ack(app: Doings, words: Sequence[str]) -> None:
@@ -99,7 +99,7 @@ def _ack(app: Doings, words: Sequence[str]) -> None:
     alerts = given.alerts(app, words[0])
     for alert in alerts:
         app.monitor.ack(alert.key)
-    app.say(f"{_title(alerts)}: somebody looks after it")
+    app.say(f"{_title(alerts)}: acknowledged")
 
 
 def _undo(app: Doings, words: Sequence[str]) -> None:
@@ -129,8 +129,8 @@ def _chart(app: Doings, words: Sequence[str]) -> None:
 def _trace(app: Doings, words: Sequence[str]) -> None:
     bars = {bar.key: bar for bar in app.updates()}
     if not bars:
-        raise UsageError("no weight update is in sight (- shows more time)")
-    app.open_trace(bars[given.named(words[0], bars, "weight update in sight with the id")])
+        raise UsageError("no weight update in view (- zooms out)")
+    app.open_trace(bars[given.named(words[0], bars, "weight update in view with the id")])
 
 
 def _lane(app: Doings, words: Sequence[str]) -> None:
@@ -188,9 +188,9 @@ def _record(app: Doings, words: Sequence[str]) -> None:
     made, word = app.monitor.picture.recording, words[0] if words else ""
     held = None if made is None or made.failed is not None else made
     if word == "stop" and held is None:
-        raise UsageError("nothing is being recorded")
+        raise UsageError("no recording is running")
     if word not in ("", "stop") and held is not None:
-        raise UsageError(f"{plain(held.path, _NAMED)} is being recorded already: record stop ends it")
+        raise UsageError(f"{plain(held.path, _NAMED)} is being recorded already (record stop ends it)")
     if word == "stop":
         app.monitor.stop_recording()
     elif word in ("", "start"):
@@ -207,7 +207,7 @@ def _speed(app: Doings, words: Sequence[str]) -> None:
     except ValueError:
         speed = 0.0
     if not 0.1 <= speed <= 1000.0:
-        raise UsageError(f"{plain(words[0], _NAMED)!r}: expected 0.1 to 1000 times as fast, as in 8")
+        raise UsageError(f"{plain(words[0], _NAMED)!r}: expected a factor from 0.1 to 1000, as in 8")
     player.speed = speed
 
 
@@ -217,26 +217,26 @@ def _seek(app: Doings, words: Sequence[str]) -> None:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("at", "at TIME", "Time cursor to 14:06:38, a date, or 10m ago.", _at, 1),
-    Command("last", "last TIME", "The newest 30m on the timeline, live.", _last, 1),
-    Command("window", "window TIME", "Judge the last 10m from now on.", _window, 1),
-    Command("open", "open [ALERT]", "All of an alert, by number or name.", _open, picks=True),
-    Command("ack", "ack [ALERT]", "Somebody looks after the alert.", _ack, picks=True),
-    Command("silence", "silence [ALERT [TIME]]", "Hide an alert for 15m.", _silence, most=2),
-    Command("undo", "undo [ALERT]", "Take back acknowledgement and silence.", _undo, picks=True),
-    Command("chart", "chart METRIC", "A metric as a large chart.", _chart, 1, picks=True),
-    Command("trace", "trace ID", "A weight update with its lines and the gaps.", _trace, 1, picks=True),
-    Command("lane", "lane [TEXT]", "Only lanes with a text in their name; none: all.", _lane),
-    Command("log", "log [REGEX]", "Only lines that match; none: all.", _log),
-    Command("source", "source [NAME]", "Only the lines of one log; none: of all.", _source, picks=True),
-    Command("snapshot", "snapshot [FILE]", "Write what is on the screen as a markdown page.", _snapshot),
-    Command("learn", "learn [LOG]", "Learn a format from a log that is not understood.", _learn),
-    Command("svg", "svg [FILE]", "Write a screenshot as an SVG image.", _svg),
-    Command("record", "record [FILE|start|stop]", "Begin or end a recording.", _record),
-    Command("theme", "theme [NAME]", "Put on a colour theme; none: the next one.", _theme, picks=True),
-    Command("layout", "layout [NAME]", "Arrange the panes; none: the next arrangement.", _layout, picks=True),
-    Command("speed", "speed NUMBER", "Replay: so many times as fast as it was.", _speed, 1),
-    Command("seek", "seek TIME", "Replay: to 1:30 after its beginning.", _seek, 1),
+    Command("at", "at TIME", "Move the time cursor: 14:06:38, a date, or 10m ago.", _at, 1),
+    Command("last", "last TIME", "Show the last TIME on the timeline, live.", _last, 1),
+    Command("window", "window TIME", "Set the analysis window, as in 10m.", _window, 1),
+    Command("open", "open [ALERT]", "Open an alert, by number or name.", _open, picks=True),
+    Command("ack", "ack [ALERT]", "Acknowledge the alert.", _ack, picks=True),
+    Command("silence", "silence [ALERT [TIME]]", "Silence an alert (default: 15m).", _silence, most=2),
+    Command("undo", "undo [ALERT]", "Undo an acknowledgement or a silence.", _undo, picks=True),
+    Command("chart", "chart METRIC", "Show a metric as a chart.", _chart, 1, picks=True),
+    Command("trace", "trace ID", "Open a weight update with its log lines.", _trace, 1, picks=True),
+    Command("lane", "lane [TEXT]", "Filter lanes by name (no text: show all).", _lane),
+    Command("log", "log [REGEX]", "Filter lines (no regex: show all).", _log),
+    Command("source", "source [NAME]", "Filter by log (no name: show all).", _source, picks=True),
+    Command("snapshot", "snapshot [FILE]", "Save the screen as a Markdown page.", _snapshot),
+    Command("learn", "learn [LOG]", "Propose a format for an unrecognised log.", _learn),
+    Command("svg", "svg [FILE]", "Save a screenshot as SVG.", _svg),
+    Command("record", "record [FILE|start|stop]", "Start or stop a recording.", _record),
+    Command("theme", "theme [NAME]", "Set the theme (no name: next).", _theme, picks=True),
+    Command("layout", "layout [NAME]", "Set the layout (no name: next).", _layout, picks=True),
+    Command("speed", "speed NUMBER", "Replay: set the speed, as a factor of real time.", _speed, 1),
+    Command("seek", "seek TIME", "Replay: seek to a position, as in 1:30.", _seek, 1),
 )
 _BY_NAME = {command.name: command for command in COMMANDS}
 _ACTIONS = {**{action.id: action for action in ACTIONS}, **{action.word: action for action in ACTIONS}}
@@ -260,7 +260,7 @@ def obey(app: Doings, text: str) -> str | None:
         elif found is None:
             raise UsageError(_unknown(name))
         elif rest.strip():
-            raise UsageError(f"{name} takes nothing more, and {plain(rest.strip(), _NAMED)!r} was given")
+            raise UsageError(f"{name} takes no more arguments, got {plain(rest.strip(), _NAMED)!r}")
         else:
             _act(app, found)
     except PerfmonError as error:
@@ -281,8 +281,8 @@ def _arguments(command: Command, rest: str) -> list[str]:
 def _unknown(name: str) -> str:
     names = [*_BY_NAME, *(action.word for action in ACTIONS)]
     near = get_close_matches(name[:_NAMED].lower(), names, 1)
-    mend = f"did you mean {near[0]}?" if near else "? lists them all"
-    return f"there is no command {plain(name, _NAMED)!r}: {mend}"
+    mend = f"did you mean {near[0]}?" if near else "? lists all"
+    return f"no such command: {plain(name, _NAMED)!r}: {mend}"
 
 
 def _action(name: str) -> Action:
@@ -298,11 +298,11 @@ def _act(app: Doings, action: Action) -> None:
         app.uncover()
     own = [panes[name] for name in action.panes if name in panes]
     if not any(_done(where, action) for where in (*own, app.focused, app, *panes.values())):
-        raise UsageError(f"{action.word}: there is nothing here to do that with")
+        raise UsageError(f"{action.word}: not available here")
 
 
 def _done(where: object, action: Action) -> bool:
-    """Whether somebody could do it; then it is done."""
+    """Run the action; return false if it is not available."""
     method = getattr(where, f"do_{action.id}", None)
     if method is not None:
         method()

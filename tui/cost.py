@@ -1,4 +1,4 @@
-"""What perfmon itself costs: shown, because a monitor that slows the run down is a fault of its own."""
+"""Resource usage of perfmon itself, shown because a monitor must not slow the run down."""
 
 from __future__ import annotations
 

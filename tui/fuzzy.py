@@ -1,4 +1,4 @@
-"""How well a text fits what somebody typed: in one pass over the text, however hostile it is."""
+"""Fuzzy matching of a text with typed words, in one pass over the text, even if it is hostile."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Fit:
 
 
 def fit_of(typed: str, text: str) -> Fit | None:
-    """How `text` fits the words of `typed`, each of which it must have, at least letter by letter; None if it does not.
+    """Score of `text` for the words of `typed`, all of which it must contain, at least as letters; None without it.
 
     Capitals do not matter. Of a long text only the beginning counts.
     """

@@ -1,4 +1,4 @@
-"""What the arguments of commands mean; UsageError, one line, for those that mean nothing."""
+"""Parsing of command arguments; a one-line UsageError for invalid ones."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def named(text: str, names: Iterable[str], what: str) -> str:
         if len(fitting) == 1:
             return fitting[0]
         if fitting:
-            raise UsageError(f"{plain(text, _NAMED)!r} is not clear: expected one of {_list(fitting)}")
+            raise UsageError(f"{plain(text, _NAMED)!r} is ambiguous: expected one of {_list(fitting)}")
     if not known:
-        raise UsageError(f"there is no {what} {plain(text, _NAMED)!r}: there is none at all yet")
-    raise UsageError(f"there is no {what} {plain(text, _NAMED)!r}: expected one of {_list(known)}")
+        raise UsageError(f"no such {what}: {plain(text, _NAMED)!r} (there are none yet)")
+    raise UsageError(f"no such {what}: {plain(text, _NAMED)!r}, expected one of {_list(known)}")
 
 
 def _list(names: Sequence[str]) -> str:
@@ -64,7 +64,7 @@ def alerts(app: Doings, text: str) -> list[Alert]:
     if number.isdecimal():
         found = [alert for alert in alerts if str(alert.number) == number.lstrip("0")]
         if not found:
-            raise UsageError(f"there is no alert #{number[:_NAMED]}")
+            raise UsageError(f"no such alert: #{number[:_NAMED]}")
         return found
     titled = {alert.key[0] for alert in alerts if text.lower() in alert.finding.title.lower()}
     signature = titled.pop() if len(titled) == 1 else named(text, [alert.key[0] for alert in alerts], "alert")
@@ -72,16 +72,16 @@ def alerts(app: Doings, text: str) -> list[Alert]:
 
 
 def file(text: str) -> str:
-    """Where a file is; nobody has looked there yet."""
+    """Path of a file, which may not exist."""
     try:
         return str(Path(plain(text, 4000)).expanduser())
     except RuntimeError:
-        raise UsageError(f"{plain(text, _NAMED)}: nobody knows where that home is") from None
+        raise UsageError(f"{plain(text, _NAMED)}: unknown home folder") from None
 
 
 def player(app: Doings) -> Player:
-    """What steers a replay."""
+    """The player of a replay."""
     player = None if app.monitor.feed is None else app.monitor.feed.player
     if player is None:
-        raise UsageError("this run is live: only a replay can be steered")
+        raise UsageError("this run is live: only for replays")
     return player

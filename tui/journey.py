@@ -1,4 +1,4 @@
-"""Where somebody looks: live or at a fixed moment, how wide, and where the time cursor stands."""
+"""View of the user: live or at a fixed time, its width, and the time cursor."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ def keep_page(picture: Picture, path: str = "") -> Path:
     from perfmon.reports.saving import save
 
     if picture.snapshot is None:
-        raise InputError("nothing was read yet: nothing to write down")
+        raise InputError("nothing has been read yet")
     made, target = datetime.now().astimezone(), Path(path or ".").expanduser()
     if target.is_file():
-        raise InputError(f"{path}: exists already (choose another name)")
+        raise InputError(f"{path}: already exists (choose another name)")
     return save(render(picture.snapshot, picture, made), target, made)
 
 

@@ -1,4 +1,4 @@
-"""Which pane gets how many rows: designed for four sizes, chosen by the size of the terminal or by name."""
+"""Rows of each pane: four layouts, selected by the size of the terminal or by name."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _lent(full: Layout, lanes: int) -> Layout:
 
 
 def _instead(rows: Mapping[str, int], hidden: Collection[str]) -> dict[str, int]:
-    """Who has the room of the board when it is hidden: the log, else what is left, in sight or not."""
+    """Pane that takes the rows of a hidden timeline: the log, or else one that is left."""
     room = rows["board"]
     shown = ["log"] if rows["log"] else [name for name in ("alerts", "sources") if rows[name]]
     shown = shown or [next(name for name in ("log", "alerts", "sources", "board") if name not in hidden)]

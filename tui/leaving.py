@@ -1,4 +1,4 @@
-"""How the screen ends where nobody pressed a key: signals, terminals that hang up, faults."""
+"""Exits without a key: signals, terminal hangups, exceptions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEAVE_S = 3.0
 
 
 def terminal_is_gone() -> bool:
-    """Whether what the screen is drawn on has hung up."""
+    """Return true if the terminal has hung up."""
     stream = sys.__stderr__
     try:
         return stream is None or not os.isatty(stream.fileno())
@@ -35,7 +35,7 @@ class Leaving(App[int]):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.fault: Exception | None = None
-        """What ended it, when a fault did."""
+        """Exception that caused the exit, if any."""
 
     def heed_signals(self) -> None:
         """They end it from now on."""

@@ -37,7 +37,7 @@ class Listing(Pane, can_focus=True):
         return ()
 
     def count(self) -> int:
-        """How many lines there are."""
+        """Number of lines."""
         raise NotImplementedError
 
     def line(self, at: int, width: int, ground: str) -> Row:
@@ -45,7 +45,7 @@ class Listing(Pane, can_focus=True):
         raise NotImplementedError
 
     def stops_at(self, at: int) -> bool:
-        """Whether the cursor can stand on that line."""
+        """Return true if the cursor can be on that line."""
         return True
 
     def moved(self) -> None:

@@ -1,4 +1,4 @@
-"""What the pane of log lines finds, and what it leaves out."""
+"""Search and filters of the log pane."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Hunting(Pane):
 
     def _seek_match(self, *, onward: bool) -> None:
         if self._query is None:
-            self._moved("nothing is searched: / asks what")
+            self._moved("no search yet: / starts one")
             return
         what = f"with {plain(self._query.query, 40)}"
         self._seek(Filter(texts=(self._query.query,)), onward, lambda: self._missed(what, "nN", onward))
@@ -82,7 +82,7 @@ class Hunting(Pane):
         self.redraw()
 
     def _missed(self, what: str, keys: str, onward: bool) -> None:
-        other = f"{keys[1]} looks back" if onward else f"{keys[0]} looks on"
+        other = f"{keys[1]} searches backward" if onward else f"{keys[0]} searches forward"
         self.note = f"no {'later' if onward else 'earlier'} line {what} ({other})"
 
     def do_next_error(self) -> None:
@@ -151,7 +151,7 @@ class Hunting(Pane):
         elif line is not None and line.trace:
             self.filter(replace(wanted, trace=line.trace))
         else:
-            self._moved("this line names no trace")
+            self._moved("this line belongs to no weight update")
 
     def do_clear_filters(self) -> None:
         """All lines again."""

@@ -18,7 +18,7 @@ def piece_of(book: LogBook, source: int, line: int) -> LogBook:
     """
     name, path = book.names[source], book.path(source)
     if path is None:
-        raise InputError(f"{plain(name, 60)}:{line} is not kept any more, and there is no file to read it from")
+        raise InputError(f"{plain(name, 60)}:{line} is no longer buffered, and it has no file to read")
     block = read_back(path, line, name=name)
     piece, clock, headers = LogBook(packs=book.packs), SourceClock(), HeaderReader(book.packs)
     for raw in block.data.split(b"\n"):

@@ -1,4 +1,4 @@
-"""What part of the log is in sight: it follows the newest lines, or stands at a place, under a filter."""
+"""Visible part of the log: following the newest lines, or at a position, with a filter."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LogView:
         self.waiting = False
         """A search is not finished."""
         self.problem = ""
-        """Why a filter was dropped, or a search given up; whoever tells it empties it."""
+        """Reason why a filter or a search was dropped; cleared when it is shown."""
         self.lines_then = 0
         """Lines that the book had been given when the view stopped following."""
         self._view: View = book.view()
@@ -51,7 +51,7 @@ class LogView:
 
     @property
     def position(self) -> int | None:
-        """Where the current line is in sight, from 0."""
+        """Visible row of the current line, from 0."""
         for at, line in enumerate(self.lines):
             if line.place == self.cursor:
                 return at

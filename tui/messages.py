@@ -1,4 +1,4 @@
-"""What panes and screens of alerts ask of the app."""
+"""Messages of panes and screens of alerts to the app."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class LineYanked(LineMessage):
 
     @property
     def copied(self) -> str:
-        """Where it stands, and what it says."""
+        """Its position and text."""
         return f"{self.source}:{self.line} {self.text}"
 
 

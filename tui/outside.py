@@ -20,7 +20,7 @@ _AROUND = 1000
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What to run; the file that was made for it, to be removed afterwards."""
+    """Command to run, and its temporary file, to be removed afterwards."""
 
     argv: tuple[str, ...]
     temporary: Path | None = None
@@ -34,7 +34,7 @@ class Opened:
 def opened_at(
     book: LogBook, name: str, number: int, text: str = "", environment: Mapping[str, str] | None = None
 ) -> Opened | None:
-    """How to open a log at a line: its file, where it is a local one that still has the line, else a temporary copy
+    """Command that opens a log at a line: its file, if it is local and still has the line, else a temporary copy
     of what the ring holds around it. None when the ring holds neither."""
     source = next((index for index, known in book.names.items() if known == name), None)
     if source is None:

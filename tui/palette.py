@@ -31,7 +31,7 @@ class Chosen(Message):
 
 
 class Offered(Listing, can_focus=False):
-    """What fits what was typed. The keys stay with the input: it moves the cursor by these methods."""
+    """List of matches. The input keeps the focus and moves the cursor by these methods."""
 
     def __init__(self, skin: Skin, offered: Sequence[Choice]) -> None:
         super().__init__(skin, id="offered")
@@ -53,7 +53,7 @@ class Offered(Listing, can_focus=False):
         return self._found[self.cursor][0] if self.cursor is not None and self.cursor < len(self._found) else None
 
     def foot(self, width: int, height: int) -> Sequence[Row]:
-        """What there is to know of the row under the cursor, or of what is being typed."""
+        """Details of the row under the cursor, or of the typed command."""
         if height < 4:
             return ()
         skin = self.skin
@@ -66,13 +66,13 @@ class Offered(Listing, can_focus=False):
     def _told(self) -> str:
         choice = self.chosen
         if choice is None:
-            return "nothing has that name: ? lists every key and command"
+            return "no matches: ? lists every key and command"
         name = choice.command.split()[0]
         command = known(name)
         return f":{command.usage}  {command.help}" if isinstance(command, Command) else f":{name}  {choice.note}"
 
     def count(self) -> int:
-        """How many fit."""
+        """Number of matches."""
         return len(self._found)
 
     def line(self, at: int, width: int, ground: str) -> Row:
@@ -120,7 +120,7 @@ class Palette(ModalScreen[str | None]):
         self.offered = Offered(skin, choices(picture, opening.themes, keys))
 
     def compose(self) -> ComposeResult:
-        """What is typed, and what fits it."""
+        """The input, and its matches."""
         with Vertical(id="frame"):
             with Horizontal():
                 yield Label(":", markup=False)

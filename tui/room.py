@@ -1,4 +1,4 @@
-"""How many rows the panes could fill: what they had once is never taken back, for panes that jump are hard to read."""
+"""Rows that the panes could fill: they only grow, because jumping panes are hard to read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .render.machines.summary import lines_wanted
 
 
 class Room:
-    """What was asked for so far."""
+    """Rows requested so far."""
 
     def __init__(self) -> None:
         self.listed = USUALLY_LISTED
@@ -20,7 +20,7 @@ class Room:
         self._counted = False
 
     def is_wanted_anew(self, newest: Picture, alerts: int, *, strip: bool) -> bool:
-        """Whether a picture asks for more, `alerts` being those that are shown."""
+        """Return true if a picture needs more rows, with `alerts` being the visible ones."""
         before = self.listed, self.lanes
         self.listed, self.lanes = self._listed_of(newest, alerts), self._lanes_of(newest, strip)
         return before != (self.listed, self.lanes)

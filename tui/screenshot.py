@@ -42,7 +42,7 @@ class Still(Monitor):
 
 
 def _nothing() -> Feed:
-    raise AssertionError("a picture that stands still is fed by nobody")
+    raise AssertionError("a still picture has no feed")
 
 
 class _Sitter(PerfmonApp):
@@ -89,4 +89,4 @@ async def _settled(app: PerfmonApp, pilot: Pilot[int], picture: Picture) -> None
         if app.picture.number == picture.number and now == before and not app.log_pane.view.waiting:
             return
         before = now
-    raise PerfmonError("the screen does not come to rest: no screenshot")
+    raise PerfmonError("the screen keeps changing: no screenshot")

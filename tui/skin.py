@@ -18,7 +18,7 @@ from .variables import textual_theme
 
 
 class Depth(Enum):
-    """How many colours a terminal shows."""
+    """Number of colours of a terminal."""
 
     TRUECOLOR = "truecolor"
     EIGHT_BIT = "256"

@@ -32,7 +32,7 @@ def textual_theme(name: str, dark: bool, look: Look) -> Theme:
 
 
 def _widgets(look: Look) -> dict[str, str]:
-    """What Textual's own widgets read."""
+    """Variables of Textual's own widgets."""
     ground, text, muted, frame = _below(look["background"]), _above(look["text"]), _above(look["muted"]), look["frame"]
     return {
         "ansi-background": ground,  # these three are missing from some of Textual's own tables of variables
@@ -81,7 +81,7 @@ def _pair(name: str, spec: Spec, text: str | None = None) -> dict[str, str]:
 
 
 def _filled(spec: Spec) -> Spec:
-    """Where Textual takes colours and no attributes, reverse video is white on black of the terminal's own."""
+    """Colours for reverse video where Textual accepts no attributes: the terminal's white on black."""
     return Spec("black", "white") if "reverse" in spec.attributes else spec
 
 

@@ -1,4 +1,4 @@
-"""What of perfmon works on this machine, what that costs where it does not, and the mend."""
+"""Checks of everything perfmon can use on this machine, with impact and fix of each problem."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from perfmon.text import evidence_text
 
 _running: set[subprocess.Popen[str]] = set()
-"""What was started and is not over."""
+"""Running child processes."""
 
 
 class Silent(Exception):
@@ -24,7 +24,7 @@ def program(*names: str) -> str | None:
 
 
 def asked(patience_s: float, *words: str) -> str:
-    """What a program prints. Raises Silent where it fails, TimeoutError where it takes longer: then it is ended."""
+    """Output of a program. Raises Silent if it fails, TimeoutError if it takes longer: then it is killed."""
     try:
         child = subprocess.Popen(
             words,
@@ -36,7 +36,7 @@ def asked(patience_s: float, *words: str) -> str:
             start_new_session=True,
         )
     except OSError as error:
-        raise Silent((error.strerror or "cannot be started").lower()) from None
+        raise Silent((error.strerror or "cannot start").lower()) from None
     _running.add(child)
     try:
         out, err = child.communicate(timeout=patience_s)

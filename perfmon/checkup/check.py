@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """How something stands; only BROKEN keeps perfmon from working."""
+    """State of a check; only BROKEN keeps perfmon from working."""
 
     FOUND = "found"
     LIMITED = "limited"
@@ -20,13 +20,13 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a look found out."""
+    """Result of a check."""
 
     state: State
     detail: str
-    """What is there, or why it is not."""
+    """Details, or the reason of a problem."""
     costs: str = ""
-    """What the user does without; "" where that is nothing."""
+    """Impact on the user; "" if there is none."""
     mend: str = ""
 
 

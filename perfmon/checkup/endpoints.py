@@ -10,17 +10,17 @@ PORTS = (*range(8000, 8004), *range(30000, 30004))
 """vLLM, TRL and prime-rl begin at 8000, SGLang at 30000; further engines of a machine follow."""
 _KINDS = (("vllm", "vllm:"), ("sglang", "sglang:"), ("prime-rl", "trainer_step"))
 """SPEC, and what the names on its page begin with."""
-_COSTS = "queues and caches of engines are known from their logs alone"
-_MEND = "SGLang serves its page with --enable-metrics, vLLM by itself; name one elsewhere: perfmon logs/ vllm=URL"
+_COSTS = "queues and caches of engines come from logs only"
+_MEND = "SGLang needs --enable-metrics, vLLM serves metrics by default; remote: perfmon logs/ vllm=URL"
 
 
 def endpoints(patience_s: float) -> Finding:
-    """Which of the usual ports answer with metrics, as the SPECs that ask them."""
+    """Default ports that respond with metrics, as the sources that poll them."""
     specs = asyncio.run(_specs(patience_s))
     if specs:
         return found(" ".join(specs))
     shown = f"{PORTS[0]}-{PORTS[3]} and {PORTS[4]}-{PORTS[7]}"
-    return missing(f"no metrics at ports {shown} of this machine", _COSTS, _MEND)
+    return missing(f"no metrics at local ports {shown}", _COSTS, _MEND)
 
 
 async def _specs(patience_s: float) -> list[str]:

@@ -16,35 +16,35 @@ if TYPE_CHECKING:
     from perfmon.config import Config
 
 _LIBRARIES = {
-    "textual": "the screen",
-    "asyncssh": "other machines",
+    "textual": "terminal UI",
+    "asyncssh": "remote hosts",
     "bcrypt": "SSH keys with a passphrase",
-    "asyncinotify": "being told of changes by the kernel",
-    "aiofiles": "logs that are written while a connection is read",
+    "asyncinotify": "file change notifications",
+    "aiofiles": "asynchronous SSH connections",
     "psutil": "processes and hosts",
     "nvidia-ml-py": "NVIDIA GPUs",
-    "prometheus-client": "export to Prometheus",
-    "zstandard": "logs that end in .zst",
-    "shtab": "completion in shells",
+    "prometheus-client": "Prometheus export",
+    "zstandard": ".zst logs",
+    "shtab": "shell completion",
 }
 """Distributions, and what is not possible without each."""
 
 
 def scanner(_: float) -> Finding:
-    """Whether logs are searched by compiled code."""
+    """Check that the compiled scanner is in use."""
     from perfmon.sources.accelerator import in_use, scanning
 
     if in_use():
-        return found("logs are read by compiled code")
-    costs = "reading long logs takes about twice the processor time; the result is the same"
+        return found("compiled scanner")
+    costs = "reading long logs takes about twice the CPU time; results are the same"
     if scanning is not None:
-        return limited("turned off by PERFMON_NATIVE=0", costs, "unset PERFMON_NATIVE")
+        return limited("disabled by PERFMON_NATIVE=0", costs, "unset PERFMON_NATIVE")
     mend = "install a C compiler, then pip install --force-reinstall --no-binary perfmon-tui perfmon-tui"
-    return missing("not built, or not for this processor (it needs AVX2)", costs, mend)
+    return missing("not built, or not supported by this CPU (needs AVX2 or ARM)", costs, mend)
 
 
 def libraries(_: float) -> Finding:
-    """Whether all that perfmon needs is installed."""
+    """Check that all required libraries are installed."""
     lost = {name: use for name, use in _LIBRARIES.items() if _version(name) is None}
     if lost:
         said = "; ".join(f"{name}: {use}" for name, use in lost.items())
@@ -53,12 +53,12 @@ def libraries(_: float) -> Finding:
 
 
 def plots(_: float) -> Finding:
-    """Whether reports can have plots."""
+    """Check that reports can have plots."""
     version = _version("matplotlib")
     if version is not None:
         return found(f"matplotlib {version}")
     return missing(
-        "matplotlib is not installed", "reports of analyze -o hold no plots", "pip install 'perfmon-tui[plots]'"
+        "matplotlib is not installed", "analyze -o reports have no plots", "pip install 'perfmon-tui[plots]'"
     )
 
 
@@ -76,9 +76,9 @@ def configuration(load: Callable[[], Config]) -> Callable[[float], Finding]:
         problems = [evidence_text(str(problem)) for problem in _problems(load)]
         if not problems:
             return found(_told(load()))
-        costs = "commands end with exit code 2 until it is mended"
+        costs = "commands exit with code 2 until it is fixed"
         return Finding(
-            State.BROKEN, "; ".join(problems), costs, "perfmon rules check FILE names all of a file's mistakes"
+            State.BROKEN, "; ".join(problems), costs, "run perfmon rules check FILE for all errors in a file"
         )
 
     return look
@@ -114,6 +114,6 @@ def _told(config: Config) -> str:
         f"{count} {what}" for what, places in folders if (count := sum(len(list(one.glob("*.toml"))) for one in places))
     ]
     if config.band_files:
-        own.append(f"{len(config.band_files)} files of limits")
+        own.append(f"{len(config.band_files)} threshold files")
     home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    return f"valid; of yours: {', '.join(own)}" if own else f"valid; nothing of yours in {evidence_text(home)}/perfmon"
+    return f"valid; user files: {', '.join(own)}" if own else f"valid; no user files in {evidence_text(home)}/perfmon"

@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 
 _LIMITS = Path("/proc/sys/fs/inotify")
 _FEW_WATCHES, _FEW_INSTANCES = 8192, 128
-"""What distributions have set for long: less than that is soon used up by editors and file managers."""
-_POLLED = "perfmon looks at the files every 0.25 s instead: a little later, a little more work"
+"""Former defaults of distributions: lower limits are quickly used up by editors and file managers."""
+_POLLED = "perfmon checks the files every 0.25 s instead: slightly later, slightly more CPU"
 
 
 def inotify(_: float) -> Finding:
-    """Whether the kernel tells of changes, and how many watches it grants."""
+    """Check inotify, and its limits."""
     try:
         from asyncinotify import Inotify
 
         Inotify().close()
     except (ImportError, AttributeError):
-        return missing("not on this system", _POLLED)
+        return missing("not available on this system", _POLLED)
     except OSError as error:
         mend = "sudo sysctl fs.inotify.max_user_instances=1024"
-        return missing(f"no more of it is granted: {error.strerror}", _POLLED, mend)
+        return missing(f"limit reached: {error.strerror}", _POLLED, mend)
     watches, instances = _limit("max_user_watches"), _limit("max_user_instances")
-    told = f"{watches or '?'} watches, {instances or '?'} instances a user"
+    told = f"{watches or '?'} watches, {instances or '?'} instances per user"
     if (watches or _FEW_WATCHES) < _FEW_WATCHES or (instances or _FEW_INSTANCES) < _FEW_INSTANCES:
         mend = "sudo sysctl fs.inotify.max_user_watches=65536 fs.inotify.max_user_instances=1024"
-        return limited(told, f"they may run out: {_POLLED}", mend)
+        return limited(told, f"limits may be reached: {_POLLED}", mend)
     return found(told)
 
 
@@ -46,12 +46,16 @@ def _limit(name: str) -> int | None:
 
 
 def runs(patience_s: float) -> Finding:
-    """What runs here, its logs, and which of its ports answer to /metrics."""
+    """Local runs, their logs, and ports that respond to /metrics."""
     discovered = asyncio.run(_discover(patience_s))
     if discovered is None:
-        return missing("this system has no /proc", "perfmon alone finds nothing: name what to watch (perfmon SPEC...)")
+        return missing(
+            "this system has no /proc", "perfmon without arguments finds nothing: name a source (perfmon SOURCE...)"
+        )
     if not discovered.processes and not discovered.logs:
-        return missing("no run was found", "perfmon alone finds nothing", "name what to watch: perfmon SPEC...")
+        return missing(
+            "no run was found", "perfmon without arguments finds nothing", "name a source: perfmon SOURCE..."
+        )
     kinds = dict.fromkeys(process.kind for process in discovered.processes)
     ports = sorted({port for process in discovered.processes for port in process.metrics})
     told = f"{', '.join(kinds) or 'no process'}; {len(discovered.logs)} logs"

@@ -1,4 +1,4 @@
-"""What connections to other machines rest on: keys, their agent, hosts that are trusted."""
+"""Checks of SSH: keys, agent, known hosts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _LIST, _LISTED = 11, 12
 """Messages of the agent's protocol: asking for the identities, and the answer."""
 _MOST = 1 << 16
 _KEYS = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
-_ASKED = "keys with a passphrase are asked for it on every start"
+_ASKED = "the passphrases of keys are requested on every start"
 
 
 def agent(patience_s: float) -> Finding:
-    """Whether it answers, and how many keys it holds."""
+    """Check the agent, and its number of keys."""
     path = os.environ.get("SSH_AUTH_SOCK", "")
     if not path:
         return missing("SSH_AUTH_SOCK is not set", _ASKED, "eval $(ssh-agent), then ssh-add")
@@ -25,9 +25,9 @@ def agent(patience_s: float) -> Finding:
     except TimeoutError:
         raise
     except (OSError, ValueError):
-        return missing("SSH_AUTH_SOCK leads to no agent", _ASKED, "eval $(ssh-agent), then ssh-add")
+        return missing("SSH_AUTH_SOCK points to no agent", _ASKED, "eval $(ssh-agent), then ssh-add")
     if not count:
-        return limited("it holds no key", _ASKED, "ssh-add")
+        return limited("it has no keys", _ASKED, "ssh-add")
     return found(f"holds {count} {'key' if count == 1 else 'keys'}")
 
 
@@ -47,18 +47,18 @@ def _exactly(client: socket.socket, size: int) -> bytes:
     while len(data) < size:
         more = client.recv(size - len(data))
         if not more:
-            raise ValueError("no whole answer")
+            raise ValueError("incomplete answer")
         data += more
     return data
 
 
 def known_hosts(_: float) -> Finding:
-    """How many hosts are trusted."""
+    """Number of known hosts."""
     places = [Path("~/.ssh/known_hosts").expanduser(), Path("/etc/ssh/ssh_known_hosts")]
     count = sum(_entries(path) for path in places)
     if not count:
         mend = "connect once by ssh, or perfmon ssh --accept-new HOST"
-        return missing("none is known yet", "each host's key has to be confirmed once", mend)
+        return missing("no known hosts yet", "each host key must be confirmed once", mend)
     return found(f"{count} {'entry' if count == 1 else 'entries'}")
 
 
@@ -71,10 +71,10 @@ def _entries(path: Path) -> int:
 
 
 def keys(_: float) -> Finding:
-    """Which keys lie where ssh looks for them."""
+    """Keys in the default locations of ssh."""
     folder = Path("~/.ssh").expanduser()
     there = [name for name in _KEYS if os.access(folder / name, os.R_OK)]
     if there:
         return found(", ".join(there))
-    costs = "hosts ask for a password, unless the agent or ~/.ssh/config names another key"
+    costs = "hosts require a password, unless the agent or ~/.ssh/config provides a key"
     return missing(f"none in {folder}", costs, "ssh-keygen -t ed25519")

@@ -18,7 +18,7 @@ _LEAST_S = 0.05
 
 
 def examine(probes: Iterable[Probe], patience_s: float) -> list[Check]:
-    """What became of all probes, in their order, after `patience_s` seconds at most. Never raises."""
+    """Results of all probes, in their order, after `patience_s` seconds at most. Never raises."""
     findings: dict[str, Finding] = {}
     probes, begun = tuple(probes), time.monotonic()
 
@@ -29,7 +29,7 @@ def examine(probes: Iterable[Probe], patience_s: float) -> list[Check]:
             findings[probe.id] = _silent(probe, patience_s)
         except Exception as error:  # a look that fails says so itself: all others count
             said = evidence_text(f"{type(error).__name__}: {error}")
-            findings[probe.id] = Finding(State.UNKNOWN, f"could not be looked at: {said}", probe.tells)
+            findings[probe.id] = Finding(State.UNKNOWN, f"check failed: {said}", probe.tells)
 
     # Daemons: a driver call that hangs cannot be ended, and must not keep the program.
     threads = [
@@ -48,5 +48,5 @@ def examine(probes: Iterable[Probe], patience_s: float) -> list[Check]:
 
 def _silent(probe: Probe, patience_s: float) -> Finding:
     return Finding(
-        State.UNKNOWN, f"no answer within {patience_s:g} s", probe.tells, "look again: perfmon doctor --patience 10s"
+        State.UNKNOWN, f"no answer within {patience_s:g} s", probe.tells, "try again: perfmon doctor --patience 10s"
     )

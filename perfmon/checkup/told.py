@@ -27,11 +27,11 @@ def lines(checks: Sequence[Check]) -> Iterator[str]:
 
 
 def summary(checks: Iterable[Check]) -> str:
-    """How it stands, in one line."""
+    """Summary in one line."""
     checks = list(checks)
     counts = {state: sum(check.finding.state is state for check in checks) for state in State}
     said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-    verdict = "mend what is broken first" if counts[State.BROKEN] else "nothing is broken"
+    verdict = "fix broken items first" if counts[State.BROKEN] else "nothing is broken"
     return f"{said}: {verdict}"
 
 

@@ -19,34 +19,36 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 COMMANDS = {
-    "watch": "the live monitor: follow logs and say where the time goes",
-    "ssh": "the live monitor of runs on other machines: nothing is installed there",
-    "demo": "the live monitor on a built-in run: no GPU, no logs needed",
-    "analyze": "diagnose logs that are complete: the bottleneck, its cost, its evidence and its mend",
-    "compare": "two runs side by side: what changed, and whether the mend worked",
-    "calibrate": "learn limits from a healthy run",
-    "snapshot": "write one page about a run, to paste into an issue, and a screenshot",
-    "status": "print one short line about a run, for the status bar of tmux",
-    "collect": "copy the logs of a run from all of its hosts into one archive",
-    "export": "serve all of it to Prometheus; alert rules and a dashboard to go with that",
-    "record": "keep what logs print, to replay or analyse it later",
+    "watch": "open the live monitor: follow logs and show where the time goes",
+    "ssh": "open the live monitor on remote hosts; nothing is installed there",
+    "demo": "open the live monitor on a simulated run; needs no GPU and no logs",
+    "analyze": "diagnose complete logs: bottleneck, cost, evidence and fix",
+    "compare": "compare two runs: what changed, and whether the fix worked",
+    "calibrate": "learn thresholds from a healthy run",
+    "snapshot": "write a one-page report of a run, and optionally a screenshot",
+    "status": "print a one-line status, for the tmux status bar",
+    "collect": "copy the logs of a run from all hosts into one archive",
+    "export": "export metrics to Prometheus; print alert rules and a Grafana dashboard",
+    "record": "record logs, to replay or analyse them later",
     "replay": "play a recording in the live monitor",
-    "rules": "browse, explain, check and test the signatures that findings come from",
-    "formats": "learn how to read a log that perfmon does not know; list and check formats",
-    "doctor": "what works on this machine, what that costs where it does not, and the mend",
-    "completion": "print the completion script of a shell",
+    "rules": "list, explain, check and test signatures",
+    "formats": "propose a format for an unrecognised log; list and check formats",
+    "doctor": "check what works on this machine, with impact and fix of each problem",
+    "completion": "print the shell completion script",
 }
 """Every command with its line of help."""
 
-_DESCRIPTION = "Says where the time of an ML run goes: reads its logs and names the bottleneck, with proof."
-_EXAMPLE = "example: perfmon logs/   (the same as perfmon watch logs/)"
+_DESCRIPTION = "Show where the time of an ML run goes: read its logs and name the bottleneck, with evidence."
+_EXAMPLE = (
+    "example: perfmon logs/   (same as perfmon watch logs/; without arguments perfmon finds runs on this machine)"
+)
 
 
 class Command(Protocol):
-    """What a module of this package offers."""
+    """Interface of a module of this package."""
 
     DESCRIPTION: str
-    """What the command does, for its `--help`."""
+    """Description of the command, for its `--help`."""
     EXAMPLE: str
     """At least one line that can be typed."""
 

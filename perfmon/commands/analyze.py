@@ -33,25 +33,25 @@ if TYPE_CHECKING:
     from perfmon.sources.files import LogFile
 
 DESCRIPTION = """\
-Reads logs and says what slowed the run down: the bottleneck with its cost, the lines that prove it, and the mend.
-The formats are recognised; the summary goes to stdout.
+Diagnose a run from its logs: the bottleneck, its cost, the evidence, and the fix. Formats are detected; the summary
+goes to stdout.
 
-A SPEC is a file (also .gz .bz2 .xz .zst), a folder, a quoted glob, an archive of logs (.tar.* .zip), a recording
-(.pmrec), or - for stdin. On another machine it is ssh://user@host/path or user@host:/path: its logs are copied to a
-temporary folder first."""
+A SOURCE is a file (also .gz .bz2 .xz .zst), a folder, a quoted glob, an archive of logs (.tar.* .zip), a recording
+(.pmrec), or - for stdin. Logs on a remote host, ssh://user@host/path or user@host:/path, are first copied to a
+temporary folder."""
 _UNREAD_TOLD = 3
 _HELD: list[Any] = []
-"""What was read: given back with the process, for object by object that takes as long as reading 20 MB."""
+"""References that keep the input alive until the process exits: freeing it takes as long as reading 20 MB."""
 EXAMPLE = "perfmon analyze logs/ --since 30m --fail-on critical"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    completes_files(parser.add_argument("spec", metavar="SPEC", nargs="+", help="what to read"))
+    completes_files(parser.add_argument("spec", metavar="SOURCE", nargs="+", help="logs to read"))
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the whole diagnosis as JSON")
     output.add_argument(
-        "--explain-formats", action="store_true", help="print which formats were recognised, and by which lines"
+        "--explain-formats", action="store_true", help="print which formats were recognised, with example lines"
     )
     completes_folders(
         parser.add_argument(
@@ -61,12 +61,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-on",
         choices=["warning", "critical"],
-        help="exit with 1 when a finding is this bad, or worse (pending ones apart)",
+        help="exit with 1 if a finding has this severity or a higher one (pending findings do not count)",
     )
     when = "10m before the end, 2026-08-21T14:00, 14:00:30, or seconds from the start"
-    parser.add_argument("--since", metavar="TIME", help=f"leave out what was earlier: {when}")
-    parser.add_argument("--until", metavar="TIME", help="leave out what was later (TIME as for --since)")
-    parser.add_argument("--jobs", metavar="N", type=_positive, help="processes that read logs (default: one a core)")
+    parser.add_argument("--since", metavar="TIME", help=f"ignore earlier lines: {when}")
+    parser.add_argument("--until", metavar="TIME", help="ignore later lines (TIME as for --since)")
+    parser.add_argument(
+        "--jobs", metavar="N", type=_positive, help="number of reader processes (default: one per core)"
+    )
     add_baseline_argument(parser)
     add_login_arguments(parser)
     add_formats_argument(parser)
@@ -95,7 +97,7 @@ def _report(args: argparse.Namespace, snapshot: Snapshot) -> int:
 
 
 def _unread(snapshot: Snapshot, specs: Sequence[str]) -> list[str]:
-    """Why logs that were named one by one, or all there are, could not be read at all.
+    """Reasons why logs that were named one by one, or all logs, could not be read.
 
     "No bottleneck" is no answer about those.
     """
@@ -108,12 +110,12 @@ def _unread(snapshot: Snapshot, specs: Sequence[str]) -> list[str]:
     told = dumb if len(dumb) == len(sources) else [source for source in dumb if source.spec in named]
     notes = [source.notes[0] for source in told if source.notes]
     more = len(notes) - _UNREAD_TOLD
-    return [*notes[:_UNREAD_TOLD], f"{counted(more, 'more log')} could not be read, too"] if more > 1 else notes
+    return [*notes[:_UNREAD_TOLD], f"{counted(more, 'more log')} could not be read either"] if more > 1 else notes
 
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of 1 or more, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected an integer of at least 1, not {text!r}")
     return int(text)
 
 
@@ -140,7 +142,7 @@ def _diagnose(args: argparse.Namespace, config: Config, specs: Sequence[str], lo
         from perfmon.baseline import LEAST_S  # judges: what judges is imported when processes that scan are at work
         from perfmon.units import format_seconds
 
-        short = f"the run is shorter than {format_seconds(LEAST_S)}, or no line of it has a clock"
+        short = f"the run is shorter than {format_seconds(LEAST_S)}, or has no timestamps"
         print(f"perfmon: --baseline auto: {knowledge.learned or f'{short}: nothing is learned'}", file=sys.stderr)
     return snapshot
 

@@ -39,28 +39,33 @@ def completes_folders(action: argparse.Action) -> None:
 
 def add_text_output_argument(parser: argparse.ArgumentParser, about: str) -> None:
     """`-o FILE` of a command that makes text."""
-    told = f"{about} (- is standard output)"
+    told = f"{about} (-: standard output)"
     completes_files(parser.add_argument("-o", "--output", metavar="FILE", type=Path, help=told))
 
 
 def is_printed(output: Path | None) -> bool:
-    """Whether what was made goes to standard output."""
+    """Return true if the output goes to standard output."""
     return output is None or str(output) == "-"
 
 
 def on_disk(text: str) -> Path:
     """The type of an argument that names what has to be a file or a folder."""
     if text == "-":
-        raise argparse.ArgumentTypeError("this cannot go to standard output: give it a name")
+        raise argparse.ArgumentTypeError("cannot be written to standard output: give a file name")
     return Path(text)
 
 
 def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     """The files that add to, or replace, the built-in data: configuration, signatures and bands."""
-    completes_files(parser.add_argument("--config", metavar="FILE", type=Path, help="one more configuration file"))
+    completes_files(parser.add_argument("--config", metavar="FILE", type=Path, help="additional configuration file"))
     completes_folders(
         parser.add_argument(
-            "--signatures", metavar="DIR", type=Path, action="append", default=[], help="one more folder of signatures"
+            "--signatures",
+            metavar="DIR",
+            type=Path,
+            action="append",
+            default=[],
+            help="additional folder of signatures",
         )
     )
     completes_files(
@@ -70,17 +75,17 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
             type=Path,
             action="append",
             default=[],
-            help="limits instead of the built-in ones",
+            help="thresholds that replace the built-in ones",
         )
     )
 
 
 def add_baseline_argument(parser: argparse.ArgumentParser) -> None:
-    """Where limits come from."""
+    """Add the options for thresholds."""
     parser.add_argument(
         "--baseline",
         choices=["built-in", "auto"],
-        help="auto: learn limits from the healthy start of the run (default: the built-in ones and yours)",
+        help="auto: learn thresholds from the healthy start of the run (default: built-in and configured ones)",
     )
 
 
@@ -88,7 +93,7 @@ def add_formats_argument(parser: argparse.ArgumentParser) -> None:
     """Folders of format packs beside the built-in ones."""
     completes_folders(
         parser.add_argument(
-            "--formats", metavar="DIR", type=Path, action="append", default=[], help="one more folder of format packs"
+            "--formats", metavar="DIR", type=Path, action="append", default=[], help="additional folder of formats"
         )
     )
 
@@ -116,7 +121,7 @@ def existing_folders(folders: Iterable[Path]) -> tuple[Path, ...]:
     found = tuple(folders)
     for folder in found:
         if not folder.is_dir():
-            raise InputError(f"{folder}: not a folder (it should hold *.toml files)")
+            raise InputError(f"{folder}: not a folder (expected a folder of *.toml files)")
     return found
 
 
@@ -133,7 +138,7 @@ def _warn_of_names(config: Config) -> None:
         words, bands = vocabulary(config.format_dirs), load_bands(config.band_files)
         files = [file for folder in config.signature_dirs for file in sorted(folder.glob("*.toml"))]
         for line in (*odd_limits(bands, words), *odd_names([load_signature(file) for file in files], bands, words)):
-            mend = "" if line.endswith("?") else " (--formats names a folder of your own formats)"
+            mend = "" if line.endswith("?") else " (use --formats for a folder of formats)"
             print(f"perfmon: {line}{mend}", file=sys.stderr)
 
 
@@ -146,7 +151,7 @@ def seconds(text: str) -> float:
     except (ValueError, OverflowError):
         value = 0.0
     if not 0.0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"expected a time such as 30s or 10m, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a duration such as 30s or 10m, not {text!r}")
     return value
 
 

@@ -26,20 +26,19 @@ if TYPE_CHECKING:
     from perfmon.snapshot import RunInfo, Snapshot
 
 DESCRIPTION = """\
-Learns from a run that is known to be healthy what is usual on this model and machine, and writes the limits as a file
-that --bands reads (or band_files in config.toml, or ~/.config/perfmon/bands/). Metrics keep the built-in limits where
-the run has too few samples of them.
+Learn thresholds from a run that is known to be healthy, for this model and hardware. The file is for --bands,
+band_files in config.toml, or ~/.config/perfmon/bands/. Metrics with too few samples keep the built-in thresholds.
 
-LOG is what analyze reads: a file, a folder, a quoted glob, an archive of logs, a recording."""
+A LOG is a source as for analyze: a file, a folder, a quoted glob, an archive of logs, a recording."""
 EXAMPLE = "perfmon calibrate good-run/ -o bands.toml"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     completes_files(parser.add_argument("spec", metavar="LOG", nargs="+", help="logs of a healthy run"))
-    add_text_output_argument(parser, "where the limits go")
-    parser.add_argument("--since", metavar="TIME", help="leave out what was earlier (TIME as for analyze)")
-    parser.add_argument("--until", metavar="TIME", help="leave out what was later")
+    add_text_output_argument(parser, "output file")
+    parser.add_argument("--since", metavar="TIME", help="ignore earlier lines (TIME as for analyze)")
+    parser.add_argument("--until", metavar="TIME", help="ignore later lines")
     add_formats_argument(parser)
     add_data_arguments(parser)
 
@@ -63,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     bands = uncalibrated(knowledge.bands, load_bands()).holding(view.told_of)
     calibration = learn(view.metrics, bands, f"{CALIBRATED} {name}{_dated(snapshot.run)}")
     if not (calibration.learned or calibration.held_already):
-        raise InputError(f"{name}: too few samples to learn from: no metric has {FEWEST} (name a longer run)")
+        raise InputError(f"{name}: too few samples: no metric has {FEWEST} (name a longer run)")
     keep_what_was_read(args.output, [source.spec for source in snapshot.run.sources])
     _warn(snapshot, calibration)
     _write(args.output, as_toml(calibration, _heading(name, snapshot.run)), len(calibration.learned))
@@ -86,8 +85,8 @@ def _heading(name: str, run: RunInfo) -> list[str]:
 
     logs = counted(len(run.sources), "log")
     return [
-        f"Limits that perfmon learned from {name}{_dated(run)}: {format_seconds(run.wall_s)}, {logs}.",
-        "Each metric's origin says how many samples they rest on, its note what these were.",
+        f"Thresholds learned by perfmon from {name}{_dated(run)}: {format_seconds(run.wall_s)}, {logs}.",
+        "`origin` gives the number of samples, `note` their statistics.",
         "Use: perfmon analyze LOGS --bands THIS_FILE, or copy it to ~/.config/perfmon/bands/.",
     ]
 
@@ -96,13 +95,13 @@ def _warn(snapshot: Snapshot, calibration: Calibration) -> None:
     bad = {f.signature for f in snapshot.findings if f.severity.value != "info" and f.state != "pending"}
     if bad:
         told = ", ".join(sorted(bad))
-        print(f"perfmon: this run has findings itself ({told}): the limits call that healthy", file=sys.stderr)
+        print(f"perfmon: this run has findings ({told}): the thresholds treat that as healthy", file=sys.stderr)
     if not calibration.learned:
         told = ", ".join(calibration.held_already)
-        print(f"perfmon: nothing to learn, the limits hold already: {told}", file=sys.stderr)
+        print(f"perfmon: nothing to learn, the thresholds already fit: {told}", file=sys.stderr)
     if calibration.too_few:
         told = ", ".join(f"{name} ({count})" for name, count in calibration.too_few.items())
-        print(f"perfmon: too few samples, limits stay as they are: {told}", file=sys.stderr)
+        print(f"perfmon: too few samples, thresholds unchanged: {told}", file=sys.stderr)
 
 
 def _write(output: Path | None, text: str, count: int) -> None:
@@ -114,4 +113,4 @@ def _write(output: Path | None, text: str, count: int) -> None:
     file = save(text, output, datetime.now().astimezone(), ".toml")
     from perfmon.rules.wording import counted
 
-    print(f"perfmon: wrote limits of {counted(count, 'metric')} to {file}", file=sys.stderr)
+    print(f"perfmon: wrote thresholds of {counted(count, 'metric')} to {file}", file=sys.stderr)

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from perfmon.sources.remote.fetching import HostCopy
 
 DESCRIPTION = """\
-Copies the logs of a run from all of its hosts into one archive: a folder a host, and manifest.json with sizes, SHA-256
-and what the hosts are. Without --log, what runs there is looked for. The archive is for perfmon analyze.
+Copy the logs of a run from all hosts into one archive for perfmon analyze: one folder per host, and manifest.json with
+sizes, SHA-256 and host details. Without --log, the logs of running processes are discovered.
 
-Interrupted, or without a connection, it keeps what it has beside the archive, in FILE.parts; the same command goes on
-with it. The archive holds the logs as they are, credentials included: only its owner may read it.
+If it is interrupted or the connection drops, partial data stays next to the archive, in FILE.parts; the same command
+resumes. The archive contains the logs unchanged, credentials included: only its owner may read it.
 
-Exit code 3: a host could not be reached, or was lost; the logs of the others are in the archive, and the same command
+Exit code 3: a host could not be reached or was lost; the archive has the logs of the others, and the same command
 completes it."""
 EXAMPLE = "perfmon collect ubuntu@gpu-1 ubuntu@gpu-2 --log '~/outputs/*/logs' -o bundle.tar.gz"
 
@@ -47,12 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         action="append",
         default=[],
-        help="a file, folder or quoted glob there, from the home folder on unless absolute; more than once for several",
+        help="file, folder or quoted glob on the host, relative to the home folder; repeatable",
     )
     completes_files(
         parser.add_argument("-o", "--output", metavar="FILE", type=on_disk, required=True, help="the archive (.tar.gz)")
     )
-    parser.add_argument("--force", action="store_true", help="overwrite the archive when there is one")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing archive")
     add_login_arguments(parser)
 
 
@@ -60,11 +60,11 @@ def run(args: argparse.Namespace) -> int:
     """Copies, then packs."""
     output: Path = args.output
     if not output.name.endswith((".tar.gz", ".tgz")):
-        raise UsageError(f"{output}: the archive's name has to end in .tar.gz")
+        raise UsageError(f"{output}: the archive name must end in .tar.gz")
     specs = wanted(args.host, args.log)
     parts = output.with_name(output.name + ".parts")
     if output.exists() and not args.force and not _unfinished(parts, {spec.address.shown for spec in specs}):
-        raise InputError(f"{output}: is there already (--force overwrites it)")
+        raise InputError(f"{output}: already exists (--force overwrites it)")
     fleet = connect(args, specs, history=None, again=False)
     try:
         parts.mkdir(mode=0o700, exist_ok=True)
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _unfinished(parts: Path, hosts: set[str]) -> bool:
-    """Whether the archive that is there lacks hosts, and this command asks for all that it has, too."""
+    """Return true if the existing archive lacks hosts and this command includes all of its hosts."""
     try:
         held = json.loads((parts / _MANIFEST).read_text())["hosts"]
         return {host["host"] for host in held} <= hosts
@@ -91,13 +91,15 @@ def _finish(output: Path, parts: Path, copies: Sequence[HostCopy], failures: Seq
     for problem in (problem for copy in copies for problem in (*copy.unfound, *copy.problems)):
         print(f"perfmon: {problem}", file=sys.stderr)
     if not logs:
-        raise ConnectError(failures[0]) if failures else InputError("no logs were found (name them with --log)")
+        raise ConnectError(failures[0]) if failures else InputError("no logs found (name them with --log)")
     try:
         _pack(output, parts, copies)
         if not failures:
             shutil.rmtree(parts)
     except OSError as error:
-        raise InputError(f"{output}: cannot be written: {error.strerror} (make room; nothing copied is lost)") from None
+        raise InputError(
+            f"{output}: cannot be written: {error.strerror} (free some space; copied data is kept)"
+        ) from None
     size = sum(log.size for log in logs)
     what = f"{_counted(len(logs), 'log')} of {_counted(len(copies), 'host')} ({format_bytes(size)})"
     print(f"perfmon: {what}: {output}", file=sys.stderr)

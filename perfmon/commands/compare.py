@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from perfmon.config import Config
 
 DESCRIPTION = """\
-Says what changed between two runs, beyond chance and by enough to matter: every metric with an interval of its change,
-findings that are gone, new or still there, where the time went, whether the criteria hold, and one verdict (fixed,
-improved, unchanged, regressed, mixed, cannot tell).
+Compare two runs: every metric with a confidence interval of its change, findings that are gone, new or still present,
+the time breakdown, the criteria, and one verdict (fixed, improved, unchanged, regressed, mixed, cannot tell). Only
+changes that are significant and large enough to matter count.
 
-BEFORE and AFTER are what analyze reads: a folder, a file, a quoted glob, an archive of logs, a recording."""
+BEFORE and AFTER are sources as for analyze: a folder, a file, a quoted glob, an archive of logs, a recording."""
 EXAMPLE = "perfmon compare before/ after/ --fail-on regression --fail-on cannot-tell"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    completes_files(parser.add_argument("before", metavar="BEFORE", help="the run to compare with"))
-    completes_files(parser.add_argument("after", metavar="AFTER", help="the run that is judged"))
+    completes_files(parser.add_argument("before", metavar="BEFORE", help="baseline run"))
+    completes_files(parser.add_argument("after", metavar="AFTER", help="run to evaluate"))
     parser.add_argument("--json", action="store_true", help="print the comparison as JSON")
     add_text_output_argument(parser, "write a Markdown page (with --json: the document)")
     parser.add_argument(
@@ -49,20 +49,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         choices=["regression", "criteria", "cannot-tell"],
-        help="exit with 1 when something got worse, when a criterion is not met, or when that cannot be told "
-        "(may be given several times)",
+        help="exit with 1 if something regressed, if a criterion is not met, or if the result is inconclusive "
+        "(repeatable)",
     )
     completes_files(
-        parser.add_argument("--criteria", metavar="FILE", type=Path, help="what has to hold, instead of the built-in")
+        parser.add_argument("--criteria", metavar="FILE", type=Path, help="criteria that replace the built-in ones")
     )
     parser.add_argument(
-        "--skip", metavar="TIME", type=seconds, help="leave out the beginning of both runs (1m: warm-up, first fill)"
+        "--skip", metavar="TIME", type=seconds, help="ignore the start of both runs (such as 1m of warm-up)"
     )
     parser.add_argument(
         "--first",
         metavar="TIME",
         type=seconds,
-        help="look at so much of both runs alone, of what --skip leaves of them",
+        help="use only this much of both runs, after --skip",
     )
     add_formats_argument(parser)
     add_data_arguments(parser)
@@ -78,9 +78,7 @@ def run(args: argparse.Namespace) -> int:
     criteria = load_criteria(args.criteria or config.criteria)
     _warn_of_names(args.criteria or config.criteria, criteria, config)
     if "criteria" in args.fail_on and not criteria:
-        raise UsageError(
-            f"--fail-on criteria: {args.criteria or config.criteria} asks for nothing: add a [[criterion]]"
-        )
+        raise UsageError(f"--fail-on criteria: {args.criteria or config.criteria} has no criteria: add a [[criterion]]")
     if args.before == args.after == "-":
         raise UsageError("BEFORE and AFTER cannot both come from stdin: put one of them into a file")
     before, after = (_read(spec, args, config) for spec in (args.before, args.after))
@@ -102,7 +100,7 @@ def _warn_of_names(file: Path | None, criteria: Sequence[Criterion], config: Con
         for metric in criterion.metrics:
             name = metric.partition("{")[0]
             if not words.tells(name):
-                told = f"{plain(name, 80)}: no format tells of it{words.near(name)}"
+                told = f"{plain(name, 80)}: no format reads it{words.near(name)}"
                 print(f"perfmon: {file}: criterion[{at}].metric: {told}", file=sys.stderr)
 
 
@@ -124,15 +122,15 @@ def _read(spec: str, args: argparse.Namespace, config: Config) -> Run:
 
 
 def _uncut(spec: str, args: argparse.Namespace, error: str) -> str:
-    """Why a stretch of a run cannot be looked at, by the option that asked for it."""
+    """Reasons why a part of a run cannot be selected, by option."""
     from perfmon.units import format_seconds
 
     if not error.startswith("--since"):
         return error
     if args.skip is not None:
-        why = "it is no longer than that, or no line of it has a clock"
+        why = "it is no longer than that, or has no timestamps"
         return f"{spec}: its first {format_seconds(args.skip)} cannot be left out: {why}"
-    return f"{spec}: its first {format_seconds(args.first)} cannot be told from the rest: no line of it has a clock"
+    return f"{spec}: its first {format_seconds(args.first)} cannot be selected: it has no timestamps"
 
 
 def _refuse_document(spec: str) -> None:
@@ -145,7 +143,7 @@ def _refuse_document(spec: str) -> None:
     except OSError:
         return  # what is wrong with it is told by who reads it
     if head.lstrip().startswith(b"{") and b'"schema"' in head and b'"perfmon"' in head:
-        raise InputError(f"{spec}: a saved diagnosis holds no samples to compare: name the logs that it was made from")
+        raise InputError(f"{spec}: a saved diagnosis has no samples to compare: name its logs")
 
 
 def _report(args: argparse.Namespace, comparison: Comparison) -> None:
@@ -171,7 +169,7 @@ def _warn(args: argparse.Namespace, comparison: Comparison) -> None:
         print(f"perfmon: --fail-on regression: cannot tell: {comparison.sentence}", file=sys.stderr)
     elif "regression" in args.fail_on and not _regressed(comparison) and (unsure := _may_be_worse(comparison)):
         told = ", ".join(unsure)
-        print(f"perfmon: --fail-on regression: nothing is surely worse; may be, or be chance: {told}", file=sys.stderr)
+        print(f"perfmon: --fail-on regression: no significant regression; possible ones: {told}", file=sys.stderr)
     open_ones = _open_criteria(comparison)
     if "criteria" in args.fail_on and open_ones:
         told = f"{open_ones} of {len(comparison.criteria)} criteria could not be judged"
@@ -196,7 +194,7 @@ def _regressed(comparison: Comparison) -> bool:
 
 
 def _found(comparison: Comparison, asked: Collection[str]) -> bool:
-    """Whether anything that was asked for holds."""
+    """Return true if any `--fail-on` condition matches."""
     unjudged = "criteria" in asked and _open_criteria(comparison) > 0
     return (
         ("regression" in asked and _regressed(comparison))

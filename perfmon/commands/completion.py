@@ -6,16 +6,16 @@ import argparse
 
 from . import COMMANDS, build_parser
 
-DESCRIPTION = "Prints what a shell needs to complete perfmon's commands, options and files."
+DESCRIPTION = "Print the script that completes perfmon's commands, options and files."
 EXAMPLE = 'eval "$(perfmon completion bash)"   (zsh alike; fish: perfmon completion fish | source)'
 SHELLS = ("bash", "zsh", "fish")
 _EVALUATED, _SOURCED = "$zsh_eval_context[-1] == eval", "$zsh_eval_context[-1] == (eval|file)"
-"""How shtab's script tells that it is not asked for by zsh itself, and what holds for `source`, too."""
+"""The condition in shtab's script for zsh, and one that also works with `source`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    parser.add_argument("shell", choices=SHELLS, help="the shell that will read the script")
+    parser.add_argument("shell", choices=SHELLS, help="target shell")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from perfmon.monitor import Feed
 
 DESCRIPTION = """\
-Opens the live monitor on a built-in run, so that it can be seen at work without a GPU. The run is a simulation of
-asynchronous RL: orchestrator, inference server and trainer, healthy or with a bottleneck. The same seed gives the same
-run."""
+Open the live monitor on a simulated run of asynchronous RL: orchestrator, inference server and trainer, healthy or with
+a bottleneck. No GPU is needed. The same seed gives the same run."""
 EXAMPLE = "perfmon demo slow-weight-load --speed 20"
 _SPEED = 20.0
 _AHEAD_S = 600.0
@@ -36,15 +35,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=Offered(lambda: SCENARIOS),
         help=f"one of: {named}",
     )
-    parser.add_argument("--speed", metavar="X", type=speed, default=_SPEED, help="times real time (default: 20)")
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="another run of the same kind (default: 0)")
-    parser.add_argument("--minutes", metavar="N", type=float, default=60.0, help="length of the run (default: 60)")
+    parser.add_argument(
+        "--speed", metavar="X", type=speed, default=_SPEED, help="speed as a factor of real time (default: 20)"
+    )
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="random seed (default: 0)")
+    parser.add_argument(
+        "--minutes", metavar="N", type=float, default=60.0, help="length of the run in minutes (default: 60)"
+    )
     parser.add_argument(
         "--ahead",
         metavar="SECONDS",
         type=float,
         default=_AHEAD_S,
-        help="how much of the run has happened already when the screen opens (default: 600)",
+        help="seconds of history when the screen opens (default: 600)",
     )
     add_screen_arguments(parser)
     add_formats_argument(parser)

@@ -11,11 +11,10 @@ from perfmon.errors import ExitCode
 from .arguments import add_data_arguments, add_formats_argument, read_config, seconds
 
 DESCRIPTION = """\
-Looks at what perfmon can use on this machine: terminal, logs, GPUs, endpoints, Ray, Slurm, SSH, libraries, your
-configuration. For what is not there it says what that costs, and the mend. Nothing is changed, and nothing is waited
-for long.
+Check what perfmon can use on this machine: terminal, logs, GPUs, endpoints, Ray, Slurm, SSH, libraries, configuration.
+Each problem is shown with its impact and its fix. Nothing is changed.
 
-The exit code is 0, unless the configuration is broken: then 2."""
+The exit code is 0, or 2 if the configuration is broken."""
 EXAMPLE = "perfmon doctor"
 _PATIENCE_S = 5.0
 """A driver that nobody holds open takes seconds to begin; what answers sooner is not waited for."""
@@ -23,9 +22,9 @@ _PATIENCE_S = 5.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    parser.add_argument("--json", action="store_true", help="a document for programs")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
     parser.add_argument(
-        "--patience", metavar="TIME", type=seconds, default=_PATIENCE_S, help="wait so long at most (default: 5s)"
+        "--patience", metavar="TIME", type=seconds, default=_PATIENCE_S, help="maximum time to wait (default: 5s)"
     )
     add_formats_argument(parser)
     add_data_arguments(parser)
@@ -38,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     from perfmon.checkup.told import document, lines
 
     settings = configuration(lambda: read_config(args))
-    first = Probe("configuration", PROBES[0].group, "configuration", settings, "whether your files are valid")
+    first = Probe("configuration", PROBES[0].group, "configuration", settings, "configuration files are valid")
     checks = examine([first, *PROBES], args.patience)
     if args.json:
         json.dump(document(checks), sys.stdout, indent=2, ensure_ascii=False)

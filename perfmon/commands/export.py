@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from perfmon.monitor import Feed, Monitor
 
 DESCRIPTION = """\
-Hands what perfmon measures and concludes to the monitoring of a site: a page for Prometheus, and the alert rules and
-the dashboard that go with it, made from the signatures and bands that hold here."""
+Export measurements and findings to Prometheus, with alert rules and a Grafana dashboard generated from the active
+signatures and thresholds."""
 EXAMPLE = "perfmon export prometheus outputs/run/logs"
 _ABOUT = {
-    "prometheus": "follow logs without a screen, and serve /metrics",
-    "alert-rules": "print alert rules for Prometheus, made from the signatures and bands",
-    "grafana": "print a Grafana dashboard, made from the signatures and bands",
+    "prometheus": "follow logs without a screen and serve /metrics",
+    "alert-rules": "print Prometheus alert rules generated from signatures and thresholds",
+    "grafana": "print a Grafana dashboard generated from signatures and thresholds",
 }
 _SERVES = """\
-Observes a run as the live monitor does, and serves all of it to Prometheus at /metrics: metrics by log and group,
-bands, findings, whose the time was, logs, GPUs, hosts and queues. It goes on when the run is over, until Ctrl+C (exit
-code 130) or SIGTERM (exit code 0). Only this machine can ask, unless --listen says otherwise."""
+Monitor a run without a screen and serve /metrics to Prometheus: metrics by log and group, thresholds, findings, the
+time breakdown, logs, GPUs, hosts and queues. It keeps serving after the run has ended, until Ctrl+C (exit code 130) or
+SIGTERM (exit code 0). It listens on localhost unless --listen is given."""
 PORT = 9477
 _WINDOW_S = 600.0
 _LOOK_S = 0.5
@@ -52,17 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     kinds = parser.add_subparsers(dest="kind", metavar="WHAT", required=True)
     serving = _subcommand(kinds, "prometheus", _SERVES, EXAMPLE)
-    completes_files(serving.add_argument("spec", metavar="SPEC", nargs="+", help="what to watch, as for watch"))
-    serving.add_argument("--port", type=port, default=PORT, metavar="N", help=f"0 for any (default: {PORT})")
+    completes_files(serving.add_argument("spec", metavar="SOURCE", nargs="+", help="sources, as for watch"))
+    serving.add_argument("--port", type=port, default=PORT, metavar="N", help=f"port, 0 for any (default: {PORT})")
+    serving.add_argument("--listen", metavar="ADDRESS", default="127.0.0.1", help="listen address (default: 127.0.0.1)")
     serving.add_argument(
-        "--listen", metavar="ADDRESS", default="127.0.0.1", help="address of this machine (default: 127.0.0.1)"
+        "--window", metavar="TIME", type=seconds, default=_WINDOW_S, help="analysis window (default: 10m)"
     )
-    serving.add_argument(
-        "--window", metavar="TIME", type=seconds, default=_WINDOW_S, help="how much is judged (default: 10m)"
-    )
-    serving.add_argument(
-        "--no-history", action="store_true", help="begin with what is written from now on, not with what is there"
-    )
+    serving.add_argument("--no-history", action="store_true", help="skip existing content and read only new lines")
     add_polls_argument(serving)
     add_baseline_argument(serving)
     add_reach_arguments(serving)
@@ -70,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_data_arguments(serving)
     for kind, example in (("alert-rules", "perfmon.rules.yml"), ("grafana", "perfmon-dashboard.json")):
         made = _subcommand(kinds, kind, f"{_ABOUT[kind][0].upper()}{_ABOUT[kind][1:]}.", f"{kind} -o {example}")
-        add_text_output_argument(made, "instead of printing it")
+        add_text_output_argument(made, "output file (default: stdout)")
         add_formats_argument(made)
         add_data_arguments(made)
 
@@ -164,9 +160,9 @@ def _feed(args: argparse.Namespace) -> Callable[[], Feed]:
 
 
 def _announce(server: Server) -> None:
-    told = f"perfmon: metrics are at {server.url}/metrics (Ctrl+C ends that)\n"
+    told = f"perfmon: metrics are at {server.url}/metrics (Ctrl+C stops)\n"
     if not server.loopback:
-        told += "perfmon: whoever reaches this address can read them: no login, no encryption\n"
+        told += "perfmon: no login, no encryption: anyone who can reach this address can read them\n"
     sys.stderr.write(told)  # at once: who has read where must have been warned, too
     sys.stderr.flush()
 

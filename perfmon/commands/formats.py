@@ -14,7 +14,7 @@ from .arguments import add_formats_argument, completes_files, existing_folders
 if TYPE_CHECKING:
     from perfmon.sources.formats.schema import Pack
 
-DESCRIPTION = "A format says how lines of a log are read: a TOML file with patterns, samples and what they tell."
+DESCRIPTION = "A format is a TOML file with patterns and samples that defines how the lines of a log are parsed."
 EXAMPLE = "perfmon formats learn train.log --id my-trainer --install"
 
 
@@ -22,19 +22,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
     learn = actions.add_parser(
-        "learn", help="propose a format from a log that perfmon does not read", epilog=f"example: {EXAMPLE}"
+        "learn", help="propose a format for a log that perfmon does not recognise", epilog=f"example: {EXAMPLE}"
     )
-    completes_files(learn.add_argument("log", metavar="LOG", help="a log: its first 64 MB are looked at"))
-    learn.add_argument("--id", metavar="NAME", help="what the format is called (default: the name of the log)")
+    completes_files(learn.add_argument("log", metavar="LOG", help="log file; its first 64 MB are used"))
+    learn.add_argument("--id", metavar="NAME", help="name of the format (default: the name of the log)")
     goes = learn.add_mutually_exclusive_group()
-    completes_files(goes.add_argument("-o", "--output", metavar="FILE", type=Path, help="write it there"))
-    goes.add_argument("--install", action="store_true", help="put it where perfmon finds it from now on")
-    learn.add_argument("--all", action="store_true", help="also lines that perfmon reads already")
-    listing = actions.add_parser("list", help="every format", epilog="example: perfmon formats list")
+    completes_files(goes.add_argument("-o", "--output", metavar="FILE", type=Path, help="output file"))
+    goes.add_argument("--install", action="store_true", help="install it in the user's configuration")
+    learn.add_argument("--all", action="store_true", help="include lines that perfmon already recognises")
+    listing = actions.add_parser("list", help="list all formats", epilog="example: perfmon formats list")
     check = actions.add_parser(
-        "check", help="find mistakes in format files", epilog="example: perfmon formats check my-trainer.toml"
+        "check", help="validate format files", epilog="example: perfmon formats check my-trainer.toml"
     )
-    completes_files(check.add_argument("files", metavar="FILE", type=Path, nargs="+", help="what to check"))
+    completes_files(check.add_argument("files", metavar="FILE", type=Path, nargs="+", help="files to check"))
     for action in (learn, listing, check):
         add_formats_argument(action)
         completes_files(action.add_argument("--config", metavar="FILE", type=Path, help="one more configuration file"))

@@ -1,4 +1,4 @@
-"""What an argument may be as far as shells know: argparse takes any value, the command judges it itself."""
+"""Choices of arguments for shell completion: argparse accepts any value, the command validates it."""
 
 from __future__ import annotations
 

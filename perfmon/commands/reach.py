@@ -1,4 +1,4 @@
-"""What commands share that reach other machines: which SPECs are there, options, questions on the terminal."""
+"""Shared parts of commands for remote hosts: sources, options, prompts on the terminal."""
 
 from __future__ import annotations
 
@@ -29,30 +29,28 @@ HISTORY = 64 << 20
 
 
 def add_reach_arguments(parser: argparse.ArgumentParser) -> None:
-    """What connecting and reading over a network needs."""
+    """Options for connecting and reading over a network."""
     parser.add_argument(
         "--history",
         metavar="SIZE",
         type=size,
         default=HISTORY,
-        help="the most that is read of what each remote log holds already (200M; all; default: 64M)",
+        help="history to read of each remote log (200M; all; default: 64M)",
     )
     add_login_arguments(parser)
 
 
 def add_login_arguments(parser: argparse.ArgumentParser) -> None:
-    """What connecting needs."""
+    """Options for connecting."""
+    parser.add_argument("--accept-new", action="store_true", help="trust and save the keys of unknown hosts")
     parser.add_argument(
-        "--accept-new", action="store_true", help="trust, and remember, keys of hosts that were never seen"
+        "--ssh-config", metavar="FILE", type=Path, help="ssh configuration file (default: ~/.ssh/config)"
     )
-    parser.add_argument("--ssh-config", metavar="FILE", type=Path, help="configuration of ssh (default: ~/.ssh/config)")
 
 
 def add_polls_argument(parser: argparse.ArgumentParser) -> None:
-    """Whether machines are asked for what logs do not say."""
-    parser.add_argument(
-        "--no-polls", action="store_true", help="ask for nothing beside the logs (default: GPUs and the host itself)"
-    )
+    """Add the option that turns polling off."""
+    parser.add_argument("--no-polls", action="store_true", help="do not poll GPUs and host metrics")
 
 
 def size(text: str) -> int | None:
@@ -67,18 +65,18 @@ def size(text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What SPECs name."""
+    """Sources by kind."""
 
     local: list[str] = field(default_factory=list)
     """Logs on this machine."""
     remote: list[RemoteSpec] = field(default_factory=list)
     """Logs on others."""
     asked: list[Asked] = field(default_factory=list)
-    """What pollers of this machine are asked for."""
+    """Pollers of this machine."""
 
 
 def sort_specs(specs: Sequence[str]) -> Wanted:
-    """What is to be watched. Raises UsageError for a wrong SPEC of any kind."""
+    """Parse the sources. Raises UsageError for an invalid one of any kind."""
     from perfmon.sources.polls.asked import parse_asked
     from perfmon.sources.polls.registry import maker_of
     from perfmon.sources.remote.address import parse_remote
@@ -107,7 +105,7 @@ def _check_place(local: Sequence[str]) -> None:
         os.getcwd()
     except OSError:
         if named:
-            raise UsageError(f"{named[0]}: the folder you are in is gone (cd to another one)") from None
+            raise UsageError(f"{named[0]}: the current folder was deleted (cd to another one)") from None
 
 
 def split(specs: Sequence[str]) -> tuple[list[str], list[RemoteSpec]]:
@@ -128,21 +126,21 @@ def split(specs: Sequence[str]) -> tuple[list[str], list[RemoteSpec]]:
 
 
 def asked_here(wanted: Wanted, no_polls: bool) -> tuple[Asked, ...]:
-    """What the live monitor asks this machine for: what is named, and GPUs and host beside logs that are on it.
+    """Pollers of this machine in the live monitor: the named ones, and GPUs and host if it has logs.
 
     Raises UsageError where that is both wanted and not.
     """
     from perfmon.sources.polls.asked import DEFAULT
 
     if no_polls and wanted.asked:
-        raise UsageError(f"--no-polls: {wanted.asked[0].shown} is asked for as well: leave out one of them")
+        raise UsageError(f"--no-polls: {wanted.asked[0].shown} conflicts with it: remove one of them")
     if no_polls or (wanted.remote and not wanted.local):
         return tuple(wanted.asked)
     return (*DEFAULT, *wanted.asked)
 
 
 def wanted(hosts: list[str], logs: list[str]) -> list[RemoteSpec]:
-    """What is to be followed on which host. Raises UsageError."""
+    """Paths to follow, by host. Raises UsageError."""
     from perfmon.sources.remote.address import RemoteSpec, at_home, parse_host
 
     addresses = [parse_host(host) for host in hosts]
@@ -185,9 +183,9 @@ def connect(
     fleet = Fleet(remote, options)
     fleet.open()
     for failure in fleet.failures if again else ():
-        print(f"perfmon: {failure}{'' if failure.cause.final else ' (it is tried again)'}", file=sys.stderr)
+        print(f"perfmon: {failure}{'' if failure.cause.final else ' (retrying)'}", file=sys.stderr)
     for name in fleet.waited_for:
-        print(f"perfmon: {name}: no answer yet (it is waited for)", file=sys.stderr)
+        print(f"perfmon: {name}: no answer yet (waiting)", file=sys.stderr)
     return fleet
 
 
@@ -199,7 +197,7 @@ def say_missing(fleet: Fleet) -> None:
         if not tails and host.logs.caught_up:
             names = [f"{host.address.shown}:{plain(path, 200)}" for path in host.logs.paths]
         for name in names:
-            print(f"perfmon: {name}: no such log there (perfmon ssh HOST --dry-run says what is)", file=sys.stderr)
+            print(f"perfmon: {name}: no such log (perfmon ssh HOST --dry-run lists what is there)", file=sys.stderr)
 
 
 @contextmanager
@@ -229,7 +227,7 @@ def fetched(args: argparse.Namespace, remote: Sequence[RemoteSpec]) -> Iterator[
         unfound = [line for copy in copies for line in copy.unfound]
         if unfound:
             more = f", and {len(unfound) - 1} more" if len(unfound) > 1 else ""
-            raise InputError(f"{unfound[0]}{more} (perfmon ssh HOST --dry-run says what is there)")
+            raise InputError(f"{unfound[0]}{more} (perfmon ssh HOST --dry-run lists what is there)")
         logs: list[LogFile] = []
         for copy in copies:
             for problem in copy.problems:
@@ -250,7 +248,7 @@ def feed_of(
     polling: bool | None = None,
     asked: Sequence[Asked] = (),
 ) -> Feed:
-    """What connected hosts print, logs on this machine, and what its pollers are asked for."""
+    """Items of connected hosts, of local logs, and of local pollers."""
     from perfmon.monitor import FollowFeed
     from perfmon.monitor.marked import MarkedFeed
 
@@ -277,7 +275,7 @@ def places_of(specs: Sequence[str]) -> dict[str, str]:
 
 
 def can_ask() -> bool:
-    """Whether there is a terminal on which somebody can be asked, whatever stdin and stdout are."""
+    """Return true if there is a terminal for prompts, regardless of stdin and stdout."""
     try:
         with open("/dev/tty", "rb"):
             return True

@@ -33,32 +33,32 @@ if TYPE_CHECKING:
     Item = tuple[LogFile, Block | Notice]
 
 DESCRIPTION = """\
-Follows logs without a screen and records what they print, until it is ended. Credentials are masked before they reach
-the file, which only its owner may read. A crash or a full disk costs what comes after it, never what came before.
-perfmon analyze reads a recording like the logs themselves.
+Follow logs without a screen and record them until stopped. Credentials are masked before they are written, and only the
+owner may read the file. After a crash or on a full disk, everything recorded so far stays readable. perfmon analyze
+reads a recording like the logs themselves.
 
-Exit codes: 0 when ended by SIGTERM or --for, or when there is nothing left to follow, 130 when ended by Ctrl+C,
-2 when the file could not be written to the end (full disk, --max-size). The file is whole in each case."""
+Exit codes: 0 if stopped by SIGTERM or --for, or if nothing is left to follow, 130 if stopped by Ctrl+C, 2 if the
+recording stopped early (full disk, --max-size). The file is valid in each case."""
 EXAMPLE = "perfmon record logs/ -o run.pmrec --for 10m"
 _TICK_S = 1.0
 _LAST_LOOK_S = 0.4
-"""What was printed just before the end is still read."""
+"""Time to read lines that were printed just before the end."""
 _TOLD = ("gone", "lost", "capped", "unopened")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    completes_files(parser.add_argument("spec", metavar="SPEC", nargs="+", help="what to follow, as for analyze"))
+    completes_files(parser.add_argument("spec", metavar="SOURCE", nargs="+", help="sources, as for watch"))
     completes_files(
         parser.add_argument(
-            "-o", "--output", metavar="FILE", type=on_disk, help="the recording (default: perfmon-DATE-TIME.pmrec)"
+            "-o", "--output", metavar="FILE", type=on_disk, help="output file (default: perfmon-DATE-TIME.pmrec)"
         )
     )
-    parser.add_argument("--for", dest="for_s", metavar="TIME", type=seconds, help="end after this time (30s, 10m)")
-    parser.add_argument("--no-history", action="store_true", help="leave out what the logs hold already")
-    parser.add_argument("--max-size", metavar="SIZE", type=_size, help="end at this size (500M; default: 2G)")
-    parser.add_argument("--force", action="store_true", help="overwrite the file when there is one")
+    parser.add_argument("--for", dest="for_s", metavar="TIME", type=seconds, help="stop after this time (30s, 10m)")
+    parser.add_argument("--no-history", action="store_true", help="skip existing content and record only new lines")
+    parser.add_argument("--max-size", metavar="SIZE", type=_size, help="stop at this size (500M; default: 2G)")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
     add_reach_arguments(parser)
 
 
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _items(fleet: Fleet | None, wanted: Wanted, history: bool) -> AsyncIterator[Item]:
-    """What the logs print, here and elsewhere, and what pollers say."""
+    """Lines of local and remote logs, and readings of pollers."""
     from perfmon.monitor.feeds import Anew
     from perfmon.sources.blocks import Block, Notice
 
@@ -141,7 +141,7 @@ class _Recorder:
             await end(following)
 
     def told(self) -> str:
-        """What has been recorded, in a line."""
+        """Summary of the recording in a line."""
         writer = self._writer
         what = (
             f"{_counted(writer.lines, 'line')} ({format_bytes(writer.log_bytes)}) of {_counted(len(self._logs), 'log')}"
@@ -160,7 +160,7 @@ class _Recorder:
             self._writer.write(self.elapsed_s, log.name, item)
 
     def _tell(self, notice: Notice) -> None:
-        """What is missing, as soon as it is."""
+        """Report missing data as soon as it is known."""
         if notice.kind in _TOLD:
             self._clear()
             print(f"perfmon: {plain(notice.text, 500)}", file=sys.stderr, flush=True)
@@ -173,7 +173,7 @@ class _Recorder:
         self._writer.flush_due()
         if self._shown:
             room = shutil.get_terminal_size().columns - 1
-            told = f"recording {self.told()} (Ctrl+C ends it)"[:room]
+            told = f"recording {self.told()} (Ctrl+C stops)"[:room]
             print(f"\r{told}\x1b[K", end="", file=sys.stderr, flush=True)
 
     def _clear(self) -> None:

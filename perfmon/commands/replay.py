@@ -11,16 +11,20 @@ from .arguments import add_data_arguments, add_formats_argument, completes_files
 from .screen import add_screen_arguments, open_screen
 
 DESCRIPTION = """\
-Plays a recording on the screen of the live monitor, as it happened: with its speed, faster, slower, paused, from any
-moment. It shows the same findings as the live monitor did."""
+Play a recording in the live monitor: in real time, faster, slower, paused, from any position. It shows the same
+findings as the live monitor did."""
 EXAMPLE = "perfmon replay run.pmrec --speed 10"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    completes_files(parser.add_argument("recording", metavar="FILE", type=Path, help="what perfmon record has made"))
-    parser.add_argument("--speed", metavar="X", type=speed, default=1.0, help="times real time (default: 1)")
-    parser.add_argument("--paused", action="store_true", help="begin paused")
+    completes_files(
+        parser.add_argument("recording", metavar="FILE", type=Path, help="recording made by perfmon record")
+    )
+    parser.add_argument(
+        "--speed", metavar="X", type=speed, default=1.0, help="speed as a factor of real time (default: 1)"
+    )
+    parser.add_argument("--paused", action="store_true", help="start paused")
     add_screen_arguments(parser)
     add_formats_argument(parser)
     add_data_arguments(parser)
@@ -37,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     recording = open_recording(args.recording)
     if not recording.frame_count:
         name = plain(str(args.recording))
-        raise InputError(recording.note or f"{name}: a recording in which nothing came: there is nothing to play")
+        raise InputError(recording.note or f"{name}: empty recording: nothing to play")
     player = Player(timeline_of(recording), speed=args.speed, paused=args.paused, linger=True)
     return open_screen(
         args,

@@ -19,7 +19,7 @@ from .signature_ids import signature_ids
 if TYPE_CHECKING:
     from perfmon.rules.schema import Signature
 
-DESCRIPTION = "A signature is a bottleneck that perfmon recognises: a TOML file with conditions, advice and examples."
+DESCRIPTION = "A signature is a TOML file that defines a bottleneck: conditions, advice and examples."
 EXAMPLE = "perfmon rules explain frontend-queue"
 
 
@@ -27,22 +27,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
     _add_list(
-        actions.add_parser("list", help="every signature, most urgent first", epilog="example: perfmon rules list")
+        actions.add_parser("list", help="list all signatures, most urgent first", epilog="example: perfmon rules list")
     )
     _add_explain(
         actions.add_parser(
             "explain",
-            help="what a signature means and looks at",
+            help="explain a signature: meaning, conditions, fix",
             epilog="example: perfmon rules explain frontend-queue",
         )
     )
     _add_check(
         actions.add_parser(
-            "check", help="find mistakes in signature and band files", epilog="example: perfmon rules check mine.toml"
+            "check", help="validate signature and threshold files", epilog="example: perfmon rules check mine.toml"
         )
     )
     _add_test(
-        actions.add_parser("test", help="run the examples of signatures", epilog="example: perfmon rules test stall")
+        actions.add_parser("test", help="run the examples in signatures", epilog="example: perfmon rules test stall")
     )
 
 
@@ -63,13 +63,15 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", choices=Offered(signature_ids), help="a signature of `perfmon rules list`")
+    parser.add_argument(
+        "id", metavar="ID", choices=Offered(signature_ids), help="signature id, as in `perfmon rules list`"
+    )
     _add_shared(parser)
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
     files = parser.add_argument(
-        "files", metavar="FILE", type=Path, nargs="*", help="what to check (default: the built-in and the user's)"
+        "files", metavar="FILE", type=Path, nargs="*", help="files to check (default: built-in and user files)"
     )
     completes_files(files)
     add_formats_argument(parser)
@@ -78,7 +80,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
 
 def _add_test(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "id", metavar="ID", nargs="?", choices=Offered(signature_ids), help="a signature (default: all)"
+        "id", metavar="ID", nargs="?", choices=Offered(signature_ids), help="signature id (default: all)"
     )
     _add_shared(parser, "the results")
 
@@ -95,7 +97,7 @@ def _known(name: str, ids: Iterable[str]) -> str:
     if name in (ids := list(ids)):
         return name
     near = difflib.get_close_matches(name, ids, 1)
-    mend = f"did you mean {near[0]}?" if near else "perfmon rules list shows all"
+    mend = f"did you mean {near[0]}?" if near else "see perfmon rules list"
     raise UsageError(f"{name}: no such signature ({mend})")
 
 

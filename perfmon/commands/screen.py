@@ -1,4 +1,4 @@
-"""What the commands that open the screen share: its options, and how it is opened."""
+"""Shared parts of the commands that open the screen: options, and opening it."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def add_screen_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         type=seconds,
         default=_WINDOW_S,
-        help="how much of the past is judged (default: 10m)",
+        help="analysis window (default: 10m)",
     )
     parser.add_argument(
-        "--layout", choices=LAYOUTS, default="auto", help="arrangement of the panes (default: by the terminal's size)"
+        "--layout", choices=LAYOUTS, default="auto", help="layout of the panes (default: by terminal size)"
     )
-    parser.add_argument("--theme", metavar="NAME", help="colour theme (T goes through them)")
-    parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal: text can be selected")
+    parser.add_argument("--theme", metavar="NAME", help="colour theme (T switches)")
+    parser.add_argument("--no-mouse", action="store_true", help="no mouse support: the terminal can select text")
 
 
 def open_screen(
@@ -99,7 +99,9 @@ def open_screen(
 def need_terminal() -> None:
     """Raises UsageError where there is no screen to open."""
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.__stderr__)):
-        raise UsageError("the live monitor needs a terminal (without one: perfmon snapshot SPEC, perfmon status SPEC)")
+        raise UsageError(
+            "the live monitor needs a terminal (without one: perfmon snapshot SOURCE, perfmon status SOURCE)"
+        )
 
 
 def themes_for(config: Config, asked: str | None, told: list[str] | None = None) -> tuple[dict[str, ThemeData], str]:
@@ -178,13 +180,13 @@ def _to_terminal(text: str) -> None:
 
 
 def own_keyboard(specs: Sequence[str]) -> None:
-    """Where logs come through stdin, keys come from the terminal."""
+    """Read keys from the terminal if logs are read from stdin."""
     if "-" not in specs:
         return
     try:
         terminal = os.open("/dev/tty", os.O_RDWR)
     except OSError:
-        raise UsageError("-: a pipe can be watched only on a terminal (else: perfmon analyze -)") from None
+        raise UsageError("-: a pipe can only be watched in a terminal (without one: perfmon analyze -)") from None
     from perfmon.sources.pipes import PipeTail
 
     PipeTail.stdin_fd = os.dup(0)
@@ -199,4 +201,4 @@ def check_keys(config: Config) -> None:
     known = {action.id for action in ACTIONS}
     for action in config.keys:
         if action not in known:
-            raise UsageError(f"[keys] {action}: no such action (perfmon watch, then ?, shows them all)")
+            raise UsageError(f"[keys] {action}: no such action (docs/monitor.md lists all)")

@@ -36,43 +36,41 @@ if TYPE_CHECKING:
     from perfmon.themes.schema import ThemeData
 
 DESCRIPTION = """\
-Reads what the logs hold, follows them for a while if asked to, and writes one Markdown page to paste into an issue:
-the verdict, why and what next, where the window went, findings with their lines, metrics, weight updates, sources.
+Read the logs, optionally follow them with --for, and write one Markdown page to paste into an issue: verdict, reasons
+and next steps, time breakdown, findings with evidence, metrics, weight updates, sources.
 
---svg adds a screenshot of the live monitor's overview, drawn from the same observation.
+--svg adds a screenshot of the live monitor's overview from the same data.
 
-Ctrl+C while it follows the logs ends that early: the page is written and says so, and the exit code is 130."""
+Ctrl+C while following stops early: the page is still written, with a note, and the exit code is 130."""
 EXAMPLE = "perfmon snapshot logs/ --for 30s --redact -o snapshot.md"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    completes_files(parser.add_argument("spec", metavar="SPEC", nargs="+", help="what to read, as for analyze"))
+    completes_files(parser.add_argument("spec", metavar="SOURCE", nargs="+", help="sources, as for watch"))
     parser.add_argument(
-        "--for", dest="for_s", metavar="TIME", type=seconds, help="follow the logs this long first (30s, 5m)"
+        "--for", dest="for_s", metavar="TIME", type=seconds, help="follow the logs for this long first (30s, 5m)"
     )
-    add_text_output_argument(parser, "where the page goes; in a folder it gets a dated name")
-    parser.add_argument("--json", action="store_true", help="the document of analyze --json instead of the page")
+    add_text_output_argument(parser, "output file; in a folder it gets a dated name")
+    parser.add_argument("--json", action="store_true", help="write the JSON of analyze --json instead of the page")
     parser.add_argument(
-        "--redact", action="store_true", help="mask names of hosts, addresses, paths and users, each always alike"
+        "--redact", action="store_true", help="mask host names, addresses, paths and users consistently"
     )
-    completes_files(
-        parser.add_argument("--svg", metavar="FILE", type=on_disk, help="write a screenshot as well, as an SVG image")
-    )
+    completes_files(parser.add_argument("--svg", metavar="FILE", type=on_disk, help="also write a screenshot as SVG"))
     parser.add_argument(
         "--size",
         metavar="COLUMNSxROWS",
         type=cells,
         default=(160, 45),
-        help="the terminal that the screenshot is of (default: 160x45)",
+        help="terminal size of the screenshot (default: 160x45)",
     )
-    parser.add_argument("--theme", metavar="NAME", help="its colour theme")
+    parser.add_argument("--theme", metavar="NAME", help="theme of the screenshot")
     parser.add_argument(
         "--window",
         metavar="TIME",
         type=window,
         default=600.0,
-        help="what is judged, up to the last line (default: 10m; all)",
+        help="analysis window up to the last line (default: 10m; all)",
     )
     add_reach_arguments(parser)
     add_formats_argument(parser)
@@ -97,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     columns = _columns(args.size[0]) if args.svg else None
     wanted = sort_specs(args.spec)
     if wanted.asked and args.for_s is None:
-        raise UsageError(f"{wanted.asked[0].shown}: say for how long it is to be asked for: --for 30s")
+        raise UsageError(f"{wanted.asked[0].shown}: pollers need a duration: --for 30s")
     fleet = connect(args, wanted.remote, history=args.history) if wanted.remote else None
     feed = partial(feed_of, fleet, wanted.local, asked=wanted.asked) if fleet is not None or wanted.asked else None
     with ReadingBar("reading logs") as bar:
@@ -117,7 +115,7 @@ def _columns(width: int) -> int:
 
 
 def _say_following(for_s: float) -> None:
-    print(f"perfmon: following the logs for {format_seconds(for_s)} (Ctrl+C ends that)", file=sys.stderr, flush=True)
+    print(f"perfmon: following the logs for {format_seconds(for_s)} (Ctrl+C stops)", file=sys.stderr, flush=True)
 
 
 def _write(args: argparse.Namespace, seen: Observed) -> None:
@@ -144,7 +142,7 @@ def _print(text: str) -> None:
 
 def _interruption(for_s: float | None, seen: Observed) -> str:
     whole = f" of {format_seconds(for_s)}" if for_s else ""
-    return f"interrupted after {format_seconds(seen.watched_s)}{whole}: this is what was seen until then"
+    return f"interrupted after {format_seconds(seen.watched_s)}{whole}: the page shows the data until then"
 
 
 def _page(args: argparse.Namespace, seen: Observed, made: datetime, notes: list[str]) -> str:

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from perfmon.sources.remote.fleet import Fleet
 
 DESCRIPTION = """\
-Opens the live monitor on runs on other machines. Nothing is installed there and nothing is left behind: a POSIX shell
-and coreutils, or BusyBox, are enough. ~/.ssh/config, the agent, keys and known_hosts count as they do for ssh; what is
-missing is asked for before the screen opens. A lost connection is made again, and each log is read on where it stood.
+Open the live monitor on runs on remote hosts. Nothing is installed there and nothing is left behind: a POSIX shell and
+coreutils, or BusyBox, are enough. ~/.ssh/config, the agent, keys and known_hosts are used as by ssh; passwords and
+passphrases are requested before the screen opens. Lost connections are re-established, and each log resumes where it
+stopped.
 
-Without --log, perfmon looks for what runs there, and for the logs that it writes; --dry-run only says what it found.
+Without --log, perfmon discovers running processes and their logs; --dry-run only lists what it found.
 Exit code 3: no host could be reached."""
 _PATIENCE_S = 10.0
 """So long a dry run waits for hosts that are slower than the first."""
@@ -38,24 +39,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         action="append",
         default=[],
-        help="a file, folder or quoted glob there, from the home folder on unless absolute; more than once for several",
+        help="file, folder or quoted glob on the host, relative to the home folder; repeatable",
     )
     parser.add_argument(
         "--check",
         metavar="URL",
         action="append",
         default=[],
-        help="ask for http://HOST:PORT/PATH, or open tcp://HOST:PORT, from the host every 5 s",
+        help="from the host, request http://HOST:PORT/PATH or connect to tcp://HOST:PORT every 5 s",
     )
     parser.add_argument(
         "--poll",
-        metavar="SPEC",
+        metavar="SOURCE",
         action="append",
         default=[],
-        help="ask every host for it as well: gpu, host, net:PORT, vllm=URL, prometheus=URL, slurm, command:'...' ...",
+        help="also poll this on every host: gpu, host, net:PORT, vllm=URL, prometheus=URL, slurm, command:'...' ...",
     )
     add_polls_argument(parser)
-    parser.add_argument("--dry-run", action="store_true", help="say what runs there, and why, and end")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="list the processes and logs found, with reasons, and exit"
+    )
     add_reach_arguments(parser)
     add_screen_arguments(parser)
     add_formats_argument(parser)
@@ -78,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
             where, grace_s = (sys.stdout, _PATIENCE_S) if args.dry_run else (sys.stderr, FOUND_S)
             logs = _tell(fleet, where, asking=not args.no_polls, grace_s=grace_s)
             if not (logs or args.poll or args.check):
-                raise InputError("no run and no logs were found there: name the logs with --log")
+                raise InputError("no run and no logs found: name the logs with --log")
     except BaseException:
         fleet.close()
         raise
@@ -94,12 +97,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _asked(args: argparse.Namespace) -> list[Asked]:
-    """What all hosts are asked for. Raises UsageError."""
+    """Pollers of all hosts. Raises UsageError."""
     from perfmon.sources.polls.asked import DEFAULT, FORMS, parse_asked
     from perfmon.sources.polls.registry import maker_of
 
     if args.no_polls and args.poll:
-        raise UsageError("--no-polls: --poll asks for something: leave out one of them")
+        raise UsageError("--no-polls conflicts with --poll: remove one of them")
     asked = [] if args.no_polls else [*DEFAULT]
     for spec in args.poll:
         one = parse_asked(spec)

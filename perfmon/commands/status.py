@@ -14,8 +14,8 @@ from perfmon.statefile import read_state, read_states
 from .arguments import add_data_arguments, add_formats_argument, completes_files, read_config, seconds
 
 DESCRIPTION = """\
-Prints one short line for the status bar of tmux or another program. Where a monitor runs on the same SPECs, the line
-comes from a small file that the monitor refreshes; else perfmon looks at the last 4 MiB of each log itself.
+Print one short line for the status bar of tmux or another program. If a monitor runs on the same SOURCEs, its current
+state is printed; otherwise perfmon reads the last 4 MiB of each log.
 
 For tmux:  set -g status-right '#(perfmon status --format tmux)'"""
 EXAMPLE = "perfmon status logs/ --format tmux"
@@ -27,16 +27,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     completes_files(
         parser.add_argument(
-            "spec", metavar="SPEC", nargs="*", help="what the monitor was started with; default: the only one that runs"
+            "spec", metavar="SOURCE", nargs="*", help="the sources of the monitor (default: the only running monitor)"
         )
     )
     parser.add_argument(
-        "--format", choices=["tmux", "plain", "json"], default="plain", help="how it is printed (default: plain)"
+        "--format", choices=["tmux", "plain", "json"], default="plain", help="output format (default: plain)"
     )
     parser.add_argument(
-        "--max-age", metavar="TIME", type=seconds, default=10.0, help="believe no monitor that is silent longer (10s)"
+        "--max-age", metavar="TIME", type=seconds, default=10.0, help="ignore monitors whose state is older (10s)"
     )
-    parser.add_argument("--fail-on", choices=sorted(_RANKS), help="exit with 1 when the verdict is this bad, or worse")
+    parser.add_argument(
+        "--fail-on", choices=sorted(_RANKS), help="exit with 1 if the verdict has this severity or a higher one"
+    )
     add_formats_argument(parser)
     add_data_arguments(parser)
 
@@ -62,10 +64,10 @@ def _of_the_only_monitor(args: argparse.Namespace) -> State:
     states = [state for state in read_states() if state.age_s <= args.max_age]
     distinct = {state.specs: state for state in reversed(states)}
     if not distinct:
-        raise InputError("no monitor runs (start one, or name what to look at: perfmon status logs/)")
+        raise InputError("no running monitor (start one, or name the logs: perfmon status logs/)")
     if len(distinct) > 1:
         which = "; ".join(" ".join(specs) for specs in sorted(distinct))
-        raise UsageError(f"{len(distinct)} monitors run, name what one of them observes: {which}")
+        raise UsageError(f"{len(distinct)} monitors are running; give the path of one: {which}")
     return next(iter(distinct.values()))
 
 
@@ -79,12 +81,12 @@ def _of_logs(args: argparse.Namespace) -> State:
 
     wanted = sort_specs(args.spec)
     if wanted.remote:
-        raise UsageError(f"{wanted.remote[0].text}: only a monitor that runs can tell of other machines: start one")
+        raise UsageError(f"{wanted.remote[0].text}: remote logs need a running monitor: start one")
     polled = asked_once(wanted.asked, lambda: places_of(wanted.local)) if wanted.asked else ()
     seen = glance(wanted.local, read_config(args), _LOOK, polled)
-    cut = f", of {seen.short} only at the last {TAIL >> 20} MiB" if seen.short else ""
-    left = f", not at {seen.unread} compressed or recorded (perfmon snapshot reads all of it)" if seen.unread else ""
-    print(f"perfmon: no monitor observes this: looked at the logs{cut}{left}", file=sys.stderr)
+    cut = f", of {seen.short} only the last {TAIL >> 20} MiB" if seen.short else ""
+    left = f", skipped {seen.unread} compressed or recorded (perfmon snapshot reads them)" if seen.unread else ""
+    print(f"perfmon: no running monitor for this path, read the logs instead{cut}{left}", file=sys.stderr)
     return state_of(absolute(args.spec), seen.snapshot, "observed", stale_s=seen.stale_s)
 
 

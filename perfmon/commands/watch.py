@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from .reach import Wanted
 
 DESCRIPTION = """\
-Opens the live monitor: what the logs hold already is read first, then they are followed. It says where the time goes,
-with the lines that prove it; nothing in the run has to change, and nothing is written but what you ask for.
+Open the live monitor: read the existing log history, then follow the logs. It shows where the time goes, with the log
+lines as evidence. The run needs no changes, and nothing is written unless requested.
 
-A SPEC is a file, a folder (also of logs that appear later), a quoted glob, or - for a pipe. On another machine it is
-ssh://user@host/path or user@host:/path. Beside logs, GPUs and the host are asked for; so can be, as SPECs: gpu, host,
-net:PORT, vllm=URL, sglang=URL, prometheus=URL, ray[=ADDRESS], slurm, command:'...'.
-`perfmon SPEC...` does the same."""
+A SOURCE is a file, a folder (including logs that appear later), a quoted glob, or - for a pipe; for a remote host,
+ssh://user@host/path or user@host:/path. GPUs and the host are polled by default. Other sources: gpu, host, net:PORT,
+vllm=URL, sglang=URL, prometheus=URL, ray[=ADDRESS], slurm, command:'...'.
+`perfmon SOURCE...` does the same."""
 EXAMPLE = "perfmon watch outputs/run/logs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    completes_files(parser.add_argument("spec", metavar="SPEC", nargs="+", help="what to watch"))
+    completes_files(parser.add_argument("spec", metavar="SOURCE", nargs="+", help="logs and other sources to watch"))
     add_screen_arguments(parser)
     parser.add_argument(
         "--no-history", action="store_true", help="begin with what is written from now on, not with what is there"
     )
-    parser.add_argument("--polling", action="store_true", help="look at the files every 0.25 s, without inotify")
+    parser.add_argument("--polling", action="store_true", help="check the files every 0.25 s instead of using inotify")
     add_polls_argument(parser)
     add_baseline_argument(parser)
     add_reach_arguments(parser)

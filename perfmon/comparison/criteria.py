@@ -47,7 +47,7 @@ class Criterion:
         if self.kind == "band":
             level = bands.level(change.name, value)
             ok = None if level is None else level <= _LEVELS.index(self.band)
-            return CriterionResult(self.name, ok, f"{told}: {'no limits of it' if level is None else _LEVELS[level]}")
+            return CriterionResult(self.name, ok, f"{told}: {'no thresholds' if level is None else _LEVELS[level]}")
         return CriterionResult(self.name, value < self.limit if self.kind == "below" else value > self.limit, told)
 
 

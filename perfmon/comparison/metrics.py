@@ -112,7 +112,7 @@ def _beyond_chance(ci95: Interval | None) -> bool:
 
 
 def _moves(shift: Shift, least: float) -> int:
-    """1 up, -1 down, 0 where that may be chance or is too little to matter."""
+    """1 up, -1 down, 0 where that may be chance or is too small to matter."""
     if not _beyond_chance(shift.ci95) or abs(shift.change) < least or shift.change == 0:
         return 0
     return 1 if shift.change > 0 else -1
@@ -133,7 +133,7 @@ def _said(
     decides = "mean" if moves["mean"] else _DECIDES_TOO[better]
     move = moves[decides]
     if better not in (LOWER, HIGHER):
-        return None, "neither more nor less of it is better"
+        return None, "has no better direction"
     if not move:
-        return (None, _UNSURE) if matters else ("same", "too little to matter")
+        return (None, _UNSURE) if matters else ("same", "too small to matter")
     return ("better" if (move < 0) == (better == LOWER) else "worse"), decides

@@ -102,7 +102,7 @@ class FindingChange:
         """Why it cannot be called gone or new; "" where it can."""
         before, after = self.looked
         if not self.proven:
-            return f"what it is looked for in was observed {before} times before and {after} after, too few to tell"
+            return f"its inputs were observed {before} times before and {after} after: too few"
         return f"{self.told}, which may be chance" if self.rare else ""
 
     @property

@@ -20,7 +20,7 @@ _NAMED = 3
 _TOLD = 8
 _LIKE_LENGTHS = 3.0
 """Runs are of like length up to so many times the shorter one."""
-_ONE_EVENT = "but no figure moved beyond chance: one incident that lasts does as much, and another run would tell"
+_ONE_EVENT = "but no metric changed significantly: a single incident can do this; repeat the run"
 
 
 def compare(before: Run, after: Run, criteria: Sequence[Criterion]) -> Comparison:
@@ -121,7 +121,7 @@ class _Weighed:
         said = {
             "fixed": self._fixed,
             "improved": lambda: f"{self._reasons(self._for())}",
-            "unchanged": lambda: "No difference beyond chance that is large enough to matter",
+            "unchanged": lambda: "No significant difference that is large enough to matter",
             "regressed": lambda: f"{self._reasons(self._against())}",
             "mixed": lambda: f"{self._reasons(self._for())}; but {self._reasons(self._against())}",
             "cannot tell": self._cannot_tell,
@@ -172,9 +172,9 @@ class _Weighed:
         for change in self.open:
             return f"{change.title}: {change.told}; {_ONE_EVENT}"
         if self._unlike and self._judged:
-            shown = "No difference beyond chance in what both runs show"
-            return f"{shown}, but {self._unlike}: what comes later was seen in one alone"
-        return "No metric with a good direction has enough samples in both runs"
+            shown = "No significant difference in the data of both runs"
+            return f"{shown}, but {self._unlike}: the later part exists in one run only"
+        return "No metric with a better direction has enough samples in both runs"
 
 
 def _limits_first(change: MetricChange) -> tuple[bool, str]:
@@ -207,14 +207,16 @@ def _notes(before: Run, after: Run, findings: Sequence[FindingChange]) -> tuple[
     if _unlike_lengths(before.snapshot, after.snapshot):
         shorter = min(before.snapshot.run.wall_s, after.snapshot.run.wall_s)
         notes.append(
-            "one run is more than three times as long as the other: compare stretches of like length "
+            "one run is more than three times as long as the other: compare equal durations "
             f"(--first {max(1.0, shorter):.0f}s)"
         )
     for name, run in (("before", before), ("after", after)):
         if run.snapshot.dropped:
-            notes.append(f"samples of the run {name} were thinned by the byte budget: its figures lean to large values")
+            notes.append(
+                f"samples of the run {name} were thinned to save memory: its statistics lean towards large values"
+            )
         if not any(source.events for source in run.snapshot.run.sources):
-            notes.append(f"no line of the run {name} was recognised (perfmon analyze SPEC --explain-formats)")
+            notes.append(f"no line of the run {name} was recognised (perfmon analyze SOURCE --explain-formats)")
     notes += [f"{change.signature}: {change.doubt}" for change in findings if not change.proven]
     return (*notes, *_of_logs("before", before.snapshot), *_of_logs("after", after.snapshot))
 
@@ -237,7 +239,7 @@ def _one_sided(metrics: Sequence[MetricChange]) -> tuple[str, ...]:
         alone = [change.name for change in metrics if change.better and not change.group and _only(change, run)]
         if alone:
             more = f" and {len(alone) - _TOLD} more" if len(alone) > _TOLD else ""
-            notes.append(f"only in the run {run}, so nothing is said of them: {', '.join(alone[:_TOLD])}{more}")
+            notes.append(f"only in the run {run}, not compared: {', '.join(alone[:_TOLD])}{more}")
     return tuple(notes)
 
 

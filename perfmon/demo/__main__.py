@@ -17,18 +17,21 @@ def main() -> int:
     scenarios = "\n".join(f"  {name:<24}{scenario.title}" for name, scenario in SCENARIOS.items())
     parser = argparse.ArgumentParser(
         prog="python -m perfmon.demo",
-        description="Writes the logs of a built-in run.",
+        description="Write the logs of a simulated run.",
         epilog=f"scenarios:\n{scenarios}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("folder", metavar="FOLDER", type=Path, help="where the logs go; made when missing")
-    parser.add_argument("--scenario", metavar="NAME", default="frontend-queue", help="what is wrong with the run")
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="output folder; created if missing")
+    parser.add_argument("--scenario", metavar="NAME", default="frontend-queue", help="fault of the run")
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="the same seed gives the same bytes")
-    parser.add_argument("--minutes", metavar="M", type=float, default=10.0, help="how long the run lasts (default: 10)")
-    parser.add_argument("--mended", action="store_true", help="the same run once its advice was followed")
+    parser.add_argument(
+        "--minutes", metavar="M", type=float, default=10.0, help="length of the run in minutes (default: 10)"
+    )
+    parser.add_argument("--fixed", action="store_true", help="the same run after the advice was followed")
+    parser.add_argument("--mended", dest="fixed", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     try:
-        written = write_demo(args.folder, args.scenario, args.seed, args.minutes, mended=args.mended)
+        written = write_demo(args.folder, args.scenario, args.seed, args.minutes, mended=args.fixed)
     except PerfmonError as error:
         print(f"perfmon: {error}", file=sys.stderr)
         return error.exit_code

@@ -21,11 +21,11 @@ def simulated(scenario: str, seed: int, minutes: float, begin: datetime = BEGIN,
     Raises UsageError for an unknown scenario, one that has no mended run, or a length out of range.
     """
     if scenario not in SCENARIOS:
-        raise UsageError(f"{plain(scenario, 80)}: no such scenario (there are: {', '.join(SCENARIOS)})")
+        raise UsageError(f"{plain(scenario, 80)}: no such scenario (expected one of: {', '.join(SCENARIOS)})")
     if not 0 < minutes <= _LONGEST_MINUTES:
         raise UsageError(f"{minutes:g} minutes: expected more than 0 and at most {_LONGEST_MINUTES:g}")
     if mended and scenario not in MENDED:
-        raise UsageError(f"{scenario}: there is no mended run of it (there is of: {', '.join(MENDED)})")
+        raise UsageError(f"{scenario}: no fixed run of it (available for: {', '.join(MENDED)})")
     return Simulation((MENDED if mended else SCENARIOS)[scenario], seed, 60.0 * minutes, begin)
 
 

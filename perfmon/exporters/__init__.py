@@ -1,1 +1,1 @@
-"""What perfmon measures, for the monitoring of a site: pages that Prometheus reads, its rules, Grafana's dashboard."""
+"""Export to the monitoring of a site: pages for Prometheus, alert rules, a Grafana dashboard."""

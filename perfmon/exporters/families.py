@@ -20,7 +20,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Places:
-    """Who had a place in the page before: a series that comes and goes with every new one would be of use to nobody."""
+    """Series of earlier pages, which keep their place: a series that comes and goes is useless."""
 
     def __init__(self, most_of_family: int = MOST_OF_FAMILY, most: int = MOST) -> None:
         self._most_of_family, self._most = most_of_family, most
@@ -61,7 +61,7 @@ class Families:
         self._add(f"{PREFIX}{name}", "counter", about, value, labels)
 
     def info(self, name: str, about: str, /, **labels: str) -> None:
-        """What is said in words, always 1; `name` lacks the prefix and `_info`."""
+        """Add an info metric with the value 1; `name` lacks the prefix and `_info`."""
         self._add(f"{PREFIX}{name}", "info", about, 1.0, labels)
 
     def _add(self, name: str, kind: str, about: str, value: float | None, labels: dict[str, str]) -> None:
@@ -89,7 +89,7 @@ class Families:
 
 
 def _left_out(out: Counter[str]) -> Metric:
-    metric = Metric(LEFT_OUT, 'Series that this page has no room for, by family; family="" counts them all', "gauge")
+    metric = Metric(LEFT_OUT, 'Series dropped because the page is full, by family; family="" is the total', "gauge")
     metric.add_sample(LEFT_OUT, {"family": ""}, float(out.total()))
     for family, count in sorted(out.items()):
         metric.add_sample(LEFT_OUT, {"family": family}, float(count))

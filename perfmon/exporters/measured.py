@@ -1,4 +1,4 @@
-"""What the logs and pollers measured: last values, the window's quantiles, and the bands that they are judged by."""
+"""Metrics of logs and pollers: last values, quantiles of the window, and thresholds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .families import Families
 from .names import named
 
 STATISTICS = ("p50", "p90", "p95", "p99", "max", "mean")
-"""What is told of the window, by the label `stat`."""
+"""Statistics of the window, by the label `stat`."""
 LEVELS = {"good": 0.0, "warning": 1.0, "critical": 2.0}
 
 
@@ -28,7 +28,7 @@ def add_measured(families: Families, parts: Iterable[Part]) -> None:
         families.gauge("samples", "Samples in the window, by metric, log and group", part.summary.count, **labels)
         if part.level is not None:
             families.gauge(
-                "level", "Band of the last value: 0 good, 1 warning, 2 critical", LEVELS[part.level], **labels
+                "level", "Level of the last value: 0 good, 1 warning, 2 critical", LEVELS[part.level], **labels
             )
             if part.metric not in limited:
                 limited.add(part.metric)
@@ -42,7 +42,7 @@ def _add_limits(families: Families, part: Part) -> None:
         if value is not None:
             families.gauge(
                 f"limit_{base}",
-                f"Limits of {part.metric}: warning begins at good, critical lies beyond critical",
+                f"Thresholds of {part.metric}: warning starts at good, critical starts at critical",
                 value * factor,
                 metric=part.metric,
                 op=operation,

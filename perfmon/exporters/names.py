@@ -49,12 +49,12 @@ _RESERVED = frozenset(
 
 
 class Named(NamedTuple):
-    """How a value of perfmon's is called outside."""
+    """Exported name of a metric."""
 
     base: str
     """With the unit at its end, without a prefix."""
     factor: float
-    """What a value is multiplied with."""
+    """Factor to base units."""
     operation: str
     """`reload_weights` of `rpc_ms.reload_weights`; "" for most."""
 
@@ -92,7 +92,7 @@ def labelled(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 @lru_cache(maxsize=65536)
 def _value(name: str, value: str) -> str:
-    """What is secret in `api_key="abcd-1234"` only its name tells."""
+    """Mask values whose label name marks them as secret, as in `api_key="abcd-1234"`."""
     return cleaned(f"{name}={value}", len(name) + 1).removeprefix(f"{name}=")
 
 

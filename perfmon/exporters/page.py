@@ -20,13 +20,13 @@ from .polled import add_polled
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a page is made of."""
+    """Parts of a page."""
 
     picture: Picture
     parts: Sequence[Part] = ()
     signatures: Sequence[Signature] = ()
     took_s: float = 0.0
-    """How long it took to have `parts` measured."""
+    """Duration of the measurement of `parts`."""
     current: bool = True
     """`parts` are of this moment: the monitor answered in time."""
 

@@ -20,7 +20,7 @@ class Line:
 
 
 class Place:
-    """Where the next panel goes: from left to right, then below."""
+    """Position of the next panel: from left to right, then below."""
 
     def __init__(self) -> None:
         self._x = self._y = self._height = self._count = 0
@@ -126,7 +126,7 @@ def table(place: Place, title: str, expr: str) -> dict[str, Any]:
 
 
 def state_timeline(place: Place, title: str, expr: str, titles: Mapping[str, str]) -> dict[str, Any]:
-    """When something fired, a row for each; `titles` by signature."""
+    """State timeline of findings, a row each; `titles` by signature."""
     return {
         **place.take(12, 8),
         "type": "state-timeline",

@@ -1,4 +1,4 @@
-"""What pollers saw last of GPUs, hosts, queues and jobs."""
+"""Last readings of GPUs, hosts, queues and jobs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def add_polled(families: Families, seen: Iterable[Seen], now: float) -> None:
         which = _which(one)
         families.gauge(
             "reading_age_seconds",
-            "Seconds since a poller last told of a thing",
+            "Seconds since the last reading of a poller",
             age_s,
             area=one.reading.area.value,
             host=one.host,
@@ -50,12 +50,12 @@ def _add_reading(families: Families, one: Seen, which: dict[str, str]) -> None:
     area, words = one.reading.area.value, one.reading.words
     for key, value in one.reading.values.items():
         base, factor, _ = named(key)
-        families.gauge(f"{area}_{base}", f"{key} of the {area}, as it was polled last", value * factor, **which)
+        families.gauge(f"{area}_{base}", f"{key} of the {area}, last polled value", value * factor, **which)
     for key in _CHANGING & words.keys():
-        said = f"1 for the {key} of the {area}, as it was polled last"
+        said = f"1 for the {key} of the {area}, last polled value"
         families.gauge(f"{area}_{key}", said, 1.0, **{**which, key: words[key]})
     for key in _OF_CORES & words.keys():
-        about = f"Of the {area}'s processors, one by one or neighbours together, as they were polled last; to a tenth"
+        about = f"Of the {area}'s CPU cores, singly or in groups, last polled value, rounded to 0.1"
         for at, told in enumerate(cores(one, key)):
             families.gauge(f"{area}_{key}_ratio", about, told / 100.0, **which, core=str(at))
     steady = {label_name(key): word for key, word in words.items() if key not in _CHANGING | _OF_CORES}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from perfmon.monitor.watch import Watch
 
 FRESH_S = 0.9
-"""What was made so lately is told again: several Prometheus servers may ask for the same."""
+"""Maximum age of a page that is served again, for several Prometheus servers."""
 PATIENCE_S = 2.0
 """How long the monitor is waited for, which may be reading a long history; then its last figures are told."""
 _PAGES = "/, /-/healthy, /metrics"
@@ -96,9 +96,9 @@ class Exporter(Collector):
 
 
 def told(picture: Picture) -> str:
-    """How a run stands, in one line."""
+    """State of a run in one line."""
     if picture.snapshot is None:
-        return "reading the logs" if picture.state is RunState.LOADING else "nothing was recognised yet"
+        return "reading the logs" if picture.state is RunState.LOADING else "nothing recognised yet"
     return evidence_text(picture.snapshot.summary).removesuffix(".")
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 TIMEOUT_S = 10.0
-"""What a client may take to send its request, or to read a part of the answer."""
+"""Timeout for a client to send its request, or to read a part of the response."""
 TOGETHER = 16
 """Requests that are answered at the same time."""
 _LOOPBACK = ("127.", "::1")
@@ -48,7 +48,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where it listens; with the port that it got, where 0 was asked for."""
+        """Its URL, with the assigned port if 0 was requested."""
         host, port = self._listener.server_address[:2]
         return f"http://{shown(str(host), port)}"
 
@@ -123,10 +123,10 @@ def _address(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
 
 def _mend(error: OSError) -> str:
     if isinstance(error, PermissionError):
-        return "ports below 1024 are for root: choose another with --port"
+        return "ports below 1024 need root: choose another with --port"
     if error.errno == errno.EADDRINUSE:
-        return "another program has it: choose another with --port, or --port 0 for any"
-    return "--listen takes an address of this machine"
+        return "already in use: choose another with --port, or --port 0 for any"
+    return "--listen must be an address of this machine"
 
 
 class _Listener(ThreadingWSGIServer):

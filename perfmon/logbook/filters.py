@@ -58,7 +58,7 @@ def _compiled(body: str) -> re.Pattern[str]:
             warnings.simplefilter("ignore")
             return re.compile(body, re.IGNORECASE if small == small.lower() else 0)
     except (re.error, RecursionError, OverflowError) as error:
-        raise UsageError(f"/{plain(body, 60)}/ is no regular expression: {plain(str(error), 80)}") from None
+        raise UsageError(f"/{plain(body, 60)}/ is not a valid regular expression: {plain(str(error), 80)}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ EVERYTHING = Filter()
 
 
 class Sieve:
-    """Finds the lines that fit a filter. Raises UsageError for a text that is no regular expression."""
+    """Finds the lines that fit a filter. Raises UsageError for a text that is not a valid regular expression."""
 
     def __init__(self, wanted: Filter) -> None:
         queries = [Query(text) for text in wanted.texts if text]

@@ -27,9 +27,9 @@ def read_back(path: Path, number: int, around: int = 200, name: str = "") -> Blo
             offset = _offset_of(file, first)
             data = None if offset is None else _lines(file, offset, number - first + 1, around)
     except OSError as error:
-        raise InputError(f"{name}: cannot be read back: {error.strerror}") from None
+        raise InputError(f"{name}: cannot be read: {error.strerror}") from None
     if offset is None or not data:
-        raise InputError(f"{name}: has no line {number} any more: it was rotated or truncated")
+        raise InputError(f"{name}: line {number} no longer exists: rotated or truncated")
     return Block(data, offset, first)
 
 

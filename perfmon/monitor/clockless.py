@@ -11,7 +11,7 @@ from perfmon.sourcestate import SourceState
 
 _QUIET_S = 10.0
 _HEAD_BYTES = 400
-NOTE = "no line of it has a clock: times are when the lines arrived"
+NOTE = "no timestamps: using arrival times"
 
 
 def needs_arrivals(session: Session, state: SourceState) -> bool:

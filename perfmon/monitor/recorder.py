@@ -80,7 +80,7 @@ class Recorder:
         if self._writer is None:
             return
         if clock < self._last - _BACK_S:
-            self._notices.append("the replay went back: its recording has ended")
+            self._notices.append("the replay was rewound: recording stopped")
             self.end()
             return
         self._last = clock

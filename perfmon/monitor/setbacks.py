@@ -71,7 +71,7 @@ class Setbacks:
         if abs(lag - doubt.lag) > _NEAR_S:
             self._doubt = None
             self._lags.append(doubt.lag)  # a log that tells times of two clocks by turns is not doubted again
-            self.odd = f"its times went back by {format_seconds(by)} and did not keep to that: taken as they are"
+            self.odd = f"timestamps went back by {format_seconds(by)} and forward again: used as logged"
             return None
         doubt.more, doubt.last = doubt.more + 1, clock
         if doubt.more < _MORE or clock - doubt.at < _SURE_S:

@@ -106,7 +106,7 @@ class _Scan:
             return None
         schema = layout.read_begin(begin)
         if not schema:  # none was ever written under 0
-            found = "an empty file" if not begin else "another kind of file"
+            found = "an empty file" if not begin else "a different file type"
             raise InputError(f"{_name(self.path)}: not a recording: expected what `perfmon record` writes, not {found}")
         if schema > layout.SCHEMA:
             told = f"schema {schema}, this one reads up to {layout.SCHEMA}"
@@ -120,7 +120,7 @@ class _Scan:
                 raise DamagedError
             return layout.read_header(schema, first[1])
         except DamagedError:
-            raise InputError(f"{_name(self.path)}: a damaged recording: its header is not as it was written") from None
+            raise InputError(f"{_name(self.path)}: damaged recording: invalid header") from None
 
     def _groups(self) -> str | None:
         """Notes all groups; what is missing of them."""

@@ -26,7 +26,7 @@ _GROUP = 256 << 10
 _GROUP_S = 1.0
 _LEVEL = 1
 _END_ROOM = 1 << 10
-_REMOVED = "the file was removed, and all that was recorded is lost"
+_REMOVED = "the file was removed; the recorded data is lost"
 
 
 class RecordingWriter:
@@ -156,7 +156,7 @@ class RecordingWriter:
         """Appends a section, all of it or nothing; says whether it did."""
         assert self._descriptor is not None  # noqa: S101
         if self.bytes_written + len(data) + _END_ROOM > self._max_bytes:
-            self._fail(f"it reached its largest size, {format_bytes(self._max_bytes)}")
+            self._fail(f"maximum size reached, {format_bytes(self._max_bytes)}")
             return False
         if _removed(self._descriptor):
             self._fail(_REMOVED, stays=False)
@@ -171,7 +171,7 @@ class RecordingWriter:
         return True
 
     def _fail(self, why: str, *, stays: bool = True) -> None:
-        kept = "; what came before stays readable" if self.bytes_written and stays else ""
+        kept = "; earlier data stays readable" if self.bytes_written and stays else ""
         self.failed = f"{plain(str(self.path))}: recording stopped: {why}{kept}"
         self._parts = []
         self._finish()
@@ -186,7 +186,7 @@ class RecordingWriter:
                 self.bytes_written += len(end)
         except OSError as error:
             self._cut()
-            self.failed = self.failed or f"{plain(str(self.path))}: its end cannot be written: {error.strerror}"
+            self.failed = self.failed or f"{plain(str(self.path))}: cannot write the end of the file: {error.strerror}"
         with suppress(OSError):
             if not self.bytes_written and stat.S_ISREG(os.fstat(self._descriptor).st_mode):
                 self.path.unlink()  # an empty file would be no recording
@@ -210,7 +210,7 @@ def _made(path: Path, overwrite: bool) -> int:
             os.fchmod(descriptor, 0o600)
     except FileExistsError:
         raise InputError(
-            f"{name}: exists already (name another file, or overwrite it: perfmon record --force)"
+            f"{name}: already exists (name another file, or overwrite it: perfmon record --force)"
         ) from None
     except OSError as error:
         raise InputError(f"{name}: cannot be written: {error.strerror} (name another file)") from None

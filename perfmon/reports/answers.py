@@ -21,7 +21,7 @@ _NAMES = 24
 def headline(snapshot: Snapshot | None) -> str:
     """The state of the run in a few words; text of a signature, to be made safe."""
     if snapshot is None:
-        return "… nothing was read yet"
+        return "… nothing read yet"
     if snapshot.verdict is None:
         return (
             "✓ no bottleneck found" if any(source.events for source in snapshot.run.sources) else "? nothing observed"
@@ -30,14 +30,14 @@ def headline(snapshot: Snapshot | None) -> str:
 
 
 def cautions(picture: Picture | None) -> list[str]:
-    """What keeps the verdict from speaking of the present."""
+    """Reasons why the verdict may be outdated."""
     if picture is None:
         return []
     said = []
     if picture.state is RunState.LOADING or picture.progress is not None:
-        said.append(f"What the logs held already was still being read ({percent(picture.progress or 0.0)}).")
+        said.append(f"The existing log history was still being read ({percent(picture.progress or 0.0)}).")
     if picture.past_s is not None:
-        said.append(f"The newest line was {format_seconds(picture.past_s)} old: the verdict is about the past.")
+        said.append(f"The newest line was {format_seconds(picture.past_s)} old: the verdict may be outdated.")
     return said
 
 
@@ -72,11 +72,11 @@ def why_lines(snapshot: Snapshot, picture: Picture | None) -> list[str]:
     finding = behind(snapshot, snapshot.verdict) if snapshot.verdict else None
     if finding is None:
         return []
-    lines = ["## Why, and what next", ""]
+    lines = ["## Why, and next steps", ""]
     if finding.conditions:
         lines += [*table(("", "condition and value"), map(_condition, finding.conditions)), ""]
     rivals = [_rival(name, snapshot.findings, picture) for name in finding.confused_with]
-    lines += [f"- not to be confused with {rival}" for rival in rivals]
+    lines += [f"- ruled out: {rival}" for rival in rivals]
     lines += [f"- not observed: {inline(missing)}" for missing in finding.unseen]
     lines += [f"- **next:** {inline(advice)}" for advice in finding.advice[:1]]
     return lines if lines[-1] else lines[:-1]
@@ -87,11 +87,11 @@ def _condition(condition: ConditionState) -> tuple[str, str]:
 
 
 def _rival(text: str, findings: Sequence[Finding], picture: Picture | None) -> str:
-    """What a finding is easily taken for, and whether that was found as well."""
+    """Signatures that are often confused with a finding, and their state."""
     name = text.partition(":")[0].strip()
     found = [finding for finding in findings if finding.signature == name]
     alerts: list[Alert] = [alert for alert in (picture.alerts if picture else ()) if alert.finding.signature == name]
-    state = alerts[0].state.value if alerts else found[0].state if found else "not found here"
+    state = alerts[0].state.value if alerts else found[0].state if found else "not found"
     return f"{inline(text, 300)} (*{inline(state, 40)}*)"
 
 
@@ -101,7 +101,7 @@ def ledger_lines(snapshot: Snapshot) -> list[str]:
         return []
     rows = [(entry.cause, format_seconds(entry.lost_s), percent(entry.share)) for entry in snapshot.ledger]
     bars = [_bar(entry) for entry in snapshot.ledger if entry.share > 0]
-    head = ["## Where the window went", "", *table(("cause", "time", "share"), rows, frozenset({1, 2}))]
+    head = ["## Time breakdown", "", *table(("cause", "time", "share"), rows, frozenset({1, 2}))]
     return [*head, "", *fenced(bars)] if bars else head
 
 

@@ -18,10 +18,10 @@ _SHOWN = 40
 _SHOWN_NAMES = 24
 _LEAST_SHARE = 0.0005
 _METHOD = (
-    f"Intervals: 95 %, from {RESAMPLES} resamples of blocks of neighbouring samples. After the number of samples stands"
-    " how many independent ones would tell as much about the mean. A change counts when its interval leaves 0 out"
-    " and it is 5 % or more, of the larger value and of the way from good to critical; (better) and (worse) in brackets"
-    " are good before and after, and speak neither for the run nor against it; unsure: it may be chance."
+    f"Intervals: 95 %, from {RESAMPLES} block-bootstrap resamples. The effective sample size is in brackets after the"
+    " number of samples. A change counts if its interval excludes 0 and it is at least 5 %, both of the larger value"
+    " and of the distance from good to critical; (better) and (worse) in brackets are good before and after and do not"
+    " affect the verdict; unsure: it may be chance."
 )
 _WIDTHS = (21, 8, 8, 7, 16, 8)
 
@@ -35,7 +35,7 @@ def text(comparison: Comparison) -> str:
         _list("Findings", [_finding_text(change) for change in comparison.findings]),
         _lost_text(comparison),
         _list("Criteria", [_criterion_text(result.ok, result.name, result.told) for result in comparison.criteria]),
-        _list("Read with care", comparison.notes),
+        _list("Caveats", comparison.notes),
         layout.wrap(_METHOD),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
@@ -50,7 +50,7 @@ def markdown(comparison: Comparison) -> str:
         _bullets("Findings", [inline(_finding_text(change)) for change in comparison.findings]),
         _lost_markdown(comparison),
         _bullets("Criteria", [inline(_criterion_text(r.ok, r.name, r.told)) for r in comparison.criteria]),
-        _bullets("Read with care", [inline(note) for note in comparison.notes]),
+        _bullets("Caveats", [inline(note) for note in comparison.notes]),
         [inline(_METHOD)],
         [f"Written by perfmon {inline(__version__)}."],
     ]
@@ -84,17 +84,17 @@ def _metrics_text(comparison: Comparison) -> list[str]:
     shown, rest = _told(comparison)
     rows = [("mean of", "before", "after", "change", "95 % interval", ""), *map(_row, shown)]
     lines = ["  " + line for line in layout.table(rows, frozenset({0, 5}), _WIDTHS)] if shown else []
-    return ["Metrics", *lines, *_counts(shown), *_rest(rest)] if comparison.metrics else ["Metrics: none had data"]
+    return ["Metrics", *lines, *_counts(shown), *_rest(rest)] if comparison.metrics else ["Metrics: no data"]
 
 
 def _counts(shown: Sequence[MetricChange]) -> list[str]:
-    """How many samples the telling rows rest on."""
+    """Sample counts of the significant rows."""
     told = [
         f"{layout.one_line(change.name, 40)} {_count(change.before)} → {_count(change.after)}"
         for change in shown
         if change.unsure or change.verdict in ("better", "worse")
     ]
-    return layout.wrap(f"samples (independent ones): {', '.join(told[:_SHOWN_NAMES])}", "    ", "  ") if told else []
+    return layout.wrap(f"samples (effective): {', '.join(told[:_SHOWN_NAMES])}", "    ", "  ") if told else []
 
 
 def _rest(names: Sequence[str]) -> list[str]:
@@ -162,7 +162,7 @@ def _short_interval(shift: Shift, unit: str) -> str:
 
 def _metrics_markdown(comparison: Comparison) -> list[str]:
     if not comparison.metrics:
-        return ["## Metrics", "", "No metric had data."]
+        return ["## Metrics", "", "No metric has data."]
     shown, rest = _told(comparison)
     head = ("metric", "before", "after", "change", "95 % interval", "p50", "p95", "band", "n", "verdict")
     rows = [_cells(change) for change in shown]
@@ -226,14 +226,14 @@ def _lost(comparison: Comparison) -> list[tuple[str, str, str]]:
 
 
 def _lost_moved(comparison: Comparison) -> str:
-    """How far the share of lost time moved, in points, with its interval."""
+    """Change of the lost share in percentage points, with its interval."""
     shift = comparison.lost_change
     if not shift.change:
         return ""
     points = Shift(100 * shift.change, None if shift.ci95 is None else (100 * shift.ci95[0], 100 * shift.ci95[1]))
     sign = "+" if shift.change > 0 else "−"
     interval = _interval(points, "")
-    return f"lost in all: {sign}{abs(points.change):.1f} points, 95 % interval {interval}"
+    return f"total lost: {sign}{abs(points.change):.1f} points, 95 % interval {interval}"
 
 
 def _lost_text(comparison: Comparison) -> list[str]:
@@ -241,7 +241,7 @@ def _lost_text(comparison: Comparison) -> list[str]:
     if not rows:
         return []
     lines = [f"  {line}" for line in layout.table([("", "before", "after"), *rows])]
-    return ["Where the time went", *lines, *(layout.wrap(moved, "    ", "  ") if moved else [])]
+    return ["Time breakdown", *lines, *(layout.wrap(moved, "    ", "  ") if moved else [])]
 
 
 def _lost_markdown(comparison: Comparison) -> list[str]:
@@ -249,7 +249,7 @@ def _lost_markdown(comparison: Comparison) -> list[str]:
     if not rows:
         return []
     lines = table(("cause", "before", "after"), rows, frozenset({1, 2}))
-    return ["## Where the time went", "", *lines, *(["", f"{inline(moved)}."] if moved else [])]
+    return ["## Time breakdown", "", *lines, *(["", f"{inline(moved)}."] if moved else [])]
 
 
 def _list(title: str, items: Sequence[str]) -> list[str]:

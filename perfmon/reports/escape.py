@@ -14,7 +14,7 @@ _FENCES = re.compile(r"`{3,}")
 _STARTS = re.compile(r"^(?:[-+=:#]|\d{1,9}(?=[.)](?:\s|$)))")
 _LINKS = re.compile(r"(?i)(https?|ftp|mailto|xmpp|www)([:.])")
 _NAMED = re.compile(r"@(?=[A-Za-z0-9_])|#(?=\d)|\b(?i:GH)-(?=\d)")
-"""What GitHub makes a mention, an address or a reference to an issue of."""
+"""Text that GitHub turns into a mention, an address or a reference to an issue."""
 _APART = "&#8203;"
 """Invisible, and no escape would do: names are looked for once escapes are gone."""
 _CELL = 160

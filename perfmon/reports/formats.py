@@ -9,7 +9,7 @@ from perfmon.units import format_bytes
 from .layout import fit, one_line, table, wrap
 from .wording import percent
 
-_UNKNOWN = "no format recognises a line of it: --formats DIR adds formats (how to write one: docs/formats.md)"
+_UNKNOWN = "no line is recognised: `perfmon formats learn LOG` proposes a format (see docs/formats.md)"
 
 
 def render(snapshot: Snapshot) -> str:
@@ -29,7 +29,7 @@ def _source(source: SourceInfo) -> list[str]:
     if source.lines and not source.events:
         lines += wrap(_UNKNOWN, "  ")
     if source.skipped or source.errors:
-        cut = f"{source.skipped:,} {plural_of(source.skipped, 'line')} with absurd or cut values"
+        cut = f"{source.skipped:,} {plural_of(source.skipped, 'line')} with implausible or truncated values"
         lines.append(f"  unusable {cut}, {source.errors:,} {plural_of(source.errors, 'read error')}")
     counts = sorted(((name, count) for name, count in source.patterns.items() if count), key=lambda item: -item[1])
     lines += [

@@ -47,8 +47,20 @@ def _section(title: str, head: Sequence[str], rows: Sequence[Cells]) -> Iterator
     yield [f"## {title}", "", *table([head[at] for at in filled], shown, right), *more]
 
 
-_HOSTS = ("host", "state", "clock", "cpu", "memory", "load", "io wait", "fullest disk", "network", "seen", "cpu lately")
-_GPUS = ("GPU", "model", "use", "memory", "power", "temp", "slowed by", "given", "processes", "seen", "use lately")
+_HOSTS = ("host", "state", "clock", "cpu", "memory", "load", "io wait", "fullest disk", "network", "seen", "recent cpu")
+_GPUS = (
+    "GPU",
+    "model",
+    "use",
+    "memory",
+    "power",
+    "temp",
+    "throttled by",
+    "given",
+    "processes",
+    "seen",
+    "recent utilisation",
+)
 _QUEUES = (
     "queue",
     "kind",
@@ -63,7 +75,7 @@ _QUEUES = (
     "seen",
     "lately",
 )
-_SOCKETS = ("port", "verdict", "rate", "unread", "unsent", "busy", "seen", "rate lately")
+_SOCKETS = ("port", "verdict", "rate", "unread", "unsent", "busy", "seen", "recent rate")
 _JOBS = ("job", "state", "up", "nodes", "title", "reason", "seen")
 _RIGHT = frozenset({
     "cpu", "memory", "load", "io wait", "network", "seen", "use", "power", "temp", "running", "waiting", "cache",

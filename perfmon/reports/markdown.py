@@ -37,8 +37,8 @@ def render(snapshot: Snapshot, notes: Sequence[str] = (), pictures: Sequence[str
         _findings(snapshot),
         _metrics(snapshot),
         _slowest(snapshot),
-        _items("What was not seen", snapshot.unseen),
-        _items("Read with care", [*loss_notes(snapshot.run.sources), *clock_notes(snapshot)]),
+        _items("Not observed", snapshot.unseen),
+        _items("Caveats", [*loss_notes(snapshot.run.sources), *clock_notes(snapshot)]),
         _sources(snapshot),
         [inline(note) for note in notes],
         [f"Written by perfmon {inline(snapshot.version)}."],
@@ -66,7 +66,7 @@ def _lost_time(snapshot: Snapshot) -> list[str]:
     if not any(entry.lost_s for entry in snapshot.ledger):  # nothing is placed in time: no line has a clock
         return []
     rows = [(entry.cause, format_seconds(entry.lost_s), percent(entry.share)) for entry in snapshot.ledger]
-    return ["## Where the time went", "", *table(("cause", "time", "share"), rows, frozenset({1, 2}))]
+    return ["## Time breakdown", "", *table(("cause", "time", "share"), rows, frozenset({1, 2}))]
 
 
 def _findings(snapshot: Snapshot) -> list[str]:
@@ -93,7 +93,7 @@ def finding_lines(finding: Finding) -> list[str]:
     if finding.explained_by:
         bullets.append(f"explained by {inline(finding.explained_by, 80)}")
     if finding.confused_with:
-        bullets.append("easily confused with " + ", ".join(inline(other, 80) for other in finding.confused_with))
+        bullets.append("often confused with " + ", ".join(inline(other, 80) for other in finding.confused_with))
     bullets += [f"not observed: {inline(missing)}" for missing in finding.unseen]
     lines += ["", *(f"- {bullet}" for bullet in bullets)] if bullets else []
     if finding.evidence:
@@ -106,7 +106,7 @@ def finding_lines(finding: Finding) -> list[str]:
 
 def _metrics(snapshot: Snapshot) -> list[str]:
     if not snapshot.metrics:
-        return ["## Metrics", "", "No metric had data."]
+        return ["## Metrics", "", "No metric has data."]
     head = (
         "metric",
         "count",
@@ -125,7 +125,7 @@ def _metrics(snapshot: Snapshot) -> list[str]:
     )
     rows = [_metric_row(metric) for metric in list(snapshot.metrics.values())[:_SHOWN_METRICS]]
     origins = sorted({metric.bands_from for metric in snapshot.metrics.values() if metric.bands_from})
-    origin = ["", f"Bands from: {inline(', '.join(origins))}."] if origins else []
+    origin = ["", f"Thresholds from: {inline(', '.join(origins))}."] if origins else []
     more = len(snapshot.metrics) - len(rows)
     left = ["", f"… and {more} more: summary.json lists all."] if more > 0 else []
     return ["## Metrics", "", *table(head, rows, frozenset(range(1, 13))), *left, *origin]

@@ -58,8 +58,8 @@ def render(
         waterfall_lines(snapshot, picture),
         *machine_sections(snapshot, picture),
         _sources(snapshot, picture),
-        _items("Read with care", [*loss_notes(snapshot.run.sources), *clock_notes(snapshot)]),
-        _items("What was not observed", snapshot.unseen),
+        _items("Caveats", [*loss_notes(snapshot.run.sources), *clock_notes(snapshot)]),
+        _items("Not observed", snapshot.unseen),
         _made(snapshot),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
@@ -158,7 +158,7 @@ def _alert(alert: Alert, picture: Picture) -> tuple[str, ...]:
 
 
 def _activity(alert: Alert, picture: Picture) -> str:
-    """When it occurred within the window, as a sparkline of counts."""
+    """Sparkline of its occurrences within the window."""
     end = picture.now + 1e-3
     counts = bucket([(time, 1.0) for time in alert.activity], end - picture.window_s, end, _TREND, add)
     return spark(counts, 0.0, limits(counts)[1])
@@ -228,7 +228,7 @@ def _source(
 
 
 def _live_age(now: SourceNow, picture: Picture) -> str:
-    """How long ago the last line was printed; where it has no date, how long ago it was read."""
+    """Age of the last line by its timestamp, or else by the time it was read."""
     age = now.age_s if now.last is None else max(0.0, picture.now - now.last)
     return "–" if age is None else f"{format_seconds(age)} ago"
 

@@ -34,7 +34,7 @@ _LANES = (
 
 
 def available() -> bool:
-    """Whether matplotlib is installed."""
+    """Return true if matplotlib is installed."""
     return find_spec("matplotlib") is not None
 
 
@@ -81,7 +81,7 @@ def _metrics_figure(snapshot: Snapshot) -> Figure | None:
     panels = figure.subplots(len(drawn), 1, sharex=True, squeeze=False)[:, 0]
     for axes, metric in zip(panels, drawn, strict=True):
         _draw_metric(axes, metric)
-    panels[-1].set_xlabel("seconds since the start of the run")
+    panels[-1].set_xlabel("time since the start of the run [s]")
     return figure
 
 
@@ -110,7 +110,7 @@ def _timeline_figure(snapshot: Snapshot) -> Figure | None:
         axes.broken_barh(bars, (at - 0.35, 0.7), facecolors=colours[at], alpha=0.75)
     axes.set_yticks(range(len(_LANES)), [name for name, _ in _LANES])
     axes.invert_yaxis()
-    axes.set_xlabel("seconds since the start of the run")
+    axes.set_xlabel("time since the start of the run [s]")
     axes.grid(axis="x", alpha=0.2)
     return figure
 

@@ -18,7 +18,7 @@ def keep_what_was_read(target: Path | None, read: Iterable[str]) -> None:
     for name in read:
         with suppress(OSError):  # stdin, a log in an archive
             if target.samefile(name):
-                raise UsageError(f"{target}: a log that was just read would be overwritten (choose another place)")
+                raise UsageError(f"{target}: this would overwrite a log that was read (choose another place)")
 
 
 def save(text: str, target: Path, made: datetime, suffix: str = ".md") -> Path:

@@ -18,13 +18,15 @@ def stats_text(metric: MetricStats) -> Iterator[str]:
     yield f"{'last':<9}{metric.last:.10g}"
     if metric.band is None:
         return
-    yield f"band     {metric.band}" + (f" (limits from {one_line(metric.bands_from, 80)})" if metric.bands_from else "")
+    yield f"band     {metric.band}" + (
+        f" (thresholds from {one_line(metric.bands_from, 80)})" if metric.bands_from else ""
+    )
     for band, limit in zip(("good", "warning", "critical"), limits_text(metric), strict=True):
         yield f"{band:<9}{percent(metric.band_shares.get(band, 0.0)):>8} of samples  {limit}"
 
 
 def absent_text(name: str) -> Iterator[str]:
-    """What stands in the file of a metric without data."""
+    """Content of the file of a metric without data."""
     yield name
     yield "count    0"
     yield "not observed"

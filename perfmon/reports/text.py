@@ -41,7 +41,7 @@ def render(snapshot: Snapshot) -> str:
         _ledger(snapshot),
         _findings(snapshot, folder),
         _metrics(snapshot),
-        _list("Read with care", [*loss_notes(snapshot.run.sources, folder), *clock_notes(snapshot, folder)]),
+        _list("Caveats", [*loss_notes(snapshot.run.sources, folder), *clock_notes(snapshot, folder)]),
         _list("Not observed", snapshot.unseen if any(source.events for source in snapshot.run.sources) else ()),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
@@ -75,7 +75,7 @@ def _ledger(snapshot: Snapshot) -> list[str]:
         )
         for entry in shown
     ]
-    return ["Where the time went", *_indented(layout.table(rows, frozenset({0, 3}), (24, 10, 8, 32)))]
+    return ["Time breakdown", *_indented(layout.table(rows, frozenset({0, 3}), (24, 10, 8, 32)))]
 
 
 def _findings(snapshot: Snapshot, folder: str) -> list[str]:
@@ -130,13 +130,15 @@ def _metrics(snapshot: Snapshot) -> list[str]:
 
 
 def _learned_limits(shown: Sequence[MetricStats]) -> list[str]:
-    """Where limits come from that are not the usual ones."""
+    """Origins of thresholds that are not the built-in ones."""
     by_origin: dict[str, list[str]] = {}
     for metric in shown:
         if metric.bands_from.startswith((CALIBRATED, LEARNED)):
             origin, _, count = metric.bands_from.rpartition(", ")
             by_origin.setdefault(origin, []).append(f"{layout.one_line(metric.name, 40)} ({count})")
-    lines = [layout.wrap(f"limits {origin}: {', '.join(names)}", "    ", "  ") for origin, names in by_origin.items()]
+    lines = [
+        layout.wrap(f"thresholds {origin}: {', '.join(names)}", "    ", "  ") for origin, names in by_origin.items()
+    ]
     return [line for wrapped in lines for line in wrapped]
 
 

@@ -15,9 +15,9 @@ _SHOWN_OVERLAPS = 8
 
 def timeline_text(snapshot: Snapshot) -> Iterator[str]:
     """Lines in time order: start, end, duration in seconds, kind and key, fields; overlaps follow, marked `<->`."""
-    yield "# start_s     end_s     dur_s    what; <-> marks what else, or which other update, shares time with it"
+    yield "# start_s     end_s     dur_s    what; <-> marks overlapping spans and updates"
     if not snapshot.timeline:
-        yield "nothing with a beginning and an end was observed"
+        yield "no spans were observed"
     for row in sorted(snapshot.timeline, key=lambda row: (row.start_s, row.end_s)):
         duration = row.end_s - row.start_s
         name = f"{one_line(row.kind, 60)} {one_line(row.key, 120)}".rstrip()

@@ -13,7 +13,7 @@ from perfmon.units import format_seconds
 from .escape import fenced
 
 UPDATE = "weight-update"
-LEGEND = "○ sent   ░ queued   █ RPC   ● done   ▒ queued or on the way: no line tells   ▸ still open"
+LEGEND = "○ sent   ░ queued   █ RPC   ● done   ▒ queue or network (not logged)   ▸ still open"
 _LAST, _SLOWEST = 8, 5
 _SAME_S = 1.0
 _KEY, _AT, _WIDTH, _FIGURE = 12, 8, 40, 7

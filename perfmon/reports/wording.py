@@ -1,4 +1,4 @@
-"""How figures, bands and confidence are worded, the same in every report."""
+"""Wording of figures, levels and confidence, shared by all reports."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def figure(value: float | None, unit: str) -> str:
 
 
 def common_folder(names: Sequence[str]) -> str:
-    """What all paths begin with, with its closing slash; "" for a single relative one or for none."""
+    """Common folder of all paths, with a closing slash; "" for a single relative path or for none."""
     folders = [name[: name.rfind("/") + 1] for name in names]
     if len(folders) < 2 and not any(name.startswith("/") for name in names):
         return ""
@@ -92,12 +92,12 @@ def finding_line(finding: Finding) -> str:
 
 
 def run_line(run: RunInfo) -> str:
-    """What was read in one line."""
+    """Summary of the input in one line."""
     count = len(run.sources)
     state = "" if not any(source.events for source in run.sources) else f"{run.state.value} · "
     size, lines = sum(source.bytes for source in run.sources), sum(source.lines for source in run.sources)
-    base = {"wall": "", "monotonic": " of a monotonic clock", "none": ""}[run.time_base.value]
-    observed = "no clock in the lines" if run.time_base == "none" else f"{format_seconds(run.wall_s)} observed{base}"
+    base = {"wall": "", "monotonic": " by a monotonic clock", "none": ""}[run.time_base.value]
+    observed = "no timestamps" if run.time_base == "none" else f"{format_seconds(run.wall_s)} observed{base}"
     going = f" · {goal_text(run.goal)}" if run.goal is not None else ""
     read = f"{lines:,} {plural_of(lines, 'line')}, {format_bytes(size)}"
     return f"{state}{count} log{'s' * (count != 1)} · {observed} · {read}{going}"
@@ -108,12 +108,12 @@ def goal_text(goal: Goal) -> str:
     if goal.total is None:
         return f"at {one_line(goal.unit.removesuffix('s'), 20)} {goal.done:,.0f}"
     unit = goal.unit if goal.unit.endswith("s") or goal.total == 1 else f"{goal.unit}s"
-    left = f", about {format_seconds(goal.remaining_s)} to go" if goal.remaining_s else ""
+    left = f", about {format_seconds(goal.remaining_s)} left" if goal.remaining_s else ""
     return f"{goal.done:,.0f} of {goal.total:,.0f} {one_line(unit, 20)}{left}"
 
 
 def limits_text(metric: MetricStats) -> tuple[str, str, str]:
-    """What counts as good, warning and critical; dashes without bands. Low values are bad where critical < good."""
+    """Ranges of good, warning and critical; dashes without thresholds. Low values are bad if critical < good."""
     good, critical, unit = metric.good, metric.critical, metric.unit
     if good is None and critical is None:
         return "–", "–", "–"
@@ -129,7 +129,7 @@ def limits_text(metric: MetricStats) -> tuple[str, str, str]:
 
 
 def loss_notes(sources: Iterable[SourceInfo], folder: str = "") -> list[str]:
-    """What was lost or odd, one line a source and note; names are told without `folder`."""
+    """Lost and unexpected data, a line per source and note; names are shown without `folder`."""
     return [
         f"{one_line(source.spec.removeprefix(folder), 200)}: {one_line(note.removeprefix(f'{source.spec}: '))}"
         for source in sources
@@ -138,16 +138,14 @@ def loss_notes(sources: Iterable[SourceInfo], folder: str = "") -> list[str]:
 
 
 def clock_notes(snapshot: Snapshot, folder: str = "") -> list[str]:
-    """How the clocks of servers lie to their clients', and what the byte budget dropped."""
+    """Clock offsets of servers relative to their clients, and samples dropped to save memory."""
     notes = []
     for offset in snapshot.clock_offsets:
         told = f"clock {offset.offset_s:+.3f} s against the client's, ± {format_seconds(offset.uncertainty_s)}"
-        wrong = "; its bounds contradict each other, a clock stepped" if offset.contradictory else ""
+        wrong = "; estimates disagree, a clock was stepped" if offset.contradictory else ""
         name = one_line(offset.source.removeprefix(folder), 200)
         notes.append(f"{name}: {told} ({counted(offset.traces, 'trace')}){wrong}")
     if snapshot.skew_detected and not any(offset.contradictory for offset in snapshot.clock_offsets):
-        notes.append("the clocks of the logs contradict each other: times across logs are uncertain")
-    notes.extend(
-        f"{count:,} {one_line(kind, 60)} thinned out by the byte budget" for kind, count in snapshot.dropped.items()
-    )
+        notes.append("the clocks of the logs disagree: times across logs are uncertain")
+    notes.extend(f"{count:,} {one_line(kind, 60)} thinned to save memory" for kind, count in snapshot.dropped.items())
     return notes

@@ -9,25 +9,25 @@ from perfmon.sources.remote.states import HostState, Phase
 from perfmon.units import format_seconds
 
 _REASONS: tuple[tuple[str, str], ...] = (
-    ("power_brake", "power brake from outside"),
-    ("hw_thermal", "too hot (hardware)"),
-    ("sw_thermal", "too hot"),
-    ("thermal", "too hot"),
-    ("hw_power", "power brake from outside"),
+    ("power_brake", "external power brake"),
+    ("hw_thermal", "thermal (hardware)"),
+    ("sw_thermal", "thermal"),
+    ("thermal", "thermal"),
+    ("hw_power", "external power brake"),
     ("power_cap", "power cap"),
     ("hw_slowdown", "hardware slowdown"),
-    ("sync_boost", "held back by its group"),
-    ("clocks_setting", "clocks set by hand"),
-    ("app_clock", "clocks set by hand"),
+    ("sync_boost", "sync boost"),
+    ("clocks_setting", "user clock limit"),
+    ("app_clock", "user clock limit"),
     ("display", "display clocks"),
     ("idle", "idle"),
 )
 """Parts of the names of reasons, as drivers give them; the first that fits counts."""
 _VERDICTS: Mapping[str, str] = {
-    "producer": "waits for the producer",
-    "network": "the network is the limit",
-    "consumer": "the consumer does not keep up",
-    "upstream": "waits for what is upstream",
+    "producer": "waiting for the producer",
+    "network": "network-limited",
+    "consumer": "consumer too slow",
+    "upstream": "waiting for upstream",
     "healthy": "healthy",
     "idle": "idle",
 }
@@ -45,7 +45,7 @@ def throttle_words(reading: Reading) -> str:
     reasons = [why for why in _reasons(reading) if why not in ("", "none", "_")]
     told = dict.fromkeys(_reason(why) for why in reasons)
     told.pop("idle", None)
-    return " + ".join(told) or ("slowed down" if reading.values.get("throttled") else "")
+    return " + ".join(told) or ("throttled" if reading.values.get("throttled") else "")
 
 
 def _reasons(reading: Reading) -> list[str]:

@@ -158,11 +158,11 @@ class Single(Condition):
 
 
 _BAND_WORDS = {
-    "critical": "beyond its band",
+    "critical": "beyond its critical threshold",
     "good": "good",
     "not-critical": "not critical",
-    "reached": "at or beyond its good limit",
-    "at-limit": "at its good limit or in its warning band",
+    "reached": "at or beyond its good threshold",
+    "at-limit": "between its good and critical thresholds",
 }
 
 
@@ -204,7 +204,7 @@ class Limits:
             return None
         clear = table.number("clear", 0.0)
         if (above is None) == (below is None):
-            raise table.wrong("clear", "expected beside exactly one of above and below")
+            raise table.wrong("clear", "expected with exactly one of above and below")
         if (above is not None and clear > above) or (below is not None and clear < below):
             raise table.wrong("clear", "expected a limit that is less strict than above or below")
         return clear
@@ -249,14 +249,14 @@ class Limits:
         return Level.CRITICAL if wanted[self.band] else Level.NO
 
     def words(self, metric: str, unit: str) -> str:
-        """`queue_ms > 10 s`, `rpc_ms beyond its band`: what is limited, in this unit, and how."""
+        """`queue_ms > 10 s`, `rpc_ms beyond its critical threshold`: what is limited, in this unit, and how."""
         said = []
         if self.above is not None:
             said.append(_limit(">", self.above, unit))
         if self.below is not None:
             said.append(_limit("<", self.below, unit))
         if self.clear is not None:
-            said[-1] += f" (over again at {_short(self.clear, unit)})"
+            said[-1] += f" (clears at {_short(self.clear, unit)})"
         if self.band:
             said.append(_BAND_WORDS[self.band])
         return f"{metric} {' and '.join(said)}"

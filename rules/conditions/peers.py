@@ -79,8 +79,8 @@ class Busiest(Single):
     def describe(self, item: Item, view: View) -> str:
         """Its own value and theirs."""
         others = self._others(item, view)
-        mean = f"{sum(others) / len(others):.3g}" if others else "not told"
-        return f"{self.metric} {item.values.get(self.metric, 0.0):g}, its {len(others)} peers {mean} on average"
+        mean = f"{sum(others) / len(others):.3g}" if others else "not logged"
+        return f"{self.metric} {item.values.get(self.metric, 0.0):g}, mean of its {len(others)} peers: {mean}"
 
     def explain(self) -> str:
         """In words."""

@@ -38,7 +38,7 @@ class Overlap(Single):
 
     def _best(self, item: Item, view: View) -> tuple[Level, str]:
         if self.span not in view.span_kinds:
-            return Level.UNKNOWN, f"no {self.span} told"
+            return Level.UNKNOWN, f"no {self.span} logged"
         best, text = Level.NO, f"no such {self.span}"
         length = max(item.end - item.start, 1e-9)
         for other in view.overlapping(self.span, item.start, item.end):

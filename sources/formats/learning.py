@@ -434,7 +434,7 @@ def _pattern(shape: _Shape, name: str) -> tuple[str, list[str]] | None:
     last = shape.slots[read[-1]]
     parts.append(_literal(_UNIT.match(last.after)[0]) if last.unit else "")  # type: ignore[index]
     parts.append(r"(?![\w/])")
-    rejects = [f"{needle.strip()} is what this line speaks of", *_PROSE]
+    rejects = [f"{needle.strip()} is the subject of this line", *_PROSE]
     others = ", ".join(dict.fromkeys(slot.name for slot in shape.slots if slot.name and not slot.group))
     text = (f"# Not read of these lines: {evidence_text(others)}.\n" if others else "") + (
         f"[[pattern]]\nid = {_quoted(name)}\nneedles = [{_quoted(needle)}]\nanchored = true\n"

@@ -54,7 +54,7 @@ def parse_asked(text: str) -> Asked | None:
     kind, value = match["kind"], match["value"].strip()
     if kind == "ray":
         if not value or not _ADDRESS.fullmatch(value):
-            raise _wrong(text, "expected ray=HOST:PORT, ray=/TEMP/DIR, either or none with #NAMESPACE/QUEUE behind it")
+            raise _wrong(text, "expected ray=HOST:PORT, ray=/TEMP/DIR, either or ray#NAMESPACE/QUEUE")
         return Asked(kind, value)
     from ..remote.http import parse_url
 
@@ -75,7 +75,7 @@ def _port(text: str, spec: str) -> Asked:
 
 def _command(text: str, spec: str) -> Asked:
     if not text.strip() or len(text) > _COMMAND or any(sign in text for sign in "\0\n\r"):
-        raise _wrong(spec, "expected one line of shell that prints a number, or key=value")
+        raise _wrong(spec, "expected a one-line shell command that prints a number or key=value")
     return Asked("command", text)
 
 

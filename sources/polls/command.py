@@ -33,7 +33,7 @@ class CommandPoller:
 
     def __init__(self, machine: Machine, command: str, deadline_s: float = DEADLINE_S) -> None:
         if not command.strip() or any(sign in command for sign in "\0\n\r"):
-            raise UsageError("command: expected one line of shell that prints a number, or key=value lines")
+            raise UsageError("command: expected a one-line shell command that prints a number or key=value lines")
         self._machine, self._command, self._deadline_s = machine, command, deadline_s
         self._end = secrets.token_hex(8)
         """Begins the line that tells the exit status: the command cannot know it."""
@@ -81,7 +81,7 @@ class CommandPoller:
                             raise self._trouble(f"printed more than {MOST_BYTES >> 10} KiB or {MOST_LINES} lines", [])
                         lines.append(text)
         except TimeoutError:
-            raise self._trouble(f"had not ended after {self._deadline_s:g} s, and was ended", []) from None
+            raise self._trouble(f"timed out after {self._deadline_s:g} s", []) from None
         raise self._trouble("was ended", lines)
 
     def _script(self) -> str:

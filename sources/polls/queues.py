@@ -63,7 +63,7 @@ def _slurm(machine: Machine, argument: str) -> list[Poller]:
     from .slurm.poller import SlurmPoller
 
     if argument:
-        raise UsageError("slurm: expected nothing behind it: the jobs of the user are told")
+        raise UsageError("slurm: takes no value; it reports the jobs of the user")
     return [SlurmPoller(machine)]
 
 

@@ -48,12 +48,12 @@ def parse_host(text: str) -> Address:
     login, _, where = bare.rpartition("@")
     if ":" in login:
         hidden = f"{login.partition(':')[0]}:***@{where}"
-        raise UsageError(f"{_shown(hidden)}: a password has no place in an address: it is asked for, or use a key")
+        raise UsageError(f"{_shown(hidden)}: no passwords in addresses: you will be prompted, or use a key")
     host, port = _split_port(where, text)
     if login and not _USER.fullmatch(login):
-        raise UsageError(f"{_shown(text)}: no such user can be: expected USER@HOST")
+        raise UsageError(f"{_shown(text)}: not a valid user: expected USER@HOST")
     if not (_HOST.fullmatch(host) or (":" in host and _IPV6.fullmatch(host))):
-        raise UsageError(f"{_shown(text)}: no name of a host: expected [USER@]HOST[:PORT]")
+        raise UsageError(f"{_shown(text)}: not a valid host: expected [USER@]HOST[:PORT]")
     return Address(host, login or None, port)
 
 
@@ -82,7 +82,7 @@ def _possible(path: str, text: str) -> str:
     if not path or path == "/":
         return ""
     if any(sign in path for sign in "\0\r\n"):
-        raise UsageError(f"{_shown(text)}: a path with a line break cannot be followed on another machine")
+        raise UsageError(f"{_shown(text)}: a path with a line break cannot be followed on a remote host")
     return path
 
 
@@ -95,7 +95,7 @@ def _split_port(where: str, text: str) -> tuple[str, int | None]:
     else:
         host, port = where, ""
     if port and not (port.isdecimal() and 0 < int(port) < 65536):
-        raise UsageError(f"{_shown(text)}: no such port: expected a number from 1 to 65535")
+        raise UsageError(f"{_shown(text)}: not a valid port: expected a number from 1 to 65535")
     return host, int(port) if port else None
 
 

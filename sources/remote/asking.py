@@ -52,7 +52,7 @@ class Client(asyncssh.SSHClient):
         """A key that needs a passphrase, which is asked for once for all hosts; three times where it is wrong."""
         passphrase: str | None = None
         for _ in range(_TRIES):
-            prompt = f"passphrase of {plain(str(path))} (Enter skips it): "
+            prompt = f"passphrase of {plain(str(path))} (Enter skips): "
             passphrase = await self._answer(prompt, False, host="", wrong=passphrase)
             if not passphrase:
                 return None

@@ -27,7 +27,7 @@ async def open_shell(connection: Connection, shown: str) -> Shell:
             max_pktsize=1 << 15,
         )
     except asyncssh.ChannelOpenError as error:
-        raise HostError(f"{shown}: no session is given: {error.reason} (MaxSessions of sshd?)") from None
+        raise HostError(f"{shown}: no session: {error.reason} (MaxSessions of sshd?)") from None
     except (asyncssh.Error, OSError) as error:
         raise HostError(f"{shown}: the connection was lost: {error}") from None
     shell.start(channel.write, channel.abort)
@@ -38,14 +38,14 @@ async def open_shell(connection: Connection, shown: str) -> Shell:
         raise
     except NoAnswerError:
         raise HostError(
-            f"{shown}: its shell does not answer for {_READY_S:.0f} s: is the host overloaded, or its home folder gone?"
+            f"{shown}: no response from its shell for {_READY_S:.0f} s: host overloaded, or home folder missing?"
         ) from None
     except RunnerError:
-        said = f": it says '{shell.said}'" if shell.said else ""
+        said = f": '{shell.said}'" if shell.said else ""
         if connection.is_closed():
             raise HostError(f"{shown}: the connection was lost{said}") from None
         raise HostError(
-            f"{shown}: no POSIX shell can be used there{said} (a restricted account, or no sh and dd?)", Cause.SHELL
+            f"{shown}: no usable POSIX shell{said} (a restricted account, or no sh and dd?)", Cause.SHELL
         ) from None
     return shell
 

@@ -100,7 +100,7 @@ async def _jump(config: HostConfig, login: Login, address: Address, depth: int) 
     if not config.jumps:
         return None
     if depth >= _JUMPS:
-        raise HostError(f"{address.shown}: ProxyJump leads in circles (see ~/.ssh/config)", Cause.CONFIG)
+        raise HostError(f"{address.shown}: ProxyJump loop (see ~/.ssh/config)", Cause.CONFIG)
     tunnel: Connection | None = None
     try:
         for hop in config.jumps:
@@ -122,23 +122,23 @@ async def _judge(address: Address, login: Login, keys: HostKeys, known: Sequence
     print_ = fingerprint(keys.offered)
     if known:
         raise HostError(
-            f"{address.shown}: its host key has changed (now {print_}): someone may be in "
-            f"between; if the host was set up anew: ssh-keygen -R '{keys.name}'",
+            f"{address.shown}: its host key has changed (now {print_}), possible "
+            f"man-in-the-middle; if the host was reinstalled: ssh-keygen -R '{keys.name}'",
             Cause.KEY_CHANGED,
         )
     if not login.accept_new:
-        answer = await login.ask(f"{address.shown} is not known yet. Its key is {print_}. Trust it? (yes/no) ", True)
+        answer = await login.ask(f"{address.shown} is an unknown host. Its key is {print_}. Trust it? (yes/no) ", True)
         if answer is None:
             raise HostError(
-                f"{address.shown}: its host key is not known ({print_}), and nobody can be asked: connect once with "
-                "ssh, or give --accept-new",
+                f"{address.shown}: unknown host key ({print_}) and no terminal to confirm it: connect once with "
+                "ssh, or use --accept-new",
                 Cause.KEY_UNKNOWN,
             )
         if answer.strip().lower() not in ("yes", keys.offered.get_fingerprint("sha256").lower()):
-            raise HostError(f"{address.shown}: its host key was not trusted", Cause.KEY_UNKNOWN)
+            raise HostError(f"{address.shown}: host key rejected", Cause.KEY_UNKNOWN)
     try:
         await asyncio.to_thread(keys.learn)
     except OSError as error:
         raise HostError(
-            f"{address.shown}: its host key cannot be kept in {keys.files[0]}: {error.strerror}", Cause.KEY_UNKNOWN
+            f"{address.shown}: host key cannot be saved in {keys.files[0]}: {error.strerror}", Cause.KEY_UNKNOWN
         ) from None

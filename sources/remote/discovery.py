@@ -169,7 +169,7 @@ async def named(files: Files, found: Discovery, paths: Sequence[str]) -> Discove
         for name in there:
             logs.setdefault(name, FoundLog(name, "named with --log"))
         if not there:
-            logs.setdefault(path, FoundLog(path, "named with --log: nothing there yet"))
+            logs.setdefault(path, FoundLog(path, "named with --log: does not exist yet"))
     return replace(found, logs=tuple(logs.values()))
 
 
@@ -178,7 +178,7 @@ def told(name: str, found: Discovery) -> list[str]:
     lines = [f"{name}: {_counted(len(found.processes), 'process', 'es')} of a run"]
     for process in found.processes:
         ports = f", listens at {', '.join(map(str, process.ports))}" if process.ports else ""
-        ports += "" if process.folder else ", of another user: what it writes cannot be seen"
+        ports += "" if process.folder else ", of another user: its files are not visible"
         ports += "".join(f", metrics: http://127.0.0.1:{port}/metrics" for port in process.metrics)
         lines.append(f"  {process.pid:>7}  {process.kind:<12}  {process.command[:90]}{ports}")
     lines.append(f"{name}: {_counted(len(found.logs), 'log')}")
@@ -256,7 +256,9 @@ def _chosen(reasons: dict[str, str], states: dict[str, State], now_s: float) -> 
             names.setdefault(state.identity, path)
     by_file = {states[path].identity: why for path, why in reasons.items() if why and path in states}
     found = [
-        FoundLog(path, by_file.get(identity) or f"written to {_ago(now_s - states[path].changed_s)} ago, a usual place")
+        FoundLog(
+            path, by_file.get(identity) or f"written to {_ago(now_s - states[path].changed_s)} ago, a common location"
+        )
         for identity, path in names.items()
     ]
     return sorted(found, key=lambda log: log.path)

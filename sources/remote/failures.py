@@ -37,12 +37,12 @@ class HostError(ConnectError):
 
 
 _ERRNOS = {
-    errno.ECONNREFUSED: "connection refused: is sshd running there, and is this its port?",
-    errno.EHOSTUNREACH: "no route to this host: is the network, or the VPN, up?",
-    errno.ENETUNREACH: "no route to this host: is the network, or the VPN, up?",
+    errno.ECONNREFUSED: "connection refused: is sshd running on this port?",
+    errno.EHOSTUNREACH: "no route to this host: is the network or VPN up?",
+    errno.ENETUNREACH: "no route to this host: is the network or VPN up?",
     errno.ETIMEDOUT: "no answer: is the host up, and does a firewall let port {port} through?",
-    errno.ECONNRESET: "the connection was closed while it was made: too many logins at once, or a ban?",
-    errno.EPIPE: "the connection was closed while it was made: too many logins at once, or a ban?",
+    errno.ECONNRESET: "connection closed during setup: too many logins at once, or banned?",
+    errno.EPIPE: "connection closed during setup: too many logins at once, or banned?",
 }
 
 
@@ -51,7 +51,7 @@ def explained(error: BaseException, shown: str, port: int, user: str, *, by_comm
     if isinstance(error, HostError):
         return error
     if by_command and isinstance(error, asyncssh.ConnectionLost | BrokenPipeError | ConnectionResetError):
-        return HostError(f"{shown}: its ProxyCommand ended without a connection: ssh to it shows what it has to say")
+        return HostError(f"{shown}: its ProxyCommand exited without a connection: run ssh to see its output")
     cause, text = _reason(error, port, user)
     return HostError(f"{shown}: {text}", cause)
 
@@ -64,13 +64,13 @@ def _reason(error: BaseException, port: int, user: str) -> tuple[Cause, str]:
     if isinstance(error, asyncssh.ConnectionLost):
         return Cause.UNREACHABLE, _ERRNOS[errno.ECONNRESET]
     if isinstance(error, asyncssh.PermissionDenied):
-        return Cause.LOGIN, f"login failed as {user}: try ssh there once, load the key with ssh-add, or name the user"
+        return Cause.LOGIN, f"login failed as {user}: try ssh once, load the key with ssh-add, or name the user"
     if isinstance(error, asyncssh.DisconnectError) and "too many authentication failures" in str(error).lower():
         return Cause.LOGIN, "too many keys were tried before the right one: name it (IdentityFile, IdentitiesOnly yes)"
     if isinstance(error, asyncssh.KeyExchangeFailed | asyncssh.ProtocolNotSupported | asyncssh.ProtocolError):
-        return Cause.UNREACHABLE, f"no SSH connection could be agreed on: {_said(error)}"
+        return Cause.UNREACHABLE, f"SSH negotiation failed: {_said(error)}"
     if isinstance(error, asyncssh.ChannelOpenError):
-        return Cause.UNREACHABLE, f"the host on the way cannot reach it: {_said(error)}"
+        return Cause.UNREACHABLE, f"the jump host cannot reach it: {_said(error)}"
     if isinstance(error, asyncssh.Error):
         return Cause.UNREACHABLE, f"the connection failed: {_said(error)}"
     if isinstance(error, OSError):

@@ -69,7 +69,7 @@ class HostCopy:
     @property
     def unfound(self) -> list[str]:
         """A line for each of `missing`."""
-        return [f"{self.host}: {plain(path)}: no such log there" for path in self.missing]
+        return [f"{self.host}: {plain(path)}: no such log" for path in self.missing]
 
 
 class Fetcher:
@@ -96,7 +96,7 @@ class Fetcher:
                 if found is None:
                     copy.facts = await _facts(host, host.files)
                     found, copy.missing = await _found(host.files, paths)
-                    copy.problems += [f"{copy.host}: left out: {why}" for why in host.files.left_out]
+                    copy.problems += [f"{copy.host}: skipped: {why}" for why in host.files.left_out]
                     self._total += sum(state.size for state in found.values())
                 for path, state in found.items():
                     if all(log.path != path for log in copy.logs):
@@ -106,7 +106,7 @@ class Fetcher:
                 host.drop()
                 final = isinstance(error, HostError) and error.cause.final
                 if final or attempt == _TRIES - 1:
-                    raise HostError(f"{error} (what was copied is kept: the same command goes on with it)") from None
+                    raise HostError(f"{error} (copied data is kept: the same command resumes)") from None
                 await asyncio.sleep(_BACKOFF_S * 2.0**attempt)
         raise HostError(f"{host.address.shown}: lost", Cause.UNREACHABLE)
 
@@ -119,7 +119,7 @@ class Fetcher:
             copy.problems.append(f"{copy.host}:{plain(path)}: cannot be read ({error})")
             return
         if handle is None:
-            copy.problems.append(f"{copy.host}:{plain(path)}: gone meanwhile")
+            copy.problems.append(f"{copy.host}:{plain(path)}: deleted during the copy")
             return
         there = None
         try:
@@ -133,9 +133,9 @@ class Fetcher:
                 await files.release(handle)
         size, digest = await asyncio.to_thread(_digest, target)
         if size < state.size:
-            copy.problems.append(f"{copy.host}:{plain(path)}: {size} of {state.size} bytes: it was cut short meanwhile")
+            copy.problems.append(f"{copy.host}:{plain(path)}: {size} of {state.size} bytes: truncated during the copy")
         elif there is not None and there != digest:
-            copy.problems.append(f"{copy.host}:{plain(path)}: sha256sum differs there: it was rewritten meanwhile")
+            copy.problems.append(f"{copy.host}:{plain(path)}: sha256sum differs: rewritten during the copy")
         copy.logs.append(Copied(path, name, size, digest, state.changed_s, verified=there == digest))
 
     async def _pull(self, files: Files, handle: Handle, target: Path, size: int) -> None:
@@ -178,7 +178,7 @@ def manifest(copies: Sequence[HostCopy], made: str, version: str) -> str:
 
 
 async def _found(files: Files, paths: Sequence[str]) -> tuple[dict[str, State], list[str]]:
-    """The logs that are there, and the paths that none of them fits."""
+    """The logs that exist, and the paths that none of them fits."""
     fitting = {path: await list_logs(files, Wanted(await files.expanded(path), packed=True)) for path in paths}
     names = [name for names in fitting.values() for name in names]
     if not paths:

@@ -77,7 +77,7 @@ class Handle:
 
 
 class UnreadableError(Exception):
-    """Why a file that is there cannot be read."""
+    """Why a file that exists cannot be read."""
 
 
 class Files:
@@ -102,11 +102,11 @@ class Files:
         output = await runner.run(PREPARE)
         lines = output.text.split("\n")
         if len(lines) < 5 or not lines[4]:
-            raise RunnerError(f"{runner.name}: neither stat nor /proc is there: logs can be followed on Linux only")
+            raise RunnerError(f"{runner.name}: no stat and no /proc: logs can only be followed on Linux")
         return cls(runner, output.text)
 
     async def look(self, paths: Sequence[str]) -> dict[str, State]:
-        """The states of those files that are there; cheap when asked again and again."""
+        """The states of those files that exist; cheap when asked again and again."""
         names = tuple(paths)
         define = ""
         if names != self._watched:
@@ -148,7 +148,7 @@ class Files:
         output = await self._run(f"{'v' if squeezed else 'u'} {quoted(path)} {offset} {size}")
         data = _inflated(output.data, size, self.runner.name) if squeezed else output.data
         if len(data) > size:
-            raise RunnerError(f"{self.runner.name}: something else writes into the answers of its shell")
+            raise RunnerError(f"{self.runner.name}: unexpected output in the responses of its shell")
         return data
 
     async def hold(self, path: str) -> Handle | None:
@@ -192,7 +192,7 @@ class Files:
         if how == "g":
             data = _inflated(data, size, self.runner.name)
         if len(data) > size:
-            raise RunnerError(f"{self.runner.name}: something else writes into the answers of its shell")
+            raise RunnerError(f"{self.runner.name}: unexpected output in the responses of its shell")
         return data
 
     async def listed(self, word: str) -> list[str]:
@@ -208,7 +208,7 @@ class Files:
     @property
     def left_out(self) -> list[str]:
         """What was not found, or not taken, and why."""
-        slow = ["folders hold more than can be looked through in 10 s: name those of the logs"] if self.unended else []
+        slow = ["too many files to search in 10 s: name the log folders"] if self.unended else []
         return [*(f"'{name}': a name with a line break" for name in sorted(self.unnameable)), *slow]
 
     async def expanded(self, path: str) -> str:
@@ -255,4 +255,4 @@ def _inflated(data: bytes, size: int, name: str) -> bytes:
     try:
         return zlib.decompressobj(31).decompress(data, size + 1)
     except zlib.error:
-        raise RunnerError(f"{name}: what was sent compressed is damaged") from None
+        raise RunnerError(f"{name}: damaged compressed data") from None

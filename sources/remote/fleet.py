@@ -46,7 +46,7 @@ class FleetOptions:
     """How hosts are followed."""
 
     history: int | None = None
-    """The most bytes of each log that are read of what is there; None: all, 0: none."""
+    """The most bytes of each log that are read of what exists; None: all, 0: none."""
     poll_s: float = POLL_S
     ask: AskHere | None = None
     accept_new: bool = False
@@ -180,7 +180,7 @@ class Fleet:
 
     # --- in the thread --------------------------------------------------------------------------------------------
     async def _connect_all(self) -> list[HostError | None]:
-        """Until all are connected or have failed; those that are slow are left to themselves once one is there."""
+        """Until all are connected or have failed; those that are slow are left to themselves once one exists."""
         self._connecting = {host: asyncio.create_task(self._connect(host)) for host in self.hosts}
         tasks = set(self._connecting.values())
         deadline: float | None = None

@@ -97,7 +97,7 @@ class HostLogs:
             if not self._told_many:
                 self._told_many = True
                 log = next(iter(self.tails.values())).log
-                await emit([(log, Notice(f"{self.shown}: more than {_MOST} logs: name those that matter", "lost"))])
+                await emit([(log, Notice(f"{self.shown}: more than {_MOST} logs: name the relevant ones", "lost"))])
             return
         log = LogFile(f"{self.shown}:{_short(path, home)}", Path(f"ssh:/{self.shown}"), path)
         if any(ord(sign) < 32 for sign in path):

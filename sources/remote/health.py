@@ -57,4 +57,4 @@ class HealthCheck:
         """Nothing is known of the server then: that is no bad answer of it."""
         if not self._told:
             self._told = True
-            await self._emit([(self.log, Notice(f"{self.log.name}: cannot be asked from there: {why}", "lost"))])
+            await self._emit([(self.log, Notice(f"{self.log.name}: cannot be checked from there: {why}", "lost"))])

@@ -126,7 +126,7 @@ class Host:
         if self._lost_at is not None:
             self._reconnects += 1
             away = time.monotonic() - self._lost_at
-            await self._tell(Notice(f"{self.address.shown}: connected again after {away:.0f} s", "appeared"))
+            await self._tell(Notice(f"{self.address.shown}: reconnected after {away:.0f} s", "appeared"))
         self._lost_at, self._attempts = None, 0
 
     async def _follow(self, poll_s: float) -> None:
@@ -154,12 +154,12 @@ class Host:
         changed = cause in (Cause.KEY_CHANGED, Cause.KEY_UNKNOWN)
         if changed or (cause is Cause.LOGIN and self._attempts >= _LOGINS):
             self._phase = Phase.REFUSED
-            await self._tell(Notice(f"{self._error}: not tried again", "lost"))
+            await self._tell(Notice(f"{self._error}: giving up", "lost"))
             return
         self._phase = Phase.RECONNECTING
         if self._lost_at is None:
             self._lost_at = time.monotonic()
-            await self._tell(Notice(f"{self._error}: connecting again", "gone"))
+            await self._tell(Notice(f"{self._error}: reconnecting", "gone"))
 
     async def _tell(self, notice: Notice) -> None:
         """Beside the first log of the host; where it has none yet the host stands for it."""

@@ -28,7 +28,7 @@ async def remote_lines(connection: Connection, shown: str, command: str) -> Asyn
             f"exec sh -c {quoted(_SCRIPT % quoted(command))}", encoding=None, stderr=asyncssh.DEVNULL
         )
     except asyncssh.ChannelOpenError as error:
-        raise PollError(f"{shown}: no session is given: {error.reason} (MaxSessions of sshd?)") from None
+        raise PollError(f"{shown}: no session: {error.reason} (MaxSessions of sshd?)") from None
     except (asyncssh.Error, OSError) as error:
         raise PollError(f"{shown}: the connection was lost: {error}") from None
     try:

@@ -27,7 +27,7 @@ class Wanted:
 
 
 async def list_logs(files: Files, wanted: Wanted) -> list[str]:
-    """The logs that are there now, by absolute path; a literal name need not exist, folders stand for logs below.
+    """The logs that exist now, by absolute path; a literal name need not exist, folders stand for logs below.
 
     Raises RunnerError.
     """

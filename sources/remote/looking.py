@@ -53,7 +53,7 @@ async def _outcome(name: str, task: asyncio.Task[Discovery], grace_s: float) -> 
         task.cancel()
         await asyncio.wait({task})
     if task.cancelled():
-        return Found(name, None, f"{name}: does not say what runs there for {grace_s:.0f} s (a disk that hangs?)")
+        return Found(name, None, f"{name}: process discovery has not finished after {grace_s:.0f} s (hung disk?)")
     error = task.exception()
     return Found(name, None, str(error)) if error is not None else Found(name, task.result())
 

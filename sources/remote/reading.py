@@ -78,7 +78,7 @@ class LogReader:
             head = data[:JUDGED].lstrip(b"\0")
             text.ignored = is_binary(head) or compression_in(head) is not None
             if text.ignored:
-                self._tell(items, "lost", "binary, no log: not read", again=True)
+                self._tell(items, "lost", "binary, not a log: skipped", again=True)
         text.advance(data)
         if not text.ignored:
             self._put(items, text.cutter.feed(data))
@@ -95,7 +95,7 @@ class LogReader:
         self._restart(text)
         text.since_s = since_s
         text.history = 0
-        self._tell(items, "truncated", f"truncated or rewritten: read from its start{doubt}", again=True)
+        self._tell(items, "truncated", f"truncated or rewritten: reading from the start{doubt}", again=True)
         self.more = True
 
     async def _claimed(self, files: Files, path: str, items: list[Item]) -> Text | None:
@@ -103,7 +103,7 @@ class LogReader:
         try:
             handle = await files.hold(path)
         except UnreadableError as error:
-            self._tell(items, "lost", f"cannot be read ({error}): waiting until it can")
+            self._tell(items, "lost", f"cannot be read ({error}): retrying")
             return None
         text = self._claims.claim(handle.identity, self) if handle is not None else None
         if text is None or handle is None:
@@ -180,7 +180,9 @@ class LogReader:
         """Whether there was one to be read, or to be missed."""
         if why := await trouble(files, part):
             what = f"{_name(part)} ({format_bytes(part.state.size)})"
-            self._tell(items, "lost", f"rotated more than once: {what} cannot be unpacked: {plain(why)}", again=True)
+            self._tell(
+                items, "lost", f"rotated more than once: {what} cannot be decompressed: {plain(why)}", again=True
+            )
             return True
         if await was_read(files, await seen_again(files, part), [*self._known(), next_]):
             return False  # it was still being compressed when it was looked at first
@@ -211,7 +213,7 @@ def _named(log: LogFile, item: Block | Notice) -> Block | Notice:
 def unread(text: Text) -> str:
     """What of a text was not read."""
     size = text.print.position
-    return f"what its old file held after the first {format_bytes(size)}" if size else "what its old file held"
+    return f"the old file after the first {format_bytes(size)}" if size else "the content of the old file"
 
 
 def _name(part: Part) -> str:

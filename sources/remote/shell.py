@@ -112,7 +112,7 @@ class Shell:
         while self._advance():
             pass
         if len(self._held) > _MOST:
-            self.lost("an endless answer")
+            self.lost("an endless response")
 
     def _advance(self) -> bool:
         """Takes the next mark out of what came; whether there was one."""

@@ -21,7 +21,7 @@ LINGER_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is wanted of a log that is there already."""
+    """What is wanted of a log that exists already."""
 
     history: int | None = None
     """The most bytes of its end; None: all, 0: nothing but what comes."""
@@ -54,7 +54,7 @@ class RemoteTail(LogReader):
         return same and state.stamp == text.stamp
 
     async def advance(self, files: Files, state: State | None, items: list[Item]) -> None:
-        """Adds what is new to `items`, up to some megabytes; what is there counts as read even if RunnerError comes."""
+        """Adds what is new to `items`, up to some megabytes; what exists counts as read even if RunnerError comes."""
         self.more = False
         self.changed_s = state.changed_s if state is not None else self.changed_s
         if files is not self._files:
@@ -103,7 +103,7 @@ class RemoteTail(LogReader):
                 await self._start_anew(files, text, items)
                 return
         if not await self._recover(files, text, items):
-            self._miss(text, f"replaced meanwhile: {unread(text)} is lost", items)
+            self._miss(text, f"replaced: {unread(text)} is lost", items)
         self._put(items, text.cutter.finish())
         self._left_s, self._new, self.text = text.changed_s, True, None
         self._let_go(text)
@@ -133,7 +133,7 @@ class RemoteTail(LogReader):
         """Opens the file that bears the name now, unless it is read under another one."""
         if state is None:
             self._new = self._new or not self._told
-            self._tell(items, "gone", "not there yet: waiting for it")
+            self._tell(items, "gone", "does not exist yet: waiting")
             return
         if self._claims.owner(state.identity) not in (None, self):
             return
@@ -143,7 +143,7 @@ class RemoteTail(LogReader):
             return
         new, self._new, self._told = self._new, False, ""
         if new and not known:
-            self._tell(items, "appeared", "appeared: reading it", again=True)
+            self._tell(items, "appeared", "new log: reading", again=True)
         if not new and not text.print.position:
             await self._skip(files, text, items)
         await self._begin(files, text, items)
@@ -152,7 +152,7 @@ class RemoteTail(LogReader):
         """Passes over the history that nobody wants."""
         left_out = await skip_history(files, text, self._wish.history)
         if left_out and self._wish.history:
-            self._tell(items, "appeared", f"its first {format_bytes(left_out)} were left out (--history)", again=True)
+            self._tell(items, "appeared", f"skipped the first {format_bytes(left_out)} (--history)", again=True)
 
     async def _begin(self, files: Files, text: Text, items: list[Item]) -> None:
         """Reads a text from now on; before it, what came and went since the last one."""
@@ -171,7 +171,7 @@ class RemoteTail(LogReader):
         """The name is gone, the file may still be written to."""
         if self._gone_at is None:
             self._gone_at = self._clock()
-            self._tell(items, "gone", "deleted or renamed: waiting for a new one", again=True)
+            self._tell(items, "gone", "deleted or renamed: waiting for a new file", again=True)
             return
         if self._clock() - self._gone_at < LINGER_S:
             return

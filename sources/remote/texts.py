@@ -32,7 +32,7 @@ async def whole_print(files: Files, text: Text) -> Print:
 
 
 async def skip_history(files: Files, text: Text, wanted: int | None) -> int:
-    """Moves on to the beginning of a line, so that at most `wanted` bytes of what is there are left.
+    """Moves on to the beginning of a line, so that at most `wanted` bytes of what exists are left.
 
     None leaves all of it, 0 nothing but the line that is unfinished now. The result is how many bytes were left out.
     """

@@ -96,21 +96,21 @@ def _context() -> ssl.SSLContext:
 def _context_of(file: str, folder: str) -> ssl.SSLContext:
     for name, path, there in (("SSL_CERT_FILE", file, os.path.isfile), ("SSL_CERT_DIR", folder, os.path.isdir)):
         if path and not there(path):
-            raise TlsError(f"{name} names nothing that is there: {plain(path, 100)}")
+            raise TlsError(f"{name} does not exist: {plain(path, 100)}")
     return ssl.create_default_context()
 
 
 def _distrust(error: ssl.SSLCertVerificationError) -> str:
     why = plain(error.verify_message or "unknown", 120)
-    mend = "" if "mismatch" in why.lower() or "expired" in why.lower() else " (SSL_CERT_FILE names those to trust)"
+    mend = "" if "mismatch" in why.lower() or "expired" in why.lower() else " (set SSL_CERT_FILE to trust it)"
     return f"its certificate is not trusted: {why}{mend}"
 
 
 def _unfit(error: ssl.SSLError) -> str:
     if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG"):
-        return "speaks no TLS there: is it http://?"
+        return "no TLS on this port: is it http://?"
     if error.reason in _OLD:
-        return "speaks only versions of TLS that are not safe"
+        return "supports insecure TLS versions only"
     if isinstance(error, ssl.SSLEOFError):
-        return "closed before it said who it is"
+        return "closed during the TLS handshake"
     return f"TLS failed: {plain(str(error.reason or error), 80).lower().replace('_', ' ')}"

@@ -153,7 +153,7 @@ def _filled(text: str, names: Mapping[str, object]) -> str:
 
 
 class _Writer:
-    """Writes the parts of one log, one after the other."""
+    """Writes the parts of one log, sequentially."""
 
     def __init__(self, seed: str, begins: datetime, at_s: float, each: object) -> None:
         self.pieces: list[tuple[float, bytes]] = []

@@ -22,15 +22,15 @@ assert PARSER.linkify is not None
 PARSER.linkify.set({"fuzzy_link": False})  # bare names are no links on GitHub
 SECTIONS = [
     "Verdict",
-    "Why, and what next",
-    "Where the window went",
+    "Why, and next steps",
+    "Time breakdown",
     "Findings",
     "Alerts",
     "Metrics",
     "Weight updates",
     "Sources",
-    "Read with care",
-    "What was not observed",
+    "Caveats",
+    "Not observed",
 ]
 PIECES = st.sampled_from(
     [

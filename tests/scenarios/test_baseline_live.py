@@ -72,4 +72,4 @@ def test_a_run_that_is_bad_from_its_first_step_stays_bad() -> None:
     assert last.verdict is not None
     assert last.verdict.signature == "slow-weight-load"
     assert not any("learned" in metric.bands_from for metric in last.metrics.values())
-    assert [note for note in notices if "does not begin healthy" in note]
+    assert [note for note in notices if "does not start healthy" in note]

@@ -38,7 +38,7 @@ def test_a_trouble_that_is_over_is_not_told_for_ever() -> None:
     assert alert(pictures[-1], "frontend-queue").state is not AlertState.FIRING
     assert pictures[-1].time_base is TimeBase.WALL
     notes = [note for source in pictures[-1].sources for note in source.notes]
-    assert any("times are when the lines arrived" in note for note in notes)
+    assert any("using arrival times" in note for note in notes)
 
 
 def test_a_run_that_stands_still_is_told_though_no_line_has_a_clock() -> None:

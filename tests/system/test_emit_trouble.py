@@ -117,7 +117,7 @@ def test_training_goes_on_and_what_was_not_told_is_said(trouble: str, request: p
     assert (done.returncode, done.stdout) == (0, f"trained {STEPS}\n"), done.stderr
     told, notes = _hit(folder / "run.log")
     assert told["traces"]["partial"] == HIT + 1
-    assert any("was sent and never done" in note for note in notes), notes
+    assert any("was sent and never finished" in note for note in notes), notes
     assert told["findings"] == []
 
 
@@ -125,7 +125,7 @@ def test_a_client_that_is_killed_leaves_a_partial_trace(tmp_path: Path) -> None:
     assert _train("killed", tmp_path).returncode == -signal.SIGKILL
     told, notes = _hit(tmp_path / "run.log")
     assert told["traces"]["partial"] == HIT + 1
-    assert any("was sent and never done" in note for note in notes), notes
+    assert any("was sent and never finished" in note for note in notes), notes
 
 
 def test_a_child_does_not_end_what_its_parent_began(tmp_path: Path) -> None:
@@ -136,4 +136,4 @@ def test_a_child_does_not_end_what_its_parent_began(tmp_path: Path) -> None:
     told, notes = _hit(tmp_path / "run.log")
     assert told["traces"]["partial"] == STEPS
     (note,) = notes  # this trainer does not hand over what the server answered
-    assert note.startswith(f"{STEPS} of {STEPS} weight updates ended without telling of the RPC")
+    assert note.startswith(f"{STEPS} of {STEPS} weight updates ended without RPC details")

@@ -175,7 +175,7 @@ def test_a_client_that_is_killed_leaves_its_update_open(tmp_path: Path, running:
     snapshot = analyze(Options(specs=(str(out / "logs"),), jobs=1))
     assert snapshot.traces_partial == 1
     notes = [note for source in snapshot.run.sources for note in source.notes]
-    assert any("was sent and never done" in note for note in notes)
+    assert any("was sent and never finished" in note for note in notes)
 
 
 def _trainer(out: Path, running: list[subprocess.Popen[bytes]], stdout: int) -> subprocess.Popen[bytes]:

@@ -128,7 +128,7 @@ def test_series_alerts_and_every_query_of_the_dashboard(tmp_path: Path) -> None:
 
         board = json.loads((tmp_path / "board.json").read_text())
         answered = {panel["title"]: _answers(server, panel) for panel in board["panels"]}
-        shown = {"Verdict", "Which", "Lost of the window", "Whose the time was", "Findings", "queue_ms", "kv_usage"}
+        shown = {"Verdict", "Which", "Lost of the window", "Time breakdown", "Findings", "queue_ms", "kv_usage"}
         assert {title for title in shown if not answered[title]} == set()
         targets = server.ask("/api/v1/targets")["activeTargets"]
         assert [target["lastError"] for target in targets] == [""]

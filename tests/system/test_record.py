@@ -89,16 +89,14 @@ def test_a_recording_that_somebody_removes_is_told_at_once(tmp_path: Path) -> No
             log.write("new\n")
         _, err = process.communicate(timeout=20)
     assert process.returncode == 2
-    assert err.endswith(
-        "perfmon: run.pmrec: recording stopped: the file was removed, and all that was recorded is lost\n"
-    )
+    assert err.endswith("perfmon: run.pmrec: recording stopped: the file was removed; the recorded data is lost\n")
 
 
 def test_what_is_not_there_is_told_while_it_is_waited_for(tmp_path: Path) -> None:
     with start(tmp_path, "nothing.log", "--for", "0.5") as process:
         _, err = process.communicate(timeout=20)
     first, last = err.splitlines()
-    assert first == "perfmon: nothing.log: not there yet: waiting for it"
+    assert first == "perfmon: nothing.log: does not exist yet: waiting"
     assert last.startswith("perfmon: recorded 0 lines (0 B) of 0 logs in ")
 
 
@@ -159,20 +157,18 @@ def test_a_size_that_is_reached_ends_it(tmp_path: Path) -> None:
     with start(tmp_path, "a.log", "--max-size", "4K") as process:
         _, err = process.communicate(timeout=20)
     assert process.returncode == 2
-    assert err.splitlines()[1].endswith(
-        "recording stopped: it reached its largest size, 4.0 KiB; what came before stays readable"
-    )
+    assert err.splitlines()[1].endswith("recording stopped: maximum size reached, 4.0 KiB; earlier data stays readable")
     assert (tmp_path / "run.pmrec").stat().st_size <= 4096
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["nccl=runs", "-o", "run.pmrec"], "this version observes files only"),
+        (["nccl=runs", "-o", "run.pmrec"], "this version reads files only"),
         (["a.log", "-o", "there.pmrec"], "there.pmrec: exists already"),
         (["a.log", "-o", "gone/run.pmrec"], "gone/run.pmrec: cannot be written"),
         (["no.tar.gz", "-o", "run.pmrec"], "no.tar.gz"),
-        (["a.log", "--for", "soon"], "expected a time such as 30s or 10m, not 'soon'"),
+        (["a.log", "--for", "soon"], "expected a duration such as 30s or 10m, not 'soon'"),
         (["a.log", "--max-size", "-1"], "--max-size: expected"),
         (["a.log", "--max-size", "big"], "expected a size such as 500M or 2G, not 'big'"),
     ],

@@ -80,6 +80,6 @@ async def test_its_json_is_read_as_well(cluster: slurm_node.Cluster) -> None:
 async def test_a_controller_that_is_not_there_gets_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "slurm.conf").write_text("")
     monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
-    with pytest.raises(PollError, match=r"^slurm: squeue says .+") as caught:
+    with pytest.raises(PollError, match=r"^slurm: squeue: .+") as caught:
         await polled()
     assert "\n" not in str(caught.value)

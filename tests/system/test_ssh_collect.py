@@ -176,8 +176,8 @@ def test_no_logs(sshd: Sshd, tmp_path: Path) -> None:
         perfmon("collect", "--ssh-config", sshd.config, "box", "--log", "/nowhere/*.log", "-o", tmp_path / "b.tar.gz")
     )
     assert code == 2
-    assert "perfmon: box: /nowhere/*.log: no such log there" in err
-    assert "no logs were found" in err
+    assert "perfmon: box: /nowhere/*.log: no such log" in err
+    assert "no logs found" in err
 
 
 def test_a_log_that_is_not_there_is_named_and_the_others_are_no_answer_for_it(sshd: Sshd, tmp_path: Path) -> None:
@@ -185,13 +185,11 @@ def test_a_log_that_is_not_there_is_named_and_the_others_are_no_answer_for_it(ss
     specs = [f"ssh://box{tmp_path}/{name}" for name in ("gone.log", "logs")]
     code, out, err = done(perfmon("analyze", "--ssh-config", sshd.config, *specs))
     assert (code, out) == (2, "")
-    assert (
-        err == f"perfmon: box: {tmp_path}/gone.log: no such log there (perfmon ssh HOST --dry-run says what is there)\n"
-    )
+    assert err == f"perfmon: box: {tmp_path}/gone.log: no such log (perfmon ssh HOST --dry-run lists what is there)\n"
     logs = ("--log", f"{tmp_path}/gone.log", "--log", f"{tmp_path}/logs")
     code, _, err = done(perfmon("collect", "--ssh-config", sshd.config, "box", *logs, "-o", tmp_path / "b.tar.gz"))
     assert (code, (tmp_path / "b.tar.gz").exists()) == (0, True)
-    assert f"perfmon: box: {tmp_path}/gone.log: no such log there\n" in err
+    assert f"perfmon: box: {tmp_path}/gone.log: no such log\n" in err
 
 
 def test_what_was_rewritten_while_it_was_copied_is_told(sshd: Sshd, tmp_path: Path) -> None:
@@ -206,7 +204,7 @@ def test_what_was_rewritten_while_it_was_copied_is_told(sshd: Sshd, tmp_path: Pa
         file.write(b"another text altogether\n\n")
     code, _, err = done(copying)
     assert code == 0, err
-    assert "sha256sum differs there" in err
+    assert "sha256sum differs" in err
     with tarfile.open(bundle) as archive:
         manifest = json.load(archive.extractfile("manifest.json"))  # type: ignore[arg-type]
     assert [log["verified"] for log in manifest["hosts"][0]["logs"]] == [False]

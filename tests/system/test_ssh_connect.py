@@ -180,7 +180,7 @@ async def test_a_proxy_command_that_is_ssh_itself(sshd: Sshd, tmp_path: Path) ->
 async def test_a_proxy_command_that_fails_is_told(sshd: Sshd, tmp_path: Path) -> None:
     (tmp_path / "config").write_text(f"{sshd.config.read_text()}  ProxyCommand /nowhere/at/all %h\n")
     error = await refused(BOX, login(sshd, config=(str(tmp_path / "config"),))[0])
-    assert "its ProxyCommand ended" in str(error)
+    assert "its ProxyCommand exited" in str(error)
 
 
 @needs_ssh
@@ -290,7 +290,7 @@ async def test_a_server_that_never_answers_does_not_hold_anybody_up(sshd: Sshd, 
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("/bin/false", "no POSIX shell"),
+        ("/bin/false", "no usable POSIX shell"),
         ("echo only sftp here", "only sftp here"),
         ('rbash -c "$SSH_ORIGINAL_COMMAND"', "restricted"),
     ],

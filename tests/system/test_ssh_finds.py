@@ -134,7 +134,7 @@ def test_a_host_that_hangs_while_it_is_looked_at_holds_nobody_up(sshd: Sshd, run
     assert done.returncode == 0, done.stderr
     assert f"held open by prime-rl {run.process.pid}" in done.stdout
     (line,) = done.stderr.splitlines()
-    assert line.startswith("perfmon: hung: does not say what runs there")
+    assert line.startswith("perfmon: hung: process discovery has not finished")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be somebody else")
@@ -150,7 +150,7 @@ def test_a_run_of_another_user_is_told_as_such(run: Run, tmp_path: Path) -> None
     finally:
         sshd.stop()
     (line,) = [line for line in done.stdout.splitlines() if f" {run.process.pid} " in line]
-    assert line.endswith("of another user: what it writes cannot be seen")
+    assert line.endswith("of another user: its files are not visible")
 
 
 def test_dry_run_says_what_names_stand_for(sshd: Sshd, tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_dry_run_says_what_names_stand_for(sshd: Sshd, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"{tmp_path}/there.log  (named with --log)" in done.stdout
-    assert "/nowhere/x.log  (named with --log: nothing there yet)" in done.stdout
+    assert "/nowhere/x.log  (named with --log: does not exist yet)" in done.stdout
 
 
 def test_without_a_word_what_runs_here_is_watched(run: Run, tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ async def test_a_host_that_forwards_nothing_makes_no_server_ill(tmp_path: Path) 
             for _ in range(2):
                 assert not await check.ask(opener_of(host.connection))
         assert seen.lines == []
-        (told,) = [notice.text for notice in seen.notices if "cannot be asked" in notice.text]
+        (told,) = [notice.text for notice in seen.notices if "cannot be checked" in notice.text]
         assert "AllowTcpForwarding" in told
     finally:
         sshd.stop()

@@ -135,7 +135,7 @@ def test_a_page_about_logs_that_are_not_there_says_so(sshd: Sshd, tmp_path: Path
     done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     assert done.returncode == 0
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"perfmon: box:{tmp_path}/gone.log: no such log there")
+    assert line.startswith(f"perfmon: box:{tmp_path}/gone.log: no such log")
 
 
 def test_a_recording_of_another_machine(sshd: Sshd, tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ async def test_what_cannot_be_read_is_told(sshd: Sshd, tmp_path: Path) -> None:
         await until(lambda: len(seen.notices) == 3, seen.notices)
         told = " ".join(sorted(notice.text for notice in seen.notices))
         assert "no log" in told
-        assert "not there yet" in told
+        assert "does not exist yet" in told
 
 
 async def test_a_log_that_may_not_be_read_until_it_may(tmp_path: Path) -> None:
@@ -367,7 +367,7 @@ async def test_a_part_that_this_host_cannot_unpack_is_told_with_what_is_missing(
         await until(lambda: seen.lines[-1:] == writer.lines[-1:], seen.notices)
         assert seen.lines == writer.lines
         (told,) = [notice.text for notice in seen.notices if notice.kind == "lost"]
-        assert told.endswith("run.log.1.zst (13 B) cannot be unpacked: no zstd there")
+        assert told.endswith("run.log.1.zst (13 B) cannot be decompressed: no zstd there")
 
 
 async def test_a_part_that_cannot_be_unpacked_is_told_with_its_size(sshd: Sshd, tmp_path: Path) -> None:
@@ -386,12 +386,12 @@ async def test_a_part_that_cannot_be_unpacked_is_told_with_its_size(sshd: Sshd, 
         await asyncio.to_thread(sshd.start)
         await until(lambda: seen.lines[-1:] == writer.lines[-1:], seen.notices)
         assert seen.lines == writer.lines[:100] + writer.lines[-50:]
-        lost = [notice.text for notice in seen.notices if "cannot be unpacked" in notice.text]
+        lost = [notice.text for notice in seen.notices if "cannot be decompressed" in notice.text]
         assert len(lost) == 2
         told = " ".join(notice.text for notice in seen.notices)
-        assert f"what its old file held after the first {format_bytes(size)}" in told
+        assert f"the old file after the first {format_bytes(size)}" in told
         for part, text in zip((2, 1), lost, strict=True):
-            assert f"run.log.{part}.gz (100 B) cannot be unpacked" in text
+            assert f"run.log.{part}.gz (100 B) cannot be decompressed" in text
 
 
 async def test_a_log_is_compressed_while_its_parts_are_looked_for(sshd: Sshd, tmp_path: Path) -> None:

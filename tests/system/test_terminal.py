@@ -25,7 +25,7 @@ from perfmon.units import format_seconds
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")]
 DEMO = f"{PERFMON} demo --seed 1 --speed 1"
-PANES = ("1 TIMELINE", "2 ALERTS", "3 MACHINES", "4 LOG")
+PANES = ("1 TIMELINE", "2 ALERTS", "3 HOSTS/GPUS", "4 LOG")
 FULL = [(200, 50), (120, 30), (80, 24)]
 STRIPS = [(60, 10), (40, 4), (20, 5)]
 
@@ -204,7 +204,7 @@ def test_a_fault_is_one_line_and_gives_the_terminal_back(server: Server, tmp_pat
     window.shows("4 LOG")
     window.press("?")
     window.shows("left: 2")
-    window.shows("perfmon: unexpected ValueError: broken here (a fault of perfmon")
+    window.shows("perfmon: unexpected ValueError: broken here (a bug in perfmon")
     assert "Traceback" not in window.text
     assert window.sane
 

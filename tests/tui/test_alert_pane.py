@@ -101,7 +101,7 @@ async def test_it_says_what_each_state_means() -> None:
         "⊘ .*explained by stall",
         "∅ .*silenced until 09:50:33",
         "○ .*resolved after 41.0 s",
-        r"\? .*logs are silent",
+        r"\? .*no log output",
         "≈ .*flapping",
         "◔ .*WARN +10s .*pending .* - ",
     )

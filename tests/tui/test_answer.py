@@ -36,7 +36,7 @@ def why(*conditions: ConditionState, width: int = 140, rivals: tuple[str, ...] =
 
 
 def test_a_value_that_proves_and_fails_is_told_once_and_beside_it_what_it_failed() -> None:
-    queue = ConditionState("queue_ms beyond its band: queue_ms 4.2 s", True)
+    queue = ConditionState("queue_ms beyond its critical threshold: queue_ms 4.2 s", True)
     more = ConditionState("max of inflight over 600 s > 32 or queue_ms > 10000: queue_ms 4.2 s", False)
     for conditions in ((queue, more), (more, queue)):
         said = why(*conditions)
@@ -47,7 +47,7 @@ def test_a_value_that_proves_and_fails_is_told_once_and_beside_it_what_it_failed
 
 def test_conditions_of_different_values_are_all_told() -> None:
     said = why(
-        ConditionState("queue_ms beyond its band: queue_ms 4.2 s", True),
+        ConditionState("queue_ms beyond its critical threshold: queue_ms 4.2 s", True),
         ConditionState("other_ms not critical: other_ms 6.1 s", False),
         ConditionState("other_ms < 9000: other_ms 6.1 s", False),
     )
@@ -76,14 +76,14 @@ def test_a_value_without_a_band_is_told_with_what_is_asked_of_it() -> None:
 
 
 def test_limits_are_left_out_where_all_of_them_have_no_room() -> None:
-    queue = ConditionState("queue_ms beyond its band: queue_ms 4.2 s", True)
+    queue = ConditionState("queue_ms beyond its critical threshold: queue_ms 4.2 s", True)
     flight = ConditionState("inflight > 32: inflight 128", True)
     assert "critical" in why(queue, flight, width=80)
     assert why(queue, flight, width=44) == "  ✗ queue_ms 4.2 s  • inflight 128  ▸ Go."
 
 
 def test_rivals_are_named_with_the_reason_where_there_is_room_and_never_one_that_was_found() -> None:
-    queue = ConditionState("queue_ms beyond its band: queue_ms 4.2 s", True)
+    queue = ConditionState("queue_ms beyond its critical threshold: queue_ms 4.2 s", True)
     rivals = ("slow-weight-load: there the RPC itself is long", "frontend-queue: that is this one")
     assert "not slow-weight-load (there the RPC itself is long)  next" in why(queue, width=200, rivals=rivals)
     assert "frontend-queue" not in why(queue, width=200, rivals=rivals)
@@ -94,25 +94,25 @@ def test_rivals_are_named_with_the_reason_where_there_is_room_and_never_one_that
 
 def test_how_long_it_lasts_grows_with_the_present_and_stands_still_in_silence() -> None:
     shown = picture(alert(began=START, last=START + 590.0))
-    assert " for 10m" in text(verdict_row(shown, 200, PLAIN))
-    assert " for 15m" in text(verdict_row(replace(shown, now=START + 900.7), 200, PLAIN))
+    assert " ongoing 10m" in text(verdict_row(shown, 200, PLAIN))
+    assert " ongoing 15m" in text(verdict_row(replace(shown, now=START + 900.7), 200, PLAIN))
     unknown = alert(state=AlertState.UNKNOWN, began=START, last=START + 590.0, until=START + 600.0)
     for now, age in ((660.0, "2m"), (900.0, "5m"), (900.0, "50m")):
         stale_s = 60.0 * int(age[:-1])
         said = text(verdict_row(replace(shown, alerts=(unknown,), now=START + now, stale_s=stale_s), 200, PLAIN))
-        assert " for 10m" in said
+        assert " ongoing 10m" in said
         assert f"STALE {age}: no log output" in said
 
 
 def test_what_was_over_meanwhile_is_not_said_to_have_lasted() -> None:
     again = alert(began=START, since=START + 400.0, last=START + 590.0)
     said = text(verdict_row(picture(again), 200, PLAIN))
-    assert f"14 times since {moment_text(START, TimeBase.WALL)}" in said
-    assert " for " not in said
+    assert f"14x, since {moment_text(START, TimeBase.WALL)}" in said
+    assert " ongoing " not in said
 
 
 @pytest.mark.parametrize(
-    ("width", "words"), [(200, "STALE 2m: orchestrator.log is silent"), (60, "STALE 2m  14 times")]
+    ("width", "words"), [(200, "STALE 2m: no output from orchestrator.log"), (60, "STALE 2m  14x")]
 )
 def test_a_verdict_whose_own_log_fell_silent_says_so_while_others_go_on(width: int, words: str) -> None:
     sources = (source(freshness=Freshness.STALE, age_s=120.0), source(index=1, name="trainer.log"))
@@ -128,12 +128,12 @@ def test_a_silent_log_is_called_by_what_tells_it_from_the_others() -> None:
         source(index=at, name=name, freshness=Freshness.STALE, age_s=124.0 + at) for at, name in enumerate(names)
     )
     well = picture(snapshot=healthy(), sources=sources)
-    assert "STALE  orchestrator.log and 1 more silent" in text(verdict_row(well, 120, PLAIN))
+    assert "STALE  no output from orchestrator.log and 1 more" in text(verdict_row(well, 120, PLAIN))
     assert "(trainer.log, orchestrator.log)" in text(verdict_row(replace(well, stale_s=125.0), 120, PLAIN))
     evidence = tuple(replace(line, source=names[1]) for line in finding().evidence)
     unknown = alert(state=AlertState.UNKNOWN, until=START + 500.0, finding=finding(evidence=evidence))
     said = text(verdict_row(picture(unknown, sources=sources), 150, PLAIN))
-    assert "STALE 2m 05s: orchestrator.log is silent" in said
+    assert "STALE 2m 05s: no output from orchestrator.log" in said
 
 
 def test_why_a_verdict_is_stale_gives_way_to_what_it_costs() -> None:
@@ -190,10 +190,10 @@ def test_the_time_is_told_before_what_perfmon_costs_and_how_fast_lines_come(widt
 @pytest.mark.parametrize(
     ("state", "told"),
     [
-        (RunState.LOADING, "looking for logs"),
-        (RunState.LIVE, "no log has a line yet"),
-        (RunState.ENDED, "nothing came"),
-        (RunState.PAUSED, "space goes on"),
+        (RunState.LOADING, "searching for logs"),
+        (RunState.LIVE, "waiting for the first log line"),
+        (RunState.ENDED, "no log lines"),
+        (RunState.PAUSED, "space plays"),
     ],
 )
 def test_where_no_log_speaks_yet_nothing_is_called_good(state: RunState, told: str) -> None:
@@ -238,7 +238,7 @@ def test_what_machines_tell_before_the_first_log_is_nothing_about_the_run() -> N
     shown = picture(snapshot=healthy(), sources=(), seen=seen(START + 600.0, 1, [gpu(0, 0, 90.0)]))
     said = text(verdict_row(shown, 120, PLAIN))
     assert "LEARNING" in said
-    assert "no log has a line yet" in said
+    assert "no log lines yet" in said
     assert "productive" not in text(ledger_row(shown, 120, PLAIN))
     assert "not observed" not in text(why_row(shown, 120, PLAIN))
     begun = replace(shown, sources=(source(),))
@@ -290,15 +290,15 @@ def test_a_view_is_paused_at_the_present_not_at_the_end_of_a_column() -> None:
     [
         (
             Assessment.UNREADABLE,
-            "Cannot read these logs: 0 of 2 lines are of a known format, and none tells of progress. perfmon helps",
-            "Cannot read these logs: 0 of 2 lines are of a known format, and none tells of progress",
+            "Cannot read these logs: 0 of 2 lines are recognised, and none reports progress. perfmon helps",
+            "Cannot read these logs: 0 of 2 lines are recognised, and none reports progress",
             "Cannot read these logs",
         ),
         (
             Assessment.WATCH,
-            "No bottleneck found: 20 steps, 4 checkpoint writes, 2 weight updates observed; no progress is known",
-            "No bottleneck found: 20 steps, 4 checkpoint writes observed; no progress is known",
-            "No bottleneck found; no progress is known",
+            "No bottleneck found: 20 steps, 4 checkpoint writes, 2 weight updates observed; no progress observed",
+            "No bottleneck found: 20 steps, 4 checkpoint writes observed; no progress observed",
+            "No bottleneck found; no progress observed",
         ),
     ],
 )

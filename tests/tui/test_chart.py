@@ -47,7 +47,7 @@ async def test_scale_axis_and_figures_at_every_size(size: tuple[int, int]) -> No
         assert words in text
     assert "  1.0 s ┤" in text
     assert "09:4" in lines[-2]
-    assert ("✗ from 1.0 s  (limits: seeds)" in text) == (size[1] >= 14)
+    assert ("✗ from 1.0 s  (thresholds: seeds)" in text) == (size[1] >= 14)
 
 
 async def test_gaps_stay_gaps_and_limits_are_dashed_where_nothing_stands_before_them() -> None:
@@ -68,7 +68,7 @@ async def test_where_nothing_was_measured_there_is_no_scale_but_the_limits() -> 
         text = screen_text(app)
     assert sum("┤" in line for line in text) == 2
     assert any("1.0 s ┤" in line for line in text)
-    assert any("nothing was measured" in line for line in text)
+    assert any("no data in view" in line for line in text)
 
 
 async def test_the_cursor_reads_off_and_stays_on_its_moment() -> None:
@@ -80,7 +80,7 @@ async def test_the_cursor_reads_off_and_stays_on_its_moment() -> None:
         assert "60 ms ✓ OK" in screen_text(app)[-1]
         moment = app.page.cursor
         await pilot.press("left")
-        assert "nothing measured" in screen_text(app)[-1]
+        assert "no data" in screen_text(app)[-1]
         await pilot.press("right")
         assert app.page.cursor == moment
         port = app.shown.board.viewport
@@ -106,7 +106,7 @@ async def test_it_shows_the_newest_picture_by_itself() -> None:
         app.shown = with_metrics(replace(picture(), number=3), INFLIGHT)
         app.page.show(app.shown)
         await pilot.pause()
-        assert "nothing of it was measured" in screen_text(app)[1]
+        assert "no data in this time range" in screen_text(app)[1]
 
 
 async def test_keys_turn_to_other_metrics_and_close() -> None:
@@ -119,7 +119,7 @@ async def test_keys_turn_to_other_metrics_and_close() -> None:
         ):
             await pilot.press(key)
             assert app.page.metric == name
-        assert "no limits are known" in screen_text(app)[2]
+        assert "no thresholds for this metric" in screen_text(app)[2]
         await pilot.press("escape")
         assert not isinstance(app.screen, ChartScreen)
 

@@ -58,7 +58,7 @@ async def test_a_time_before_the_first_line_leads_to_it() -> None:
         await done(app, pilot, ":at 03:00")
         assert app.journey.cursor == app.monitor.picture.begin
         assert app.journey.cursor is not None
-        assert app._said == "'03:00' is before the first line: it is of 10:00:00"
+        assert app._said == "'03:00' is before the first line (10:00:00)"
         end = app.journey.end
         assert end is not None
         assert end - app.journey.span_s < app.journey.cursor < end
@@ -123,7 +123,7 @@ async def test_files(tmp_path: Path) -> None:
         assert "being recorded already" in str(obey(app, "record start"))
         await done(app, pilot, "record stop")
         await until(pilot, lambda: app.monitor.picture.recording is None)
-        assert obey(app, "record stop") == "nothing is being recorded"
+        assert obey(app, "record stop") == "no recording is running"
         assert (tmp_path / "it.pmrec").exists()
 
 
@@ -142,35 +142,35 @@ async def test_what_is_wrong_is_told_in_one_line() -> None:
     async with running(played) as (app, _pilot):
         for text, told in {
             "at": "at: expected at TIME",
-            "at 25:99": "'25:99' is no time",
-            "at tomorrow": "'tomorrow' is no time",
+            "at 25:99": "'25:99' is not a valid time",
+            "at tomorrow": "'tomorrow' is not a valid time",
             "at 23:59:59": "later than the newest line",
-            "at 90000d": "long before these logs",
+            "at 90000d": "long before the start of these logs",
             "last 5s": "'5s': expected 30.0 s to 7d 0h, as in 30m",
             "last nan": WORDS,
             "window -3": WORDS,
             "window 1e999": WORDS,
             "chart": "chart: expected chart METRIC",
-            "chart nonsense": "there is no metric 'nonsense': expected one of queue_ms",
-            "chart _ms": "is not clear: expected one of",
-            "trace zzz": "there is no weight update in sight with the id 'zzz'",
-            "ack nobody": "there is no alert 'nobody': expected one of frontend-queue",
-            "ack #99": "there is no alert #99",
-            "open ²": "there is no alert '²'",
+            "chart nonsense": "no such metric: 'nonsense', expected one of queue_ms",
+            "chart _ms": "is ambiguous: expected one of",
+            "trace zzz": "no such weight update in view with the id: 'zzz'",
+            "ack nobody": "no such alert: 'nobody', expected one of frontend-queue",
+            "ack #99": "no such alert: #99",
+            "open ²": "no such alert: '²'",
             "silence front soon": "'soon': expected 1.0 s to 30d 0h, as in 15m",
             "silence front 15m now": "silence: expected silence [ALERT [TIME]]",
-            "log (": "/(/ is no regular expression",
-            "source nothing": "there is no log 'nothing': expected one of",
-            "theme pink": "there is no theme 'pink': expected one of",
-            "layout 7": "there is no layout '7': expected one of auto",
-            "snapshot ~nobody-of-that-name/x": "nobody knows where that home is",
-            "speed fast": "'fast': expected 0.1 to 1000",
+            "log (": "/(/ is not a valid regular expression",
+            "source nothing": "no such log: 'nothing', expected one of",
+            "theme pink": "no such theme: 'pink', expected one of",
+            "layout 7": "no such layout: '7', expected one of auto",
+            "snapshot ~nobody-of-that-name/x": "unknown home folder",
+            "speed fast": "'fast': expected a factor from 0.1 to 1000",
             "speed inf": WORDS,
             "seek 99:00:00": "as in 1:30",
-            "snapshto": "there is no command 'snapshto': did you mean snapshot?",
-            "[/x]": "there is no command '[/x]': ? lists them all",
-            "quit now": "quit takes nothing more, and 'now' was given",
-            'theme "\x1b[2J': "there is no theme '': expected",
+            "snapshto": "no such command: 'snapshto': did you mean snapshot?",
+            "[/x]": "no such command: '[/x]': ? lists all",
+            "quit now": "quit takes no more arguments, got 'now'",
+            'theme "\x1b[2J': "no such theme: '', expected",
         }.items():
             said = obey(app, text)
             assert said is not None, text
@@ -183,7 +183,7 @@ async def test_what_is_wrong_is_told_in_one_line() -> None:
 async def test_what_was_wrong_with_one_command_is_not_said_of_the_next() -> None:
     async with running(size=(120, 30)) as (app, pilot):
         await pilot.press("colon", *"theme", "space", *"nope", "enter")
-        await until(pilot, lambda: "there is no theme 'nope'" in screen_text(app)[0])
+        await until(pilot, lambda: "no such theme: 'nope'" in screen_text(app)[0])
         await pilot.press("colon", *"last", "space", *"20m", "enter")
         await until(pilot, lambda: "20m" in screen_text(app)[0])
         assert "nope" not in screen_text(app)[0]
@@ -193,7 +193,7 @@ async def test_where_only_a_monotonic_clock_is_told_no_time_of_day_is_known(tmp_
     log = tmp_path / "inference.log"
     log.write_text("[weights][aaa] rpc.start op=update_weights t=100.0\n")
     async with running(lambda: FollowFeed([str(log)])) as (app, _):
-        assert obey(app, "at 10:00") == "these logs have no time of day: expected how long ago, as in 10m"
+        assert obey(app, "at 10:00") == "these logs have no time of day: expected a duration before now, as in 10m"
 
 
 async def test_of_a_live_run_only_what_can_be_done_is_done(tmp_path: Path) -> None:
@@ -201,9 +201,9 @@ async def test_of_a_live_run_only_what_can_be_done_is_done(tmp_path: Path) -> No
     log.write_text("nothing of use\n")
     async with running(lambda: FollowFeed([str(log)])) as (app, pilot):
         for text in ("speed 2", "seek 10"):
-            assert obey(app, text) == "this run is live: only a replay can be steered"
-        assert obey(app, "trace a") == "no weight update is in sight (- shows more time)"
-        assert "there is none at all yet" in str(obey(app, "chart queue_ms"))
+            assert obey(app, text) == "this run is live: only for replays"
+        assert obey(app, "trace a") == "no weight update in view (- zooms out)"
+        assert "there are none yet" in str(obey(app, "chart queue_ms"))
         await done(app, pilot, "ack", "silence", "undo", "open", "snapshot")
 
 

@@ -52,7 +52,7 @@ async def test_machines_around_the_run(size: tuple[int, int]) -> None:
         )
         app.sources.show(app.monitor.picture)
         app.show(app.monitor.picture)
-        await until(pilot, lambda: size[0] < 72 or "MACHINES" in "".join(screen_text(app)))
+        await until(pilot, lambda: size[0] < 72 or "HOSTS/GPUS" in "".join(screen_text(app)))
         _approve(f"machines-{size[0]}x{size[1]}.txt", await settled(app, pilot))
 
 

@@ -28,7 +28,7 @@ async def test_every_action_command_and_sign_is_told(size: tuple[int, int]) -> N
         "░ waits in",
         "▒ queue or",
         "█ the server",
-        "● has ended",
+        "● done",
         "◔ pending",
         "⊘ expl",
     ):
@@ -51,8 +51,8 @@ async def test_chosen_keys_are_shown_as_they_were_chosen() -> None:
     app = host(help="f1", pause="ctrl+y,P")
     async with app.run_test(size=(200, 50)):
         lines = screen_text(app)
-    assert any(" f1 What every key does." in line for line in lines)
-    assert any(" ctrl+y P Freeze" in line for line in lines)
+    assert any(" f1 Show every key and command." in line for line in lines)
+    assert any(" ctrl+y P Pause" in line for line in lines)
 
 
 @pytest.mark.parametrize("key", ["question_mark", "escape", "q"])

@@ -179,7 +179,7 @@ async def theme(hands: Hands, key: str) -> None:
 async def doctor(hands: Hands, key: str) -> None:
     await hands.press(key)
     assert isinstance(hands.app.screen, DoctorScreen)
-    assert "how each log is understood" in hands.text
+    assert "parse coverage" in hands.text
 
 
 @check
@@ -235,7 +235,7 @@ async def pane_alerts(hands: Hands, key: str) -> None:
 
 @check
 async def pane_sources(hands: Hands, key: str) -> None:
-    await _toggles(hands, key, "3 MACHINES")
+    await _toggles(hands, key, "3 HOSTS/GPUS")
 
 
 @check
@@ -245,14 +245,14 @@ async def pane_log(hands: Hands, key: str) -> None:
 
 @check
 async def next_view(hands: Hands, key: str) -> None:
-    for title in ("3 GPUS", "3 HOSTS", "3 QUEUES", "3 SOURCES", "3 MACHINES"):
+    for title in ("3 GPUS", "3 HOSTS", "3 QUEUES", "3 SOURCES", "3 HOSTS/GPUS"):
         await hands.press(key)
         assert title in hands.text
         assert hands.app.pane_name == "sources"
     await hands.press("3")
-    assert "3 MACHINES" not in hands.text
+    assert "3 HOSTS/GPUS" not in hands.text
     await hands.press(key)  # what was hidden comes as it was
-    assert "3 MACHINES" in hands.text
+    assert "3 HOSTS/GPUS" in hands.text
 
 
 async def _view(hands: Hands, key: str, title: str) -> None:
@@ -265,7 +265,7 @@ async def _view(hands: Hands, key: str, title: str) -> None:
 
 @check
 async def machines(hands: Hands, key: str) -> None:
-    await _view(hands, key, "3 MACHINES")
+    await _view(hands, key, "3 HOSTS/GPUS")
     assert hands.app.sources.view == "auto"
 
 
@@ -428,7 +428,7 @@ async def next_update(hands: Hands, key: str) -> None:
     await hands.press("comma", "comma", "comma", key)
     assert hands.cursor == starts[-2]
     await hands.press(key, key)
-    await hands.shows("no later weight update in sight")
+    await hands.shows("no later weight update in view")
 
 
 async def _turns(hands: Hands) -> list[float]:
@@ -581,9 +581,9 @@ async def silence(hands: Hands, key: str) -> None:
     assert isinstance(hands.app.screen, Prompt)
     await hands.press("enter")
     await hands.until(lambda: _state(hands) is AlertState.SILENCED)
-    await hands.shows("silent for 15m")
+    await hands.shows("silenced for 15m")
     await hands.press(key, *"5m", "enter")
-    await hands.shows("silent for 5m")  # what stood there was replaced by what was typed
+    await hands.shows("silenced for 5m")  # what stood there was replaced by what was typed
     await hands.shows("1 silenced")
 
 
@@ -749,7 +749,7 @@ async def yank(hands: Hands, key: str) -> None:
 @check
 async def pager(hands: Hands, key: str) -> None:
     await hands.press(key)  # there is no terminal to leave to it: tests in real ones do
-    await hands.shows("no other program can be shown on this terminal")
+    await hands.shows("cannot start another program on this terminal")
     assert _made("perfmon-*.log") == []
 
 
@@ -867,10 +867,10 @@ async def test_a_strip_shows_any_pane_alone() -> None:
     async with running(size=(60, 10)) as (app, pilot):
         hands = Hands(app, pilot)
         strip = hands.text
-        for key, title in (("2", "2 ALERTS"), ("3", "3 MACHINES"), ("4", "4 LOG")):
+        for key, title in (("2", "2 ALERTS"), ("3", "3 HOSTS/GPUS"), ("4", "4 LOG")):
             await hands.press(key)
             assert title in hands.text
-            assert app.pane_name == {"MACHINES": "sources"}.get(title[2:], title[2:].lower())
+            assert app.pane_name == {"HOSTS/GPUS": "sources"}.get(title[2:], title[2:].lower())
             assert "10m" in screen_text(app)[2]
         await hands.press("tab")
         assert "1 TIMELINE" in hands.text

@@ -75,5 +75,5 @@ def test_a_filter_that_no_lane_passes_says_so() -> None:
     drawn = draw_board(shown(), 80, 9, Sight(wanted="/x[y]/"), PLAIN, Made())
     assert drawn.count == 0
     said = "".join(text for text, _ in drawn.rows[1])
-    assert "no lane has '/x[y]/' in its name" in said
+    assert "no lane matches '/x[y]/'" in said
     assert len(drawn.rows) == len(drawn.lanes) == 2

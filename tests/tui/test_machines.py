@@ -113,7 +113,7 @@ def test_queues_tell_what_waits_and_sockets_who_is_slow() -> None:
     lines = told(observed(seen=seen(NOW, 12, [*readings(2), ray])), "queues", 120)
     text = "\n".join(lines)
     for words in ("vllm 8000", "run 236", "wait 71", "kv 91%", "5200 tok/s", "ttft 0.31 s", "ray Q1", "11/50", "22%",
-                  "put 41/s", "get 63/s", "empty 31%", "port 12321", "the consumer does not keep up",
+                  "put 41/s", "get 63/s", "empty 31%", "port 12321", "consumer too slow",
                   "job 123456 running", "bottleneck_test"):  # fmt: skip
         assert words in text, words
 
@@ -217,7 +217,7 @@ def test_maximised_it_shows_everything() -> None:
 def test_where_nothing_is_observed_it_says_how_to_have_it(view: str, mend: str) -> None:
     why = reading("a100-0", Area.POLLER, "gpu nvml", state="absent", why="no_driver")
     text = " ".join(told(observed(seen=seen(NOW, 1, [why])), view, 60))
-    assert "is observed" in text
+    assert "is monitored" in text
     assert mend in text
     assert ("no driver" in text) == (view == "gpus")
 

@@ -64,7 +64,7 @@ async def test_the_help_is_about_the_pane_and_its_q_does_not_quit() -> None:
 async def test_what_is_wrong_with_a_command_is_said() -> None:
     async with running() as (app, pilot):
         await pilot.press("ctrl+p", *"theme", "space", *"pink", "enter")
-        await until(pilot, lambda: "there is no theme 'pink'" in "\n".join(screen_text(app)))
+        await until(pilot, lambda: "no such theme: 'pink'" in "\n".join(screen_text(app)))
 
 
 @pytest.mark.parametrize("theme", ["midnight", "mono", "ansi-16"])
@@ -74,6 +74,6 @@ async def test_what_is_asked_for_hides_nothing_but_the_last_row(theme: str) -> N
         await pilot.press("slash", "q", "u")
         await until(pilot, lambda: "qu" in screen_text(app)[-1])
         text = screen_text(app)
-        assert "lanes with" in text[-1]
+        assert "filter lanes" in text[-1]
         assert "FRONT-END QUEUE" in text[1]
         assert any("queue_ms" in row for row in text)

@@ -112,7 +112,7 @@ async def test_what_is_wrong_is_told_while_it_is_typed() -> None:
     app = host()
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press(*"log", "space", "(")
-        assert "/(/ is no regular expression" in screen_text(app)[-1]
+        assert "/(/ is not a valid regular expression" in screen_text(app)[-1]
         await pilot.press("backspace", "x")
         assert "log [REGEX]" in screen_text(app)[-1]
 

@@ -89,11 +89,11 @@ async def test_the_doctor_tells_what_was_understood() -> None:
         "── orchestrator.log  fresh ──",
         "trace+prime-rl; 120 of 1000 lines recognised (12 %)",
         "75 ████████████ trace/weights",
-        "last dated line 09:50:33; +2 ms against the client's clock",
+        "last timestamp 09:50:33; +2 ms against the client's clock",
         "! rotated",
-        "2 errors, 2 lines with values that cannot be meant",
+        "2 errors, 2 lines with implausible values",
         "unknown; 0 of 7 lines recognised (0 %) - see `perfmon analyze LOG --explain-formats`",
-        "no line has a date or time yet",
+        "no timestamp yet",
         "? what is this",
     ):
         assert words in text, words
@@ -161,5 +161,5 @@ async def test_the_doctor_names_the_command_for_a_log_that_is_not_understood() -
     app = doctor((source(name="my run.log", lines=900, events=3), source(name="known.log", lines=900, events=800)))
     async with app.run_test(size=(120, 50)):
         text = "\n".join(screen_text(app))
-    assert "`perfmon formats learn 'my run.log'`, or :learn here" in text
+    assert "`perfmon formats learn 'my run.log'` or :learn" in text
     assert "learn known.log" not in text

@@ -76,7 +76,7 @@ async def test_legs_are_to_scale_with_their_shares() -> None:
     async with app.run_test(size=(120, 30)):
         lines = screen_text(app)
     assert "trace ▸ ab13 s13  13.2 s ✗ CRIT  from 09:49:13" in lines[0]
-    assert "2 of 2 in sight" in lines[0]
+    assert "2 of 2 in view" in lines[0]
     queue, rpc = lines[3], lines[4]
     assert queue.split()[0] == "queue"
     assert "12.0 s   91 %" in queue
@@ -113,9 +113,9 @@ async def test_other_updates() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("comma")
         assert "ab12" in screen_text(app)[0]
-        assert any("no line that is kept names it" in line for line in screen_text(app))
+        assert any("no buffered line belongs to it" in line for line in screen_text(app))
         await pilot.press("comma")
-        assert "no earlier update in sight" in screen_text(app)[0]
+        assert "no earlier update in view" in screen_text(app)[0]
         await pilot.press("full_stop")
         assert "ab13" in screen_text(app)[0]
         await pilot.press("escape")
@@ -132,10 +132,10 @@ async def test_what_is_not_known_is_said() -> None:
         text = "\n".join(screen_text(app))
     for words in (
         " wait    ○▒",
-        "queue or network, as no line of the server tells",
-        "? no line tells server.recv, rpc.start, rpc.done: the server's log would tell",
-        "no line that is kept names it",
-        "! inference.log: its clock is 0.2 s behind the client's, ± 4 ms, by 3 updates; they contradict",
+        "queue or network (no server log)",
+        "? not in the logs: server.recv, rpc.start, rpc.done: add the server's log",
+        "no buffered line belongs to it",
+        "! inference.log: its clock is 0.2 s behind the client's, ± 4 ms, by 3 updates; estimates disagree",
     ):
         assert words in text
     assert "orchestrator.log:813" in text
@@ -151,7 +151,7 @@ async def test_lines_that_are_not_kept_any_more() -> None:
     app = Shown(held, made=picture(board=board(WAITED), snapshot=snapshot(slowest=(update(13, 12e3),))))
     async with app.run_test(size=(120, 30)):
         text = "\n".join(screen_text(app))
-    assert "lines as old as its beginning are not kept any more" in text
+    assert "its first lines are no longer buffered" in text
     assert "orchestrator.log:813" in text
 
 
@@ -160,7 +160,7 @@ async def test_without_an_id_nothing_is_looked_up() -> None:
     async with app.run_test(size=(80, 24)):
         text = "\n".join(screen_text(app))
     assert "no id" in text
-    assert "its lines name no trace" in text
+    assert "its lines carry no id" in text
 
 
 async def test_an_id_that_was_given_twice_shows_the_lines_nearby() -> None:
@@ -180,7 +180,7 @@ async def test_an_update_under_way_grows() -> None:
     growing = replace(WAITED, open=True, legs=WAITED.legs[:1], end=WAITED.start + 12.0)
     app = Shown(book(), growing)
     async with app.run_test(size=(120, 30)) as pilot:
-        assert "still under way" in screen_text(app)[0]
+        assert "still open" in screen_text(app)[0]
         longer = replace(growing, end=WAITED.start + 20.0, legs=(replace(growing.legs[0], end=WAITED.start + 20.0),))
         app.screen.query_one(TracePage).show(picture(number=2, board=board(longer)))
         await pilot.pause()

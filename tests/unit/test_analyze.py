@@ -80,9 +80,9 @@ def test_the_folder_of_the_reports_is_data(capsys: Output) -> None:
 def test_a_log_that_nothing_recognises_is_said_to_be_one(capsys: Output) -> None:
     Path("junk.txt").write_text("hello\nworld\n")
     assert main(["analyze", "junk.txt", "--explain-formats"]) == ExitCode.DONE
-    assert "no format recognises a line of it: --formats DIR adds" in " ".join(capsys.readouterr().out.split())
+    assert "no line is recognised: `perfmon formats learn LOG`" in " ".join(capsys.readouterr().out.split())
     main(["analyze", "slow.log", "--explain-formats"])
-    assert "no format recognises" not in capsys.readouterr().out
+    assert "no line is recognised" not in capsys.readouterr().out
 
 
 def test_formats_are_explained(capsys: Output) -> None:
@@ -166,7 +166,7 @@ def test_a_log_that_is_closed_costs_no_other_log(capsys: Output) -> None:
 def test_what_is_no_log_is_no_clean_bill(capsys: Output) -> None:
     Path("core.log").write_bytes(bytes(range(256)) * 20)
     assert main(["analyze", "core.log", "healthy.log"]) == ExitCode.USAGE
-    assert capsys.readouterr().err == "perfmon: core.log: binary, no log: not read\n"
+    assert capsys.readouterr().err == "perfmon: core.log: binary, not a log: skipped\n"
     Path("empty.log").touch()
     assert main(["analyze", "empty.log"]) == ExitCode.DONE
 
@@ -178,8 +178,8 @@ def test_a_folder_of_which_nothing_could_be_read_is_no_clean_bill(capsys: Output
         (folder / f"{at}.log").write_bytes(bytes(range(256)) * 20)
     assert main(["analyze", "dumb"]) == ExitCode.USAGE
     told = capsys.readouterr().err.splitlines()
-    assert told[0].endswith("0.log: binary, no log: not read")
-    assert told[3:] == ["perfmon: 3 more logs could not be read, too"]
+    assert told[0].endswith("0.log: binary, not a log: skipped")
+    assert told[3:] == ["perfmon: 3 more logs could not be read either"]
     (folder / "good.log").write_text(HEALTHY)
     assert main(["analyze", "dumb"]) == ExitCode.DONE
 
@@ -221,6 +221,6 @@ def test_what_is_critical_and_judged_by_no_signature_is_no_clean_bill(capsys: Ou
         Path(name).write_text("".join(told.format(step, step, mfu) for step in range(20)))
     assert main(["analyze", "idle.log", "--bands", "mine.toml"]) == ExitCode.DONE
     said = " ".join(capsys.readouterr().out.split())
-    assert "critical though, and judged by no signature: mfu_pct in 100 % of the samples" in said
+    assert "critical values without a signature: mfu_pct in 100 % of the samples" in said
     assert main(["analyze", "busy.log", "--bands", "mine.toml"]) == ExitCode.DONE
     assert "critical" not in capsys.readouterr().out

@@ -104,12 +104,12 @@ def test_what_the_built_in_limits_and_signatures_say_of_such_runs_is_the_same_an
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[band.queue_mss]\ngood = 1\ncritical = 2\n", "band.queue_mss: no format tells of it, did you mean queue_ms?"),
-        ("[band.mine_zzz]\ngood = 1\ncritical = 2\n", "band.mine_zzz: no format tells of it"),
-        ("[better]\nlower = ['stepp_s']\n", "better: stepp_s: no format tells of it, did you mean step_s?"),
+        ("[band.queue_mss]\ngood = 1\ncritical = 2\n", "band.queue_mss: no format reads it, did you mean queue_ms?"),
+        ("[band.mine_zzz]\ngood = 1\ncritical = 2\n", "band.mine_zzz: no format reads it"),
+        ("[better]\nlower = ['stepp_s']\n", "better: stepp_s: no format reads it, did you mean step_s?"),
         (
             "[band.queue_ms]\ngood = 1\ncritical = 2\nunless = ['weight-updte']\n",
-            "band.queue_ms.unless: weight-updte: no format tells of it, did you mean weight-update?",
+            "band.queue_ms.unless: weight-updte: no format reads it, did you mean weight-update?",
         ),
     ],
 )

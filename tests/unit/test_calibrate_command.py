@@ -38,13 +38,13 @@ def here(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_limits_of_a_healthy_run_call_it_healthy_and_say_whose_they_are(capsys: Output) -> None:
     assert main(["calibrate", "good", "-o", "mine.toml"]) == ExitCode.DONE
-    assert capsys.readouterr().err == "perfmon: wrote limits of 17 metrics to mine.toml\n"
+    assert capsys.readouterr().err == "perfmon: wrote thresholds of 17 metrics to mine.toml\n"
     assert main(["analyze", "good", "--bands", "mine.toml", "--fail-on", "warning", "--json"]) == ExitCode.DONE
     rpc = json.loads(capsys.readouterr().out)["metrics"]["rpc_ms"]
     assert rpc["limits"]["from"] == "calibrated from good, n=15"
     assert rpc["limits"]["good"] < 2000
     main(["analyze", "good", "--bands", "mine.toml"])
-    assert "limits calibrated from good: " in capsys.readouterr().out
+    assert "thresholds calibrated from good: " in capsys.readouterr().out
 
 
 def test_what_is_learned_does_not_depend_on_what_the_run_taught_on_the_way(capsys: Output) -> None:
@@ -62,7 +62,7 @@ def test_other_runs_are_judged_by_them() -> None:
 
 def test_what_somebody_calls_healthy_is_healthy_but_it_is_said(capsys: Output) -> None:
     main(["calibrate", "bad", "-o", "mine.toml"])
-    assert "this run has findings itself (slow-weight-load)" in capsys.readouterr().err
+    assert "this run has findings (slow-weight-load)" in capsys.readouterr().err
     assert main(["analyze", "bad", "--bands", "mine.toml", "--fail-on", "warning"]) == ExitCode.DONE
 
 
@@ -99,7 +99,7 @@ def test_the_run_that_is_learned_from_is_not_overwritten(capsys: Output) -> None
     assert Path("run.log").read_text() == "\n".join(lines)
     main(["calibrate", "run.log", "-o", "mine.toml"])
     assert Path("mine.toml").read_text().splitlines()[0].endswith(", 1 log.")
-    assert capsys.readouterr().err == "perfmon: wrote limits of 1 metric to mine.toml\n"
+    assert capsys.readouterr().err == "perfmon: wrote thresholds of 1 metric to mine.toml\n"
 
 
 def _waits(name: str, wait_ms: float, trunc_pct: float) -> None:
@@ -124,8 +124,8 @@ def test_limits_that_hold_already_are_no_lack_of_samples(capsys: Output) -> None
     Path("calm.log").write_text("".join(lines))
     assert main(["calibrate", "calm.log", "-o", "mine.toml"]) == ExitCode.DONE
     err = capsys.readouterr().err
-    assert "nothing to learn, the limits hold already: trunc_pct" in err
-    assert "wrote limits of 0 metrics to mine.toml" in err
+    assert "nothing to learn, the thresholds already fit: trunc_pct" in err
+    assert "wrote thresholds of 0 metrics to mine.toml" in err
     assert main(["analyze", "calm.log", "--bands", "mine.toml"]) == ExitCode.DONE
 
 
@@ -136,7 +136,7 @@ def test_the_run_judges_itself_by_its_start(place: str, capsys: Output) -> None:
     options = ["--baseline", "auto"] if place == "option" else []
     assert main(["analyze", "good", "--fail-on", "warning", *options]) == ExitCode.DONE
     out, err = capsys.readouterr()
-    assert "limits learned from the first 10m 00s of this run: " in out
+    assert "thresholds learned from the first 10m 00s of this run: " in out
     assert err == ""
 
 
@@ -144,14 +144,14 @@ def test_a_run_that_is_bad_at_once_keeps_its_finding_and_is_told(capsys: Output)
     assert main(["analyze", "bad", "--fail-on", "critical", "--baseline", "auto"]) == ExitCode.FOUND
     out, err = capsys.readouterr()
     assert "Slow weight load" in out
-    assert "--baseline auto: the run does not begin healthy (slow-weight-load): nothing is learned" in err
+    assert "--baseline auto: the run does not start healthy (slow-weight-load): nothing learned" in err
 
 
 def test_a_run_that_teaches_nothing_says_why(capsys: Output) -> None:
     lines = [f"2026-03-02 08:{at // 6:02}:{at % 6}0 INFO [ckpt] write.done step={at} write_ms=90.0" for at in range(60)]
     told = {
-        "short.log": (lines[:20], "the run is shorter than 5m 00s, or no line of it has a clock: nothing is learned"),
-        "few.log": (lines[::9], "nothing is learned from the first 5m 00s: no metric has 10 samples"),
+        "short.log": (lines[:20], "the run is shorter than 5m 00s, or has no timestamps: nothing is learned"),
+        "few.log": (lines[::9], "nothing learned from the first 5m 00s: no metric has 10 samples"),
     }
     for name, (held, said) in told.items():
         Path(name).write_text("\n".join(held) + "\n")

@@ -73,7 +73,10 @@ def test_the_example_of_each_command_can_be_typed(command: str) -> None:
 @pytest.mark.parametrize(
     ("names", "line"),
     [
-        (("run.log",), "the live monitor needs a terminal (without one: perfmon snapshot SPEC, perfmon status SPEC)"),
+        (
+            ("run.log",),
+            "the live monitor needs a terminal (without one: perfmon snapshot SOURCE, perfmon status SOURCE)",
+        ),
     ],
 )
 def test_without_arguments_this_folder_is_watched(
@@ -95,8 +98,8 @@ def test_without_arguments_this_folder_is_watched(
     [
         (["frobnicate"], "perfmon: frobnicate: no such command, file or folder (see perfmon --help)"),
         (["--frobnicate"], "required: COMMAND (see perfmon --help)"),
-        (["analyze"], "required: SPEC (see perfmon analyze --help)"),
-        (["analyze", "x.log", "--jobs", "0"], "expected a whole number of 1 or more, not '0'"),
+        (["analyze"], "required: SOURCE (see perfmon analyze --help)"),
+        (["analyze", "x.log", "--jobs", "0"], "expected an integer of at least 1, not '0'"),
         (["analyze", "x.log", "--js"], "unrecognized arguments: --js"),
         (["analyze", "x.log", "--json", "--explain-formats"], "not allowed with argument --json"),
         (["analyze", "x.log", "--fail-on", "info"], "invalid choice: 'info'"),
@@ -184,7 +187,9 @@ def test_a_full_disk_under_the_output_is_named_in_one_line(words: list[str]) -> 
     with open("/dev/full", "w") as full:
         done = subprocess.run([*PERFMON, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == ExitCode.USAGE
-    assert done.stderr == ("perfmon: standard output cannot be written: No space left on device (send it elsewhere)\n")
+    assert done.stderr == (
+        "perfmon: standard output cannot be written: No space left on device (redirect it elsewhere)\n"
+    )
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
@@ -226,10 +231,10 @@ def test_a_closed_keyboard_is_no_terminal(words: list[str], closed: str, tmp_pat
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["status", "logs"], "perfmon: logs: the folder you are in is gone (cd to another one)\n"),
-        (["snapshot", "logs"], "perfmon: logs: the folder you are in is gone (cd to another one)\n"),
-        (["record", "logs"], "perfmon: logs: the folder you are in is gone (cd to another one)\n"),
-        (["watch", "logs"], "perfmon: logs: the folder you are in is gone (cd to another one)\n"),
+        (["status", "logs"], "perfmon: logs: the current folder was deleted (cd to another one)\n"),
+        (["snapshot", "logs"], "perfmon: logs: the current folder was deleted (cd to another one)\n"),
+        (["record", "logs"], "perfmon: logs: the current folder was deleted (cd to another one)\n"),
+        (["watch", "logs"], "perfmon: logs: the current folder was deleted (cd to another one)\n"),
     ],
 )
 def test_in_a_folder_that_is_gone_names_mean_nothing(words: list[str], told: str, tmp_path: Path) -> None:
@@ -323,7 +328,7 @@ def test_zsh_takes_its_script_however_it_is_read(how: str, tmp_path: Path) -> No
 @pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh")
 def test_zsh_is_offered_signatures() -> None:
     told = completion("zsh")
-    for action in ("a signature of", "a signature (default"):
+    for action in ("signature id, as in", "signature id (default"):
         assert re.search(rf"{re.escape(action)}.*:\(async-barrier .*frontend-queue.*\)", told)
 
 

@@ -62,9 +62,9 @@ def test_the_window_stays_where_it_is_and_the_step_is_told(names: tuple[str, ...
     assert not picture.alerts
     if after_s > 60:
         assert busy(picture) > 0.99
-        told = [notice for notice in picture.notices if "its clock was put back by" in notice]
+        told = [notice for notice in picture.notices if "clock set back by" in notice]
         assert len(told) == len(names)
-        assert all(any("put back" in note for note in source.notes) for source in picture.sources)
+        assert all(any("set back" in note for note in source.notes) for source in picture.sources)
         assert all(source.last == pytest.approx(run.feed.now, abs=6.0) for source in picture.sources)
 
 
@@ -90,7 +90,7 @@ def test_lines_of_two_clocks_by_turns_are_no_step_but_said_once() -> None:
     run.go_on(300, {})
     picture = run.go_on(300, {"orchestrator.log": -3600.0}, by_turns=True)
     assert picture.now == pytest.approx(run.feed.now, abs=11.0)
-    assert not any("put back" in note for source in picture.sources for note in source.notes)
+    assert not any("set back" in note for source in picture.sources for note in source.notes)
     assert sum("went back" in notice for notice in picture.notices) == 1
 
 
@@ -100,5 +100,5 @@ def test_old_lines_that_come_late_are_no_step() -> None:
     for late_s in range(3600, 600, -300):  # a buffer of another process, flushed within a minute
         picture = run.go_on(5, {"orchestrator.log": -float(late_s)})
     picture = run.go_on(120, {})
-    assert not any("put back" in note for source in picture.sources for note in source.notes)
+    assert not any("set back" in note for source in picture.sources for note in source.notes)
     assert picture.now == pytest.approx(run.feed.now, abs=6.0)

@@ -55,7 +55,7 @@ def test_an_hour_is_taken_out_where_another_log_goes_on(step_s: float, size: int
     assert snapshot.skew_detected
     assert [source.last_s for source in snapshot.run.sources] == pytest.approx([1190.0] * 2, abs=0.1)
     assert snapshot.run.wall_s == pytest.approx(1190.0, abs=2.0)
-    (note,) = [note for note in snapshot.run.sources[0].notes if "taken out" in note]
+    (note,) = [note for note in snapshot.run.sources[0].notes if "corrected" in note]
     assert ("forward" if step_s > 0 else "back") in note
 
 

@@ -105,7 +105,7 @@ def test_ones_own_criteria(place: str, capsys: Output) -> None:
 def test_a_criterion_that_no_run_can_meet_is_said(capsys: Output) -> None:
     Path("mine.toml").write_text('schema = 1\n[[criterion]]\nname = "a"\nmetric = ["quee_ms", "rpc_ms"]\nbelow = 5\n')
     main(["compare", "before", "after", "--criteria", "mine.toml"])
-    told = "perfmon: mine.toml: criterion[0].metric: quee_ms: no format tells of it, did you mean queue_ms?\n"
+    told = "perfmon: mine.toml: criterion[0].metric: quee_ms: no format reads it, did you mean queue_ms?\n"
     assert capsys.readouterr().err == told
 
 
@@ -137,13 +137,13 @@ def test_the_beginning_of_both_alone_can_be_looked_at(capsys: Output) -> None:
         (["gone", "after"], "gone"),
         (["before", "gone"], "gone"),
         (["-", "-"], "stdin"),
-        (["before", "saved.json"], "saved.json: a saved diagnosis holds no samples"),
+        (["before", "saved.json"], "saved.json: a saved diagnosis has no samples"),
         (["before", "after", "--criteria", "gone.toml"], "gone.toml"),
         (["before", "after", "-o", "gone/page.md"], "gone/page.md"),
         (["before", "after", "--skip", "soon"], "soon"),
         (["before", "after", "--skip", "2h"], "before: its first 2h 00m cannot be left out"),
         (["before", "after", "--first", "0"], "--first"),
-        (["undated.log", "after", "--first", "2h"], "undated.log: its first 2h 00m cannot be told from the rest"),
+        (["undated.log", "after", "--first", "2h"], "undated.log: its first 2h 00m cannot be selected"),
     ],
 )
 def test_bad_input_is_one_line_that_names_it(argv: list[str], named: str, capsys: Output) -> None:
@@ -244,7 +244,7 @@ def test_criteria_that_could_not_be_judged_are_no_passed_gate_where_that_is_aske
 def test_a_passed_gate_names_what_may_be_worse_or_chance(capsys: Output) -> None:
     assert main(["compare", "before", "after", "--fail-on", "regression"]) == ExitCode.DONE
     err = capsys.readouterr().err
-    assert err.startswith("perfmon: --fail-on regression: nothing is surely worse; may be, or be chance: ")
+    assert err.startswith("perfmon: --fail-on regression: no significant regression; possible ones: ")
     assert err.endswith("batch_wait_s, orchestrator_step_s, trainer_step_s\n")
 
 
@@ -256,7 +256,7 @@ def test_a_gate_without_criteria_is_refused(capsys: Output) -> None:
     assert main(command) == ExitCode.USAGE
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert "none.toml asks for nothing" in err
+    assert "none.toml has no criteria" in err
 
 
 def test_logs_that_nothing_recognises_cannot_be_compared(capsys: Output) -> None:

@@ -137,7 +137,7 @@ def test_a_criterion_that_is_not_met_is_not_fixed() -> None:
 def test_nobody_calls_fixed_what_was_not_looked_for() -> None:
     comparison = compare(run({**QUEUED, "kv_usage": around(50.0)}, BAD), run({"kv_usage": around(50.0)}, seen={}), ())
     assert comparison.verdict == "cannot tell"
-    assert "looked for in was observed 15 times before and 0 after, too few to tell" in comparison.sentence
+    assert "its inputs were observed 15 times before and 0 after: too few" in comparison.sentence
 
 
 @pytest.mark.parametrize(
@@ -212,10 +212,10 @@ def test_a_metric_that_one_run_alone_tells_is_named() -> None:
     comparison = compare(
         run({**both, "gen_tps": around(9.0), "inflight": around(9.0)}), run({**both, "mfu_pct": [5.0]}), ()
     )
-    assert comparison.notes == ("only in the run before, so nothing is said of them: gen_tps",)
+    assert comparison.notes == ("only in the run before, not compared: gen_tps",)
     many = {f"{name}_tps": around(9.0) for name in ("gen", "prompt", "throughput")}
     (note,) = compare(run(both), run({**both, **many, **{f"rpc_ms.x{n}": around(9.0) for n in range(9)}}), ()).notes
-    assert note.startswith("only in the run after, so nothing is said of them: gen_tps, ")
+    assert note.startswith("only in the run after, not compared: gen_tps, ")
     assert note.endswith(" more")
 
 
@@ -273,7 +273,7 @@ def test_a_run_that_broke_off_early_is_not_called_unchanged(seconds: float, told
         comparison = compare(*pair, CRITERIA)
         assert comparison.verdict == told
         assert any("--first 75s" in note for note in comparison.notes) == (told == "cannot tell")
-        assert ("what comes later was seen in one alone" in comparison.sentence) == (told == "cannot tell")
+        assert ("the later part exists in one run only" in comparison.sentence) == (told == "cannot tell")
 
 
 def test_what_is_odd_in_the_logs_is_told_once_each_and_not_without_end() -> None:

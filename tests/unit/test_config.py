@@ -79,15 +79,15 @@ def test_a_named_folder_is_laid_out_like_the_users(tmp_path: Path) -> None:
     ("text", "key", "expected"),
     [
         ("memory = 3", "memory", "unknown key, expected one of"),
-        ('jobs = "all"', "jobs", "expected a whole number, 1 or more"),
-        ("jobs = true", "jobs", "expected a whole number"),
-        ("memory_mb = 1", "memory_mb", "16 or more"),
+        ('jobs = "all"', "jobs", "expected an integer of at least 1"),
+        ("jobs = true", "jobs", "expected an integer"),
+        ("memory_mb = 1", "memory_mb", "at least 16"),
         ("format_dirs = 7", "format_dirs", "expected a string or a list of strings"),
-        ('format_dirs = ["gone"]', "format_dirs", "gone is none"),
+        ('format_dirs = ["gone"]', "format_dirs", "gone is not one"),
         ('band_files = ["."]', "band_files", "expected files"),
         ("theme = 7", "theme", "expected a string"),
         ('theme = " "', "theme", "expected a name"),
-        ('theme_dirs = ["gone"]', "theme_dirs", "gone is none"),
+        ('theme_dirs = ["gone"]', "theme_dirs", "gone is not one"),
         ("jobs = ", "file", "not valid TOML"),
         ("notify = 3", "notify", "expected a table"),
         ("[notify]\nbel = true", "notify.bel", "unknown key"),
@@ -125,7 +125,7 @@ def test_later_files_change_single_settings_of_notify(home: Path, tmp_path: Path
 @pytest.mark.parametrize("text", ['command = ["x"]', 'webhook = "https://evil.example/"'])
 def test_the_working_folder_starts_no_program_and_sends_nothing(text: str) -> None:
     Path("perfmon.toml").write_text(f"[notify]\n{text}\n")
-    with pytest.raises(DataFileError, match="not taken from the working folder"):
+    with pytest.raises(DataFileError, match="ignored in the working folder"):
         load_config()
     Path("perfmon.toml").write_text("[notify]\nbell = true\n")
     assert load_config().notify.bell

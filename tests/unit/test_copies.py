@@ -39,7 +39,7 @@ def test_a_copy_that_followed_links_says_no_more_than_the_run(run: Path) -> None
     copied = analyze(Options((str(run.parent / "copied"),)))
     assert _counts(copied) == _counts(analyze(Options((str(run),)))) == (2, 1)
     (note,) = _notes(copied)
-    assert note.endswith("copied/logs/latest/orchestrator.log holds the same, and so it is with 1 more log: read once")
+    assert note.endswith("copied/logs/latest/orchestrator.log has the same content, likewise 1 more log: read once")
 
 
 def test_a_zip_archive_that_followed_links_says_no_more_than_the_run(run: Path) -> None:

@@ -52,6 +52,10 @@ def test_options_that_are_mentioned_exist(page: Path, capsys: pytest.CaptureFixt
         assert set(re.findall(r"--[a-z][\w-]*", options)) <= set(re.findall(r"--[\w-]+", capsys.readouterr().out))
 
 
+def test_the_readme_stays_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
 def test_make_targets_of_the_readme_exist() -> None:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert set(re.findall(r"\bmake ([a-z-]+)`?", (ROOT / "README.md").read_text())) <= set(targets)
@@ -83,7 +87,7 @@ def test_the_theme_of_the_guide_is_read(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/monitor.md"])
+@pytest.mark.parametrize("page", ["docs/configuration.md", "docs/monitor.md"])
 def test_keys_that_are_shown_belong_to_actions(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("formats", "signatures"):
         (tmp_path / folder).mkdir()
@@ -104,11 +108,11 @@ def test_pictures_that_are_shown_are_made() -> None:
     assert shown == made
 
 
-def test_the_readmes_settings_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_settings_of_the_guide_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("formats", "signatures"):
         (tmp_path / folder).mkdir()
     (tmp_path / "our-cluster.toml").touch()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
     monkeypatch.chdir(tmp_path)
-    (settings,) = toml_blocks("README.md", tmp_path)
+    (settings,) = toml_blocks("docs/configuration.md", tmp_path)
     assert load_config(settings).signature_dirs == (tmp_path / "signatures",)

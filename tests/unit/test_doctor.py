@@ -91,15 +91,15 @@ def test_a_configuration_that_is_valid(machine: Machine) -> None:
     folder = machine.folder / "config" / "perfmon"
     (folder / "bands").mkdir(parents=True)
     (folder / "bands" / "own.toml").write_text("schema = 1\n[band.queue_ms]\ngood = 1\ncritical = 2\n")
-    assert machine.checks()["configuration"]["detail"] == "valid; of yours: 1 files of limits"
+    assert machine.checks()["configuration"]["detail"] == "valid; user files: 1 threshold files"
 
 
 @pytest.mark.parametrize(
     ("file", "text", "said"),
     [
-        ("config.toml", "jobs = 0\n", "config.toml: jobs: expected a whole number"),
+        ("config.toml", "jobs = 0\n", "config.toml: jobs: expected an integer"),
         ("config.toml", "jobs = [\n", "not valid TOML"),
-        ("bands/x.toml", "schema = 1\n[band.queue_ms]\ngood = 9\ncritical = 2\n", "expected a limit above good"),
+        ("bands/x.toml", "schema = 1\n[band.queue_ms]\ngood = 9\ncritical = 2\n", "expected a threshold above good"),
         ("signatures/x.toml", "schema = 7\n", "schema: expected 1"),
         ("formats/x.toml", "schema = 7\n", "schema: expected 1"),
         ("themes/x.toml", "schema = 7\n", "x.toml"),
@@ -158,7 +158,7 @@ def test_gpus_that_are_lost_are_named(machine: Machine, state: str, detail: str)
     (machine.folder / "state").write_text(f"{nvml.H100}driver 570.86.15\n{state}")
     check = machine.checks()["nvml"]
     assert (check["state"], check["detail"]) == ("limited", detail)
-    assert "no figures of" in check["costs"]
+    assert "no metrics of" in check["costs"]
     assert "reset" in check["mend"]
 
 
@@ -193,7 +193,7 @@ def test_looks_do_not_wait_for_each_other_nor_fail_together() -> None:
     ]
     states = {check.id: check.finding for check in examine(probes, 0.5)}
     assert [finding.state for finding in states.values()] == [State.UNKNOWN, State.UNKNOWN, State.FOUND]
-    assert states["broken"].detail == "could not be looked at: ValueError: oddtoken=***"
+    assert states["broken"].detail == "check failed: ValueError: oddtoken=***"
     assert states["slow"].costs == "whether it is slow"
 
 
@@ -237,7 +237,7 @@ def agent(machine: Machine) -> Iterator[Path]:
 
 
 def test_an_agent_without_and_with_keys(machine: Machine, agent: Path) -> None:
-    assert machine.checks()["ssh-agent"]["detail"] == "it holds no key"
+    assert machine.checks()["ssh-agent"]["detail"] == "it has no keys"
     key = machine.folder / ".ssh" / "id_ed25519"
     key.parent.mkdir()
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
@@ -252,7 +252,7 @@ def test_an_agent_that_is_gone_and_hosts_that_are_known(machine: Machine) -> Non
     (machine.folder / ".ssh").mkdir()
     (machine.folder / ".ssh" / "known_hosts").write_bytes(b"# comment\n\nhost ssh-ed25519 AAAA\n\xff\xfe x y\n")
     checks = machine.checks()
-    assert checks["ssh-agent"]["detail"] == "SSH_AUTH_SOCK leads to no agent"
+    assert checks["ssh-agent"]["detail"] == "SSH_AUTH_SOCK points to no agent"
     assert checks["known-hosts"]["detail"].endswith("2 entries")
 
 
@@ -282,7 +282,7 @@ def test_without_the_compiled_search(machine: Machine) -> None:
     machine.env["PERFMON_NATIVE"] = "0"
     check = machine.checks()["scanner"]
     assert check["state"] in {"limited", "missing"}
-    assert "processor time" in check["costs"]
+    assert "CPU time" in check["costs"]
 
 
 # --- what runs here ---------------------------------------------------------------------------------------------------
@@ -357,4 +357,4 @@ def test_a_hostile_detail_stays_text_that_fits() -> None:
     finding = Finding(State.BROKEN, "x" * 300 + " [red]a[/] " + "word " * 50, "costs " * 30, "mend " * 30)
     told = list(lines([Check("a", "group", "title", finding), Check("b", "group", "other", found("here"))]))
     assert max(map(len, told)) <= 80
-    assert told[-1] == "1 found, 1 broken: mend what is broken first"
+    assert told[-1] == "1 found, 1 broken: fix broken items first"

@@ -185,4 +185,4 @@ def test_perfmon_says_which_value_cannot_be_meant() -> None:
     emit.rollout(float("nan"), 3, 2)
     session = run.read(skipped=1)
     assert samples(session) == {"staleness": [1]}
-    assert "trunc_pct=nan cannot be meant" in session.store.sources[0].notes[0]
+    assert "trunc_pct=nan is implausible" in session.store.sources[0].notes[0]

@@ -337,7 +337,7 @@ def test_the_hour_that_summer_time_takes_is_no_stall() -> None:
 
     night, day = diagnose_texts({"o.log": log(1)}), diagnose_texts({"o.log": log(9)})
     assert night.findings == ()
-    assert night.run.sources[0].notes == ("jumps by 1h 01m at night: taken for summer time, not for a stall",)
+    assert night.run.sources[0].notes == ("jumps by 1h 01m at night: a daylight saving change, not a stall",)
     assert only(day).signature == "stall"
     assert day.run.sources[0].notes == ()
 

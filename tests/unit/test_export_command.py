@@ -138,7 +138,7 @@ def test_only_this_machine_can_ask_unless_told_otherwise(tmp_path: Path) -> None
     with exporting(tmp_path, "run.log") as running:
         assert running.address[0] == "127.0.0.1"
     with exporting(tmp_path, "run.log", "--listen", "0.0.0.0") as running:  # noqa: S104 - that is the point
-        assert "whoever reaches this address can read them" in running.said
+        assert "anyone who can reach this address can read them" in running.said
 
 
 def test_a_pipe_that_has_ended_is_still_told_of(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_taken_port_is_one_line_and_is_told_first(tmp_path: Path) -> None:
     assert done.returncode == ExitCode.USAGE
     assert done.stderr == (
         f"perfmon: 127.0.0.1:{number}: cannot listen: {os.strerror(98)}"
-        " (another program has it: choose another with --port, or --port 0 for any)\n"
+        " (already in use: choose another with --port, or --port 0 for any)\n"
     )
 
 

@@ -127,14 +127,14 @@ def test_other_kinds_are_refused_in_one_line_that_names_them(spec: str) -> None:
     ("spec", "said"),
     [
         ("logs/attempt_1/trianer.log", "did you mean 'logs/attempt_1/trainer.log'?"),
-        ("logs/nowhere/deep/x.log", "'logs' is there"),
+        ("logs/nowhere/deep/x.log", "'logs' exists"),
         ("logs/README.md/x.log", "no such file"),
-        ("logs/*.nolog", "no log matches; 'logs' is there"),
+        ("logs/*.nolog", "no match; 'logs' exists"),
         ("logs/checkpoint-500/empty", "no logs below this directory"),
         ("dangling.log", "a link to 'gone.log', which does not exist"),
         ("/dev/zero", "a device or socket"),
-        ("broken.zip", "a broken archive"),
-        ("text.tar.gz", "a broken archive"),
+        ("broken.zip", "a damaged archive"),
+        ("text.tar.gz", "a damaged archive"),
         ("empty.tar", "no logs in this archive"),
     ],
 )

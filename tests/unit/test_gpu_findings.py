@@ -45,7 +45,7 @@ def test_each_idle_gpu_is_told_by_its_name_with_what_it_costs() -> None:
     finding = told["a100-0:5"]
     assert (finding.signature, finding.severity, finding.state) == ("gpu-idle", Severity.CRITICAL, "firing")
     assert finding.sentence == (
-        "GPU a100-0:5 was busy 23.0 % of the time while the run went on, with 88.1 % of its memory in use"
+        "GPU a100-0:5 was busy 23.0 % of the time while the run continued, with 88.1 % of its memory in use"
     )
     assert finding.lost_s == pytest.approx(0.77 * 250, rel=0.05)
 
@@ -83,8 +83,8 @@ def test_the_reason_is_named_and_only_its_own() -> None:
     told = found(steps(20, 200), polls(0, lambda at: 99, 200, HOT), polls(1, lambda at: 99, 200, COOL))
     assert list(told) == ["a100-0:0"]
     assert told["a100-0:0"].sentence == (
-        "GPU a100-0:0: its clocks were held back, by heat in 191 polls, by its power limit in 191 polls, to 990 MHz, "
-        "50.0 % below their most, at up to 93 °C"
+        "GPU a100-0:0: clocks were throttled, by heat in 191 polls, by its power limit in 191 polls, to 990 MHz, "
+        "50.0 % below maximum, at up to 93 °C"
     )
     assert told["a100-0:0"].severity is Severity.WARNING
     assert told["a100-0:0"].lost_s == pytest.approx(98, rel=0.05)
@@ -100,7 +100,7 @@ def test_what_another_gpu_suffers_from_is_not_told_of_this_one() -> None:
 
 def test_without_clocks_the_reason_is_enough() -> None:
     told = found("", polls(0, lambda at: 99, 200, "throttled=1 throttle=hw-thermal state=ok"))
-    assert told["a100-0:0"].sentence.startswith("GPU a100-0:0: its clocks were held back, by heat in ")
+    assert told["a100-0:0"].sentence.startswith("GPU a100-0:0: clocks were throttled, by heat in ")
 
 
 def test_others_gpus_say_nothing_about_this_run() -> None:

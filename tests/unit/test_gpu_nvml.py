@@ -214,10 +214,10 @@ def test_an_old_driver_without_newer_functions(tmp_path: Path) -> None:
     ("state", "said"),
     [
         ("init error 9", f"{LONE}.*driver is loaded"),
-        ("init error 18", "PollError: the NVIDIA driver and its library .*restart"),
+        ("init error 18", "PollError: the NVIDIA driver and its library .*reboot"),
         ("init error 999", "PollError: NVML cannot be opened"),
-        ("count error 999", "PollError: NVML does not say how many"),
-        ("count 0", f"{LONE}.*knows no GPU"),
+        ("count error 999", "PollError: NVML cannot count the GPUs"),
+        ("count 0", f"{LONE}.*reports no GPU"),
     ],
 )
 def test_a_driver_that_does_not_open(polled: Polled, state: str, said: str) -> None:

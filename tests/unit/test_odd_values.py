@@ -19,10 +19,10 @@ def test_a_line_with_several_is_one_line() -> None:
     skipped, notes = _told(
         "[rollout] trunc_pct=500 current_step=abc staleness=--", "[rollout] trunc_pct=2.0 current_step=4"
     )
-    assert (skipped, notes) == (1, ("line 1: trunc_pct=500, staleness=--, current_step=abc cannot be meant: left out",))
+    assert (skipped, notes) == (1, ("line 1: trunc_pct=500, staleness=--, current_step=abc is implausible: ignored",))
 
 
 def test_lines_are_counted_beyond_the_first_few() -> None:
     skipped, notes = _told(*["[rollout] trunc_pct=500 current_step=abc"] * 5)
     assert skipped == 5
-    assert notes[-1] == "2 more lines with values that cannot be meant"
+    assert notes[-1] == "2 more lines with implausible values"

@@ -27,7 +27,7 @@ def test_the_three_answers_come_first() -> None:
     assert out.startswith("# ✗ CRIT Front-end queue saturation\n")
     assert "3m 06s of 10m 01s lost (31 %) · 2 of 3 conditions · for 9m 21s · 14 occurrences" in out
     assert "| ✓ holds | queue_ms above 1000 in 14 of 15 updates |" in out
-    assert "- not to be confused with slow-weight-load (*not found here*)" in out
+    assert "- ruled out: slow-weight-load (*not found*)" in out
     assert "- **next:** Use a dedicated admin client" in out
     assert "| frontend-queue | 3m 06s | 31 % |" in out
     assert "frontend-queue             31 % ██████████████████▋\n" in out
@@ -98,8 +98,8 @@ def test_no_section_is_empty() -> None:
 
 def test_a_verdict_that_is_not_about_the_present_says_so() -> None:
     loading = pictures.picture(state=RunState.LOADING, progress=0.41)
-    assert "> What the logs held already was still being read (41 %)." in page(picture=loading)
-    assert "> The newest line was 14.0 s old: the verdict is about the past." in page(
+    assert "> The existing log history was still being read (41 %)." in page(picture=loading)
+    assert "> The newest line was 14.0 s old: the verdict may be outdated." in page(
         picture=pictures.picture(stale_s=14.0)
     )
 

@@ -173,16 +173,16 @@ async def test_a_large_page_and_one_that_is_packed() -> None:
 
 
 BAD = [
-    (b"HTTP/1.1 404 Not Found\r\n\r\n", "answered 404: is that the right path? metrics are mostly at /metrics"),
-    (b"HTTP/1.1 401 Unauthorized\r\n\r\n", "answered 401: it wants a login, which cannot be given"),
-    (b"HTTP/1.1 503 Busy\r\n\r\n", "answered 503: look at its log"),
-    (ok(b"<!DOCTYPE html><html><body>hello"), "answered with a web page instead of metrics"),
-    (ok(gzip.compress(b"up 1\n" * 100, mtime=0)[:20]), "answered with broken gzip"),
+    (b"HTTP/1.1 404 Not Found\r\n\r\n", "answered 404: wrong path? metrics are usually at /metrics"),
+    (b"HTTP/1.1 401 Unauthorized\r\n\r\n", "answered 401: it requires a login, which is not supported"),
+    (b"HTTP/1.1 503 Busy\r\n\r\n", "answered 503: see its log"),
+    (ok(b"<!DOCTYPE html><html><body>hello"), "returned a web page instead of metrics"),
+    (ok(gzip.compress(b"up 1\n" * 100, mtime=0)[:20]), "returned corrupt gzip data"),
     (ok(gzip.compress(b"\0" * (65 << 20), 1, mtime=0)), "more than 64 MiB"),
     (b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\nvllm:num_requests_running 1\n", "its reply was cut off"),
-    (ok(b"up 1\n"), "no vLLM metrics on this page; another server can be asked by prometheus=URL"),
+    (ok(b"up 1\n"), "no vLLM metrics on this page; use prometheus=URL for other servers"),
     (ok(b""), "no vLLM metrics on this page"),
-    (ok(b'vllm:num_requests_running{engine="0"} NaN\n'), "its vLLM metrics are no numbers"),
+    (ok(b'vllm:num_requests_running{engine="0"} NaN\n'), "its vLLM metrics are not numeric"),
     (b"SSH-2.0-OpenSSH_9.2\r\n", "no HTTP"),
 ]
 

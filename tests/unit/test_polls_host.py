@@ -222,7 +222,7 @@ async def test_a_machine_without_proc_is_told_in_a_line() -> None:
     poller = HostPoller(Elsewhere())
     shell = poller._shell
     await shell.run("grep(){ :; }")
-    with pytest.raises(AbsentError, match="is it a Linux machine"):
+    with pytest.raises(AbsentError, match="not Linux"):
         await poller.poll()
     await poller.close()
 
@@ -405,7 +405,7 @@ def test_the_verdict_is_the_one_of_the_measurements(flows: list[Flow], says: str
 async def test_a_machine_without_ss_is_told_in_a_line() -> None:
     poller = SocketPoller(Elsewhere(), 9)
     await poller._shell.run("ss(){ return 127; }")
-    with pytest.raises(AbsentError, match="net:9: no ss on elsewhere: install iproute2 there"):
+    with pytest.raises(AbsentError, match="net:9: no ss on elsewhere: install iproute2"):
         await poller.poll()
     await poller.close()
 

@@ -156,7 +156,7 @@ def test_what_a_poller_that_does_not_answer_proved_is_unknown_and_not_over() -> 
     alert = full(picture)
     assert alert is not None
     assert alert.state is AlertState.UNKNOWN
-    assert state_words(alert, picture.time_base) == "unknown: no answer"
+    assert state_words(alert, picture.time_base) == "unknown: no response"
     assert abs(alert.held_until(picture.now) - (UTC_S + 60)) < 31  # its last answer
     told = f"{BEGIN + timedelta(seconds=run.second):%Y-%m-%d %H:%M:%S}.118"
     run.say(poll_log("a", "disks"), f"{told} [poll] poller host=a name=disks took_ms=3 age_s=0 state=ok")

@@ -220,15 +220,15 @@ def test_status_asks_once(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("argv", "told"),
     [
-        (["analyze", "gpu"], "'gpu': pollers are asked while something is watched"),
-        (["snapshot", "gpu"], "gpu: say for how long it is to be asked for"),
+        (["analyze", "gpu"], "'gpu': pollers are supported by watch"),
+        (["snapshot", "gpu"], "gpu: pollers need a duration"),
         (["record", "net:70000"], "'net:70000': expected a port from 1 to 65535"),
-        (["record", "command:"], "expected one line of shell"),
+        (["record", "command:"], "expected a one-line shell command"),
         (["record", "vllm=ftp://x"], "expected http://HOST:PORT"),
         (["record", "vllm=tcp://h:80"], "expected vllm=http://HOST:PORT"),
-        (["watch", "gpu", "--no-polls"], "--no-polls: gpu is asked for as well"),
+        (["watch", "gpu", "--no-polls"], "--no-polls: gpu conflicts with it"),
         (["ssh", "a", "--poll", "gpus"], "--poll gpus: expected one of gpu, host, net:PORT"),
-        (["ssh", "a", "--no-polls", "--poll", "gpu"], "--no-polls: --poll asks for something"),
+        (["ssh", "a", "--no-polls", "--poll", "gpu"], "--no-polls conflicts with --poll"),
     ],
 )
 def test_what_cannot_be_asked_is_told_in_a_line(

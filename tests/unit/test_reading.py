@@ -97,7 +97,7 @@ def test_foreign_bytes_after_a_stream_are_told_and_padding_is_not(tmp_path: Path
     [bytes(range(256)) * 64, b"\x7fELF\2\1\1" + b"\0" * 99, b"\x80\x04\x95abc", gzip.compress(bytes(range(256)) * 9)],
 )
 def test_a_binary_file_gives_a_notice_and_no_blocks(tmp_path: Path, data: bytes) -> None:
-    assert read(saved(tmp_path / "a.log", data)) == (b"", ["lost a.log: binary, no log: not read"])
+    assert read(saved(tmp_path / "a.log", data)) == (b"", ["lost a.log: binary, not a log: skipped"])
 
 
 @pytest.mark.parametrize(

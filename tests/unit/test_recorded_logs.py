@@ -40,7 +40,7 @@ def test_a_recording_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a recording: expected"):
         discover([str(tmp_path / "a.pmrec")])
     RecordingWriter(tmp_path / "b.pmrec", []).close()
-    with pytest.raises(InputError, match="a recording in which nothing came"):
+    with pytest.raises(InputError, match="an empty recording"):
         discover([str(tmp_path / "b.pmrec")])
 
 

@@ -57,7 +57,7 @@ def test_what_a_replay_plays_again_is_not_recorded_again(tmp_path: Path) -> None
     recorder.take("a.log", Block(b"x\n", 0, 1), 5.0)
     assert recorder.state(5.0) is None
     assert notices[1:] == [
-        "the replay went back: its recording has ended",
+        "the replay was rewound: recording stopped",
         f"recorded {path.stat().st_size} B to {path}",
     ]
     recording = open_recording(path)
@@ -71,7 +71,7 @@ def test_one_that_somebody_removed_is_not_told_as_recorded(tmp_path: Path) -> No
     recorder.begin(str(path), [], 0.0)
     path.unlink()
     recorder.end()
-    assert notices[1:] == [f"{path}: recording stopped: the file was removed, and all that was recorded is lost"]
+    assert notices[1:] == [f"{path}: recording stopped: the file was removed; the recorded data is lost"]
 
 
 def test_what_the_log_pane_holds_is_recorded_with_its_places(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_only_its_owner_may_read_it_and_only_force_overwrites(tmp_path: Path) ->
     path = tmp_path / "run.pmrec"
     path.write_bytes(b"precious")
     path.chmod(0o644)
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         RecordingWriter(path, [])
     assert path.read_bytes() == b"precious"
     RecordingWriter(path, [], overwrite=True).close()
@@ -38,7 +38,7 @@ def test_only_its_owner_may_read_it_and_only_force_overwrites(tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", ["", "gone/run.pmrec"])
 def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InputError, match=r"cannot be written|exists already"):
+    with pytest.raises(InputError, match=r"cannot be written|already exists"):
         RecordingWriter(tmp_path / name, [])
 
 
@@ -67,10 +67,7 @@ def test_at_its_largest_size_it_stops_and_stays_readable(tmp_path: Path) -> None
         for at_s in range(20):
             writer.write(float(at_s), "a.log", block(30_000 * at_s))
             writer.flush()
-    assert (
-        writer.failed
-        == f"{path}: recording stopped: it reached its largest size, 146.5 KiB; what came before stays readable"
-    )
+    assert writer.failed == f"{path}: recording stopped: maximum size reached, 146.5 KiB; earlier data stays readable"
     assert path.stat().st_size == writer.bytes_written <= 150_000
     recording = open_recording(path)
     read = [frame.item for frame in recording.frames()]
@@ -99,7 +96,7 @@ def test_a_disk_that_fills_up_keeps_what_was_written(tmp_path: Path) -> None:
                 writer.write(float(at_s), "a.log", block(30_000 * at_s))
                 writer.flush()
         assert writer.failed is not None
-        assert "No space left on device; what came before stays readable" in writer.failed
+        assert "No space left on device; earlier data stays readable" in writer.failed
         read = [frame.item for frame in open_recording(path).frames()]
         assert 0 < len(read) == writer.frames < 20
         assert read == [block(30_000 * at_s) for at_s in range(len(read))]
@@ -126,11 +123,11 @@ def test_a_process_that_is_killed_leaves_what_it_flushed(tmp_path: Path) -> None
     ("data", "told"),
     [
         (b"", "not a recording: expected what `perfmon record` writes, not an empty file"),
-        (b"2026-08-21 a log\n", "not a recording: expected .* not another kind of file"),
+        (b"2026-08-21 a log\n", "not a recording: expected .* not a different file type"),
         (MAGIC + struct.pack(">H", 2) + b"?", r"recorded by a newer perfmon \(schema 2, .*: update perfmon"),
-        (pack_begin() + bytes(200), "a damaged recording"),
-        (pack_begin() + pack_section(0, {"start": "x"}), "a damaged recording"),
-        (pack_begin() + pack_section(1, []), "a damaged recording"),
+        (pack_begin() + bytes(200), "damaged recording"),
+        (pack_begin() + pack_section(0, {"start": "x"}), "damaged recording"),
+        (pack_begin() + pack_section(1, []), "damaged recording"),
     ],
 )
 def test_what_is_no_recording_is_one_line(tmp_path: Path, data: bytes, told: str) -> None:

@@ -75,7 +75,7 @@ def test_a_service_that_is_called_like_a_thing_is_masked_in_its_place_only() -> 
 def test_logs_have_the_masks_of_paths_by_name_and_by_base_name() -> None:
     lines = told(
         "runs/7/trainer.log: cut",
-        "trainer.log fell silent",
+        "trainer.log stopped",
         "my-trainer.log stays",
         logs=("runs/7/trainer.log", "stdin"),
     )

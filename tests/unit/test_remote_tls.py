@@ -75,7 +75,7 @@ async def test_one_that_nobody_vouches_for_is_not(authority: Authority, monkeypa
         said = await refusal(server.url)
     assert said == (
         f"prometheus {server.url}: its certificate is not trusted: unable to get local issuer certificate"
-        " (SSL_CERT_FILE names those to trust)"
+        " (set SSL_CERT_FILE to trust it)"
     )
     assert server.asked == []
 
@@ -94,7 +94,7 @@ async def test_where_its_authorities_are_said_to_be_they_must_be(
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
     async with endpoint(authority.server("127.0.0.1")) as server:
         said = await refusal(server.url)
-    assert said.endswith(f"SSL_CERT_FILE names nothing that is there: {tmp_path}/none.pem")
+    assert said.endswith(f"SSL_CERT_FILE does not exist: {tmp_path}/none.pem")
 
 
 async def test_authorities_that_cannot_be_read_are_told(
@@ -110,8 +110,8 @@ async def test_authorities_that_cannot_be_read_are_told(
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "speaks no TLS there: is it http://?"),
-        (b"", "closed before it said who it is"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "no TLS on this port: is it http://?"),
+        (b"", "closed during the TLS handshake"),
         (b"\x15\x03\x01\x00\x02\x02\x28", "TLS failed: "),
     ],
 )

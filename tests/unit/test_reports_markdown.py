@@ -24,7 +24,7 @@ def test_the_page_has_verdict_ledger_findings_metrics_and_gaps() -> None:
 
 def test_a_healthy_and_an_empty_run_have_pages_too() -> None:
     assert "No bottleneck found." in markdown.render(snapshots.healthy())
-    assert "No metric had data." in markdown.render(snapshots.empty())
+    assert "No metric has data." in markdown.render(snapshots.empty())
 
 
 def _outside_fences(page: str) -> list[str]:

@@ -52,7 +52,7 @@ def test_the_time_between_two_runs_is_no_run_s(first: int) -> None:
     assert not snapshot.findings
     assert snapshot.run.wall_s == pytest.approx(2 * 900 + 60 * (79 + 59 - first), abs=1.0)
     for source in snapshot.run.sources:
-        assert [note for note in source.notes if "steps begin anew after 3h 01m of silence" in note]
+        assert [note for note in source.notes if "steps restart after 3h 01m without output" in note]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_run_that_fell_silent_within_a_step_lost_the_silence(begun: str) -> No
     assert snapshot.verdict is not None
     assert snapshot.verdict.signature == "stall"
     assert _stalled_s(snapshot) == pytest.approx(_HANG_S, abs=61.0)
-    assert [note for note in snapshot.run.sources[0].notes if "fell silent within a step" in note]
+    assert [note for note in snapshot.run.sources[0].notes if "stopped logging within a step" in note]
 
 
 @pytest.mark.parametrize("begun", _BEGUN)
@@ -108,7 +108,7 @@ def test_a_run_that_fell_silent_within_a_step_lost_the_silence(begun: str) -> No
 def test_a_run_that_said_its_end_lost_nothing(begun: str, ended: str) -> None:
     snapshot = _run_again(begun, ended)
     assert not _stalled_s(snapshot)
-    assert [note for note in snapshot.run.sources[0].notes if "the pause is not judged" in note]
+    assert [note for note in snapshot.run.sources[0].notes if "the gap is not evaluated" in note]
 
 
 _TRACEBACK = "Traceback (most recent call last):\n  File 'train.py', line 3, in <module>\nRuntimeError: boom"

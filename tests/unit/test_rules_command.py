@@ -142,5 +142,5 @@ def test_an_analysis_says_what_a_signature_of_ones_own_asks_for_in_vain(tmp_path
     copy = broken_copy(mine, 'metric = "wait_ms"\n\n', 'metric = "wait_mss"\n\n')
     log.write_text("[ckpt] write.done step=42 write_ms=823.4\n")
     assert main(["analyze", str(log), "--signatures", str(mine)]) == ExitCode.DONE
-    told = f"perfmon: {copy}: on[1].metric: wait_mss: no format tells of it, did you mean wait_ms?\n"
+    told = f"perfmon: {copy}: on[1].metric: wait_mss: no format reads it, did you mean wait_ms?\n"
     assert capsys.readouterr().err == told

@@ -35,13 +35,13 @@ def test_the_built_in_files_pass_the_lint() -> None:
         ('type = "compare"', 'type = "compare" =', "file: not valid TOML"),
         ('rank = 53', 'rank = "first"', "rank: expected a number"),
         ('metric = "wait_ms"\nband', 'metric = "wait_mss"\nabove', "condition[0].above: expected a number"),
-        ('metric = "wait_ms"\n\n', 'metric = "wait_mss"\n\n', "on[1].metric: wait_mss: no format tells of it"),
+        ('metric = "wait_ms"\n\n', 'metric = "wait_mss"\n\n', "on[1].metric: wait_mss: no format reads it"),
         ('band = "critical"', 'band = "critical"\nwithin_s = 0\n[[condition]]\ntype = "compare"\nmetric = "loss"\n'
-         'band = "good"', "condition[1].band: loss: has no band"),
-        ('beyond = "wait_ms"', 'beyond = "loss"', "lost.beyond: loss: has no band"),
-        ('leg = "whole"\nbeyond = "wait_ms"', "", "lost: says nothing"),
+         'band = "good"', "condition[1].band: loss: has no thresholds"),
+        ('beyond = "wait_ms"', 'beyond = "loss"', "lost.beyond: loss: has no thresholds"),
+        ('leg = "whole"\nbeyond = "wait_ms"', "", "lost: missing, expected leg"),
         ('signature = "slow-checkpoint-write"', 'signature = "gone"', "cause[0].signature: gone: no such signature"),
-        ('signature = "slow-checkpoint-write"', 'signature = "checkpoint-stall"', "nothing explains itself"),
+        ('signature = "slow-checkpoint-write"', 'signature = "checkpoint-stall"', "a signature cannot explain itself"),
         ('"async-barrier: the', '"async-barier: the', "confused_with[0]: async-barier: no such signature"),
         ("took {wait_ms.p50}", "took {wait_ms.p51}", "sentence: {wait_ms.p51} can never be filled"),
         ("took {wait_ms.p50}", "took {write_ms.p50}", "sentence: {write_ms.p50} may be empty, expected it in [...]"),
@@ -49,14 +49,14 @@ def test_the_built_in_files_pass_the_lint() -> None:
         ("fires = true", "fires = false", "example: no positive example"),
         ("fires = false", "fires = true", "example: no negative example"),
         ('band = "critical"', 'metric2 = "x"\nband = "critical"', "condition[0].metric2: unknown key"),
-        ('band = "critical"', "above = 9\nbelow = 8", "condition[0]: can never hold: above is not smaller than below"),
+        ('band = "critical"', "above = 9\nbelow = 8", "can never be met: above is not smaller than below"),
         ('metric = "wait_ms"\nband = "critical"', 'metric = "kv_usage"\nabove = 100', "a percentage lies between"),
-        ('metric = "wait_ms"\nband = "critical"', 'metric = "running"\nabove = 1\nwithin_s = 0', "carries running"),
+        ('metric = "wait_ms"\nband = "critical"', 'metric = "running"\nabove = 1\nwithin_s = 0', "subject has running"),
         ('band = "critical"', 'band = "critical"\nrole = "supporting"', "condition: none is required"),
         ('metric = "wait_ms"\nband = "critical"', 'metric = "wait_ms"\nabove = 1\n[[condition]]\ntype = "compare"\n'
          'metric = "wait_ms"\nstat = "max"\nwindow_n = 3\nleast = 4\nabove = 1', "least is more than window_n"),
         ('metric = "wait_ms"\n\n', 'absence = "wait_ms"\n\n', "on[1].absence: wait_ms: expected a span"),
-        ('missing = "checkpoint-write"', 'missing = "gone"', "unseen: gone: no format tells of it"),
+        ('missing = "checkpoint-write"', 'missing = "gone"', "unseen: gone: no format reads it"),
         ('log = """\n[ckpt] wait.start target_step=43', 'logs = {"../x" = "a"}\nfires2 = """', "unknown key"),
     ],
 )  # fmt: skip
@@ -91,6 +91,6 @@ def test_an_explanation_says_all_that_the_signature_holds(signature: Signature) 
     flat = " ".join(text.split())
     for part in (signature.title, signature.meaning, *signature.advice, *signature.confused_with):
         assert " ".join(part.split()) in flat
-    for section in ("Looks at", "Fires when", "Mend", "Precedence", "Examples"):
+    for section in ("Subjects", "Fires when", "Fix", "Precedence", "Examples"):
         assert f"\n{section}\n" in text
     assert max(map(len, text.splitlines())) <= 100

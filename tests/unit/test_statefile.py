@@ -98,7 +98,7 @@ def test_a_folder_that_is_a_link_is_not_used(runtime: Path, tmp_path: Path) -> N
     runtime.symlink_to(tmp_path / "theirs")
     file = StateFile(["logs"])
     file.write(pictures.picture())
-    assert "is not a folder of yours" in file.problem
+    assert "is not a folder that you own" in file.problem
     assert list((tmp_path / "theirs").iterdir()) == []
 
 
@@ -109,7 +109,7 @@ def test_a_folder_of_somebody_else_is_not_used(runtime: Path) -> None:
     assert read_states() == []
     file = StateFile(["logs"])
     file.write(pictures.picture())
-    assert "is not a folder of yours" in file.problem
+    assert "is not a folder that you own" in file.problem
 
 
 def test_it_is_written_now_and_then_and_removed_at_the_end(runtime: Path) -> None:

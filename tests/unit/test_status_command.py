@@ -69,7 +69,7 @@ def test_without_a_monitor_the_logs_are_looked_at(logs: Path, capsys: pytest.Cap
     assert main(["status", str(logs)]) == ExitCode.DONE
     out, err = capsys.readouterr()
     assert out.startswith("✗ FRONTEND-QUEUE ")
-    assert err == "perfmon: no monitor observes this: looked at the logs\n"
+    assert err == "perfmon: no running monitor for this path, read the logs instead\n"
 
 
 @pytest.mark.parametrize(("scenario", "silent"), [("frontend-queue", 3), ("healthy", 1)])
@@ -97,12 +97,12 @@ def test_a_monitor_that_is_silent_is_not_believed(logs: Path, capsys: pytest.Cap
 
 def test_which_monitors_run_is_told_when_none_was_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status"]) == ExitCode.USAGE
-    assert "no monitor runs (start one, or name what to look at" in capsys.readouterr().err
+    assert "no running monitor (start one, or name the logs" in capsys.readouterr().err
     for name in ("one", "two"):
         StateFile([name]).write(pictures.picture())
     assert main(["status"]) == ExitCode.USAGE
     said = capsys.readouterr().err
-    assert f"2 monitors run, name what one of them observes: {os.path.abspath('one')}; " in said
+    assert f"2 monitors are running; give the path of one: {os.path.abspath('one')}; " in said
 
 
 def test_only_the_end_of_a_long_log_is_read(
@@ -113,13 +113,13 @@ def test_only_the_end_of_a_long_log_is_read(
     assert (seen.short, seen.unread) == (2, 0)
     assert [source.bytes <= 20_000 for source in seen.snapshot.run.sources] == [True, True, True]
     assert main(["status", str(logs)]) == ExitCode.DONE
-    assert "looked at the logs, of 2 only at the last" in capsys.readouterr().err
+    assert "read the logs instead, of 2 only the last" in capsys.readouterr().err
 
 
 def test_what_has_no_end_that_could_be_read_alone_is_counted(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (logs / "old.log.gz").write_bytes(gzip.compress(b"step 1\n"))
     assert main(["status", str(logs)]) == ExitCode.DONE
-    said = "looked at the logs, not at 1 compressed or recorded (perfmon snapshot reads all of it)\n"
+    said = "read the logs instead, skipped 1 compressed or recorded (perfmon snapshot reads them)\n"
     assert capsys.readouterr().err.endswith(said)
 
 

@@ -68,7 +68,7 @@ ray.exceptions.RayTaskError(KeyError): \x1b[36mray::Sampler.draw()\x1b[39m (pid=
     return self.table[key]
 KeyError: 'missing'"""
     (finding,) = diagnose_texts({"run.log": "\n".join([*_steps(0, 10), driver])}).findings
-    assert "ended by an exception that nobody caught in Sampler.draw on host 10.0.0.9 (pid 7310)" in finding.sentence
+    assert "ended by an uncaught exception in Sampler.draw on host 10.0.0.9 (pid 7310)" in finding.sentence
     assert "component" not in finding.identity
 
 

@@ -123,7 +123,7 @@ def test_a_theme_of_the_terminals_colours_is_the_same_on_sixteen(tmp_path: Path)
         ("[styles]\ncritical = 'red on blue'", "styles.critical", "expected no background"),
         ("[styles]\ncritical = 7", "styles.critical", "expected a string"),
         ("[sixteen]\ncritical = '#ff0000'", "sixteen.critical", "expected colours of the terminal"),
-        ("[palette]\nbold = '#ff0000'", "palette.bold", "means nothing else"),
+        ("[palette]\nbold = '#ff0000'", "palette.bold", "is no keyword"),
         ("[palette]\n'My Red' = '#ff0000'", "palette.My Red", "expected a name"),
         ("palette = 3", "palette", "expected a table"),
         ("base = 'twilight'", "base", "expected the name of another theme: ansi-16, colour-blind"),
@@ -176,5 +176,5 @@ def test_else_the_terminal_says_whether_it_is_light(said: str, name: str) -> Non
 
 
 def test_a_theme_that_is_asked_for_must_be_there() -> None:
-    with pytest.raises(UsageError, match="there is no theme 'neon': expected one of ansi-16, colour-blind"):
+    with pytest.raises(UsageError, match="no such theme: 'neon': expected one of ansi-16, colour-blind"):
         chosen(THEMES, asked="neon")

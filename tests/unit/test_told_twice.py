@@ -125,7 +125,7 @@ def test_one_that_is_stuck_is_seen_beside_others_of_its_name() -> None:
     (finding,) = found(a=log(well), b=log(stuck), c=log(well))
     assert (finding.signature, finding.identity["group"]) == ("engine-stuck", "b.log:000")
     assert finding.sentence.startswith(
-        "engine b.log:000: in 24 of 90 samples it made 48 tokens/s for 2 running requests"
+        "engine b.log:000: in 24 of 90 samples it generated 48 tokens/s for 2 running requests"
     )
 
 

@@ -46,7 +46,7 @@ def test_the_failure_stands_while_the_start_is_tried_once_more(count: int) -> No
     snapshot = _told(_starts(count))
     assert snapshot.run.state is Progress.STARTING
     assert "No available memory" in _failure(snapshot)
-    assert "started anew since, and not ready yet" in _failure(snapshot)
+    assert "restarted since, and not ready yet" in _failure(snapshot)
     assert (f"{count} starts in a row failed" in _failure(snapshot)) == (count > 1)
 
 

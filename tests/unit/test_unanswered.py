@@ -21,7 +21,7 @@ _ON = "2026-08-21 10:01:30 INFO Engine 000: idle\n"
 _DONE = "2026-08-21 10:00:50 INFO [weights][ccc] client.done wall_ms=1000 rpc_ms=990 queue_ms=10\n"
 
 
-def _notes(client: str, server: str, said: str = "never done") -> list[str]:
+def _notes(client: str, server: str, said: str = "never finished") -> list[str]:
     snapshot = diagnose_texts({"client.log": client, "server.log": server})
     return [note for source in snapshot.run.sources for note in source.notes if said in note]
 
@@ -29,15 +29,15 @@ def _notes(client: str, server: str, said: str = "never done") -> list[str]:
 @pytest.mark.parametrize(
     ("client", "server", "said"),
     [
-        (_CLIENT, _SERVER, ["ends 0 ms later", "no server tells of it"]),
-        (_CLIENT + _ON, _SERVER, ["ends 60.0 s later", "no server tells of it"]),
-        (_CLIENT, _SERVER + _ON, ["no server tells of it, though server.log goes on for 60.0 s"]),
-        (_CLIENT, _SERVER + _RECEIVED + _ON, ["the server's last word of it is in server.log, line 4"]),
+        (_CLIENT, _SERVER, ["ends 0 ms later", "no server log mentions it"]),
+        (_CLIENT + _ON, _SERVER, ["ends 60.0 s later", "no server log mentions it"]),
+        (_CLIENT, _SERVER + _ON, ["no server log mentions it, although server.log continues for 60.0 s"]),
+        (_CLIENT, _SERVER + _RECEIVED + _ON, ["the last server line about it is in server.log, line 4"]),
     ],
 )
 def test_one_that_was_left_open_is_told(client: str, server: str, said: list[str]) -> None:
     (note,) = _notes(client, server)
-    assert note.startswith("line 3: weight update bbb was sent and never done")
+    assert note.startswith("line 3: weight update bbb was sent and never finished")
     assert all(part in note for part in said), note
 
 
@@ -57,11 +57,11 @@ _AGAIN = (
 
 def test_of_those_that_others_followed_it_is_said_how_many_have_no_end() -> None:
     assert _notes(_CLIENT + _AGAIN[0], _SERVER, "without client.done") == [
-        "1 weight update without client.done though others followed (line 3, bbb): failed, killed, or the line was "
-        "lost; what such waited is in no figure"
+        "1 weight update without client.done, others followed (line 3, bbb): failed, killed, or the line was "
+        "lost; their waiting time is not counted"
     ]
     (note,) = _notes(_CLIENT + "".join(_AGAIN), _SERVER, "without client.done")
-    assert note.startswith("2 weight updates without client.done though others followed (line 3, bbb)")
+    assert note.startswith("2 weight updates without client.done, others followed (line 3, bbb)")
     assert not _notes(_CLIENT, _SERVER, "without client.done")
     assert not _notes(_CLIENT + _DONE.replace("ccc", "bbb"), _SERVER, "without client.done")
 
@@ -87,7 +87,7 @@ _RPC = _SERVER + (
 )
 _RPC_ON = _SERVER.replace("aaa", "ccc").replace(":00 INFO", ":40 INFO").replace(":01 INFO", ":41 INFO")
 _FAILED = "2026-08-21 10:00:31 INFO [weights][bbb] client.done wall_ms=1000.0 error=ReadError\n"
-_OPEN_RPC = "line 5: the RPC of weight update bbb began and never ended: the log ends without its rpc.done"
+_OPEN_RPC = "line 5: the RPC of weight update bbb never ended: the log ends without its rpc.done"
 
 
 def _said(**logs: str) -> list[str]:
@@ -100,19 +100,19 @@ def _said(**logs: str) -> list[str]:
     [
         (
             _WAIT + _ON,
-            "line 3: checkpoint wait 9 began and never ended: the log ends 60.0 s later without its wait.done",
+            "line 3: checkpoint wait 9 never ended: the log ends 60.0 s later without its wait.done",
         ),
-        (_BATCH, "line 3: generation batch began and never ended: the log ends 0 ms later without its batch.done"),
+        (_BATCH, "line 3: generation batch never ended: the log ends 0 ms later without its batch.done"),
         (_RPC, _OPEN_RPC),
         (
             _WAIT + _WAIT_ON,
-            "1 checkpoint wait without wait.done though others followed (line 3, 9): failed, killed, or the line was "
-            "lost; what such waited is in no figure",
+            "1 checkpoint wait without wait.done, others followed (line 3, 9): failed, killed, or the line was "
+            "lost; their waiting time is not counted",
         ),
         (
             _RPC + _RPC_ON,
-            "1 RPC without rpc.done though others followed (line 4, bbb): failed, killed, or the line was lost; what "
-            "such waited is in no figure",
+            "1 RPC without rpc.done, others followed (line 4, bbb): failed, killed, or the line was lost; their "
+            "waiting time is not counted",
         ),
     ],
 )
@@ -122,7 +122,7 @@ def test_what_a_killed_process_began_is_told(log: str, told: str) -> None:
 
 def test_an_rpc_whose_client_failed_is_told_in_the_servers_log() -> None:
     client, server = _said(client=_CLIENT + _FAILED, server=_RPC)
-    assert client.startswith("1 of 2 weight updates ended without telling of the RPC (first in line 4, bbb;")
+    assert client.startswith("1 of 2 weight updates ended without RPC details (first in line 4, bbb;")
     assert server == _OPEN_RPC
 
 
@@ -148,8 +148,8 @@ def test_updates_that_failed_are_told_though_they_are_in_no_figure() -> None:
     )
     whole = _CLIENT[: _CLIENT.index("2026-08-21 10:00:30")]
     assert _said(client=whole + failed, server=_SERVER) == [
-        "2 of 3 weight updates ended without telling of the RPC (first in line 4, f11; they took 30.0 s at the "
-        "median): failed, or answered without rpc_ms; what such waited is in no figure"
+        "2 of 3 weight updates ended without RPC details (first in line 4, f11; they took 30.0 s at the "
+        "median): failed, or answered without rpc_ms; their waiting time is not counted"
     ]
 
 

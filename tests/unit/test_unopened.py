@@ -41,14 +41,14 @@ def _notes(spec: str) -> list[str]:
 
 
 def test_in_a_folder() -> None:
-    said = "logs: an archive in it (of/old.zip) is not read with the folder: name each that holds logs of this run"
+    said = "logs: an archive in it (of/old.zip) is not read with the folder: name those that contain logs of this run"
     assert _notes("logs") == [said]
     assert len(analyze(Options(("logs",))).run.sources) == 1
 
 
 def test_in_an_archive() -> None:
     _packed("run.zip", "logs/run.log", "logs/of/old.zip")
-    assert _notes("run.zip") == ["run.zip: an archive in it (old.zip) is not read: unpack it and name what holds logs"]
+    assert _notes("run.zip") == ["run.zip: an archive in it (old.zip) is not read: unpack it and name the logs"]
 
 
 def test_many_are_counted() -> None:

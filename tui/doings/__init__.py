@@ -1,4 +1,4 @@
-"""What the actions of `tui.actions` do that are not a single pane's affair, a module a theme.
+"""Actions of `tui.actions` that concern more than one pane, a module per topic.
 
 `do_NAME` is what the action of that name does.
 """

@@ -1,4 +1,4 @@
-"""What panes, and screens that are open over them, ask the app for."""
+"""Requests of panes and screens to the app."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Answering(Showing):
         elif message.when is not None:
             self.point(message.when)
         else:
-            self.say("nobody knows when this line was printed")
+            self.say("the time of this line is unknown")
 
     def on_line_yanked(self, message: LineYanked) -> None:
         """Copies it."""

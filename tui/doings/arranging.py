@@ -1,4 +1,4 @@
-"""Which panes are shown, and which of them has the keys."""
+"""Visibility and focus of panes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Arranging(Base):
         if self.zoomed or self.strip:
             self.zoomed = None if self.zoomed == pane else pane
         elif shown == {pane}:
-            self.say("the last pane stays")
+            self.say("the last pane cannot be closed")
         else:
             self.preset, self.hidden = "overview", (set(PANES) - shown) ^ {pane}
         self.arrange()
@@ -68,7 +68,7 @@ class Arranging(Base):
         self._look_at(VIEWS[at % len(VIEWS)])
 
     def do_machines(self) -> None:
-        """What matters of GPUs, hosts and queues."""
+        """Show the overview of GPUs, hosts and queues."""
         self._look_at("auto")
 
     def do_gpus(self) -> None:

@@ -1,4 +1,4 @@
-"""What all doings may count on: the parts of the app, and what the app itself does."""
+"""Common base of all actions: the parts of the app, and its own methods."""
 
 from __future__ import annotations
 

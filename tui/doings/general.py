@@ -12,7 +12,7 @@ from .base import Base
 
 
 class General(Base):
-    """What is about no pane and no time."""
+    """General actions."""
 
     def do_help(self) -> None:
         """Every key."""
@@ -39,13 +39,13 @@ class General(Base):
         if chosen:
             self.run_worker(self._learn(chosen))
         else:
-            self.say("every log is understood: name one to learn from")
+            self.say("every log is recognised: name one to learn from")
 
     async def _learn(self, log: str) -> None:
         from ..keeping import keep_format
 
         try:
-            self.say(f"{await asyncio.to_thread(keep_format, log)}; used from the next start on")
+            self.say(f"{await asyncio.to_thread(keep_format, log)}; used from the next start")
         except PerfmonError as error:
             self.say(str(error))
 
@@ -67,7 +67,7 @@ class General(Base):
         remember("theme", name)
 
     def do_doctor(self) -> None:
-        """How well the logs are understood."""
+        """Open the parse coverage of the logs."""
         from ..screens.doctor import DoctorScreen
 
         self.push_screen(DoctorScreen(self.skin, self.monitor.picture))

@@ -16,7 +16,7 @@ class Replaying(Travelling):
     def _player(self) -> Player | None:
         player = self.monitor.feed.player if self.monitor.feed is not None else None
         if player is None:
-            self.say("this run is live: only a replay can be steered")
+            self.say("this run is live: only for replays")
         return player
 
     def do_faster(self) -> None:

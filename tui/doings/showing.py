@@ -1,4 +1,4 @@
-"""What opens over the panes, or beside perfmon."""
+"""Actions that open a screen or another program."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Showing(Travelling):
         if under or bars:
             self.open_trace((under or bars)[-1])
         else:
-            self.say("no weight update in sight (- shows more time)")
+            self.say("no weight update in view (- zooms out)")
 
     def page(self, source: str, line: int, text: str = "") -> None:
         """Opens a log in the user's pager, at a line."""
@@ -68,7 +68,7 @@ class Showing(Travelling):
 
         opened = opened_at(self.monitor.logbook, source, line, evidence_text(text))
         if opened is None:
-            self.say(f"{plain(source, 60)}:{line} is not kept any more, nor is its file there")
+            self.say(f"{plain(source, 60)}:{line} is no longer buffered, and its file is missing")
         else:
             self._show_elsewhere(opened)
 
@@ -80,14 +80,14 @@ class Showing(Travelling):
                 problem = shown_elsewhere(opened)
         except SuspendNotSupported:
             opened.discard()
-            problem = "no other program can be shown on this terminal"
+            problem = "cannot start another program on this terminal"
         if problem:
             self.say(problem)
 
     def do_pager(self) -> None:
         """Opens the log under the cursor in $PAGER or lnav."""
         if self.log_pane.view.current is None:
-            self.say("there is no line to open")
+            self.say("no line to open")
         else:
             self.log_pane.do_pager()
 
@@ -99,7 +99,7 @@ class Showing(Travelling):
         """Asks for a part of a lane's name."""
         from ..screens.prompt import Prompt
 
-        self.push_screen(Prompt("lanes with", self.board.sight.wanted), lambda text: self.board.want(text or ""))
+        self.push_screen(Prompt("filter lanes", self.board.sight.wanted), lambda text: self.board.want(text or ""))
 
     def open_alert(self, alert: Alert) -> None:
         """Shows all of an alert."""
@@ -108,7 +108,7 @@ class Showing(Travelling):
         self.push_screen(AlertScreen(self.skin, alert, self.monitor.picture))
 
     def do_open(self) -> None:
-        """Where a pane has nothing of its own to open: what the verdict says."""
+        """Open the verdict if a pane has nothing of its own to open."""
         firing = [alert for alert in self.picture.alerts if alert.state is AlertState.FIRING]
         if firing:
             self.open_alert(firing[0])
@@ -128,7 +128,7 @@ class Showing(Travelling):
                 self.say(f"{plain(text, 20)}: expected minutes, such as 15")
                 return
             self.monitor.silence(alert.key, 60.0 * minutes)
-            self.say(f"{name}: silent for {brief_seconds(60.0 * minutes)} (u takes it back)")
+            self.say(f"{name}: silenced for {brief_seconds(60.0 * minutes)} (u undoes it)")
 
         from ..screens.prompt import Prompt
 

@@ -86,7 +86,7 @@ class Travelling(Arranging):
         if self.journey.jump(moments, onward, self.picture):
             self._moved()
         else:
-            self.say(f"no {'later' if onward else 'earlier'} {what} in sight (- shows more time)")
+            self.say(f"no {'later' if onward else 'earlier'} {what} in view (- zooms out)")
 
     def do_next_update(self) -> None:
         """The next weight update."""
@@ -120,7 +120,7 @@ class Travelling(Arranging):
         self._look()
 
     def critical_moments(self) -> list[float]:
-        """When alerts fired and spans began that were critical, of what is in sight."""
+        """Times of alert changes and of starts of critical spans in view."""
         board = self.picture.board
         ticks = [tick.time for tick in board.ticks if tick.level is Level.CRITICAL and tick.state is AlertState.FIRING]
         bars = [bar.start for lane in board.spans for bar in lane.bars if bar.level is Level.CRITICAL]

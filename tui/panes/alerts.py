@@ -78,7 +78,7 @@ class AlertPane(Listing):
         return rows
 
     def foot(self, width: int, height: int) -> Sequence[Row]:
-        """Where there is room below the list: what the alert under the cursor says."""
+        """Details of the alert under the cursor, if there is room below the list."""
         free = height - len(self.head(width, height)) - self.count()
         if self.number is None or self.selected is None or free < 2:
             return ()

@@ -35,7 +35,7 @@ class AnswerPane(Pane):
 
 
 class HeaderPane(Pane):
-    """What is watched, and how it goes."""
+    """The sources, and the state of the run."""
 
     can_focus = False
 

@@ -55,7 +55,7 @@ class LogPane(Hunting, can_focus=True):
         self.book = book
         self.view = LogView(book)
         self.note = ""
-        """What there is to say of the last key; until the next one."""
+        """Message of the last key, until the next one."""
         self._live = self.view
         """The view of the running logs; another one is shown while a piece of a file is."""
         self._evidence: frozenset[tuple[str, int]] = frozenset()
@@ -66,7 +66,7 @@ class LogPane(Hunting, can_focus=True):
         self._timer: Timer | None = None
         self._columns: Columns | None = None
         self._basis: tuple[object, ...] = ()
-        """What the columns were laid out for."""
+        """Input of the column layout."""
         self._made: dict[Place, tuple[Line, Marked, Row]] = {}
         self._names: dict[int, str] = {}
         self._short: dict[int, str] = {}
@@ -90,7 +90,7 @@ class LogPane(Hunting, can_focus=True):
         self.redraw()
 
     def on_show(self) -> None:
-        """What came while it was hidden."""
+        """Lines that arrived while it was hidden."""
         self.redraw()
 
     def evidence(self, lines: Iterable[EvidenceLine]) -> None:
@@ -125,7 +125,7 @@ class LogPane(Hunting, can_focus=True):
         gaps = gaps_of(view.lines) if columns.gaps else {}
         rows = [self._row(line, gaps.get(at), columns) for at, line in enumerate(view.lines)]
         if not rows and view.wanted != EVERYTHING and not (view.waiting or view.searching):
-            rows = [((" no line that is kept passes: x shows all of them again", self.skin.style("muted")),)]
+            rows = [((" no buffered line matches: x clears the filters", self.skin.style("muted")),)]
         return [self._title(width), *rows] if self._top_row else rows
 
     def _laid_out(self, width: int) -> Columns:
@@ -185,7 +185,7 @@ class LogPane(Hunting, can_focus=True):
         self._moved()
 
     def pause(self) -> None:
-        """What is in sight stays."""
+        """Keep the visible lines."""
         self.view.hold()
         self._moved()
 
@@ -236,7 +236,7 @@ class LogPane(Hunting, can_focus=True):
         self._moved()
 
     def jump(self, source: str, line: int, text: str = "") -> None:
-        """To a line of a log, as evidence names it; one that is not kept any more is read back from its file."""
+        """To a line of a log, as evidence names it; one that is no longer buffered is read back from its file."""
         self.view = self._live
         if self.view.find(source, line, text):
             self._moved()
@@ -244,9 +244,9 @@ class LogPane(Hunting, can_focus=True):
         index = next((at for at, name in self.book.names.items() if name == source), None)
         path = None if index is None else self.book.path(index)
         if path is None or index is None:
-            self._moved(f"{plain(source, 60)}:{line} is not kept any more")
+            self._moved(f"{plain(source, 60)}:{line} is no longer buffered")
             return
-        self._moved(f"reading {plain(source, 60)}:{line} back …")
+        self._moved(f"loading {plain(source, 60)}:{line} …")
         self.run_worker(lambda: self._read_back(index, source, line), thread=True, exclusive=True, group="read-back")
 
     def _read_back(self, index: int, source: str, line: int) -> None:
@@ -279,7 +279,7 @@ class LogPane(Hunting, can_focus=True):
         known = [line for place in self._marks if (line := self._live_line(place)) is not None]
         current = self.view.current
         if not known or current is None:
-            self._moved("no line is marked: m marks one")
+            self._moved("no marked lines: m marks one")
             return
         self.view = self._live
         known.sort(key=lambda line: (line.time or 0.0, line.place))
@@ -291,7 +291,7 @@ class LogPane(Hunting, can_focus=True):
         return self.book.view().line(place)
 
     def yank(self) -> str:
-        """Where the current line stands, and what it says; "" when there is none."""
+        """Position and text of the current line; "" if there is none."""
         line = self.view.current
         return "" if line is None else f"{self.view.book.names.get(line.source, '')}:{line.number} {line.text}"
 

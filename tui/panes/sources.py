@@ -21,7 +21,7 @@ from ..skin import Skin
 
 
 class SourcesPane(Listing):
-    """What is observed, one a row: what matters most of it, or one kind.
+    """Hosts, GPUs, queues and logs, one per row: an overview, or one kind.
 
     Opening a log asks for the doctor; opening another thing shows all that was polled of it.
     """
@@ -154,7 +154,7 @@ class SourcesPane(Listing):
         self._chosen = None if line is None else line.key
 
     def do_open(self) -> None:
-        """How well a log is understood; every value of another thing, or no more of it."""
+        """Open the parse coverage of a log, or show or hide all values of another item."""
         line = self._current
         if line is None:
             return

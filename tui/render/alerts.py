@@ -34,7 +34,7 @@ _WINDOWS = 3
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """How many cells each part of a row has; 0: it is left out."""
+    """Cells of each part of a row; 0: omitted."""
 
     title: int
     says: int
@@ -55,7 +55,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What of the picture a row needs."""
+    """Parts of the picture for a row."""
 
     now: float
     window_s: float
@@ -82,7 +82,7 @@ def _age(seconds: float) -> str:
 
 
 def state_words(alert: Alert, base: TimeBase) -> str:
-    """What must be said of its state; "" for one that simply fires."""
+    """Note on its state; "" if it is firing."""
     match alert.state:
         case AlertState.FIRING:
             words = ""
@@ -94,7 +94,7 @@ def state_words(alert: Alert, base: TimeBase) -> str:
             until = alert.silenced_until
             words = "silenced" if until is None or not isfinite(until) else f"silenced until {moment_text(until, base)}"
         case AlertState.UNKNOWN:
-            words = "unknown: no answer" if of_pollers(alert.finding) else "unknown: its logs are silent"
+            words = "unknown: no response" if of_pollers(alert.finding) else "unknown: no log output"
         case other:
             words = other.value
     return f"flapping{', ' if words else ''}{words}" if alert.flapping else words
@@ -133,7 +133,7 @@ def alert_row(alert: Alert, skin: Skin, ground: str, width: int, moment: Moment,
 
 
 def whole_figures(text: str, room: int, cut_off: str) -> str:
-    """Where it has no room in so many cells, without the figure that would be cut in two: half is a wrong one."""
+    """Shorten it without cutting a number in two, which would be a wrong one."""
     if len(text) <= room or room < 1:
         return text
     head, _, last = text[: room - 1].rpartition(" ")
@@ -142,7 +142,7 @@ def whole_figures(text: str, room: int, cut_off: str) -> str:
 
 
 def preview(alert: Alert, skin: Skin, width: int, room: int) -> list[Row]:
-    """What an alert says, and what to do: as much as `room` rows hold."""
+    """Sentence and next step of an alert, in up to `room` rows."""
     rows: list[Row] = []
     advice = [f"{skin.glyph('next')} {text}" for text in alert.finding.advice[:1]]
     for text, style in ((alert.finding.sentence, "muted"), *((text, "accent") for text in advice)):
@@ -154,7 +154,7 @@ def preview(alert: Alert, skin: Skin, width: int, room: int) -> list[Row]:
 
 
 def heading_row(skin: Skin, width: int, window_s: float) -> Row:
-    """What the columns hold."""
+    """Content of the columns."""
     columns = Columns.of(width)
     parts = [fit("", 3), fit("", 5), fit("age", _AGE, right=True), " ", fit("what", columns.title)]
     if columns.says:

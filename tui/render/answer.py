@@ -26,18 +26,18 @@ _LEVELS = {"info": Level.NONE, "warning": Level.WARNING, "critical": Level.CRITI
 _FILLS = ("full", "medium", "dark", "hatch", "light")
 _NARROW, _WIDE = 72, 150
 _NOTHING = {
-    RunState.LOADING: "looking for logs",
-    RunState.ENDED: "nothing came",
-    RunState.REPLAY: "getting ready to play",
-    RunState.PAUSED: "nothing was played yet: space goes on",
+    RunState.LOADING: "searching for logs",
+    RunState.ENDED: "no log lines",
+    RunState.REPLAY: "loading",
+    RunState.PAUSED: "paused at the start: space plays",
 }
 _CAREFUL = (Assessment.WATCH, Assessment.UNREADABLE)
 _OF_RUNS = (Area.QUEUE, Area.VALUE, Area.SOCKET, Area.JOB)
-"""What is polled of a run; hosts and GPUs are there without one."""
+"""Areas that belong to a run; hosts and GPUs exist without one."""
 _STEP_S = 5.0
 _LEAST_BAR = 8
 _ENDS = {PRODUCTIVE: -1, **dict.fromkeys(REST[1:], 1)}
-"""What is no cause stands at the ends of the bar."""
+"""Entries that are no cause, at the ends of the bar."""
 
 
 def answer_rows(picture: Picture, width: int, height: int, skin: Skin) -> list[Row]:
@@ -49,7 +49,7 @@ def answer_rows(picture: Picture, width: int, height: int, skin: Skin) -> list[R
 
 # --- the verdict --------------------------------------------------------------------------------------------------
 def verdict_row(picture: Picture, width: int, skin: Skin) -> Row:
-    """What is wrong, how bad, what it costs, since when, how often."""
+    """Verdict with severity, cost, duration and occurrences."""
     snapshot = picture.snapshot
     if snapshot is None:
         return _waiting(picture, skin)
@@ -75,7 +75,7 @@ def _badge(skin: Skin, level: Level, text: str) -> list[Run]:
 
 
 def _as_of(picture: Picture, verdict: Verdict, room: int, skin: Skin) -> list[Run]:
-    """How old it is, where the logs that prove it speak no more of the present; why, where the cost fits beside it."""
+    """Age of the verdict if the logs that prove it are stale; the reason, if the cost still fits next to it."""
     if picture.is_over:
         return []
     age, who = picture.past_s, "no log output"
@@ -90,7 +90,7 @@ def _as_of(picture: Picture, verdict: Verdict, room: int, skin: Skin) -> list[Ru
         oldest = max(silent, key=lambda now: now.age_s or 0.0, default=None)
         if oldest is None:
             return []
-        age, who = oldest.age_s or 0.0, f"{_called(oldest, picture)} is silent"
+        age, who = oldest.age_s or 0.0, f"no output from {_called(oldest, picture)}"
     brief = f"  STALE {brief_seconds(age)}"
     told = f"{brief}: {who}"
     cost = _cost(picture, verdict, 0, skin)[:1]  # what was lost matters more than whose silence it is
@@ -105,7 +105,7 @@ def _called(source: SourceNow, picture: Picture) -> str:
 
 
 def _judged(picture: Picture, width: int, skin: Skin) -> list[Run]:
-    """How long ago it was found, where a busy run is judged seldom; in steps, for who looks need not see it count."""
+    """Age of the diagnosis if a busy run is judged rarely; in steps, so that it does not count up visibly."""
     if picture.unjudged_s is None:
         return []
     age = f"{picture.unjudged_s // _STEP_S * _STEP_S:.0f} s"
@@ -113,7 +113,7 @@ def _judged(picture: Picture, width: int, skin: Skin) -> list[Run]:
 
 
 def _cost(picture: Picture, verdict: Verdict, room: int, skin: Skin) -> list[list[Run]]:
-    """What it costs, since when, how often: parts that are told whole or not at all."""
+    """Cost, duration and occurrences: parts that are shown completely or not at all."""
     text, muted = skin.style("text"), skin.style("muted")
     parts: list[list[Run]] = []
     snapshot = picture.snapshot
@@ -125,25 +125,21 @@ def _cost(picture: Picture, verdict: Verdict, room: int, skin: Skin) -> list[lis
     alerts = _alerts_of(picture, verdict.signature)
     if alerts:
         count = sum(alert.count for alert in alerts)
-        parts += [[(f"  {count}{_times(count)}", muted)], [(_lasting(alerts, picture), muted)]]
+        parts += [[(f"  {count}x", muted)], [(_lasting(alerts, picture), muted)]]
     return parts
 
 
 def _lasting(alerts: Sequence[Alert], picture: Picture) -> str:
-    """How long it has held; where it was over meanwhile, or nobody knows, since when it is counted."""
+    """Duration; the start of counting if it was interrupted or its state was unknown for a time."""
     began = min(alert.began for alert in alerts)
     if any(alert.since > alert.began for alert in alerts):
-        return f" since {moment_text(began, picture.time_base)}"
+        return f", since {moment_text(began, picture.time_base)}"
     until = max(alert.held_until(picture.now) for alert in alerts)
-    return f" for {brief_seconds(max(0.0, until - began))}"
+    return f", ongoing {brief_seconds(max(0.0, until - began))}"
 
 
 def _wall(snapshot: Snapshot) -> str:
     return brief_seconds(snapshot.run.wall_s)
-
-
-def _times(count: int) -> str:
-    return " time" if count == 1 else " times"
 
 
 def _alerts_of(picture: Picture, signature: str) -> list[Alert]:
@@ -161,11 +157,11 @@ def _loudest(verdict: Verdict, room: int, skin: Skin) -> list[Run]:
 
 def _waiting(picture: Picture, skin: Skin) -> Row:
     if picture.progress is not None and any(source.bytes for source in picture.sources):
-        said = f"reading what the logs hold already: {format_share(picture.progress)}"
+        said = f"reading existing log history: {format_share(picture.progress)}"
     elif picture.sources:
         said = f"waiting for the first line of {plain(picture.sources[0].name, 60)}"
     else:
-        said = _NOTHING.get(picture.state, "no log has a line yet: what comes is read at once")
+        said = _NOTHING.get(picture.state, "waiting for the first log line")
     return ((f" {skin.glyph('loading')} ", skin.style("badge-info")), (f" {said}", skin.style("text")))
 
 
@@ -185,11 +181,14 @@ def _no_verdict(picture: Picture, snapshot: Snapshot, width: int, skin: Skin) ->
         more = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
         return (
             *_badge(skin, Level.NONE, f"{skin.glyph('stale')} STALE"),
-            (f"{_called(first, picture)}{more} silent for {format_seconds(first.age_s or 0.0)}", skin.style("stale")),
-            (f"  else: {_shortened(summary, max(20, width - 50))}", skin.style("muted")),
+            (
+                f"no output from {_called(first, picture)}{more} for {format_seconds(first.age_s or 0.0)}",
+                skin.style("stale"),
+            ),
+            (f"  otherwise: {_shortened(summary, max(20, width - 50))}", skin.style("muted")),
         )
     if only_machines(picture):
-        summary = "no log has a line yet: only machines are judged"
+        summary = "no log lines yet: only hosts and GPUs are judged"
     elif snapshot.assessment is Assessment.HEALTHY:
         return _healthy(picture, summary, width, skin)
     elif snapshot.assessment in _CAREFUL:
@@ -260,7 +259,7 @@ def _bar(entries: Sequence[LedgerEntry], width: int, skin: Skin) -> list[Run]:
 
 
 def _legend(entries: Sequence[LedgerEntry], room: int, skin: Skin) -> list[Run]:
-    """What was lost first, of it the verdict's cause: where there is little room, what is well needs no word."""
+    """Entries with lost time first, beginning with the verdict's cause; productive time is dropped if room is short."""
     looks = [(entry, *_look(at, entry, skin)) for at, entry in enumerate(entries)]
     runs: list[Run] = []
     for entry, glyph, style in sorted(looks, key=lambda look: look[0].cause in _ENDS):

@@ -28,7 +28,7 @@ _RUN_STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What the screen itself knows: where somebody looks, and what it costs."""
+    """State of the screen itself: the view, and resource usage."""
 
     title: str
     span_s: float
@@ -52,7 +52,7 @@ def moment_text(time: float, picture: Picture) -> str:
 
 
 def header_row(picture: Picture, place: Place, width: int, skin: Skin) -> Row:
-    """What is watched, how it goes, and the time."""
+    """Sources, state and time."""
     text, bar = skin.style("text"), skin.style("frame")
     sep: Run = (f" {skin.glyph('vertical')} ", bar)
     if place.said:
@@ -88,7 +88,7 @@ def header_row(picture: Picture, place: Place, width: int, skin: Skin) -> Row:
 
 
 def _cost(place: Place, width: int, skin: Skin) -> list[Run]:
-    """What perfmon itself takes."""
+    """Resource usage of perfmon."""
     if place.cpu_percent is None or place.rss_bytes is None or width < 110:
         return []
     return [(f" cpu {place.cpu_percent:.1f}%  {format_bytes(place.rss_bytes)} ", skin.style("faint"))]
@@ -169,7 +169,7 @@ def footer_row(pane: str, place: Place, width: int, skin: Skin, remapped: Mappin
 
 
 def footer_action(at: int, pane: str, place: Place, width: int, remapped: Mapping[str, str]) -> Action | None:
-    """What stands in column `at` of that row."""
+    """Part in column `at` of that row."""
     begin = 1
     for action in _footer_actions(pane, place, width, remapped):
         end = begin + _footer_cells(action, remapped)

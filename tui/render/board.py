@@ -19,11 +19,11 @@ from .rows import Row, Run
 
 _MOST_UPDATES = 7
 _ROWS_OF_UPDATES = ((22, _MOST_UPDATES), (13, 4), (9, 3))
-"""What updates have at least, by the rows that there are; those that no other lane needs are theirs, too."""
+"""Minimum rows of updates, by available rows; they also take rows that no other lane needs."""
 
 
 def lanes_wanted(board: Board, *, brief: bool = False) -> int:
-    """How many lanes there are to show, to share out the room; `brief` as in `lanes_of`."""
+    """Number of lanes, to distribute the room; `brief` as in `lanes_of`."""
     updates = sum(len(lane.bars) for lane in board.spans if lane.kind == UPDATES)
     return min(updates, _MOST_UPDATES) + _other_lanes(board, brief=brief)
 
@@ -37,12 +37,12 @@ def _other_lanes(board: Board, *, brief: bool) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """How somebody looks at the board."""
+    """View of the timeline."""
 
     cursor: float | None = None
     """A moment on the axis."""
     selected: int = 0
-    """Which lane, from 0."""
+    """Index of the lane, from 0."""
     top: int = 0
     """The first lane that is shown."""
     order: str = "usual"
@@ -114,7 +114,7 @@ def draw_board(
 def _drawn_lanes(
     board: Board, geometry: Geometry, body: int, sight: Sight, skin: Skin, made: Made, *, brief: bool
 ) -> Drawn:
-    """The lanes in sight, in at most `body` rows."""
+    """The lanes in view, in at most `body` rows."""
     update_rows = next((rows for least, rows in _ROWS_OF_UPDATES if body >= least), 1)
     if not sight.wanted:
         update_rows = max(update_rows, min(_MOST_UPDATES, body - _other_lanes(board, brief=brief)))
@@ -136,7 +136,7 @@ def _drawn_lanes(
         rows.append(row)
         kept.append(lane)
     if not lanes and sight.wanted and body > 0:
-        text = f" {skin.glyph('waiting')} no lane has {plain(sight.wanted, 30)!r} in its name: / and nothing shows all"
+        text = f" {skin.glyph('waiting')} no lane matches {plain(sight.wanted, 30)!r}: / with no text shows all"
         rows, kept = [((cut(text, geometry.begin + geometry.chart), skin.style("muted")),)], [None]
     return Drawn(rows, kept, len(lanes), top, selected)
 
@@ -191,7 +191,7 @@ def at_column(lane: MetricLane, column: int, geometry: Geometry) -> tuple[str, L
 
 
 def bar_at(lane: Lane, port: Viewport, column: int, geometry: Geometry) -> tuple[str, Level]:
-    """How long the worst of the spans under the cursor took."""
+    """Duration of the worst span under the cursor."""
     under = [bar for bar in lane.bars if port.column(bar.start) <= column <= port.column(bar.end)]
     if not under:
         return "-", Level.NONE
@@ -219,7 +219,7 @@ def with_cursor(runs: Sequence[Run], column: int, skin: Skin) -> list[Run]:
 
 
 def board_title(board: Board, span_s: float, sight: Sight, drawn: Drawn) -> tuple[str, str]:
-    """What the title says of the board, left and right."""
+    """Title of the timeline, left and right."""
     port: Viewport = board.viewport
     left = f"{brief_seconds(span_s)}, one column {brief_seconds(port.column_s)}"
     if sight.wanted:

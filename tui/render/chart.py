@@ -34,7 +34,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What stands on the left."""
+    """Label on the left."""
 
     low: float
     high: float
@@ -91,7 +91,7 @@ def _round_step(least: float, unit: str) -> float:
 
 
 # --- drawing ----------------------------------------------------------------------------------------------------------
-_NOTHING, _ROOM_FOR_WORDS = "nothing was measured in the time that is in sight", 3
+_NOTHING, _ROOM_FOR_WORDS = "no data in view", 3
 
 
 def chart_rows(
@@ -146,7 +146,7 @@ def _told(value: float, unit: str) -> str:
 
 
 def _eighths(value: float, scale: Scale, rows: int) -> int:
-    """How high a column is in eighths of a row: at least one where something was measured, whatever it was."""
+    """Height of a column in eighths of a row: at least one if there is data."""
     if isnan(value):
         return 0
     share = (min(max(value, scale.low), scale.high) - scale.low) / (scale.high - scale.low)
@@ -179,7 +179,7 @@ def _row(
 
 
 def _marks(columns: Columns, cursor: int | None, skin: Skin) -> Row:
-    """Which columns are not good, for those who see no colours."""
+    """Marks of columns that are not good, for displays without colours."""
     marks = [skin.mark(level) if level > Level.GOOD else " " for level in columns.levels]
     runs: list[Run] = [(" " * (LABEL + 1), skin.style("text"))]
     for at, (mark, level) in enumerate(zip(marks, columns.levels, strict=True)):

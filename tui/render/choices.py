@@ -1,4 +1,4 @@
-"""What the palette offers: what there is at this moment first, then commands and actions; the best fit on top."""
+"""Entries of the palette: current items first, then commands and actions; best match on top."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class Choice:
     kind: str
     """`alert`, `metric`, `trace`, `log`, `theme`, `layout`, `run` or `do`."""
     text: str
-    """What is looked through, safe to show."""
+    """Searched text, safe to show."""
     note: str
-    """What there is to say of it."""
+    """Its description."""
     command: str
-    """What is obeyed when it is chosen."""
+    """Command that runs when it is chosen."""
     style: str = "muted"
     """Name of the style of the note."""
     unfinished: bool = False
     """The command wants more: choosing it begins to type it."""
     also: str = ""
-    """What is looked through too, and not shown."""
+    """Further searched text that is not shown."""
 
 
 def choices(picture: Picture, themes: Iterable[str], keys: dict[str, tuple[str, ...]]) -> list[Choice]:
@@ -109,7 +109,7 @@ def _actions(keys: dict[str, tuple[str, ...]]) -> Iterator[Choice]:
 
 # --- what fits --------------------------------------------------------------------------------------------------------
 def typed_command(typed: str) -> Choice | None:
-    """What was typed, where it is a whole command already."""
+    """The typed text, if it is a complete command."""
     name, rest = (*typed.strip().removeprefix(":").split(maxsplit=1), "", "")[:2]
     command = known(name)
     if not isinstance(command, Command) or not (rest or not command.least):
@@ -118,7 +118,7 @@ def typed_command(typed: str) -> Choice | None:
 
 
 def fitting(typed: str, offered: Sequence[Choice]) -> list[tuple[Choice, Fit]]:
-    """What fits, the best first; nothing typed: everything as it is offered."""
+    """Matches, best first; without input all entries in their order."""
     text = typed.strip().removeprefix(":").strip()
     if not text:
         return [(choice, _NONE) for choice in offered]
@@ -166,7 +166,7 @@ def choice_row(choice: Choice, found: Fit, skin: Skin, width: int, ground: str) 
 
 
 def problem_of(typed: str) -> str:
-    """What is wrong already with what is being typed; "" when nothing is."""
+    """Error in the typed command; "" without one."""
     name, rest = (*typed.strip().removeprefix(":").split(maxsplit=1), "", "")[:2]
     if name == "log" and rest:
         try:

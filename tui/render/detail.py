@@ -54,10 +54,10 @@ def detail(alert: Alert, picture: Picture, skin: Skin, width: int) -> list[Line]
     room = width - 2
     sections: list[tuple[str, str, list[Words]]] = [
         ("WHY", _confidence(finding), _conditions(finding, skin, room)),
-        ("NOT TO CONFUSE WITH", "", _rivals(finding, picture, skin, room)),
+        ("OFTEN CONFUSED WITH", "", _rivals(finding, picture, skin, room)),
         ("COST", "", [words for text in _cost(alert, picture) for words in paragraph(text, room, "text", "  ")]),
         ("WHAT TO DO", "", _numbered(finding.advice, room)),
-        ("NOT SEEN", "it would raise the confidence", _bullets(finding.unseen, skin, room)),
+        ("NOT OBSERVED", "would raise the confidence", _bullets(finding.unseen, skin, room)),
         ("OCCURRENCES", "newest first", waterfall(alert, picture, skin, width)),
     ]
     lines = [Line(words) for words in paragraph(finding.sentence, room, "text", " ")]
@@ -72,7 +72,7 @@ def detail(alert: Alert, picture: Picture, skin: Skin, width: int) -> list[Line]
 
 def _confidence(finding: Finding) -> str:
     held = sum(condition.held is True for condition in finding.conditions)
-    return f"{held} of {counted(len(finding.conditions), 'condition')} seen to hold" if finding.conditions else ""
+    return f"{held} of {counted(len(finding.conditions), 'condition')} met" if finding.conditions else ""
 
 
 def _conditions(finding: Finding, skin: Skin, room: int) -> list[Words]:
@@ -84,15 +84,17 @@ def _conditions(finding: Finding, skin: Skin, room: int) -> list[Words]:
 
 
 def _rivals(finding: Finding, picture: Picture, skin: Skin, room: int) -> list[Words]:
-    """What looks like it, and whether that was found too."""
+    """Signatures that are often confused with it, and if they were found too."""
     found = {other.signature: other.state for other in (picture.snapshot.findings if picture.snapshot else ())}
     rows: list[Words] = []
     for rival in finding.confused_with:
         name = rival.partition(":")[0]
         if name in found:
-            rows += paragraph(f"{rival} ({found[name]} too)", room, "text", f" {skin.glyph('warning')} ", "warning")
+            rows += paragraph(
+                f"{rival} (also found: {found[name]})", room, "text", f" {skin.glyph('warning')} ", "warning"
+            )
         else:
-            absent = "" if " " in name else " (not found here)"
+            absent = "" if " " in name else " (ruled out)"
             rows += paragraph(f"{rival}{absent}", room, "muted", f" {skin.glyph('bullet')} ")
     return rows
 
@@ -103,14 +105,14 @@ def _cost(alert: Alert, picture: Picture) -> Iterable[str]:
     if finding.lost_s > 0:
         yield (
             f"{format_seconds(finding.lost_s)} of the last {brief_seconds(wall)} "
-            f"({format_share(finding.lost_share)}); at this rate {format_seconds(finding.lost_share * _HOUR_S)} an hour"
+            f"({format_share(finding.lost_share)}); ≈ {format_seconds(finding.lost_share * _HOUR_S)} per hour"
         )
     elif alert.lost_s <= 0:
-        yield "no time of its own"
+        yield "no time attributed"
     if alert.lost_s > finding.lost_s + 1.0:
-        yield f"{format_seconds(alert.lost_s)} since perfmon watches"
+        yield f"{format_seconds(alert.lost_s)} since perfmon started"
     if finding.explained_by is not None:
-        yield f"explained by {finding.explained_by}: mend that first"
+        yield f"explained by {finding.explained_by}: fix that first"
 
 
 def _numbered(texts: Sequence[str], room: int) -> list[Words]:
@@ -122,7 +124,7 @@ def _bullets(texts: Sequence[str], skin: Skin, room: int) -> list[Words]:
 
 
 def _evidence(lines: Sequence[EvidenceLine], skin: Skin, width: int) -> list[Line]:
-    """Where each line stands, and what it says; the cursor shows which one keys act on."""
+    """Position and text of each line; keys act on the one under the cursor."""
     if not lines:
         return []
     where = [f"{line.source}:{line.line}" for line in lines]

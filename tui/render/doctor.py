@@ -1,4 +1,4 @@
-"""How well each log is understood: what was recognised, by which pattern, and lines that nothing recognised."""
+"""Parse coverage of each log: recognised lines by pattern, and unrecognised lines."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def _section(source: SourceNow, base: TimeBase, skin: Skin, width: int) -> list[
     rows += [words for note in source.notes for words in paragraph(note, width - 2, "text", " ! ", "warning")]
     rows += _patterns(source, skin, width)
     if little_is_recognised(source):
-        command = f"`perfmon formats learn {shlex.quote(source.name)}`, or :learn here, proposes a format for it"
+        command = f"`perfmon formats learn {shlex.quote(source.name)}` or :learn proposes a format for it"
         rows += paragraph(command, width - 2, "text", " > ", "accent")
     if source.unparsed:
-        rows.append(((" lines that no pattern recognised", "muted"),))
+        rows.append(((" unrecognised lines", "muted"),))
         rows += [((" ? ", "stale"), (fit(text, width - 4, glyphs=skin.glyphs), "text")) for text in source.unparsed]
     return rows
 
@@ -61,11 +61,11 @@ def _told(source: SourceNow, base: TimeBase, style: str) -> Iterable[tuple[str, 
     read = f"{format_bytes(source.bytes)} read, {rates}"
     yield "read", f"{read}, last {age(source)}{'' if age(source) in ('-', 'now') else ' ago'}", style
     if source.last is not None:
-        yield "clock", f"last dated line {moment_text(source.last, base)}{_offset(source.offset_s)}", "text"
+        yield "clock", f"last timestamp {moment_text(source.last, base)}{_offset(source.offset_s)}", "text"
     else:
-        yield "clock", "no line has a date or time yet", "muted"
+        yield "clock", "no timestamp yet", "muted"
     if source.errors or source.skipped:
-        lost = f"{counted(source.errors, 'error')}, {source.skipped} lines with values that cannot be meant"
+        lost = f"{counted(source.errors, 'error')}, {source.skipped} lines with implausible values"
         yield "lost", lost, "warning" if source.errors else "text"
 
 

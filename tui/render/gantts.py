@@ -17,7 +17,7 @@ from .rows import Run
 Cell = tuple[str, Style]
 """A character of one cell."""
 _Legs = tuple[bool, tuple[tuple[str, float, float], ...]]
-"""Whether a bar is open still, and its legs: kind, begin and end, in columns."""
+"""State (open or not) of a bar, and its phases: kind, start and end, in columns."""
 _LEG_STYLES = {"send": "send", "queue": "queue", "rpc": "rpc", "done": "done", "unknown": "unknown"}
 
 
@@ -59,7 +59,7 @@ def runs_of(cells: Mapping[int, Cell], columns: int, skin: Skin) -> list[Run]:
 
 
 def _legs_of(bar: Bar, port: Viewport) -> _Legs:
-    """Where the legs of a bar are, as finely as it is drawn."""
+    """Phases of a bar, at the resolution of drawing."""
     start, column_s = port.start, port.column_s
     legs = tuple([(leg.kind, (leg.start - start) / column_s, (leg.end - start) / column_s) for leg in bar.legs])
     if bar.open:  # quarters of a column are fine enough: it is then drawn anew only when it shows

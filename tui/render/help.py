@@ -15,37 +15,37 @@ from .rows import cells
 Block = list[Words]
 _KEYS, _USAGE = 12, 25
 _COLUMN, _GAP = 58, 2
-_PANES = {"board": "TIMELINE", "alerts": "ALERTS", "sources": "MACHINES", "log": "LOG"}
+_PANES = {"board": "TIMELINE", "alerts": "ALERTS", "sources": "HOSTS/GPUS", "log": "LOG"}
 LEGEND: Mapping[str, Sequence[tuple[str, str, str]]] = {
     "A weight update": (
         ("send", "send", "leaves the client"),
         ("queue", "queue", "waits in the server's queue"),
-        ("unknown-leg", "unknown", "queue or network: no line of the server tells"),
+        ("unknown-leg", "unknown", "queue or network (no server log)"),
         ("rpc", "rpc", "the server loads the weights"),
-        ("done", "done", "has ended"),
-        ("open", "accent", "is still under way"),
+        ("done", "done", "done"),
+        ("open", "accent", "still open"),
     ),
     "Values": (
         ("good", "good", "good"),
         ("warning", "warning", "between good and critical"),
         ("critical", "critical", "critical"),
-        ("unknown", "stale", "nobody knows: its logs are silent, or no line tells"),
+        ("unknown", "stale", "unknown: log silent or value not reported"),
     ),
     "Alerts": (
         ("pending", "muted", "pending: too few occurrences yet"),
-        ("firing", "critical", "firing, or acknowledged"),
-        ("resolving", "muted", "resolving: not seen for a while"),
+        ("firing", "critical", "firing or acknowledged"),
+        ("resolving", "muted", "resolving: not seen recently"),
         ("resolved", "muted", "resolved"),
-        ("inhibited", "muted", "explained by another one"),
+        ("inhibited", "muted", "explained by another finding"),
         ("silenced", "muted", "silenced"),
-        ("flapping", "warning", "comes and goes"),
+        ("flapping", "warning", "flapping"),
     ),
     "Logs": (
-        ("fresh", "good", "speaks of the present"),
-        ("lagging", "warning", "is late"),
-        ("stale", "stale", "was silent too long to trust"),
-        ("waiting", "muted", "nothing was read yet"),
-        ("ended", "faint", "nothing more will come"),
+        ("fresh", "good", "up to date"),
+        ("lagging", "warning", "lagging"),
+        ("stale", "stale", "stale: no recent output"),
+        ("waiting", "muted", "nothing read yet"),
+        ("ended", "faint", "ended"),
     ),
 }
 """Of each kind: the name of the sign, its style, what it means."""
@@ -80,7 +80,7 @@ def _block(title: str, actions: Sequence[Action], remapped: Mapping[str, str], s
 
 
 def _commands(skin: Skin, width: int) -> Block:
-    lines = [rule("After :", skin, width, "actions go by their names too")]
+    lines = [rule("After :", skin, width, "action names work too")]
     for command in COMMANDS:
         mark = fit(f" {command.usage}", _USAGE) + " "
         lines += paragraph(command.help, width - 1, "text", mark, "footer-key")
@@ -90,7 +90,7 @@ def _commands(skin: Skin, width: int) -> Block:
 def _legend(skin: Skin, width: int) -> list[Block]:
     return [
         [
-            rule(f"What the signs mean: {title.lower()}", skin, width),
+            rule(f"Symbols: {title.lower()}", skin, width),
             *(
                 (("   ", "text"), (skin.glyph(glyph), style), (f"  {meaning}", "text"))
                 for glyph, style, meaning in signs

@@ -34,7 +34,7 @@ _BRIEF = {
     "batch-wait": "data wait",
     "policy-wait": "pol. wait",
 }
-"""Where lanes have few cells for their name."""
+"""Names of lanes in few cells."""
 _STYLES = {
     "checkpoint-write": "checkpoint-write",
     "checkpoint-wait": "checkpoint-wait",
@@ -47,7 +47,7 @@ _HEIGHTS = {Level.NONE: 2, Level.GOOD: 2, Level.WARNING: 4, Level.CRITICAL: 6}
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """How the columns of a row are shared out."""
+    """Distribution of the columns of a row."""
 
     label: int
     now: int
@@ -77,7 +77,7 @@ class Lane:
     kind: str
     """`update`, `updates`, a kind of span, `metric` or `alerts`."""
     key: str
-    """What opens it: trace id, metric's name."""
+    """Key that opens it: id of the update, name of the metric."""
     label: str
     style: str
     """Name of the style of the label."""
@@ -96,7 +96,7 @@ class Drawing:
     """A lane that is drawn when it is asked for."""
 
     of: tuple[object, ...]
-    """What it is made of: where these are the same objects as before, so is the lane."""
+    """Input of the lane: with the same objects as before, the lane is unchanged."""
     draw: Callable[[], Lane]
 
 
@@ -168,7 +168,7 @@ def span_lane(lane: SpanLane, stats: MetricLane | None, port: Viewport, geometry
 
 
 def length_of(bar: Bar, metric: str, cells: int) -> str:
-    """How long a span took, by the metric that says so."""
+    """Duration of a span, by its metric."""
     value = bar.values.get(metric, next(iter(bar.values.values()), None))
     return "" if value is None else compact_value(value, "ms" if metric.endswith("_ms") else "s", cells)
 
@@ -242,7 +242,7 @@ def _stats(lane: MetricLane, geometry: Geometry, skin: Skin) -> str:
 
 
 def alerts_lane(ticks: Sequence[Transition], port: Viewport, geometry: Geometry, skin: Skin) -> Lane:
-    """When alerts began and ended."""
+    """Lane of alert starts and ends."""
     cells: dict[int, Cell] = {}
     worst: dict[int, Transition] = {}
     for tick in ticks:

@@ -37,7 +37,7 @@ _STAMP = re.compile(
 
 
 class Marked(NamedTuple):
-    """What is special about a line where it is shown."""
+    """Marks of a line in the pane."""
 
     selected: bool = False
     evidence: bool = False
@@ -52,7 +52,7 @@ UNMARKED = Marked()
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """How lines are laid out at one width."""
+    """Layout of lines at one width."""
 
     width: int
     names: Mapping[int, str]
@@ -65,7 +65,7 @@ class Columns:
     begin: int = 0
     """First character of the text that is shown."""
     queries: tuple[Query, ...] = field(default=())
-    """What to highlight."""
+    """Text to highlight."""
 
     @classmethod
     def of(cls, width: int, names: Mapping[int, str], **others: object) -> Columns:
@@ -161,7 +161,7 @@ def _apart(before: str) -> str:
 
 
 def shown(text: str, begin: int, room: int) -> str:
-    """What may be in sight of a text from its character `begin` on, filled up to `room` cells; a bit more if wide."""
+    """Visible part of a text from character `begin` on, up to `room` cells; slightly more with wide characters."""
     if begin or len(text) > room:
         text = text[begin : begin + room + 1]
     if not text.isascii():
@@ -170,7 +170,7 @@ def shown(text: str, begin: int, room: int) -> str:
 
 
 def _text(text: str, columns: Columns, style: Style, skin: Skin, room: int) -> list[Run]:
-    """What is in sight of a line's text, what was searched highlighted."""
+    """Visible part of a line, with search matches highlighted."""
     begin = columns.begin
     end = min(len(text), begin + 2 * room + 2)
     spans = sorted(

@@ -1,4 +1,4 @@
-"""What the pane of log lines says of itself: what of the logs is in sight."""
+"""Title of the log pane: the visible part of the logs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def told(view: LogView, query: Query | None, note: str, *, piece: bool) -> str:
     wanted = view.wanted
     parts = [plain(note, 120)] if note else []
     if piece:
-        parts.append("read back from the file: End returns")
+        parts.append("read from the file: End returns")
     elif not view.follow:
         parts.append(f"+{_grouped(view.unseen)} line{'s' * (view.unseen != 1)}" if view.unseen else "not following")
     if wanted.sources:
@@ -46,7 +46,7 @@ def told(view: LogView, query: Query | None, note: str, *, piece: bool) -> str:
         parts.append("searching …")
     lost = 0 if view.follow else view.book.totals().lost_lines
     if lost:
-        parts.append(f"{_grouped(lost)} lines older than what is kept")
+        parts.append(f"{_grouped(lost)} older lines dropped")
     return " · ".join(parts)
 
 

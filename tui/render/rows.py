@@ -130,7 +130,7 @@ def changed(old: Row, new: Row, width: int) -> tuple[int, int] | None:
 
 
 def sure(row: Row) -> bool:
-    """Whether every terminal gives a row the cells that it has here: of text that is not perfmon's own only ASCII."""
+    """Return true if every terminal uses the same cells for a row: of foreign text only ASCII."""
     return not isinstance(row, Fitted) or isinstance(row, Plain) or all(text.isascii() for text, _ in row)
 
 

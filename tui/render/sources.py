@@ -31,7 +31,7 @@ def age(source: SourceNow) -> str:
 
 
 def problems(source: SourceNow) -> str:
-    """What is wrong with it, in a few words; "" when nothing is."""
+    """Its problem in a few words; "" without one."""
     told = [counted(source.errors, "error")] if source.errors else []
     told += [f"{source.skipped} skipped"] if source.skipped else []
     return " · ".join([*told, *source.notes[-1:]])

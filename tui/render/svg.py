@@ -29,7 +29,7 @@ _SHADES = {"░": 0.4, "▒": 0.6, "▓": 0.8}
 """A little more than a terminal has: here nothing is drawn of dots."""
 _PIECES = re.compile(r"\S+(?: \S+)*")
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What no XML document may hold."""
+"""Characters that are invalid in XML."""
 
 
 def _parts() -> dict[str, tuple[tuple[float, float, float, float], ...]]:
@@ -53,7 +53,7 @@ _DRAWN = {*_PARTS, *_LINES}
 
 
 class _Palette:
-    """What a style looks like where the terminal's own colours are these."""
+    """Appearance of a style with these terminal colours."""
 
     def __init__(self, dark: bool) -> None:
         self._own: TerminalTheme = MONOKAI if dark else DEFAULT_TERMINAL_THEME
@@ -107,7 +107,7 @@ def _placed(rows: Sequence[Row]) -> Iterator[tuple[int, int, Run]]:
 
 
 def _grounds(rows: Sequence[Row], palette: _Palette, below: ColorTriplet) -> list[str]:
-    """What is filled behind the text: a path a colour."""
+    """Filled areas behind the text: a path per colour."""
     paths: dict[str, list[str]] = defaultdict(list)
     for x, y, (text, style) in _placed(rows):
         ground = palette.colours(style)[1]

@@ -30,7 +30,7 @@ _STYLES = ("send", "queue", "rpc", "done")
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the log book has of an update."""
+    """Lines of an update in the log buffer."""
 
     lines: tuple[Line, ...] = ()
     complete: bool = False
@@ -52,7 +52,7 @@ class Entry:
     mark: str = ""
     """The leg that the gap before it is."""
     evidence: EvidenceLine | None = None
-    """What the cursor stops at."""
+    """Lines where the cursor stops."""
 
 
 def name_of(bar: Bar) -> str:
@@ -62,13 +62,13 @@ def name_of(bar: Bar) -> str:
 
 
 def summary(bar: Bar, base: TimeBase, skin: Skin) -> Words:
-    """How long it took, how bad that is, and when it began."""
+    """Duration, level and start."""
     level = f"{skin.mark(bar.level)} {LEVEL_WORDS[bar.level]} " if bar.level is not Level.NONE else ""
     return (
         (f" {compact_seconds(bar.end - bar.start, 9)} ", "text"),
         (level, _style(bar.level)),
         (f" {'since' if bar.open else 'from'} {moment_text(bar.start, base)} ", "muted"),
-        ("still under way " if bar.open else "", "accent"),
+        ("still open " if bar.open else "", "accent"),
     )
 
 
@@ -118,15 +118,15 @@ def _legs(bar: Bar, skin: Skin, width: int) -> Iterator[Words]:
             (f" {figures}", "text"),
         )
     if not bar.legs:
-        yield ((" no line tells its legs", "muted"),)
+        yield ((" its phases are not in the logs", "muted"),)
 
 
 def _missing(bar: Bar, skin: Skin, width: int) -> Iterator[Words]:
     if any(leg.kind == "unknown" for leg in bar.legs):
-        yield from paragraph("wait: queue or network, as no line of the server tells", width - 1, "muted", "   ")
+        yield from paragraph("wait: queue or network (no server log)", width - 1, "muted", "   ")
     if bar.missing:
-        mend = ": the server's log would tell" if set(_SERVER) <= set(bar.missing) else ""
-        text = f"no line tells {', '.join(bar.missing)}{mend}"
+        mend = ": add the server's log" if set(_SERVER) <= set(bar.missing) else ""
+        text = f"not in the logs: {', '.join(bar.missing)}{mend}"
         yield from paragraph(text, width - 1, "stale", f" {skin.glyph('unknown')} ", "stale")
 
 
@@ -154,18 +154,18 @@ def _lines(bar: Bar, told: Told, picture: Picture, skin: Skin, width: int) -> li
 
 
 def _why_not(bar: Bar, told: Told) -> str:
-    """Why there are no lines, or not all of them."""
+    """Reason for missing lines."""
     if not bar.key:
-        return "its lines name no trace: there is nothing to look up"
+        return "its lines carry no id, so no lines can be found"
     if not told.complete:
         return "searching …"
     if told.lost:
-        return "lines as old as its beginning are not kept any more"
-    return "" if told.lines else "no line that is kept names it"
+        return "its first lines are no longer buffered"
+    return "" if told.lines else "no buffered line belongs to it"
 
 
 def _evidence(bar: Bar, picture: Picture, skin: Skin, width: int) -> list[Entry]:
-    """Where the diagnosis remembers some of its lines, those."""
+    """Lines of it that are kept as evidence."""
     slowest = picture.snapshot.slowest if picture.snapshot is not None else ()
     found = [line for row in slowest if row.key == bar.key and bar.key for line in row.evidence]
     column = min(width // 3, max((len(line.source) + 8 for line in found), default=0))
@@ -182,7 +182,7 @@ def _evidence(bar: Bar, picture: Picture, skin: Skin, width: int) -> list[Entry]
 
 
 def _without_head(text: str, key: str) -> str:
-    """What follows `[weights][key]`: the time before it has its own column."""
+    """Text after `[weights][key]`; the time before it has its own column."""
     before, found, rest = text.partition(f"[{key}]")
     return rest.lstrip() if found and key else before
 
@@ -199,7 +199,7 @@ def in_order(lines: Sequence[Line]) -> tuple[Line, ...]:
 
 
 def leg_marks(texts: Sequence[str]) -> dict[int, str]:
-    """Which leg the gap before a line is, by the position of the line: `queue` or `rpc`."""
+    """Phase of the gap before a line, by position of the line: `queue` or `rpc`."""
     marks: dict[int, str] = {}
     before = ""
     for at, text in enumerate(texts):
@@ -214,7 +214,7 @@ def leg_marks(texts: Sequence[str]) -> dict[int, str]:
 
 # --- clocks and company -----------------------------------------------------------------------------------------------
 def _clocks(picture: Picture, skin: Skin, width: int) -> Iterator[Words]:
-    """How far gaps between lines of different logs can be trusted."""
+    """Uncertainty of gaps between lines of different logs."""
     offsets = picture.snapshot.clock_offsets if picture.snapshot is not None else ()
     for offset in offsets:
         style = "warning" if offset.contradictory else "muted"
@@ -229,7 +229,7 @@ def _clock(offset: ClockOffset) -> str:
         f"± {format_seconds(offset.uncertainty_s)}, by {counted(offset.traces, 'update')}"
     )
     if offset.contradictory:
-        text += "; they contradict each other: gaps between the logs are not to be trusted"
+        text += "; estimates disagree: gaps between logs are unreliable"
     return text
 
 

@@ -18,7 +18,7 @@ from .rows import Row, Run, cells, row_cells
 _WIDE = 150
 _ASIDE = re.compile(r" \(|[.;:,] | for | so that ")
 _OVER = re.compile(r"\b(?:max|min|mean|last|p\d+|share|rate) of ([\w.]+) over [\d.]+ \w+(?= )")
-_BEYOND = re.compile(r" \(over again .*")
+_BEYOND = re.compile(r" \(clears .*")
 _NAME = re.compile(r" (?=-?\d)")
 _ROUND = re.compile(r"\.0(?= )")
 
@@ -66,7 +66,7 @@ def _distinct(parts: Sequence[Part]) -> list[Part]:
 
 
 def _advice(finding: Finding | None, room: int) -> str:
-    """What to do; where there is little room, what stands before the explanations."""
+    """Next step; without its explanation if room is short."""
     text = plain(finding.advice[0]) if finding is not None and finding.advice else ""
     if cells(text) <= room:
         return text
@@ -117,7 +117,7 @@ def _met(condition: ConditionState) -> str:
 
 
 def _asked(condition: ConditionState, value: str) -> str:
-    """What a condition asks of the metric that `value` is of; "" where that is not to be told."""
+    """Requirement of a condition for the metric of `value`; "" if unknown."""
     alternatives = _OVER.sub(r"\1", plain(condition.text.rpartition(": ")[0])).split(" or ")
     return next((asked for asked in alternatives if re.match(rf"{re.escape(_name(value))} [<>]", asked)), "")
 
@@ -128,7 +128,7 @@ def _name(value: str) -> str:
 
 
 def _level(value: str, stats: MetricStats | None) -> Level | None:
-    """Where a value stands in its metric's band; None without one."""
+    """Level of a value by the thresholds of its metric; None without any."""
     if stats is None or stats.good is None or stats.critical is None:
         return None
     try:
@@ -151,7 +151,7 @@ def _limit(level: Level, stats: MetricStats) -> str:
 
 # --- what else it may be ------------------------------------------------------------------------------------------
 def _besides(snapshot: Snapshot, verdict: Verdict, skin: Skin) -> list[Part]:
-    """What was found, too, and has a cause of its own."""
+    """Other findings that have a cause of their own."""
     others = [
         finding
         for finding in snapshot.findings
@@ -160,11 +160,11 @@ def _besides(snapshot: Snapshot, verdict: Verdict, skin: Skin) -> list[Part]:
     if not others:
         return []
     named = ", ".join(f"{plain(other.title).lower()} {format_share(other.lost_share)}" for other in others[:2])
-    return [[(f"besides: {named}  ", skin.style("muted"))]]
+    return [[(f"also: {named}  ", skin.style("muted"))]]
 
 
 def _rivals(finding: Finding, snapshot: Snapshot, room: int, skin: Skin) -> Iterator[Part]:
-    """What looks like it and is not what was found; why not, where there is room for that."""
+    """Ruled-out signatures, with the reason if there is room."""
     found = {other.signature for other in snapshot.findings}
     for rival in finding.confused_with:
         name, _, reason = plain(rival).partition(": ")
@@ -179,14 +179,14 @@ def _rivals(finding: Finding, snapshot: Snapshot, room: int, skin: Skin) -> Iter
 
 # --- where nothing is wrong ---------------------------------------------------------------------------------------
 def _why_not(picture: Picture, snapshot: Snapshot, width: int, skin: Skin) -> Row:
-    """Where nothing is wrong: what small things there are, or what was not seen."""
+    """Minor findings, or missing data, of a healthy run."""
     muted = skin.style("muted")
     firing = [finding for finding in snapshot.findings if finding.state != "pending"]
     if firing:
         named = " · ".join(f"{plain(finding.title)} ({counted(finding.count, 'time')})" for finding in firing[:3])
         return (("  also ", muted), (named, skin.style("text")))
     if picture.state is RunState.LOADING and picture.progress is not None:
-        return ((f"  reading what the logs hold already: {format_share(picture.progress)}", muted),)
+        return ((f"  reading existing log history: {format_share(picture.progress)}", muted),)
     unseen = "; ".join(plain(text.partition(":")[0]) for text in snapshot.unseen[:3])
     beyond = any(lane.now_level is Level.CRITICAL for lane in picture.board.metrics)
     silent = bool(picture.seen) and not any(source.lines for source in picture.sources)

@@ -1,1 +1,1 @@
-"""What opens over the panes: an alert, a trace, a chart, the help."""
+"""Screens on top of the panes: an alert, a weight update, a chart, the help."""

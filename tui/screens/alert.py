@@ -59,7 +59,7 @@ class AlertDetail(Listing):
 
     @property
     def news(self) -> str:
-        """What has changed since the page was made; "" when nothing has."""
+        """Changes since the page was opened; "" without any."""
         now = self._now
         if now is None:
             return "gone since"
@@ -82,7 +82,7 @@ class AlertDetail(Listing):
 
     # --- drawing ------------------------------------------------------------------------------------------------------
     def head(self, width: int, height: int) -> Sequence[Row]:
-        """Where one is, how fresh it is, and where the alert stands now."""
+        """The title row: the alert, the age of the data, and its current state."""
         skin, panel = self.skin, "panel"
         where = f" alerts {skin.glyph('next')} #{self.alert.number} {self.alert.key[0]} "
         left = dressed(((where, "title"),), skin, panel)
@@ -197,7 +197,7 @@ class AlertScreen(Screen[None]):
         self.detail.focus()
 
     def show(self, picture: Picture) -> None:
-        """What is known now."""
+        """Update from a new picture."""
         self.detail.show(picture)
 
     def dress(self, skin: Skin) -> None:

@@ -88,11 +88,11 @@ class ChartPage(Pane, can_focus=True):
     def _figures(self, lane: MetricLane | None, width: int) -> list[Words]:
         """Of the window that is judged, and where its limits come from; on one line where there is room."""
         if lane is None:
-            return [((f" {self.skin.glyph('unknown')} nothing of it was measured in this stretch of time", "stale"),)]
+            return [((f" {self.skin.glyph('unknown')} no data in this time range", "stale"),)]
         snapshot = self._picture.snapshot
         stats = snapshot.metrics.get(self.metric) if snapshot is not None else None
         if stats is None:
-            return [((" no figures: nothing of it was measured in the window that is judged", "muted"),)]
+            return [((" no statistics: no data in the analysis window", "muted"),)]
         summary = stats.summary
         share = stats.band_shares.get("critical")
         told = [counted(summary.count, "value")]
@@ -114,13 +114,13 @@ class ChartPage(Pane, can_focus=True):
 
     def _limits(self, lane: MetricLane, source: str) -> Words:
         if lane.critical is None and lane.good is None:
-            return (("no limits are known: nothing is good or bad about it", "muted"),)
+            return (("no thresholds for this metric", "muted"),)
         skin, word = self.skin, "below" if lane.lower_is_worse else "from"
         words: list[tuple[str, str]] = []
         for limit, level in ((lane.good, Level.WARNING), (lane.critical, Level.CRITICAL)):
             if limit is not None:
                 words.append((f"{skin.mark(level)} {word} {format_value(limit, lane.unit)}  ", _style(level)))
-        return (*words, (f"(limits: {source})" if source else "", "muted"))
+        return (*words, (f"(thresholds: {source})" if source else "", "muted"))
 
     def _foot(self, lane: MetricLane | None, width: int) -> Row:
         skin, column = self.skin, self._column(width)
@@ -128,7 +128,7 @@ class ChartPage(Pane, can_focus=True):
             return key_row(_KEYS, (), width, skin)
         columns = resampled(lane, self._plot_width(width))
         value, level = columns.values[column], columns.levels[column]
-        told = "nothing measured" if isnan(value) else f"{format_value(value, lane.unit)} {self._judged(level)}"
+        told = "no data" if isnan(value) else f"{format_value(value, lane.unit)} {self._judged(level)}"
         words: Words = ((f" {self._moment()}  ", "title"), (f"{told}  ", "muted" if isnan(value) else _style(level)))
         return key_row(_KEYS, dressed(words, skin, "panel"), width, skin)
 

@@ -1,4 +1,4 @@
-"""How well each log is understood, live: the page behind `:doctor`."""
+"""Parse coverage of each log, live: the page of `:doctor`."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class DoctorPage(Listing):
         return super().rows(width, height)
 
     def head(self, width: int, height: int) -> Sequence[Row]:
-        """What this is."""
+        """The title row."""
         skin = self.skin
         left = [
             (" doctor ", skin.style("title", "panel")),
-            ("how each log is understood", skin.style("muted", "panel")),
+            ("parse coverage", skin.style("muted", "panel")),
         ]
         place = self.place(height - 1)
         right = [(f" {place}  esc back ", skin.style("footer-key", "panel"))]
@@ -94,7 +94,7 @@ class DoctorScreen(Screen[None]):
         self.page.focus()
 
     def show(self, picture: Picture) -> None:
-        """What is known now."""
+        """Update from a new picture."""
         self.page.show(picture)
 
     def dress(self, skin: Skin) -> None:

@@ -28,7 +28,7 @@ class HelpPage(Listing):
         super().dress(skin)
 
     def head(self, width: int, height: int) -> Sequence[Row]:
-        """What this is, and how much more of it there is."""
+        """The title row, with the number of further lines."""
         skin = self.skin
         more = max(0, self.count() - self.top - (height - 1))
         left = [(" help ", skin.style("title", "panel")), ("every key and command", skin.style("muted", "panel"))]

@@ -31,7 +31,7 @@ class Prompt(ModalScreen[str | None]):
             yield Input(self._value, select_on_focus=False)
 
     def on_mount(self) -> None:
-        """What stands there is replaced by what is typed, unless somebody moves in it."""
+        """Typing replaces the initial text, unless the cursor was moved first."""
         self.query_one(Input).action_select_all()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

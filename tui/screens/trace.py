@@ -36,7 +36,7 @@ class TracePage(Listing):
         self._book = logbook
         self._picture = picture
         self.note = ""
-        """What there is to say of the last key."""
+        """Message of the last key."""
         self._turn_to(bar)
 
     def _turn_to(self, bar: Bar) -> None:
@@ -104,7 +104,7 @@ class TracePage(Listing):
 
     # --- drawing ------------------------------------------------------------------------------------------------------
     def head(self, width: int, height: int) -> Sequence[Row]:
-        """Which update it is, how long it took, how bad that is."""
+        """Identity, duration and level of the update."""
         skin = self.skin
         words = ((f" trace {skin.glyph('next')} {name_of(self.bar)} ", "title"), *self._summary())
         right = dressed(((f"{self.note} " if self.note else self._place(), "muted"),), skin, "panel")
@@ -115,7 +115,7 @@ class TracePage(Listing):
 
     def _place(self) -> str:
         seqs = [bar.seq for bar in self._updates()]
-        return f"{seqs.index(self.bar.seq) + 1} of {len(seqs)} in sight " if self.bar.seq in seqs else ""
+        return f"{seqs.index(self.bar.seq) + 1} of {len(seqs)} in view " if self.bar.seq in seqs else ""
 
     def foot(self, width: int, height: int) -> Sequence[Row]:
         """The keys."""
@@ -147,7 +147,7 @@ class TracePage(Listing):
         here = (self.bar.start, self.bar.seq)
         ordered = sorted(self._updates(), key=lambda bar: (bar.start, bar.seq))
         found = [bar for bar in ordered if ((bar.start, bar.seq) > here if onward else (bar.start, bar.seq) < here)]
-        self.note = "" if found else f"no {'later' if onward else 'earlier'} update in sight"
+        self.note = "" if found else f"no {'later' if onward else 'earlier'} update in view"
         if found:
             self._turn_to(found[0] if onward else found[-1])
             self.seek()
@@ -204,7 +204,7 @@ class TraceScreen(Screen[EvidenceLine | None]):
         self.page.focus()
 
     def show(self, picture: Picture) -> None:
-        """What is known now."""
+        """Update from a new picture."""
         self.page.show(picture)
 
     def dress(self, skin: Skin) -> None:

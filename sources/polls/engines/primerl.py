@@ -44,5 +44,5 @@ class TrainerPoller(PagePoller):
 
 def _nothing(samples: Samples) -> str:
     if samples.refused:
-        return "its trainer metrics are no numbers"
-    return "no metrics of a prime-rl trainer on this page; its inference server is asked by vllm=URL"
+        return "its trainer metrics are not numeric"
+    return "no metrics of a prime-rl trainer on this page; use vllm=URL for its inference server"

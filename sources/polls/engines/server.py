@@ -42,8 +42,8 @@ class EnginePoller(PagePoller):
 
     def _nothing(self, samples: Samples) -> str:
         if samples.refused:
-            return f"its {self._dialect.title} metrics are no numbers"
-        return f"no {self._dialect.title} metrics on this page; another server can be asked by prometheus=URL"
+            return f"its {self._dialect.title} metrics are not numeric"
+        return f"no {self._dialect.title} metrics on this page; use prometheus=URL for other servers"
 
     def _readings(self, values: Mapping[Key, Mapping[str, float]]) -> list[Reading]:
         kind, short = self._dialect.kind, self._endpoint.short

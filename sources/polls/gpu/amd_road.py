@@ -42,7 +42,7 @@ class AmdRoad:
         """All GPUs, and every few times what runs on them. Raises PollError, AbsentError."""
         found = [self._told(reading) for reading in await self._gpus()]
         if not found and not self._turn:
-            raise AbsentError(f"{self._tool} knows no GPU")
+            raise AbsentError(f"{self._tool} reports no GPU")
         if self._tool == "amd-smi" and self._turn % _PROCESSES == 0:
             found += await self._processes()
         self._turn += 1
@@ -81,7 +81,7 @@ class AmdRoad:
             return await asyncio.to_thread(read) if len(text) > _BIG else read()
         except ValueError:
             said = plain(without_secrets(next(filter(None, map(str.strip, text.splitlines())), "nothing")), 120)
-            raise PollError(f"{self._tool} on {self._runner.name} gives no JSON that can be read: {said}") from None
+            raise PollError(f"{self._tool} on {self._runner.name} returned invalid JSON: {said}") from None
 
     def _told(self, reading: Reading) -> Reading:
         if self._mine is None:

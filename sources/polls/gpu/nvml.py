@@ -94,7 +94,7 @@ class Gpus:
                 devices.append(device)
         if not count and not known:
             nvml.nvmlShutdown()
-            raise AbsentError("the NVIDIA driver knows no GPU")
+            raise AbsentError("the NVIDIA driver reports no GPU")
         here = {device.uuid for device in devices}
         taken = {device.name for device in devices}
         for device in known.values():
@@ -152,7 +152,7 @@ def _library() -> ModuleType:
             raise AbsentError("no NVIDIA driver is loaded") from None
         if error.value == _MISMATCH:
             raise PollError(
-                "the NVIDIA driver and its library are of different versions: one was updated; restart the machine"
+                "the NVIDIA driver and its library are of different versions after an update; reboot the machine"
             ) from None
         raise PollError(f"NVML cannot be opened: {error}") from None
     return pynvml
@@ -163,7 +163,7 @@ def _count(nvml: ModuleType) -> int:
         return int(nvml.nvmlDeviceGetCount())
     except nvml.NVMLError as error:
         nvml.nvmlShutdown()
-        raise PollError(f"NVML does not say how many GPUs there are: {error}") from None
+        raise PollError(f"NVML cannot count the GPUs: {error}") from None
 
 
 def _opened(nvml: ModuleType, index: int) -> Device | None:

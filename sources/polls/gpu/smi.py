@@ -94,7 +94,7 @@ class SmiRoad:
             if refused is None or refused[1] == columns[0].field:
                 return await self._table(output.text)
             columns = without(columns, refused[1])
-        raise PollError(f"nvidia-smi on {self._machine.name} refuses every field that it is asked for")
+        raise PollError(f"nvidia-smi on {self._machine.name} rejects every requested field")
 
     async def _table(self, said: str) -> Stream:
         """`dmon`, for a driver that answers no query; AbsentError where that says nothing either."""
@@ -102,7 +102,7 @@ class SmiRoad:
         rows = list(table(output.text.splitlines()))
         if not rows:
             told = plain(without_secrets(next(filter(None, map(str.strip, said.splitlines())), "nothing")), 120)
-            raise AbsentError(f"nvidia-smi says: {told}")
+            raise AbsentError(f"nvidia-smi: {told}")
         header: list[str] = []
 
         def read(line: str) -> Reading | None:

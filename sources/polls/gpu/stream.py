@@ -63,7 +63,7 @@ class Stream:
                 why = str(error)
             wait_s = 1.0 if rounds else wait_s
             said = f" ({self._said})" if self._said else ""
-            self._trouble = f"{why}{said}; it is started again in {wait_s:.0f} s"
+            self._trouble = f"{why}{said}; restarting in {wait_s:.0f} s"
             self._news.set()
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, _LONGEST_S)

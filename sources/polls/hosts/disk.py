@@ -79,7 +79,7 @@ class DiskPoller:
         space, stats, mounted = [*output.text.split("\n\n", 2), "", ""][:3]
         spaces, at = spaces_of(space), time.monotonic()
         if not spaces:
-            raise AbsentError(f"{self._machine.name}: df does not say how full disks are")
+            raise AbsentError(f"{self._machine.name}: df reports no disk usage")
         flows = self._flows(counts_of(stats) | mounted_counts(mounted), at)
         return [self._reading(mount, spaces[mount], flows, at) for mount in self._holds if mount in spaces]
 

@@ -55,7 +55,7 @@ class HostPoller:
             return _here()
         facts = facts_of(printed((await self._shell.run(SCRIPT)).text))
         if not facts.cpus:
-            raise AbsentError(f"{self._machine.name}: /proc/stat cannot be read there (is it a Linux machine?)")
+            raise AbsentError(f"{self._machine.name}: /proc/stat cannot be read (not Linux?)")
         return facts
 
     def _cpu_shares(self, cpus: Mapping[str, CpuTimes]) -> tuple[dict[str, float], dict[str, str]]:

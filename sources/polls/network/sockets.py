@@ -40,10 +40,10 @@ class SocketPoller:
         """One round. Raises AbsentError where there is no `ss`, and what `Script` raises."""
         output = await self._shell.run(f"ss -tinmH 'sport = :{self._port} or dport = :{self._port}'")
         if output.code == _NO_SS:
-            raise AbsentError(f"{self.name}: no ss on {self._machine.name}: install iproute2 there")
+            raise AbsentError(f"{self.name}: no ss on {self._machine.name}: install iproute2")
         if output.code:
             raise AbsentError(
-                f"{self.name}: ss of {self._machine.name} knows no -tinmH: install a newer iproute2 there"
+                f"{self.name}: ss of {self._machine.name} does not support -tinmH: install a newer iproute2"
             )
         now = time.monotonic()
         since, self._at = now - self._at, now

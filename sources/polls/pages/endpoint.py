@@ -20,10 +20,10 @@ _INLINE = 1 << 14
 _GZIP = b"\x1f\x8b"
 _HTML = re.compile(rb"\s*<(?:!doctype|html|head|body)", re.IGNORECASE)
 _WHY = {
-    401: "it wants a login, which cannot be given",
-    403: "it refuses us",
-    404: "is that the right path? metrics are mostly at /metrics",
-    405: "is that the right path? metrics are mostly at /metrics",
+    401: "it requires a login, which is not supported",
+    403: "access denied",
+    404: "wrong path? metrics are usually at /metrics",
+    405: "wrong path? metrics are usually at /metrics",
 }
 
 T = TypeVar("T")
@@ -62,10 +62,10 @@ class Endpoint:
         except ReplyError as error:
             raise self.trouble(str(error)) from None
         if reply.status != 200:
-            raise self.trouble(f"answered {reply.status}: {_WHY.get(reply.status, 'look at its log')}")
+            raise self.trouble(f"answered {reply.status}: {_WHY.get(reply.status, 'see its log')}")
         page = self._unpacked(reply.body) if reply.body.startswith(_GZIP) else reply.body
         if _HTML.match(page):
-            raise self.trouble("answered with a web page instead of metrics: name the path of its metrics")
+            raise self.trouble("returned a web page instead of metrics: give the path of its metrics")
         return page
 
     def _unpacked(self, body: bytes) -> bytes:
@@ -78,7 +78,7 @@ class Endpoint:
         if packed.unconsumed_tail:
             raise self.trouble(f"more than {LIMIT >> 20} MiB")
         if not packed.eof:
-            raise self.trouble("answered with broken gzip")
+            raise self.trouble("returned corrupt gzip data")
         return page
 
     def trouble(self, why: str) -> PollError:

@@ -35,7 +35,7 @@ def parse_prometheus(argument: str) -> tuple[Endpoint, tuple[str, ...]]:
     wrong = next((name for name in names if not _NAME.fullmatch(name)), None)
     if wrong is not None or len(names) > MOST_NAMED:
         shown = without_secrets(plain(wrong or f"{len(names)} names", 60))
-        raise UsageError(f"prometheus=…#{shown}: expected names of metrics after #, by commas, at most {MOST_NAMED}")
+        raise UsageError(f"prometheus=…#{shown}: expected comma-separated metric names after #, at most {MOST_NAMED}")
     return Endpoint.parse("prometheus", text), names
 
 

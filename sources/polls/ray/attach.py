@@ -43,7 +43,7 @@ class Queues:
         words = (namespace, *names)
         if not found or not names or len(names) > MOST_QUEUES or not all(_NAME.fullmatch(word) for word in words):
             shown = without_secrets(plain(text, 100))
-            raise UsageError(f"'ray=…#{shown}': expected #NAMESPACE/QUEUE, names of actors in a namespace of Ray's")
+            raise UsageError(f"'ray=…#{shown}': expected #NAMESPACE/QUEUE, names of actors in a Ray namespace")
         return cls(namespace, names)
 
 
@@ -83,7 +83,7 @@ class AttachedPoller:
         if self._task.done():
             task, self._task = self._task, None
             task.result()
-            raise PollError(f"{self.name}: what was attached to Ray has ended")
+            raise PollError(f"{self.name}: the process attached to Ray exited")
         readings = _readings(heard)
         if heard.took_ms and not readings:
             raise AbsentError(f"{self.name}: no such actors in that namespace (see `ray list actors`)")
@@ -107,7 +107,7 @@ class AttachedPoller:
             if runner is not None:
                 await runner.close()
         if not cluster.python or not cluster.gcs:
-            raise AbsentError(f"{self.name}: no Ray of this user's runs on {self._machine.name}")
+            raise AbsentError(f"{self.name}: no Ray of this user runs on {self._machine.name}")
         return cluster
 
     async def _listen(self, cluster: Cluster) -> None:

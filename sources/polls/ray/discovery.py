@@ -88,10 +88,10 @@ async def targets_in(runner: Runner, folder: str) -> list[str]:
     path = f"{folder}/{FILE}"
     output = await runner.run(f"head -c 1000000 {quoted(path)}")
     if output.code or not output.data:
-        raise AbsentError(f"ray: there is no {plain(path, 200)} on {runner.name}: does Ray run there?")
+        raise AbsentError(f"ray: no {plain(path, 200)} on {runner.name}: is Ray running?")
     targets = targets_of(output.text)
     if not targets:
-        raise PollError(f"ray: {plain(path, 200)} names no metrics pages")
+        raise PollError(f"ray: {plain(path, 200)} lists no metrics endpoints")
     return targets
 
 

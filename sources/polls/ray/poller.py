@@ -52,7 +52,7 @@ class RayPoller:
         samples = [sample for page in pages if not isinstance(page, BaseException) for sample in page]
         if not samples:
             where, self._targets = self._targets[0], []
-            raise PollError(f"{self.name}: no metrics of Ray's on {where} yet")
+            raise PollError(f"{self.name}: no Ray metrics on {where} yet")
         return self._waits.take(samples, self._clock())
 
     async def close(self) -> None:

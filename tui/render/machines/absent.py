@@ -1,4 +1,4 @@
-"""What there is to say where nothing is observed: why, and how to have it."""
+"""Texts of empty views: the reason, and how to fill them."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from perfmon.surroundings import Surroundings
 
 _NONE: Mapping[str, tuple[str, Sequence[str]]] = {
     "gpus": (
-        "no GPU is observed",
+        "no GPU is monitored",
         (
-            "Add gpu to what is watched, as in: perfmon logs/ gpu. It asks NVML; over ssh nvidia-smi or amd-smi.",
-            "perfmon doctor says what this machine lacks for it.",
+            "Add the source gpu, as in: perfmon logs/ gpu. It polls NVML; over ssh nvidia-smi or amd-smi.",
+            "perfmon doctor shows what is missing on this machine.",
         ),
     ),
     "hosts": (
-        "no host is observed",
+        "no host is monitored",
         (
-            "Add host to what is watched, as in: perfmon logs/ host. Or watch other machines: perfmon ssh USER@HOST.",
-            "It tells processors, memory, disks, network, and the processes of the run.",
+            "Add the source host, as in: perfmon logs/ host. For remote hosts: perfmon ssh USER@HOST.",
+            "It reports CPU, memory, disks, network, and the processes of the run.",
         ),
     ),
     "queues": (
-        "no queue is observed",
+        "no queue is monitored",
         (
-            "Name an engine: vllm=http://HOST:8000, sglang=URL or prometheus=URL.",
-            "Or ray, slurm, net:PORT for the sockets of a port, command:'COMMAND' for a number of your own.",
+            "Add an engine: vllm=http://HOST:8000, sglang=URL or prometheus=URL.",
+            "Or ray, slurm, net:PORT for the sockets of a port, command:'COMMAND' for a custom value.",
         ),
     ),
 }
@@ -44,12 +44,12 @@ def nothing(view: str) -> str:
 
 
 def mends(view: str) -> Sequence[str]:
-    """How to have it, a sentence each."""
+    """Instructions, a sentence each."""
     return _NONE[view][1]
 
 
 def reasons(view: str, around: Surroundings) -> list[str]:
-    """What those who were asked answered."""
+    """Errors of the pollers."""
     told = []
     for host, seen in around.of_area(Area.POLLER):
         words, name = seen.reading.words, seen.reading.name.lower()

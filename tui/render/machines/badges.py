@@ -1,4 +1,4 @@
-"""What the first row of the screen says of hosts and polls."""
+"""Badges of hosts and pollers in the header."""
 
 from __future__ import annotations
 

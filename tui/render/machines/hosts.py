@@ -125,7 +125,7 @@ def _disk(look: Look, host: Host, cells: int) -> Cell:
 
 
 def _network(host: Host) -> str:
-    """What all interfaces receive and send."""
+    """Rates of all interfaces."""
     nics = host.of(Area.NIC)
     received, sent = (
         sum(told for nic in nics if (told := value(nic, key)) is not None) for key in ("rx_mb_s", "tx_mb_s")
@@ -195,7 +195,7 @@ def _free(seen: Seen) -> str:
 
 
 def _forecast(seen: Seen) -> Cell:
-    """When it will be full, where it fills so fast that somebody should know."""
+    """Time until it is full, if it fills quickly."""
     left = value(seen, "full_in_s")
     if left is None or left <= 0 or left > 7 * 86400:
         return "", "muted"

@@ -22,7 +22,7 @@ class KeptLines:
         self._drawn: dict[tuple[int, str], Row] = {}
 
     def look(self, look: Look, picture: Picture) -> None:
-        """What is looked at from now on."""
+        """Set the view."""
         basis: tuple[object, ...] = (picture.seen, look.skin, picture.state)
         # Of metrics only the limits are told, which hardly ever change; their figures do with every snapshot.
         limits = {name: (stats.good, stats.critical) for name, stats in look.metrics.items()}

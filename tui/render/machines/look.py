@@ -1,4 +1,4 @@
-"""What rows about machines are drawn from: the moment, the limits, and the characters of the terminal."""
+"""Input for rows about hosts: the time, the thresholds, and the characters of the terminal."""
 
 from __future__ import annotations
 

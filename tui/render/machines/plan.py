@@ -1,4 +1,4 @@
-"""Which lines the pane of machines has: what was asked for, or, in the room that there is, what matters most."""
+"""Lines of the hosts pane: the selected view, or the most important items that fit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Line:
 
     draw: Callable[[], Words]
     key: Key | None = None
-    """What it is about, where the cursor can stand on it."""
+    """Its item, if the cursor can be on it."""
     source: SourceNow | None = None
     foreign: bool = False
     """Names in it are not plain ASCII."""
@@ -47,13 +47,13 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is to be shown, and in which room."""
+    """View and available room."""
 
     name: str
     """One of VIEWS."""
     width: int
     room: int
-    """Lines in sight."""
+    """Lines in view."""
     opened: Collection[Key] = ()
     """Things of which every value is shown."""
     processes: bool = False
@@ -121,7 +121,7 @@ def _auto(look: Look, view: View, sources: Sequence[SourceNow], log_row: LogRow)
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What to show; what somebody opened in it does not count: it must not change what it stands in."""
+    """Lines to show; opened items do not count, because they must not change the view."""
 
     sections: Sequence[Section]
     sources: Sequence[SourceNow]
@@ -184,7 +184,7 @@ def _indented(look: Look, columns: Sequence[Column[Any]], thing: Thing, width: i
 
 
 def _foreign(thing: Thing | None) -> bool:
-    """What is made of several things has the names of hosts in it."""
+    """Add host names to rows of several items."""
     if thing is None:
         return True
     reading = thing[1].reading
@@ -203,7 +203,7 @@ def _logs(sources: Sequence[SourceNow], log_row: LogRow, heading_at: int | None 
 
 
 def _empty(look: Look, view: View) -> list[Line]:
-    """Why there is nothing, and how to have it."""
+    """Reason for an empty view, and how to fill it."""
     said = [(f" {look.skin.glyph('waiting')} {nothing(view.name)}", "text")]
     for text, style in (
         *((reason, "warning") for reason in reasons(view.name, look.around)[:3]),

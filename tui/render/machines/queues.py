@@ -14,7 +14,7 @@ from .look import Look, Thing, widest
 from .table import Cell, Column
 
 _TOLD = frozenset({"depth", "capacity", "fill_pct", "put_per_s", "get_per_s", "empty_pct"})
-"""What queues between stages have columns for."""
+"""Columns of queues between stages."""
 
 
 def is_engine(seen: Seen) -> bool:
@@ -71,7 +71,7 @@ def _evicted(seen: Seen) -> Cell:
 
 
 def _first(seen: Seen) -> str:
-    """How long the first token takes."""
+    """Time to first token."""
     told = next((told for key in ("ttft_p95_s", "ttft_p50_s") if (told := value(seen, key)) is not None), None)
     return "" if told is None else f"ttft {told:.2f} s"
 
@@ -109,7 +109,7 @@ def _depth(seen: Seen) -> str:
 
 
 def _rest(seen: Seen, cells: int) -> str:
-    """What its kind of queue tells beyond that, as much as there is room for: `step 42  loss 0.31`."""
+    """Further values of its kind of queue, as many as fit: `step 42  loss 0.31`."""
     told = [why.replace("_", " ")] if (why := seen.reading.words.get("why", "")) else []
     told += [f"{key} {compact(seen.reading.values[key], 6)}" for key in seen.reading.values if key not in _TOLD]
     while len(told) > 1 and len("  ".join(told)) > cells:

@@ -31,9 +31,9 @@ class Section:
     things: Sequence[Any]
     columns: Callable[[Look, Sequence[Any]], list[Column[Any]]]
     thing: Callable[[Any], Thing | None]
-    """What one of them is, where it is a single thing that was polled."""
+    """The reading of a row, if it is a single one."""
     instead: Callable[[Look, Any], Words | None] = lambda look, one: None
-    """What is told of it instead of a row of the table."""
+    """Row that replaces the row of the table."""
 
 
 def _single(thing: Thing) -> Thing:
@@ -107,7 +107,7 @@ def queue_sections(look: Look, *, all_of_them: bool = True) -> list[Section]:
 
 
 def poller_sections(look: Look, *, all_of_them: bool = True) -> list[Section]:
-    """Who asks; all, or those that get no answer (what is not there at all is nobody's trouble)."""
+    """Pollers: all, or those without a response (missing devices are no problem)."""
     things = [thing for thing in look.around.of_area(Area.POLLER) if all_of_them or _troubled(look, thing[1])]
     return _some([_polled(look, "POLLS", poller_columns, things)])
 

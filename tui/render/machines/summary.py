@@ -12,7 +12,7 @@ from perfmon.surroundings.amounts import percent, value
 from .look import Look
 
 TITLES: Mapping[str, str] = {
-    "auto": "MACHINES",
+    "auto": "HOSTS/GPUS",
     "gpus": "GPUS",
     "hosts": "HOSTS",
     "queues": "QUEUES",
@@ -37,7 +37,7 @@ def keys_of(machines: bool, width: int) -> str:
 
 
 def summary_of(look: Look | None, view: str, logs: Sequence[str], width: int) -> str:
-    """What there is, of a kind or of all; the last parts go first where there is no room."""
+    """Counts, of one kind or all; the last parts are dropped first if room is short."""
     if look is None or not look.any:
         return " · ".join(logs) if view in ("auto", "sources") else ""
     told = [*_machines(look), *(logs if view in ("auto", "sources") else ())]
@@ -49,7 +49,7 @@ def summary_of(look: Look | None, view: str, logs: Sequence[str], width: int) ->
 
 
 def lines_wanted(picture: Picture) -> int:
-    """How many lines there are to show, without headings, to share out the room."""
+    """Number of lines without headings, to distribute the room."""
     counts = Counter(seen.reading.area for seen in picture.seen if seen.reading.area in _LISTED)
     return sum(counts.values()) + len(picture.sources) + max(0, len(picture.links) - counts[Area.HOST])
 

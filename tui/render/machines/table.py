@@ -30,7 +30,7 @@ class Column(Generic[T]):
     rank: float
     """The larger, the sooner it goes; 0 stays as long as anything does."""
     draw: Callable[[T, int], Cell]
-    """What it shows of a thing in so many cells."""
+    """Cell of an item at a given width."""
     title: str = ""
     right: bool = False
     grow: int = 0
