@@ -253,7 +253,8 @@ def _last_words(
     state: SourceState, line: int, over: Sequence[tuple[int, float, Failure | None]], work: Iterable[ProgressTrack]
 ) -> float:
     """When a log was heard of last before a line, on its own axis."""
-    gap = next((gap for gap in reversed(state.gaps) if gap.line <= line <= gap.upto + _NEAR_LINES and gap.upto), None)
+    within = [gap for gap in state.gaps if gap.upto and gap.line < line <= gap.upto + _NEAR_LINES]
+    gap = max(within, key=lambda gap: gap.end - gap.start, default=None)
     if gap is not None:
         return gap.start
     times = [track.times[at - 1] for track in work if (at := bisect_left(track.lines, line)) > 0]
