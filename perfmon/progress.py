@@ -32,6 +32,8 @@ _MOST_RUNS = 200
 _LEAP_S = 30.0
 """Pauses between two values of a counter from this length on are kept: shorter ones are no stall."""
 _MOST_LEAPS = 1_000
+_UNUSUAL = 3.0
+"""Times what a counter usually takes is a pause."""
 _KEPT_PACE = 0.5
 """Share of its usual pace at which a counter that went on over a pause was at work in it."""
 _MOST_MARKS = 2_000
@@ -149,6 +151,8 @@ class WorkCounter:
     """As the line estimates it."""
     restarts: int = 0
     """How often it began anew."""
+    rise: float = 1.0
+    """By how much it grew last."""
     text: str = ""
     """The line that showed it last."""
     label: str = ""
@@ -213,9 +217,9 @@ class ProgressLog:
         self._recent: dict[int, deque[Failure]] = {}
         self.leaps: list[Leap] = []
         self.quick_falls: Counter[int] = Counter()
-        """By log: how often a counter fell without a pause, as do steps of epochs, and those of several processes."""
-        self._steps: dict[tuple[int, str], tuple[float, float, float, float]] = {}
-        """By log and component: the first step and its time, the last one and its time."""
+        """By log: how often a counter fell without a pause, as steps of epochs do, and those of several processes."""
+        self._steps: dict[tuple[int, str], tuple[float, float, float, float, float]] = {}
+        """By log and component: the first step and its time, the last one and its time, and by how much it rose."""
         self._worked_at: dict[tuple[int, str, str], int] = {}
 
     def advance(self, source: int, kind: str, time: float, line: int, live: int) -> None:
@@ -229,24 +233,30 @@ class ProgressLog:
     def step(self, source: int, component: str, step: float, time: float, line: int, live: int) -> None:
         """A step of a component ended; a step that two lines tell of is one."""
         slot = (source, component)
-        first, began, last, then = self._steps.get(slot, (step, time, -inf, time))
+        first, began, last, then, rise = self._steps.get(slot, (step, time, -inf, time, 1.0))
         if last == step:
             return
         if last > -inf:
-            self._leap(Leap(source, then, time, line, last, step, False), (first, began))
-        self._steps[slot] = (step, time, step, time) if step < last else (first, began, step, time)
+            self._leap(Leap(source, then, time, line, last, step, False), (first, began), rise)
+        if step < last:
+            self._steps[slot] = (step, time, step, time, rise)
+        else:
+            self._steps[slot] = (first, began, step, time, step - last if last > -inf else rise)
         self.advance(source, f"step:{component}" if component else "step", time, line, live)
 
-    def _leap(self, leap: Leap, first: tuple[float, float]) -> None:
-        """Keeps what lies a pause apart; `first` is the first value of the counter, and when it was seen."""
+    def _leap(self, leap: Leap, first: tuple[float, float], rise: float) -> None:
+        """Keeps what lies a pause apart.
+
+        `first` is the first value of the counter, and when it was seen; by `rise` it grew from one value to the next.
+        """
         amount, time = first
-        if leap.fell and leap.end - leap.start < _LEAP_S:
+        passed = leap.end - leap.start
+        usual = (leap.start - time) / (leap.before - amount) if leap.before > amount and leap.start > time else 0.0
+        if leap.fell and passed <= max(_LEAP_S, _UNUSUAL * usual * rise):
             self.quick_falls[leap.source] += 1
-        if leap.end - leap.start < _LEAP_S or len(self.leaps) >= _MOST_LEAPS:
+        if passed < _LEAP_S or len(self.leaps) >= _MOST_LEAPS:
             return
-        if leap.before > amount and leap.start > time:
-            usual = (leap.start - time) / (leap.before - amount)
-            leap.kept_pace |= (leap.after - leap.before) * usual >= _KEPT_PACE * (leap.end - leap.start)
+        leap.kept_pace |= 0 < _KEPT_PACE * passed <= (leap.after - leap.before) * usual
         self.leaps.append(leap)
 
     def usual_step_s(self) -> float:
@@ -289,7 +299,7 @@ class ProgressLog:
         if amount != known.amount:
             leap = Leap(source, known.time, time, line, known.amount, amount, False, known.total)
             leap.kept_pace = 0 < passed < _KEPT_PACE * (time - known.time)  # so long was it not, by its own clock
-            self._leap(leap, (known.first_amount, known.first))
+            self._leap(leap, (known.first_amount, known.first), known.rise)
         if amount < known.amount or passed < 0 or anew:  # it began anew
             known.first, known.first_amount, known.restarts = time, amount, known.restarts + 1
             known.first_elapsed_s = elapsed_s
@@ -298,6 +308,8 @@ class ProgressLog:
             known.time, known.line = time, line
             if amount > 0:
                 self.advance(source, kind, time, line, live)
+        if amount > known.amount:
+            known.rise = amount - known.amount
         known.amount, known.total = amount, total if total is not None else known.total
         known.elapsed_s, known.remaining_s, known.text = elapsed_s, remaining_s, text[:_MOST_TEXT]
         return max(0.0, passed)

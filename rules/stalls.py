@@ -128,18 +128,22 @@ def _counted_on(view: RunView, main: Sequence[SourceState], start: float, end: f
     It went on meanwhile about as quickly as before: lines are missing. Or it began again: what lies between two epochs
     or two runs nobody knows.
     """
-    shifts = {state.index: view.shifts.get(state.index, 0.0) for state in main}
+    log, shifts = view.store.progress, {state.index: view.shifts.get(state.index, 0.0) for state in main}
+    leaps = [
+        leap
+        for leap in log.leaps
+        if leap.source in shifts
+        and leap.start + shifts[leap.source] <= start + _CLOCK_S
+        and leap.end + shifts[leap.source] >= end - _CLOCK_S
+    ]
+    if any(leap.kept_pace for leap in leaps):
+        return True
+    fell = [leap for leap in leaps if leap.fell and not log.quick_falls[leap.source]]  # else epochs follow at once
     hung = any(
         one.hung and one.between[0] <= start + _CLOCK_S and one.between[1] >= end - _CLOCK_S
         for one in view.fact(restarts_of)
     )
-    return any(
-        (leap.kept_pace or (leap.fell and not hung))
-        and leap.source in shifts
-        and leap.start + shifts[leap.source] <= start + _CLOCK_S
-        and leap.end + shifts[leap.source] >= end - _CLOCK_S
-        for leap in view.store.progress.leaps
-    )
+    return bool(fell) and not hung and all(leap.fell for leap in leaps)
 
 
 def _later_starts(view: RunView) -> list[Window]:

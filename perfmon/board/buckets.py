@@ -10,6 +10,8 @@ from math import floor, nan
 from perfmon.series import Series
 
 _MANY = 32
+_ROUNDED = 1e-6
+"""Columns: a sample at the edge of one may be rounded into it."""
 
 
 class Buckets:
@@ -72,7 +74,8 @@ class Buckets:
         """The first sample that lies in the grid, where the series is in order."""
         if not series.steady():
             return 0
-        return bisect_left(series.times, self.first * self.width_s - shifts.get(series.sources[0], 0.0))
+        start = (self.first - _ROUNDED) * self.width_s - shifts.get(series.sources[0], 0.0)
+        return bisect_left(series.times, start)  # the column of each sample is worked out by itself
 
     def _put(self, times: Sequence[float], values: Sequence[float]) -> None:
         cells, width, first = self._cells, self.width_s, self.first

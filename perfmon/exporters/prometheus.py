@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FRESH_S = 0.9
 """Maximum age of a page that is served again, for several Prometheus servers."""
 PATIENCE_S = 2.0
-"""How long the monitor is waited for, which may be reading a long history; then its last figures are told."""
+"""Time to wait for the monitor, which may be reading a long history; after that its last values are served."""
 _PAGES = "/, /-/healthy, /metrics"
 
 

@@ -77,11 +77,11 @@ class LongerThanSteps(Single):
         for track in view.steps.values():
             first, stop = track.between(item.start + _EDGE_S, item.end - _EDGE_S)
             if stop > first:
-                return Level.NO, "steps go on"
+                return Level.NO, "steps continue"
             times = sorted(set(track.times))
             intervals += [b - a for a, b in pairwise(times)]
         if len(intervals) < 2:
-            return Level.UNKNOWN, "no steps told"
+            return Level.UNKNOWN, "no steps logged"
         usual = median(intervals)
         length = item.end - item.start
         level = Level.CRITICAL if length > self.factor * usual else Level.NO

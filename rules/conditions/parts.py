@@ -61,7 +61,7 @@ class AtLeast(Single):
 class SumAtMost(Single):
     """The seconds of `metrics` that the item's line tells add up to no more than those of `at_most`, told there, too.
 
-    Parts of a step that come one after the other do. What is done beside something else is hidden by it: then the
+    Parts of a step that come in sequence do. What is done beside something else is hidden by it: then the
     parts are longer than the whole.
     """
 
@@ -93,11 +93,11 @@ class SumAtMost(Single):
         whole = self._at(self.at_most, item, view)
         if whole is None:
             return f"{self.at_most} not told"
-        return f"{format_seconds(self._sum(item, view))} of {format_seconds(whole)} one after the other"
+        return f"{format_seconds(self._sum(item, view))} of {format_seconds(whole)} in sequence"
 
     def explain(self) -> str:
         """In words."""
-        return f"{' + '.join(self.metrics)} are no more than {self.at_most}: they come one after the other"
+        return f"{' + '.join(self.metrics)} are no more than {self.at_most}: they come in sequence"
 
     def metric_names(self) -> tuple[str, ...]:
         """The parts and the whole."""

@@ -58,11 +58,11 @@ class GoingOn(_Meanwhile):
             first, stop = track.between(item.start, item.end)
             steps = max(steps, len(set(track.values[first:stop])))
         level = Level.CRITICAL if max(len(writes), steps) >= self.least else Level.NO
-        return level, f"{counted(len(writes), 'checkpoint')} written and {counted(steps, 'step')} meanwhile"
+        return level, f"{counted(len(writes), 'checkpoint')} written and {counted(steps, 'step')} during it"
 
     def explain(self) -> str:
         """In words."""
-        return f"at least {self.least} steps or checkpoint writes meanwhile"
+        return f"at least {self.least} steps or checkpoint writes during it"
 
 
 @dataclass(frozen=True)
@@ -99,11 +99,11 @@ class OtherLogs(_Meanwhile):
             silences = (min(g.end + shift, item.end) - max(g.start + shift, item.start) for g in state.gaps)
             if covered > 0.5 * length and max(silences, default=0.0) < 0.5 * length:
                 return Level.CRITICAL, f"{state.spec} goes on"
-        return Level.NO, "no other log goes on"
+        return Level.NO, "no other log continues"
 
     def explain(self) -> str:
         """In words."""
-        return "other logs go on"
+        return "other logs continue"
 
 
 @dataclass(frozen=True)
@@ -179,13 +179,13 @@ class StepsGoOn(Single):
         usual = self._usual(item, view)
         if usual is not None:
             return f"a step every {format_seconds(usual)}"
-        return f"{self.busy} all the time" if self.judge(item, view).holds else "no steps meanwhile"
+        return f"{self.busy} all the time" if self.judge(item, view).holds else "no steps during it"
 
     def explain(self) -> str:
         """In words."""
         busy = f", or {self.busy} above 0 all the time in a run without steps" if self.busy else ""
         since = f"for {self.since_s:g} s, at least {self.least}, the last within {self.factor:g} usual intervals"
-        return f"steps go on: {since}{busy}"
+        return f"steps continue: {since}{busy}"
 
     def metric_names(self) -> tuple[str, ...]:
         """What says that a run without steps is busy."""

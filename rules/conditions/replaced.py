@@ -58,7 +58,7 @@ def refuse_replaced(table: Table) -> None:
         if kind == "missed":
             now = _MISSED.get(str(table.data.get("what")), '"duration" or "progress"')
         elif kind == "peers" and "what" not in table.data:
-            raise table.wrong("what", 'missing, expected what = "busiest" for what "peers" alone once said')
+            raise table.wrong("what", 'missing, expected what = "busiest" as "peers" alone is no longer accepted')
         if now is not None:
             raise table.wrong("type", f'"{kind}" is now {now}')
     for (flag, value), now in _FLAGS.items():

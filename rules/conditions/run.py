@@ -19,7 +19,7 @@ _BY_PEOPLE = ("interrupted", "cancelled")
 
 @dataclass(frozen=True)
 class Has(Single):
-    """Some log of the run tells of one of the spans, metrics or marks `names`; with `none` no log tells of any."""
+    """Some log of the run logs one of the spans, metrics or marks `names`; with `none` no log tells of any."""
 
     names: tuple[str, ...]
     none: bool = False
@@ -32,11 +32,11 @@ class Has(Single):
     def describe(self, item: Item, view: View) -> str:
         """Which of them."""
         found = [name for name in self.names if view.told_of((name,))]
-        return f"tells of {', '.join(found)}" if found else f"tells of no {' or '.join(self.names[:3])}"
+        return f"tells of {', '.join(found)}" if found else f"logs no {' or '.join(self.names[:3])}"
 
     def explain(self) -> str:
         """In words."""
-        return f"the run tells of {'no' if self.none else 'a'} {' or '.join(self.names)}"
+        return f"the run logs {'no' if self.none else 'a'} {' or '.join(self.names)}"
 
     def other_names(self) -> tuple[str, ...]:
         """All of them."""
@@ -72,4 +72,4 @@ class DiedOf(Single):
 
     def explain(self) -> str:
         """In words."""
-        return "nothing of the run goes on after it" if self.what == "ended" else "it is the first cause"
+        return "the run does not continue after it" if self.what == "ended" else "it is the first cause"

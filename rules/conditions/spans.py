@@ -108,7 +108,7 @@ class EndedBefore(Single):
         """How long before."""
         early_s = self._early_s(item, view)
         if early_s is None:
-            return f"no {self.span} of it told"
+            return f"no {self.span} of it logged"
         return f"{self.span} {item.key} over {format_seconds(max(0.0, early_s))} before"
 
     def explain(self) -> str:

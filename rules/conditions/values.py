@@ -279,7 +279,7 @@ class Ratio(_Limited):
     def check(self, table: Table) -> None:
         """There are no bands of ratios."""
         if self.limits.band:
-            raise table.wrong("band", "a ratio has no band, expected above or below")
+            raise table.wrong("band", "a ratio has no thresholds, expected above or below")
         if self.window_n < 1:
             raise table.wrong("window_n", "expected 1 or more")
 

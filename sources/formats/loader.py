@@ -148,7 +148,7 @@ def _pattern(pack: str, table: Table, trusted: bool) -> Pattern:
     if reading and {"regex", "needles", "style"} & table.data.keys():
         raise table.wrong("reading", "a reading is found without needles, regex and style")
     if "where" in table.data and not reading:
-        raise table.wrong("where", "expected beside `reading`; else the regex says it")
+        raise table.wrong("where", "expected together with `reading`; otherwise use the regex")
     needles = (NEEDLE.decode(),) if reading else table.texts("needles", required=style != "table")
     for needle in needles:
         if len(needle.encode()) < 3:

@@ -27,7 +27,8 @@ def _log(text: str, until_s: int = 1200, step_s: float = 0.0, from_s: int = 600,
     for s in range(0, until_s, 10):
         clock = _clock(s + (step_s if s >= from_s else 0.0))
         if s not in silent:
-            told += [f"{clock} {line.format(s // 10, 5000 + s)}" for line in text.split("\n")]
+            at = s - sum(other < s for other in silent)  # a run that stands still counts no steps
+            told += [f"{clock} {line.format(at // 10, 5000 + s)}" for line in text.split("\n")]
     return "".join(f"{line}\n" for line in told)
 
 

@@ -79,7 +79,7 @@ def test_logs_have_the_masks_of_paths_by_name_and_by_base_name() -> None:
         "my-trainer.log stays",
         logs=("runs/7/trainer.log", "stdin"),
     )
-    assert lines == ["path-1: cut", "path-1 fell silent", "my-trainer.log stays"]
+    assert lines == ["path-1: cut", "path-1 stopped", "my-trainer.log stays"]
 
 
 def test_this_machine_and_user_are_known() -> None:

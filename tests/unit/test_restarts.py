@@ -55,12 +55,17 @@ def test_the_time_between_two_runs_is_no_run_s(first: int) -> None:
         assert [note for note in source.notes if "steps restart after 3h 01m without output" in note]
 
 
-@pytest.mark.parametrize(
-    "later", [range(80, 140), range(75, 140)], ids=["it goes on", "it goes on from its last checkpoint"]
-)
-def test_a_run_that_goes_on_was_silent(later: range) -> None:
-    lines = _run(_STEP, 0, range(80)) + _run(_STEP, 900 + 60 * 80 + _HANG_S, later, load_s=10)
+def test_a_run_that_goes_on_was_silent() -> None:
+    lines = _run(_STEP, 0, range(80)) + _run(_STEP, 900 + 60 * 80 + _HANG_S, range(80, 140), load_s=10)
     assert _stalled_s(_told(orchestrator=lines)) == pytest.approx(_HANG_S, abs=61.0)
+
+
+def test_a_run_that_goes_on_from_its_last_checkpoint_was_down() -> None:
+    lines = _run(_STEP, 0, range(80)) + _run(_STEP, 900 + 60 * 80 + _HANG_S, range(75, 140), load_s=10)
+    snapshot = _told(orchestrator=lines)
+    assert snapshot.run.runs == 2
+    down = sum(entry.lost_s for entry in snapshot.ledger if entry.cause == "downtime")
+    assert down == pytest.approx(_HANG_S, abs=61.0)
 
 
 def test_steps_of_epochs_begin_anew_within_a_run() -> None:

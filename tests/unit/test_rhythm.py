@@ -24,10 +24,10 @@ def _clock(second: float) -> str:
     return f"{10 + int(second) // 3600}:{int(second) // 60 % 60:02d}:{int(second) % 60:02d}"
 
 
-def _orchestrator(steps: Iterable[int], last: Sequence[str] = ()) -> list[str]:
+def _orchestrator(steps: Iterable[int], last: Sequence[str] = (), first: int = 0) -> list[str]:
     told = [
         f"2026-08-21 {_clock(at)} [rollout] trunc_pct=2.0 current_step={step} ckpt_step={step} staleness=0"
-        for step, at in enumerate(steps)
+        for step, at in enumerate(steps, first)
     ]
     return [*told, *last]
 
@@ -123,8 +123,9 @@ def test_lines_without_a_time_are_a_sign_of_life() -> None:
     bars = [f"Evaluating: {at}%|####      | {at}/100" for at in range(10)]
     assert not _stalls(_run(last=bars), 50)
     steps = _orchestrator(_QUICK)
-    alive = [*steps, *bars, *_orchestrator(at + 160 for at in _QUICK)]
-    silent = [*steps, *_orchestrator(at + 160 for at in _QUICK)]
+    later = _orchestrator((at + 160 for at in _QUICK), first=len(_QUICK))
+    alive = [*steps, *bars, *later]
+    silent = [*steps, *later]
     assert not _stalls(_session(orchestrator=alive))
     assert _stalls(_session(orchestrator=silent))
 
