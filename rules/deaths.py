@@ -27,7 +27,7 @@ from .runs import WEAK
 if TYPE_CHECKING:
     from .view import View
 
-KILLS = frozenset(("host-out-of-memory", "gpu-error", "node-failure"))
+KILLS = frozenset(("host-out-of-memory", "shared-memory", "gpu-error", "node-failure"))
 """What beats a traceback even where it was written later: the record of who did it."""
 ORDERS = frozenset(("time-limit", "preempted", "cancelled", "interrupted"))
 WAITED = frozenset(("collective-timeout",))
@@ -35,6 +35,7 @@ WAITED = frozenset(("collective-timeout",))
 CAUSE_WORDS = {
     "out-of-memory": "GPU memory ran out",
     "host-out-of-memory": "the host ran out of memory",
+    "shared-memory": "shared memory (/dev/shm) ran out",
     "collective-timeout": "a collective timed out",
     "exception": "an exception that nobody caught",
     "gpu-error": "a GPU error",
@@ -50,11 +51,12 @@ CAUSE_WORDS = {
     "not-finite": "loss or gradients that became NaN or infinite",
     "network": "a lost connection",
     "process-died": "a process that died",
+    "crashed": "native code that crashed",
     "data-error": "data that could not be read",
     "configuration": "a wrong configuration",
 }
 """What a run died of, as the end of a sentence."""
-RECORDS = frozenset(("process-died", "killed"))
+RECORDS = frozenset(("process-died", "killed", "crashed"))
 _WINDOW_S = 300.0
 """So long before the first echo the cause may lie, beside the time-out that the echo tells."""
 _TOGETHER_S = 5.0
