@@ -28,7 +28,7 @@ from .runs import WEAK, boundaries, run_began
 if TYPE_CHECKING:
     from .run_view import RunView
 
-KILLS = frozenset(("host-out-of-memory", "gpu-error", "node-failure"))
+KILLS = frozenset(("host-out-of-memory", "shared-memory", "gpu-error", "node-failure"))
 """What beats a traceback even where it was written later: the record of who did it."""
 ORDERS = frozenset(("time-limit", "preempted", "cancelled", "interrupted"))
 WAITED = frozenset(("collective-timeout",))
@@ -36,6 +36,7 @@ WAITED = frozenset(("collective-timeout",))
 CAUSE_WORDS = {
     "out-of-memory": "GPU memory ran out",
     "host-out-of-memory": "the host ran out of memory",
+    "shared-memory": "shared memory (/dev/shm) ran out",
     "collective-timeout": "a collective timed out",
     "exception": "an uncaught exception",
     "gpu-error": "a GPU error",
@@ -51,11 +52,12 @@ CAUSE_WORDS = {
     "not-finite": "loss or gradients that became NaN or infinite",
     "network": "a lost connection",
     "process-died": "a crashed process",
+    "crashed": "a crash in native code",
     "data-error": "unreadable data",
     "configuration": "a configuration error",
 }
 """What a run died of, as the end of a sentence."""
-RECORDS = frozenset(("process-died", "killed"))
+RECORDS = frozenset(("process-died", "killed", "crashed"))
 _WINDOW_S = 300.0
 """So long before the first echo the cause may lie, beside the time-out that the echo tells."""
 _TOGETHER_S = 5.0

@@ -52,7 +52,7 @@ _RULE = re.compile(r"[\s|:+=│║┃├┤┼╞╡╪┡┩╇━─═┬┴�
 _MARKDOWN = re.compile(r"\s*\|?\s*:?-{3,}:?\s*\|")
 _BARS = re.compile(r"[|│┃║]")
 _NUMBER = re.compile(
-    r"[-+]?(?:\d{1,20}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][-+]?\d{1,3})?%?\Z|[-+]?(?:nan|inf)\Z", re.IGNORECASE
+    r"[-+]?(?:\d{1,20}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][-+]?\d{1,3})?%?\Z|[-+]?(?:nan|inf(?:inity)?)\Z", re.IGNORECASE
 )
 _WHOLE = re.compile(r"\d{1,12}(?:\.0{1,6})?\Z")
 _COUNT = re.compile(r"\d{1,12}(?:\.\d{1,12})?(?:e\+?\d{1,2})?\Z")

@@ -25,7 +25,7 @@ _PLACE = re.compile(
 _LAUNCHED = re.compile(r"^\s*(?:\[[A-Za-z_]*[ =]?\d+\]:?\s*|\([^()]*\bpid=[^()]*\)\s*|\d{1,4}:\s)+")
 _FIGURE = re.compile(
     r"(?:[,;|]|/s(?:tep)?|s/it) {0,2}(?P<name>[A-Za-z][\w /.-]{0,40}?) ?[=:] ?[\[(]?"
-    r"(?P<value>[-+]?\d{1,12}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,3})?|nan|[-+]?inf)(?=[\s,;|\])]|$)"
+    r"(?P<value>[-+]?\d{1,12}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,3})?|(?i:[-+]?nan|[-+]?inf(?:inity)?))(?=[\s,;|\])]|$)"
 )
 _READ = ("loss", "lr", "grad_norm", "reward", "tps")
 _PART = re.compile(r"_(?:step|epoch|avg|mean)$")

@@ -19,6 +19,9 @@ BUILTIN = Path(__file__).parent
 _KINDS = (
     "metric", "leg", "span", "open", "close", "step", "mark", "row", "progress", "failure", "detail", "run",
 )  # fmt: skip
+FIGURE = r"(?:[-+]?(?:\d++(?:\.\d*+)?(?:[eE][-+]?\d++)?|\.\d++(?:[eE][-+]?\d++)?|(?i:nan|inf(?:inity)?)\b))"
+"""What `{figure}` in a regex stands for: a number as any program prints it, also one that is none: what diverges is
+told as nan, inf or Infinity, and a pattern that misses that misses the worst of it."""
 PREFIX_FIELDS = ("rank", "local_rank", "pid", "ip", "host", "actor")
 """What launcher prefixes may name: fields of an anchored pattern."""
 _EMIT_KEYS = frozenset(
@@ -153,7 +156,8 @@ def _pattern(pack: str, table: Table, trusted: bool) -> Pattern:
     for needle in needles:
         if len(needle.encode()) < 3:
             raise table.wrong("needles", f"{needle!r} is too short to find lines quickly, expected 3 bytes or more")
-    regex = table.text("regex", "" if reading else "(?P<body>.*)" if style != "regex" else None)
+    body = "" if reading else "(?P<body>.*)" if style != "regex" else None
+    regex = table.text("regex", body).replace("{figure}", FIGURE)
     emits = tuple(_emit(item) for item in table.tables("emit"))
     role = table.text("role", "")
     if role and role not in PATTERN_ROLES:

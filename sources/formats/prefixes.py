@@ -46,7 +46,7 @@ NAMED = re.compile(
 """What prefixes and headers name: the place that a failure is of. The first one of a kind counts, but for processes:
 `(APIServer pid=1) (EngineCore pid=2)` is of the second."""
 _PLACE_IN_SOURCE = (
-    r"(?:\[?(?:[DIWEF] )?[\w./+-]{1,160}\.(?:py|pyx|cpp|hpp|cc|cu|cuh|h|go|rs):\d+(?::\w{1,80})?\]?"
+    r"(?:\[?(?:[DIWEF] )?[\w./+-]{1,160}\.(?:py|pyx|cpp|hpp|cc|cu|cuh|h|go|rs|ts):\d+(?::\w{1,80})?\]?"
     r"|[\w.<>]{1,80}:[\w.<>]{1,80}:\d+(?= - ))"
 )
 _LEVELS = r"\[?\s{0,8}(?:TRACE|DEBUG|INFO|SUCCESS|WARN|WARNING|ERROR|CRITICAL|FATAL)\s{0,8}\]?(?=[\s:|\-\]])"

@@ -124,6 +124,7 @@ class Pattern:
     needles: tuple[str, ...]
     """Literal text, one of which every such line holds; at least 4 bytes each."""
     regex: str
+    """With `{figure}` written out: a number, or nan, inf, Infinity."""
     style: Style
     emit: tuple[Emit, ...]
     samples: tuple[Sample, ...] = ()

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-_NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})++|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)"
+_NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})++|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf(?:inity)?)"
 _LONGEST = 2000
 _MOST_PLAIN_WORDS = 8
 
@@ -47,6 +47,9 @@ _SHARE = re.compile(r"\(\d{1,3}(?:\.\d+)?%")
 _EPOCH = re.compile(
     r"(?i)\bepochs?\b[\s:=\[(#\"']{1,4}(?P<n>\d+)(?![\d.]*\.\d)(?:\s{0,4}(?:/|\bof\b)\s{0,4}(?P<of>\d+))?"
 )
+
+_TOOK = re.compile(r"(?i)(?<=[\s|,])\((?:took |in )?(?P<time>\d{1,6}(?:\.\d{1,6})?) ?s(?:ec(?:onds?)?)?\)\s*$")
+"""`(5.0s)` at the end of an epoch's line."""
 
 _NAMES = {
     "loss": (
@@ -112,7 +115,8 @@ _DURATION_UNITS = {"ms": "ms", "s": "s", "sec": "s", "min": "m", "m": "m", "h": 
 
 def read_step(body: str) -> dict[str, Any]:
     """What a step line tells: `step`, `sample`, `episode` or `epoch`, `total`, and any of `loss`, `lr`, `grad_norm`,
-    `step_time`, `tps`, `samples`, `mfu` (in %), `eta`, `data_time`, `reward`; times with their unit. {} for any other.
+    `step_time`, `epoch_time`, `tps`, `samples`, `mfu` (in %), `eta`, `data_time`, `reward`; times with their unit.
+    {} for any other.
 
     An accuracy, or the like, says that a line tells a result; how it is computed nobody knows, and it is no figure.
     """
@@ -136,6 +140,8 @@ def read_step(body: str) -> dict[str, Any]:
         return {}  # an accuracy that is told somewhere, of something
     if total is not None and number > total:
         return {}
+    if name == "epoch" and (took := _TOOK.search(body, counted.end)) is not None:
+        told["epoch_time"] = f"{took['time']}s"
     told[name] = f"{number}"
     if total is not None:
         told["total"] = f"{total}"

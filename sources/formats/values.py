@@ -21,19 +21,19 @@ from .steplines import read_step
 # to the value, unless they are the next key: a `1,5` that were read as 1 would be a wrong number without a word.
 _KV = re.compile(r"(?<![\w./%-])([\w./%-]++)=([^\s,;|]+(?:,\d++(?:\.\d++)?(?![\w./%-]*=))*)")
 _NUMPY = re.compile(r"\b(?:np|numpy)\.\w+\(([^()]*)\)")
-_NAN = re.compile(r"(?<![\w'\"])(?:nan|-?inf)(?![\w'\"])")
+_NAN = re.compile(r"(?<![\w'\"])(?i:-?nan|-?inf(?:inity)?)(?![\w'\"])")
 _ABBREVIATED = re.compile(r"([\d.]+) ?([kKMGBT])")
 _POWERS = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
 AMOUNT = "amount"
 """Unit of what is counted: `12`, `1,234`, `6K`, `1.59G`."""
 _ITEM = re.compile(
     r"""['"]([^'"]+)['"]: ?(?:[a-zA-Z_][\w.]{0,40}\()?['"]?"""
-    r"""(nan|[-+]?(?>inf|\d+\.?\d*|\.\d+)(?>(?:[eE][-+]?\d+)?))(?![\w.])"""
+    r"""((?i:[-+]?nan)|[-+]?(?>(?i:inf(?:inity)?)|\d+\.?\d*|\.\d+)(?>(?:[eE][-+]?\d+)?))(?![\w.])"""
 )
 _DAYS = re.compile(r"(\d{1,3})-(\d{1,2})(?::(\d\d))?\Z")
 """Of schedulers' limits: days and hours, and minutes."""
 _BESIDE = ("jsonPayload", "fields", "extra")
-_NUMBER = re.compile(r"[-+]?(?:\.?\d|nan|inf)")
+_NUMBER = re.compile(r"[-+]?(?:\.?\d|(?i:nan|inf))")
 
 Values = dict[str, Any]
 

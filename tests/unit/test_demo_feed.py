@@ -89,7 +89,7 @@ UNPLAYED = {
         "collective-timeout", "out-of-memory", "run-failed", "slow-start", "time-limit-ahead", "weight-sync-hung",
     ),
     "its trainer has one rank and one engine, a steady speed, a loss that converges and data at hand": (
-        "data-starved", "engine-imbalance", "loss-diverged", "straggler-rank", "throughput-drift",
+        "data-starved", "engine-imbalance", "loss-diverged", "ranks-missing", "straggler-rank", "throughput-drift",
     ),
     "its one engine is not capped, and its rollouts need no tools, share no prefix and are all used": (
         "environment-bound", "prefix-cache-lost", "request-cap", "wasted-rollouts",

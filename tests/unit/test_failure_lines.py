@@ -272,7 +272,7 @@ ECHOES = [
     ("[rank2]: BrokenPipeError: [Errno 32] Broken pipe", "network"),
     ("W1120 09:12:22.118000 311 torch/elastic/x.py:900] Sending process 312 closing signal SIGTERM", "killed"),
     ("srun: Terminating StepId=4711.0", "killed"),
-    ("terminate called after throwing an instance of 'c10::DistBackendError'", "process-died"),
+    ("terminate called after throwing an instance of 'c10::DistBackendError'", "crashed"),
 ]  # fmt: skip
 
 
@@ -299,7 +299,8 @@ def test_every_failure_has_a_cause_that_is_known() -> None:
     causes = {
         "out-of-memory", "host-out-of-memory", "collective-timeout", "exception", "gpu-error", "disk-full",
         "time-limit", "preempted", "cancelled", "node-failure", "killed", "interrupted", "engine-dead",
-        "startup-refused", "not-finite", "network", "process-died", "data-error", "configuration",
+        "startup-refused", "not-finite", "network", "process-died", "crashed", "data-error",
+        "configuration", "shared-memory",
     }  # fmt: skip
     emits = [emit for pack in PACKS for pattern in pack.patterns for emit in pattern.emit]
     assert {emit.name for emit in emits if emit.kind == "failure"} <= causes
