@@ -137,7 +137,7 @@ def test_a_pattern_of_readings_is_asked_with_their_values_and_words(tmp_path: Pa
     [
         ('reading = "disk"', 'reading = "drive"', "pattern[0].reading", "expected one of gpu, process, host, disk"),
         ('reading = "disk"', 'reading = "disk"\nregex = "x"', "pattern[0].reading", "without needles, regex and style"),
-        ('reading = "disk"', 'needles = ["disk"]\nregex = "x"', "pattern[0].where", "expected beside `reading`"),
+        ('reading = "disk"', 'needles = ["disk"]\nregex = "x"', "pattern[0].where", "expected together with `reading`"),
         ('holds = "logs"', 'holds = "("', "pattern[0].where.holds", "not a valid regular expression"),
         ('holds = "logs"', "holds = 1", "pattern[0].where.holds", "expected a string"),
     ],
