@@ -37,6 +37,9 @@ class Clock(Protocol):
     def at(self, stamp: Stamp | None, mono: float | None) -> float | None:
         """The same for a line that stands before the last one."""
 
+    def near(self, lines: Sequence[tuple[Stamp | None, float | None]]) -> list[float] | None:
+        """The same for several; None, and nothing has changed, where one of them must be looked at with care."""
+
 
 def seen(store: Store, state: SourceState, time: float, *, early: bool = True) -> float:
     """Widens what is observed of a log; its first clock also dates what was told before in order only.
@@ -137,3 +140,15 @@ def placed(store: Store, state: SourceState, clock: Clock, stamp: Stamp | None, 
         return state.pseudo
     first, last = state.first, state.last
     return time if last is not None and first is not None and first <= time <= last else seen(store, state, time)
+
+
+def all_placed(
+    store: Store, state: SourceState, clock: Clock, lines: Sequence[tuple[Stamp | None, float | None]]
+) -> list[float]:
+    """The same for several lines, one after the other."""
+    first, last = state.first, state.last
+    times = None if first is None or last is None or clock.rebased is not None else clock.near(lines)
+    if first is None or last is None or times is None:
+        return [placed(store, state, clock, stamp, mono) for stamp, mono in lines]
+    state.first, state.last = min(first, *times), max(last, *times)
+    return times

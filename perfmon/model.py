@@ -76,12 +76,15 @@ LOCAL = 3
 Stamp = tuple[int, float]
 """(EPOCH | YEARLESS | DAYTIME | LOCAL, seconds)."""
 
+LegStamp = Stamp | tuple[int, float, bool]
+"""Of a leg of a weight update; with True behind it, it is that of the last dated line before a line of its client."""
+
 # --- observations --------------------------------------------------------------------------------------------
 SAMPLE = 0
 """(SAMPLE, metric: str, value: float in the metric's unit, group: str). A loss and its like may be nan or inf."""
 LEG = 1
-"""(LEG, trace: str, leg: str, fields: dict[str, float | str]): a leg of a weight update, alone in its record. There it
-ends with own: bool, False for a leg of a client that has the stamp of the last dated line before it."""
+"""As read from a line: (LEG, trace: str, leg: str, fields: dict[str, float | str]). In a record: (LEG, trace, joined)
+with the `Joined` of all legs of that trace that one block holds."""
 SPAN = 2
 """(SPAN, kind: str, duration_s: float, lead_s: float, key: str, fields): began lead_s before the line's time. A number
 in `fields["each"]`: the same for each one since that of the last such line."""
@@ -131,6 +134,20 @@ def says_only_that(observations: Sequence[Observation]) -> bool:
 
 
 Fields = dict[str, float | str]
+
+Joined = list[Any]
+"""Legs of one weight update, by the J_ positions below; None for what no line told."""
+J_LEGS = 0
+"""Bit i is set when LEGS[i] was seen."""
+J_TIMES = 1
+"""Positions J_TIMES + i: monotonic seconds of LEGS[i]."""
+J_WALL, J_RPC, J_QUEUE, J_SERVER_RPC = 6, 7, 8, 9
+"""Milliseconds as the client told them, and the RPC as the server did."""
+J_OP, J_URL, J_PATH, J_SERVER_PATH = 10, 11, 12, 13
+J_SEND_STAMP, J_DONE_STAMP, J_SERVER_STAMP, J_SERVER_LAST_STAMP = 14, 15, 16, 17
+J_LINES = 18
+"""[(line, offset, text), ...]"""
+J_SIZE = 19
 
 BEGINS_WITH, UNDER_WAY, BETWEEN_RUNS_S = 1, 5, 600.0
 """Another run begins in the same logs: its first step is at most that, the last one before was at least that, and

@@ -13,6 +13,7 @@ from perfmon.rules.bands import Bands, load_bands
 from perfmon.sources.blocks import Block, Notice
 from perfmon.sources.columns import Heading
 from perfmon.sources.formats.loader import load_packs
+from perfmon.sources.joining import NEVER, Calm
 from perfmon.sources.polls.reading import PolledBlock, is_poll, polled_blocks
 from perfmon.sources.readings import ReadingScanner
 from perfmon.sources.scan import Scanned, Scanner
@@ -43,6 +44,12 @@ MEMORY_MB = 256
 _MB = 1 << 20
 
 
+def calm_updates(bands: Bands) -> Calm:
+    """Below what a weight update is good in every respect that its client tells: its lines are no evidence."""
+    queue, rpc = bands.get("queue_ms"), bands.get("rpc_ms")
+    return NEVER if queue is None or rpc is None else (queue.good, rpc.good)
+
+
 def _tightest(bands: Bands) -> Bands:
     from .calibration import tightest
 
@@ -56,7 +63,7 @@ class Session:
         self.config = config
         bands = load_bands(config.band_files)
         kept = bands if config.baseline == BUILTIN else _tightest(bands)
-        self.scanner = scanner or Scanner(load_packs(config.format_dirs))
+        self.scanner = scanner or Scanner(load_packs(config.format_dirs), calm_updates(kept))
         self.store = Store((config.memory_mb or MEMORY_MB) * _MB, kept.remarkable())
         self._bands = bands
         self._knowledge: Knowledge | None = None

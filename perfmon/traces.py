@@ -43,7 +43,7 @@ from .progress import Failure, RunMark, place_of
 from .sourcestate import SourceState
 from .store import Store
 from .tables import Tables, Tell, Told
-from .updates import NUMBER, Leg, Updates
+from .updates import Updates
 
 _OPEN_LIMIT = 10_000
 _ONE_BY_ONE = ("epoch",)
@@ -118,9 +118,8 @@ class Assembler:
         updates.begin(clock)
         for pattern, line, offset, stamp, mono, observations, text in records:
             if observations and observations[0][0] == LEG:
-                _, trace, leg, fields, own = observations[0]
-                ref = Ref(source, line + line_base, offset)
-                updates.add(state, clock, Leg(trace, NUMBER[leg], fields, stamp, mono, own, ref, text))
+                _, trace, joined = observations[0]
+                updates.add(state, clock, trace, joined, line_base)
                 continue
             if pattern >= 0 and self._tables.is_open(source) and (not observations or observations[0][0] != ROW):
                 self._tell(self._tables.end(source))  # before time goes on

@@ -8,36 +8,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple
 
-from .axis import Clock, placed, seen
-from .model import ALL_LEGS, LEGS, Fields, Ref, Stamp, Update
+from .axis import Clock, all_placed, placed, seen
+from .model import (
+    J_DONE_STAMP,
+    J_LEGS,
+    J_LINES,
+    J_QUEUE,
+    J_RPC,
+    J_SEND_STAMP,
+    J_SERVER_LAST_STAMP,
+    J_SERVER_STAMP,
+    J_TIMES,
+    J_WALL,
+    LEGS,
+    Fields,
+    Joined,
+    LegStamp,
+    Ref,
+    Update,
+)
 from .sourcestate import SourceState
 from .store import Store
 
-NUMBER = {leg: number for number, leg in enumerate(LEGS)}
-_SEND, _DONE = 1 << NUMBER["client.send"], 1 << NUMBER["client.done"]
-_RECV, _RPC_START, _RPC_DONE = 1 << NUMBER["server.recv"], 1 << NUMBER["rpc.start"], 1 << NUMBER["rpc.done"]
+_SEND, _DONE = 1 << LEGS.index("client.send"), 1 << LEGS.index("client.done")
+_ALL = 0b11111
 _CLIENT_LEGS = _SEND | _DONE
-_SERVER_LEGS = ALL_LEGS & ~_CLIENT_LEGS
+_SERVER_LEGS = _ALL & ~_CLIENT_LEGS
 _OPERATIONS = ("update_weights", "reload_weights")
 _FORGOTTEN = 30_000
 """So many updates that the store let go of are known again when more of them comes."""
 _COARSE_S = 2.0
-
-
-class Leg(NamedTuple):
-    """A leg of a weight update, as a line tells it."""
-
-    trace: str
-    number: int
-    fields: Fields
-    stamp: Stamp | None
-    mono: float | None
-    own: bool
-    """The stamp is not that of another line before it."""
-    ref: Ref
-    text: str
+_OF_LINE = 2
+"""So long is a stamp that is not inherited."""
+_ref = Ref._make
 
 
 class Updates:
@@ -56,45 +60,86 @@ class Updates:
         """Another block of a log begins: legs in it that no line of it dates have the time of the last line before."""
         self._before = None if clock.kind is None else clock.last
 
-    def add(self, state: SourceState, clock: Clock, leg: Leg) -> None:
-        """Adds a leg; of one that is told twice the first one counts."""
-        if self._forgotten and leg.trace not in self._updates and self._is_forgotten(leg):
+    def add(self, state: SourceState, clock: Clock, trace: str, joined: Joined, line_base: int) -> None:
+        """Adds the legs of one trace that one block of a log holds."""
+        if self._forgotten and trace not in self._updates and self._is_forgotten(trace, joined):
             return
-        bit = 1 << leg.number
-        update = self._use_of(leg, bit, state)
-        if update.legs & bit:
+        if joined[J_LEGS] == _ALL and trace not in self._updates and state.clocked and _all_dated(joined):
+            self._whole(state, clock, trace, joined, line_base)
+        else:
+            self._legs(state, clock, trace, joined, line_base)
+
+    def _whole(self, state: SourceState, clock: Clock, trace: str, joined: Joined, line_base: int) -> None:
+        """Adds an update of a new trace with all its legs and their stamps: nearly all are such, so at one go."""
+        _, send, recv, rpc_start, rpc_done, done, wall, rpc, queue, server_rpc, op, url, path, server_path = joined[:14]
+        store, source = self._store, state.index
+        first = recv if recv is not None else _known((rpc_start, rpc_done))
+        last = rpc_done if rpc_done is not None else _known((rpc_start, recv))
+        _, _, start, end = all_placed(
+            store, state, clock,
+            (
+                (joined[J_SERVER_STAMP], first), (joined[J_SERVER_LAST_STAMP], last),
+                (joined[J_SEND_STAMP], send), (joined[J_DONE_STAMP], done),
+            ),
+        )  # fmt: skip
+        if wall is not None:
+            if end < start + wall / 1000.0 - _COARSE_S:
+                start = end - wall / 1000.0
+            end = start + wall / 1000.0
+        fields: Fields = {} if url is None else {"url": url}
+        if path is not None:
+            fields["path"] = path
+        refs = [(_ref((source, line + line_base, offset)), text) for line, offset, text in joined[J_LINES]]
+        update = Update(
+            "weight-update", trace, self._store.next_seq(), source, start, end, end - start, fields, refs,
+            _operation((op, server_path, path)) or "update_weights",
+            send, recv, rpc_start, rpc_done, done,
+            wall, server_rpc if rpc is None else rpc, queue, source, source, _ALL,
+        )  # fmt: skip
+        if update.rpc_ms is None or queue is None:
+            self._derive(update)
+        if refs[-1][1] and not self._notable(update):
+            update.refs = [(refs[-1][0], "")]
+        self._hold(trace, update)
+
+    def _legs(self, state: SourceState, clock: Clock, trace: str, joined: Joined, line_base: int) -> None:
+        """Adds the legs of one trace that one block holds; of a leg that is told twice the first one counts."""
+        update = self._use_of(trace, joined, state)
+        fresh = joined[J_LEGS] & ~update.legs
+        if not fresh:
             return
-        if bit & _SERVER_LEGS:
-            if update.server is None:
-                update.server = state.index
-        elif update.client is None:
+        if fresh & _CLIENT_LEGS and update.client is None:
             update.client = update.source = state.index
             if update.server is not None and update.server != state.index:
                 update.start = update.end = None
-        before = update.legs
-        update.legs |= bit
-        self._durations(update, leg, bit)
-        self._place(update, state, clock, leg, bit, before)
-        update.refs.append((leg.ref, leg.text))
+        if fresh & _SERVER_LEGS and update.server is None:
+            update.server = state.index
+        update.legs |= fresh
+        self._durations(update, joined, fresh)
+        self._place(update, state, clock, joined, fresh)
+        source = state.index
+        update.refs += [(Ref(source, line + line_base, offset), text) for line, offset, text in joined[J_LINES]]
         if update.legs & _DONE and not self._notable(update):
-            update.refs = [(leg.ref, "")]
+            update.refs = [(update.refs[-1][0], "")]
 
-    def _use_of(self, leg: Leg, bit: int, state: SourceState) -> Update:
+    def _use_of(self, trace: str, joined: Joined, state: SourceState) -> Update:
         """The update that legs belong to; other values of a leg that it has already mean that its id is used again."""
-        update = self._updates.get(leg.trace)
+        update = self._updates.get(trace)
         if update is None:
-            return self._new_update(leg.trace, state)
-        if not update.legs & bit:
+            return self._new_update(trace, state)
+        common = joined[J_LEGS] & update.legs
+        if not common:
             return update
-        if bit & _SERVER_LEGS:
-            uses = self._reused.get(leg.trace, [update])
-            return next((use for use in uses if not use.legs & bit), update)
-        told = leg.fields.get("wall_ms"), leg.fields.get("queue_ms")
-        again = leg.mono != update.send_t if bit == _SEND else told != (update.wall_ms, update.queue_ms)
+        if not joined[J_LEGS] & _CLIENT_LEGS:
+            uses = self._reused.get(trace, [update])
+            return next((use for use in uses if not use.legs & joined[J_LEGS]), update)
+        again = (common & _SEND and joined[J_TIMES] != update.send_t) or (
+            common & _DONE and (joined[J_WALL], joined[J_QUEUE]) != (update.wall_ms, update.queue_ms)
+        )
         if again:
-            self._reused.setdefault(leg.trace, [update])
-            update = self._new_update(leg.trace, state)
-            self._reused[leg.trace].append(update)
+            self._reused.setdefault(trace, [update])
+            update = self._new_update(trace, state)
+            self._reused[trace].append(update)
         return update
 
     def _new_update(self, trace: str, state: SourceState) -> Update:
@@ -119,35 +164,32 @@ class Updates:
         for old in list(islice(self._forgotten, max(0, len(self._forgotten) - _FORGOTTEN))):
             del self._forgotten[old]
 
-    def _is_forgotten(self, leg: Leg) -> bool:
-        """Whether this is a leg of an update that the store let go of, not of another one with the same id."""
-        known = hash(leg.trace)
+    def _is_forgotten(self, trace: str, joined: Joined) -> bool:
+        """Whether these are legs of an update that the store let go of, not of another one with the same id."""
+        known = hash(trace)
         if known not in self._forgotten:
             return False
-        return leg.number != NUMBER["client.send"] or leg.mono == self._forgotten[known]
+        return not joined[J_LEGS] & _SEND or joined[J_TIMES] == self._forgotten[known]
 
-    def _durations(self, update: Update, leg: Leg, bit: int) -> None:
-        """Takes over what a leg says; what the client says of itself goes before what the server says."""
-        fields, mono = leg.fields, leg.mono
-        if bit == _SEND:
-            update.send_t = mono
-        elif bit == _RECV:
-            update.recv_t = mono
-        elif bit == _RPC_START:
-            update.rpc_start_t = mono
-        elif bit == _RPC_DONE:
-            update.rpc_done_t = mono
-        else:
-            update.done_t = mono
-            update.wall_ms, update.queue_ms = _number(fields, "wall_ms"), _number(fields, "queue_ms")
-        if "rpc_ms" in fields and (bit == _DONE or (bit != _SEND and update.rpc_ms is None)):
-            update.rpc_ms = float(fields["rpc_ms"])
-        if bit == _SEND or _operation(update.fields.get("path")) is None:
-            update.op = _operation(fields.get("path")) or _operation(fields.get("op")) or update.op
-        if "url" in fields:
-            update.fields["url"] = fields["url"]
-        if bit == _SEND and "path" in fields:
-            update.fields["path"] = fields["path"]
+    def _durations(self, update: Update, joined: Joined, fresh: int) -> None:
+        """Takes over what the legs say; what the client says of itself goes before what the server says."""
+        _, send, recv, rpc_start, rpc_done, done, wall, rpc, queue, server_rpc, op, url, path, server_path = joined[:14]
+        if fresh & _SEND:
+            update.send_t = send
+        if fresh & _SERVER_LEGS:
+            update.recv_t = recv if recv is not None else update.recv_t
+            update.rpc_start_t = rpc_start if rpc_start is not None else update.rpc_start_t
+            update.rpc_done_t = rpc_done if rpc_done is not None else update.rpc_done_t
+            if update.rpc_ms is None:
+                update.rpc_ms = server_rpc
+        if fresh & _DONE:
+            update.done_t, update.wall_ms, update.queue_ms = done, wall, queue
+            update.rpc_ms = rpc if rpc is not None else update.rpc_ms
+        update.op = _operation((op, server_path, path)) or update.op
+        if url is not None:
+            update.fields["url"] = url
+        if path is not None:
+            update.fields["path"] = path
         self._derive(update)
 
     @staticmethod
@@ -158,42 +200,43 @@ class Updates:
         if update.queue_ms is None and update.wall_ms is not None and update.rpc_ms is not None:
             update.queue_ms = max(0.0, update.wall_ms - update.rpc_ms)
 
-    def _place(self, update: Update, state: SourceState, clock: Clock, leg: Leg, bit: int, before: int) -> None:
-        """Puts an update that had the legs `before` on its client's axis, on the server's while it is alone there."""
-        time = self._placed(state, clock, leg.stamp, leg.mono)
-        if bit & _CLIENT_LEGS:
-            update.inherits |= 0 if leg.own else bit
-            update.start, update.end = self._extent(update, state, clock, leg, bit, before, time)
-        elif update.client is None:
-            update.start = time if update.start is None else min(update.start, time)
-            update.end = time if update.end is None else max(update.end, time)
+    def _place(self, update: Update, state: SourceState, clock: Clock, joined: Joined, fresh: int) -> None:
+        """Puts an update on its client's axis, on the server's while it is alone there."""
+        wall_s = None if update.wall_ms is None else update.wall_ms / 1000.0
+        if fresh & _SERVER_LEGS:
+            first = self._placed(state, clock, joined[J_SERVER_STAMP], _known(joined[2:5]))
+            last = self._placed(state, clock, joined[J_SERVER_LAST_STAMP], _known(joined[4:1:-1]))
+            if update.client is None:
+                update.start = first if update.start is None else min(update.start, first)
+                update.end = last if update.end is None else max(update.end, last)
+        if fresh & _CLIENT_LEGS:
+            before = update.legs & ~fresh
+            known = before & _SEND or (
+                before & _DONE and state.clockless
+            )  # without clocks it is where it was met first
+            told = ((_SEND, joined[J_SEND_STAMP]), (_DONE, joined[J_DONE_STAMP]))
+            update.inherits |= sum(leg for leg, stamp in told if fresh & leg and not _is_own(stamp))
+            sent = update.start if known else None
+            done = (update.start if state.clockless else update.end) if before & _DONE else None
+            if fresh & _SEND and not known:
+                sent = self._placed(state, clock, joined[J_SEND_STAMP], joined[J_TIMES])
+            if fresh & _DONE:
+                done = self._placed(state, clock, joined[J_DONE_STAMP], joined[J_TIMES + 4])
+            if wall_s is None and (sent is None or state.clockless):
+                wall_s = _least_s(joined) if fresh & _DONE else update.duration_s if before & _DONE else None
+            if wall_s is not None and done is not None and update.inherits & _CLIENT_LEGS == _SEND:
+                sent = None  # what the line that ends it tells is better than the time of some line before the first
+            update.start, update.end = _between(sent, done, wall_s, state.clockless, clock.kind is not None)
         if update.start is not None and update.end is not None:
             update.duration_s = update.end - update.start
             if state.clockless:
                 state.pseudo = max(state.pseudo, update.end)
 
-    def _extent(
-        self, update: Update, state: SourceState, clock: Clock, leg: Leg, bit: int, before: int, time: float
-    ) -> tuple[float | None, float | None]:
-        """Begin and end of an update of which its client has told the leg `bit`, at `time`."""
-        sent, done = (time, None) if bit == _SEND else (None, time)
-        if bit == _SEND and before & _DONE:
-            done = update.start if state.clockless else update.end
-            sent = update.start if state.clockless else sent  # without clocks it is where it was met first
-        elif before & _SEND:
-            sent = update.start
-        wall_s = None if update.wall_ms is None else update.wall_ms / 1000.0
-        if wall_s is None and (sent is None or state.clockless):
-            wall_s = _least_s(leg.fields) if bit == _DONE else update.duration_s if before & _DONE else None
-        if wall_s is not None and done is not None and update.inherits & _CLIENT_LEGS == _SEND:
-            sent = None  # what the line that ends it tells is better than the time of some line before the first
-        return _between(sent, done, wall_s, state.clockless, clock.kind is not None)
-
-    def _placed(self, state: SourceState, clock: Clock, stamp: Stamp | None, mono: float | None) -> float:
+    def _placed(self, state: SourceState, clock: Clock, stamp: LegStamp | None, mono: float | None) -> float:
         """Seconds on the log's axis; by now lines that stand behind this one may have been heard of."""
         if stamp is None and self._before is not None:
             return seen(self._store, state, self._before)
-        return placed(self._store, state, clock, stamp, mono)
+        return placed(self._store, state, clock, None if stamp is None else (stamp[0], stamp[1]), mono)
 
     def _notable(self, update: Update) -> bool:
         remarkable = self._store.remarkable
@@ -206,14 +249,9 @@ class Updates:
         )
 
 
-def _number(fields: Fields, name: str) -> float | None:
-    value = fields.get(name)
-    return None if value is None else float(value)
-
-
-def _least_s(fields: Fields) -> float | None:
+def _least_s(joined: Joined) -> float | None:
     """What an update lasted at least, by the parts that its last line tells; None where it tells of none."""
-    parts = [float(fields[name]) for name in ("queue_ms", "rpc_ms") if name in fields]
+    parts = [ms for ms in (joined[J_QUEUE], joined[J_RPC]) if ms is not None]
     return sum(parts) / 1000.0 if parts else None
 
 
@@ -232,8 +270,24 @@ def _between(
     return sent, None if sent is None else sent + wall_s
 
 
+def _known(times: Sequence[float | None]) -> float | None:
+    return next((time for time in times if time is not None), None)
+
+
+def _all_dated(joined: Joined) -> bool:
+    """Every leg has a stamp, and those of the client one of their own."""
+    if None in joined[J_SEND_STAMP : J_SERVER_LAST_STAMP + 1]:
+        return False
+    return _is_own(joined[J_SEND_STAMP]) and _is_own(joined[J_DONE_STAMP])
+
+
+def _is_own(stamp: LegStamp | None) -> bool:
+    """A line told it of itself."""
+    return stamp is not None and len(stamp) == _OF_LINE
+
+
 @lru_cache(maxsize=1024)
-def _operation(name: float | str | None) -> str | None:
-    """What an update does, where the name of an operation, or a path that ends with one, tells it."""
-    told = str(name).rpartition("/")[2]
-    return told if told in _OPERATIONS else None
+def _operation(names: tuple[str | None, ...]) -> str | None:
+    """What an update does, by the last of these names that tells."""
+    told = (name.rpartition("/")[2] for name in names if name is not None)
+    return next((operation for operation in reversed([*told]) if operation in _OPERATIONS), None)

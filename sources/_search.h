@@ -36,7 +36,7 @@ typedef struct {
 } Hit;
 
 typedef struct {
-    int count, room;
+    int count, alone, room;
     Needle *needles;
     int *by_key;                   /* numbers of needles, those of one key side by side */
     int32_t slot[SLOTS];           /* place in by_key + 1, by hash */
@@ -59,12 +59,13 @@ static void search_free(Search *search)
     free(search);
 }
 
-static Search *search_new(int room)
+static Search *search_new(int room, int alone)
 {
     Search *search = calloc(1, sizeof *search);
     if (!search)
         return NULL;
     search->room = room;
+    search->alone = alone;
     search->needles = calloc((size_t)room + 1, sizeof *search->needles);
     search->by_key = calloc((size_t)room + 1, sizeof *search->by_key);
     if (search->needles && search->by_key)

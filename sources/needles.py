@@ -23,19 +23,29 @@ def grouped(needles: Sequence[bytes]) -> list[list[int]]:
 
 
 class NeedleSearch:
-    """A fixed set of needles."""
+    """A fixed set of needles; the hits of `alone`, the number of one of them, are told apart from the others."""
 
-    def __init__(self, needles: Sequence[bytes]) -> None:
+    def __init__(self, needles: Sequence[bytes], alone: int = -1) -> None:
+        self._alone = alone
         self._groups = [
             (numbers, BytesAhoCorasick([needles[number] for number in numbers], matchkind=MatchKind.LeftmostFirst))
             for numbers in grouped(needles)
         ]
 
-    def find(self, data: bytes) -> list[Hit]:
-        """Hits by position; of needles of one group that overlap only the first is told."""
+    def find(self, data: bytes) -> tuple[list[int], list[Hit]]:
+        """Positions of the needle that is told apart, and hits of all others; both by position.
+
+        Of needles of one group that overlap only the first is told.
+        """
+        alone: list[int] = []
         hits: list[Hit] = []
         for numbers, group in self._groups:
-            hits += [(begin, end, numbers[needle]) for needle, begin, end in group.find_matches_as_indexes(data)]
+            found = group.find_matches_as_indexes(data)
+            if self._alone in numbers:
+                own = numbers.index(self._alone)
+                alone = [match[1] for match in found if match[0] == own]
+                found = [match for match in found if match[0] != own]
+            hits += [(begin, end, numbers[needle]) for needle, begin, end in found]
         if len(self._groups) > 1:
             hits.sort()
-        return hits
+        return alone, hits

@@ -20,17 +20,19 @@ from perfmon.text import ESCAPES
 
 from .columns import Columns, Heading, row_of
 from .envelope import json_begin, opened_envelope, record_stamp
-from .finding import Repeat
+from .finding import Repeat, joined
 from .formats.compiled import CompiledPattern, compile_patterns, needle_index
 from .formats.headers import HeaderReader
 from .formats.schema import Pack
 from .formats.stamps import any_stamp
+from .heads import Heads
+from .joining import NEVER, Calm, HeldLeg, cells
 from .native import finder
 from .numbering import LineCount
+from .shapes import Cells, Shapes
 from .silence import BOM, LATE_LINES, QUIET_S, Dated, Lines, elapsed, is_behind
 
 _MAX_TEXT = 65536
-_MAX_EVIDENCE = 4096
 _RESTARTED_S = 600.0
 """A monotonic clock that falls back by more began anew."""
 _LOOKED_BACK = 16
@@ -75,10 +77,11 @@ class _Run:
 
 
 class Scanner:
-    """Scans blocks for the patterns of some packs."""
+    """Scans blocks for the patterns of some packs; `calm` tells which weight updates need no evidence."""
 
-    def __init__(self, packs: Sequence[Pack]) -> None:
+    def __init__(self, packs: Sequence[Pack], calm: Calm = NEVER) -> None:
         self.packs = tuple(packs)
+        self.calm = calm
         self.patterns: list[CompiledPattern] = compile_patterns(self.packs)
         self.pattern_names = [compiled.pattern.name for compiled in self.patterns]
         """`pack/pattern` by a record's pattern index."""
@@ -91,18 +94,31 @@ class Scanner:
         self.endings: dict[tuple[int, bool, bytes], None] = {}
         """How those end, with their needle: the last ones that were met."""
         self.headers = HeaderReader(self.packs)
+        self.shapes = Shapes()
+        self.legs = frozenset(
+            at for at, compiled in enumerate(self.patterns) if any(e.kind == "leg" for e in compiled.pattern.emit)
+        )
         self.frames = frozenset(at for at, compiled in enumerate(self.patterns) if compiled.pattern.frame)
         """Patterns of progress bars, whose frames may stand before a record on the same line."""
         self.row = next((one for one in self.patterns if one.pattern.style == "table"), None)
         """What reads the rows of logs that are tables."""
+        self.leg_pattern = min(self.legs, default=-1)
+        self.leg_needle = self.patterns[self.leg_pattern].pattern.needles[0].encode() if self.legs else b""
+        leg = needles.index(self.leg_needle) if self.legs else -1
         self.prepared = False
-        self.finder = finder(needles)
+        self.finder = finder(needles, leg, Heads(self.headers))
+        """Lines of known shapes are found by the first needle of the leg pattern."""
 
     def prepare(self, data: bytes) -> None:
         """Learns how the lines of a log look from its first ones; what a block teaches is of use to those behind it."""
         self.prepared = True
         for size in _FIRST:
             self.scan(data[: data.rfind(b"\n", 0, size) + 1])
+
+    def learn(self, tail: bytes, trace: str, leg: str) -> None:
+        """Remembers the shape of a leg line: `tail` from the needle on, without its newline."""
+        if tail.startswith(self.leg_needle) and self.shapes.learn(tail, trace, leg):
+            self.finder.know(self.shapes)
 
     def repeat(
         self, compiled: CompiledPattern, text: str, data: bytes, begin: int, end: int, at: int, said: list[Observation]
@@ -161,6 +177,7 @@ class _Block:
         self.records: list[Record] = []
         self.problems: list[tuple[int, str]] = []
         self.recognised: dict[int, int] = {}
+        self.legs: list[HeldLeg] = []
         self.lines = Lines(data, scanner.headers)
         self.told: set[int] = set()
         """Where the lines begin that ended a silence."""
@@ -175,20 +192,21 @@ class _Block:
         self.recognised |= self.found.left_out
         self.same: _Run | None = None
         """The lines of one second that say the same, of which the last record is the first."""
-        self.dated: list[Dated] = []
-        """The lines at which the stamp changed."""
+        self.dated: list[Dated] = self.found.dated
         self.count = LineCount(data, self.found.newlines)
 
     def scan(self, columns: Columns | None = None) -> Scanned:
         """What the block holds; `columns` are those of the table that the log is."""
         scanner, found = self.scanner, self.found
         first_line, first = self.first_line, 0
+        if found.taken:
+            self.recognised[scanner.leg_pattern] = found.taken
         end = 0
         sought: list[tuple[int, int]] = []
         passed = True
         text = ""
         stamp: Stamp | None = None
-        for at, to, needle, begin, stop, before, told, seen, dated, same in found.hits:
+        for at, to, needle, begin, stop, before, told, known_until, known, seen, dated, same in found.hits:
             if at < end:
                 sought.append((at, needle))
                 continue
@@ -204,6 +222,8 @@ class _Block:
             else:
                 passed, first, end, text = same is not None, begin, stop, told
                 stamp = dated if seen else scanner.headers.read(text)
+            if known_until > self.known_until:  # a line of a known shape stands before this one
+                self.known_until, self.known = known_until, known
             if same is not None:
                 self._repeated(*same, text, stamp, begin, stop)
             sought = [(at, needle)]
@@ -278,7 +298,10 @@ class _Block:
             compiled = self.scanner.patterns[index]
             if not compiled.may_fit(text):
                 continue
-            if self._match(compiled, text, stamp, begin, end, sought[0][0]):
+            at = sought[0][0]
+            if index in self.scanner.legs:  # the shape of its line is learned from its own needle on
+                at = next(at for at, needle in sought if index in self.scanner.asked[needle])
+            if self._match(compiled, text, stamp, begin, end, at):
                 return
 
     def _between_returns(self, begin: int, end: int, at: int, to: int) -> tuple[int, int]:
@@ -325,11 +348,11 @@ class _Block:
 
     def _match(self, compiled: CompiledPattern, text: str, stamp: Stamp | None, begin: int, end: int, at: int) -> bool:
         """Reads the line with one pattern; False when it is not of this kind."""
-        pattern, inner = compiled.pattern, text
+        pattern, inner, own = compiled.pattern, text, stamp
         opening = json_begin(text) if "{" in text else -1
         opened = None
         if opening >= 0:
-            inner = text[opening:]
+            inner, own = text[opening:], None
             opened = opened_envelope(inner)
             if opened is not None and (pattern.style != "json" or opened[0].startswith("{")):
                 inner = opened[0]
@@ -360,18 +383,18 @@ class _Block:
         stamp = self._dated(begin, stamp)
         mono = self._ticked(begin, stamp, mono, text)
         self.known_until = end
-        if compiled.legs:
-            observations = self._without_legs(index, observations, stamp, mono, begin, text, inherits=inherits)
-            if not observations:
-                return True
-        if says_only_that(observations) and not problems:
-            if self._goes_on(begin, stamp, mono, observations):
-                return True
-            if compiled.repeats:
-                self.scanner.repeat(compiled, text, self.data, begin, end, at, observations)
-        else:
-            self._end_run()
-        self.records.append((index, self.line, self.offset + begin, stamp, mono, observations, text))
+        if index in self.scanner.legs:
+            self._leg(index, observations, mono, stamp, begin, end, at, own, inherits)
+            observations = [told for told in observations if told[0] != LEG]
+        if observations or index not in self.scanner.legs:
+            if says_only_that(observations) and not problems:
+                if self._goes_on(begin, stamp, mono, observations):
+                    return True
+                if compiled.repeats:
+                    self.scanner.repeat(compiled, text, self.data, begin, end, at, observations)
+            else:
+                self._end_run()
+            self.records.append((index, self.line, self.offset + begin, stamp, mono, observations, text))
         return True
 
     def _goes_on(self, begin: int, stamp: Stamp | None, mono: float | None, said: list[tuple[object, ...]]) -> bool:
@@ -393,21 +416,18 @@ class _Block:
         if run is not None and run.count:
             run.record.append((SAME, run.count, run.last - run.line))
 
-    def _without_legs(
-        self, index: int, observations: list[Observation], stamp: Stamp | None, mono: float | None, begin: int,
-        text: str, *, inherits: bool,
-    ) -> list[Observation]:  # fmt: skip
-        """Gives each leg of a weight update a record of its own; returns what else the line says."""
-        others: list[Observation] = []
-        for observation in observations:
-            if observation[0] != LEG:
-                others.append(observation)
-                continue
-            _, trace, leg, fields = observation
-            trace = trace or f"byte {self.offset + begin}"  # the same line of a copied log has the same
-            told = [(LEG, trace, leg, fields, not inherits)]
-            self.records.append((index, self.line, self.offset + begin, stamp, mono, told, text[:_MAX_EVIDENCE]))
-        return others
+    def _leg(
+        self, index: int, observations: list[tuple[object, ...]], mono: float | None, stamp: Stamp | None,
+        begin: int, end: int, at: int, own: Stamp | None, inherits: bool,
+    ) -> None:  # fmt: skip
+        """Keeps a leg until the block's are joined, and learns the shape and the head of its line."""
+        for _, trace, leg, fields in (told for told in observations if told[0] == LEG):
+            trace = trace or f"byte {self.offset + begin}"  # noqa: PLW2901 - the same line of a copied log has the same
+            told: Cells = cells(leg, fields, mono)  # type: ignore[arg-type]  # LEG observations
+            held = (*stamp, True) if inherits and stamp is not None and str(leg).startswith("client.") else stamp
+            self.legs.append((begin, end, self.line, held, str(trace), told, index))
+            if own is not None and stamp is own and index == self.scanner.leg_pattern:
+                self.scanner.learn(self.data[at:end], str(trace), str(leg))
 
     def _dated(self, begin: int, stamp: Stamp | None) -> Stamp | None:
         """The stamp of a line, or that of the last dated line before it; None when that stands in an earlier block."""
@@ -439,8 +459,16 @@ class _Block:
         size = len(data)
         self._end_run()
         self._tell_silences()
+        self.records += self._updates()
         self.records.sort(key=_offset_of)
         return Scanned(self.records, self.count.lines, size, self.recognised, self.problems)
+
+    def _updates(self) -> list[Record]:
+        found, scanner = self.found, self.scanner
+        if not self.legs:
+            return found.join(self.line, self.offset, scanner.leg_pattern, scanner.calm)
+        legs = [*found.legs(self.line, scanner.leg_pattern), *self.legs]
+        return joined(legs, self.data, self.offset, scanner.calm)
 
     def _tell_silences(self) -> None:
         """Adds records for the first and last dated line and for each silence between."""

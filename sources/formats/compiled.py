@@ -39,8 +39,6 @@ class CompiledPattern:
     def __init__(self, pattern: Pattern, index: int) -> None:
         self.pattern = pattern
         self.index = index
-        self.legs = any(emit.kind == "leg" for emit in pattern.emit)
-        """Its lines may be legs of weight updates."""
         self._reader = READERS.get(pattern.style)
         self._needles = () if any("\x1b" in needle for needle in pattern.needles) else pattern.needles
 

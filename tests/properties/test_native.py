@@ -16,7 +16,10 @@ from perfmon.sources import accelerator, native
 from perfmon.sources.accelerator import in_use, newlines
 from perfmon.sources.envelope import read_line
 from perfmon.sources.finding import Finder, PlainFinder
+from perfmon.sources.formats.headers import HeaderReader
 from perfmon.sources.formats.loader import load_packs
+from perfmon.sources.heads import Heads
+from perfmon.sources.joining import NEVER, Calm
 from perfmon.sources.scan import Scanned, Scanner
 from perfmon.text import ESCAPES
 
@@ -32,9 +35,10 @@ def test_what_is_shipped_is_tested() -> None:
 
 # --- needles ------------------------------------------------------------------------------------------------------
 def _finders(needles: list[bytes]) -> tuple[Finder, Finder]:
-    fast = native.finder(needles)
+    heads = Heads(HeaderReader(()))
+    fast = native.finder(needles, -1, heads)
     assert isinstance(fast, native.NativeFinder)
-    return PlainFinder(needles), fast
+    return PlainFinder(needles, -1, heads), fast
 
 
 def _seen(finder: Finder, data: bytes) -> object:
@@ -85,18 +89,22 @@ def test_newlines_are_counted(data: bytes) -> None:
 
 
 # --- blocks -------------------------------------------------------------------------------------------------------
-def _both() -> tuple[Scanner, Scanner]:
+CALM: Calm = (100.0, 2000.0)
+
+
+def _trained(calm: Calm) -> tuple[Scanner, Scanner]:
     scanners = []
     for wanted in ("0", "1"):
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PERFMON_NATIVE", wanted)
-            scanners.append(Scanner(PACKS))
+            scanners.append(Scanner(PACKS, calm))
+        scanners[-1].scan(KNOWN)
     assert isinstance(scanners[0].finder, PlainFinder)
     assert isinstance(scanners[1].finder, native.NativeFinder)
     return scanners[0], scanners[1]
 
 
-WAYS: tuple[Scanner, ...] = _both() if in_use() else ()
+WAYS = {told: _trained(CALM if told else NEVER) for told in (False, True)} if in_use() else {}
 HOSTILE = st.one_of(
     st.binary(max_size=60),
     st.lists(st.sampled_from([*NEEDLES, *"=1\x1b\r\x00", "10:00:01 ", "nan", "\x1b[0m", "[weights][a] "]))
@@ -127,8 +135,8 @@ def _values(scanned: Scanned) -> object:
     return scanned.records, scanned.lines, scanned.size, sorted(scanned.recognised.items()), scanned.problems
 
 
-def _same(blocks: list[bytes]) -> None:
-    plain, fast = WAYS
+def _same(blocks: list[bytes], told: bool) -> None:
+    plain, fast = WAYS[told]
     offset, line = 0, 1
     for block in blocks:
         one, other = plain.scan(block, offset, line), fast.scan(block, offset, line)
@@ -141,14 +149,15 @@ def _same(blocks: list[bytes]) -> None:
 @given(
     lines=st.lists(st.one_of(HOSTILE, numbered_legs()), max_size=14),
     cuts=st.lists(st.integers(0, 2000), max_size=4),
+    told=st.booleans(),
 )
-@example(lines=[KNOWN], cuts=[])
-@example(lines=[KNOWN.rstrip(b"\n") + b" " * 70_000], cuts=[])
-@example(lines=[b"10:00:00 [weights][aa] rpc.start op=x t=1" + b"\r" * 3, b"x"], cuts=[])
-def test_blocks_hold_the_same(lines: list[bytes], cuts: list[int]) -> None:
+@example(lines=[KNOWN], cuts=[], told=False)
+@example(lines=[KNOWN.rstrip(b"\n") + b" " * 70_000], cuts=[], told=False)
+@example(lines=[b"10:00:00 [weights][aa] rpc.start op=x t=1" + b"\r" * 3, b"x"], cuts=[], told=False)
+def test_blocks_hold_the_same(lines: list[bytes], cuts: list[int], told: bool) -> None:
     whole = b"\n".join(lines)
     edges = sorted({0, len(whole), *(min(cut, len(whole)) for cut in cuts)})
-    _same([whole[low:high] for low, high in pairwise(edges)])
+    _same([whole[low:high] for low, high in pairwise(edges)], told)
 
 
 _HEADS = st.sampled_from((
@@ -178,7 +187,7 @@ _ACCESS = st.sampled_from((
 def test_lines_that_say_the_same_are_counted_alike(lines: list[str], cuts: list[int]) -> None:
     whole = "\n".join(lines).encode()
     edges = sorted({0, len(whole), *(min(cut, len(whole)) for cut in cuts)})
-    _same([whole[low:high] for low, high in pairwise(edges)])
+    _same([whole[low:high] for low, high in pairwise(edges)], False)
 
 
 @compiled
@@ -202,7 +211,7 @@ def test_what_is_learned_from_is_no_matter(data: bytes) -> None:
 @given(st.lists(st.sampled_from(NEEDLES), min_size=1, max_size=3).map(" ".join))
 def test_every_pattern_whose_needle_stands_in_a_line_is_asked(line: str) -> None:
     """Also where one needle hides another one that is looked for together with it."""
-    for scanner in WAYS or (Scanner(PACKS),):
+    for scanner in (Scanner(PACKS),) if not WAYS else WAYS[False]:
         hits = scanner.finder.find(line.encode()).hits
         asked = scanner.asked.of([(hit[0], hit[2]) for hit in hits])
         wanted = {one.index for one in scanner.patterns if any(needle in line for needle in one.pattern.needles)}
@@ -213,7 +222,7 @@ def test_every_pattern_whose_needle_stands_in_a_line_is_asked(line: str) -> None
 @settings(deadline=None)
 @given(st.lists(st.tuples(_HEADS, _ACCESS).map("".join), min_size=1, max_size=3).map("\n".join))
 def test_a_stamp_that_is_seen_is_the_one_that_is_read(text: str) -> None:
-    _, fast = WAYS
+    _, fast = WAYS[False]
     clocks, data = fast.headers.clocks_seen, text.encode()
     assert clocks is not None
     begin = 0
@@ -237,7 +246,7 @@ _FRAMES = st.sampled_from((
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(_FRAMES, max_size=20).map("".join))
 def test_frames_that_are_drawn_again_are_passed_over(log: str) -> None:
-    _same([log.encode()])
+    _same([log.encode()], False)
 
 
 @compiled
@@ -247,7 +256,7 @@ def test_of_lines_that_say_the_same_in_one_second_one_is_told() -> None:
     lines = [dated.format(n // 250, n) + access.format(30000 + n, "200 OK") for n in range(1000)]
     lines[700] += access.format(1, "503 Service Unavailable")
     data = "".join(lines).encode()
-    _, fast = WAYS
+    _, fast = WAYS[False]
     fast.scan(data)
     found = fast.finder.find(data, fast.headers.clocks_seen)
     assert len(found.hits) < 10
@@ -270,8 +279,8 @@ def test_a_long_log_is_the_same() -> None:
             f"10:{number // 600:02d}:{number // 10 % 60:02d} INFO [weights][t{rng.randrange(300)}] {leg} {pairs}"
         )
         lines += rng.choice([[], ["noise"], [f"10:00:00 INFO [gen] batch.start inflight={number} target_batch=4"]])
-    _same(["\n".join(lines).encode()])
-    scanned: Scanned = WAYS[1].scan("\n".join(lines).encode())
+    _same(["\n".join(lines).encode()], True)
+    scanned: Scanned = WAYS[True][1].scan("\n".join(lines).encode())
     assert len(scanned.records) > 300
 
 

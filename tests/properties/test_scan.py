@@ -1,4 +1,4 @@
-"""What a line says does not depend on others; ranges and numbers do not depend on where a block is cut."""
+"""Lines of known shapes say what the general way says; ranges and numbers do not depend on where a block is cut."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from leg_lines import KNOWN, leg_lines
+from leg_lines import KNOWN, NOISE, leg_lines
 
 from perfmon.sources import bulk, ranges
 from perfmon.sources.accelerator import in_use
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.numbering import LineCount, Numbering
 from perfmon.sources.scan import Scanner
+from perfmon.sources.shapes import Shapes
 
 PACKS = tuple(load_packs())
+LINES = st.lists(st.one_of(leg_lines(), leg_lines(), NOISE), max_size=12)
+LOGS = LINES.map(lambda lines: "\n".join([*lines, ""]).encode())
 
 
 def _scanned(scanner: Scanner, data: bytes) -> Any:
@@ -38,6 +41,14 @@ def way(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
+def trained(way: str) -> Scanner:
+    scanner = Scanner(PACKS)
+    scanner.scan(KNOWN)
+    assert scanner.shapes
+    return scanner
+
+
+@pytest.fixture(scope="module")
 def plain(way: str) -> Scanner:
     return Scanner(PACKS)
 
@@ -45,6 +56,17 @@ def plain(way: str) -> Scanner:
 @pytest.fixture(scope="module")
 def warm(way: str) -> Scanner:
     return Scanner(PACKS)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=LOGS)
+@example(data=KNOWN)
+@example(data=KNOWN.rstrip(b"\n"))
+@example(data=KNOWN + KNOWN)
+def test_a_known_shape_is_read_like_any_line(trained: Scanner, plain: Scanner, data: bytes) -> None:
+    plain.shapes = Shapes()
+    plain.finder.know(plain.shapes)
+    assert _scanned(trained, data) == _scanned(plain, data)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -55,9 +77,19 @@ def test_a_line_is_read_alike_whatever_was_learned_before(
     way: str, warm: Scanner, plain: Scanner, lines: list[str]
 ) -> None:
     """So nothing depends on which process, or which block, met a line first."""
+    for scanner in (warm, plain):
+        scanner.shapes = Shapes()
+        scanner.finder.know(scanner.shapes)
     warm.scan("\n".join(lines).encode())
     for line in lines:
         assert _scanned(warm, line.encode() + b"\n") == _scanned(plain, line.encode() + b"\n")
+        plain.shapes = Shapes()
+        plain.finder.know(plain.shapes)
+
+
+def test_lines_of_known_shapes_take_the_short_way(trained: Scanner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trained, "patterns", [])
+    assert trained.scan(KNOWN).recognised == {trained.leg_pattern: 5}
 
 
 @given(lines=st.lists(st.binary(max_size=4).map(lambda raw: raw.replace(b"\n", b"")), max_size=20), data=st.data())

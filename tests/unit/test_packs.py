@@ -345,9 +345,14 @@ def test_a_rate_below_zero_is_told_as_a_problem() -> None:
 
 
 @pytest.mark.parametrize("tag", ["\x1b[35m[weights]\x1b[0m", "[\x1b[35mweights\x1b[0m]"])
-def test_a_coloured_tag_is_read(tag: str) -> None:
-    line = f"12:00:01    INFO {tag}[b2] client.send url=http://h:8000 path=/m t=12.5\n"
-    assert recognised(Scanner(PACKS).scan(line.encode()))
+def test_a_coloured_tag_does_not_keep_plain_lines_from_being_learned(tag: str) -> None:
+    line = "12:00:01    INFO {tag}[{trace}] client.send url=http://h:8000 path=/m t=12.5\n"
+    scanner = Scanner(PACKS)
+    scanner.scan(line.format(tag=tag, trace="a1").encode())
+    assert not scanner.shapes
+    scanner.scan(line.format(tag="[weights]", trace="a1").encode())
+    assert scanner.shapes
+    assert recognised(scanner.scan(line.format(tag=tag, trace="b2").encode()))
 
 
 def test_needles_stay_few_and_distinctive() -> None:
