@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from os import PathLike
 
-    from .snapshot import Snapshot as Diagnosis
+    from perfmon.diagnosis.result import Snapshot as Diagnosis
 
 __all__ = ["Diagnosis", "__version__", "analyze", "to_dict", "to_markdown"]
 
@@ -27,7 +27,7 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> Any:
     if name == "Diagnosis":
-        from .snapshot import Snapshot
+        from perfmon.diagnosis.result import Snapshot
 
         return Snapshot
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -44,16 +44,16 @@ def analyze(
     there is one. `jobs` is the number of processes that scan a large file; a script that asks for more than one needs
     an `if __name__ == "__main__":` guard.
 
-    Raises `perfmon.errors.PerfmonError` with one clear line where a path, a time or a data file is wrong. A log that is
-    damaged or not understood is no error: `diagnosis.run.sources` says so of each log.
+    Raises `perfmon.core.errors.PerfmonError` with one clear line where a path, a time or a data file is wrong. A log
+    that is damaged or not understood is no error: `diagnosis.run.sources` says so of each log.
     """
     import gc
     from os import fspath
     from pathlib import Path
 
-    from .analysis import Options, examine
-    from .config import load_config
-    from .errors import UsageError
+    from perfmon.core.config import load_config
+    from perfmon.core.errors import UsageError
+    from perfmon.pipeline.offline import Options, examine
 
     one = isinstance(paths, str) or hasattr(paths, "__fspath__")
     specs = tuple(fspath(path) for path in ([paths] if one else paths))  # type: ignore[arg-type, union-attr]
@@ -70,13 +70,13 @@ def analyze(
 
 def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
     """The document that `perfmon analyze --json` prints: stable keys, times in seconds, shares as fractions of 1."""
-    from .reports.document import document
+    from perfmon.reports.json_report import document
 
     return document(diagnosis)
 
 
 def to_markdown(diagnosis: Diagnosis) -> str:
     """The report that `perfmon analyze -o FOLDER` writes as `SUMMARY.md`."""
-    from .reports.markdown import render
+    from perfmon.reports.markdown import render_markdown
 
-    return render(diagnosis)
+    return render_markdown(diagnosis)

@@ -6,19 +6,54 @@ stdout carries data, stderr narration.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from io import TextIOWrapper
-from typing import NoReturn, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from perfmon.commands import COMMANDS, build_parser, load_command
+from perfmon.core.errors import ExitCode, PerfmonError, UsageError
+from perfmon.core.text import plain
 
-from .errors import ExitCode, PerfmonError, UsageError
-from .standard import settle_streams
-from .text import plain
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+# --- The standard streams of the program, whatever the shell made of them ---
+
+_STDERR = 2
+
+
+def settle_streams() -> None:
+    """To be called first: no other file takes the place of a closed stream, and what is said is never an error.
+
+    stdout carries data: where that cannot be written the program says so. stderr is narration: it gets lost.
+    """
+    for stream in range(3):
+        try:
+            os.fstat(stream)
+        except OSError:  # closed by the shell (`2>&-`)
+            # It is the first that is free. What is closed cannot be read: an empty input would be another thing.
+            os.open(os.devnull, os.O_WRONLY)
+    raw = _Forgiving(_STDERR, "w", closefd=False)
+    known = sys.stderr.encoding if sys.stderr is not None else "utf-8"
+    sys.stderr = io.TextIOWrapper(io.BufferedWriter(raw), known, "backslashreplace", line_buffering=True)
+
+
+class _Forgiving(io.FileIO):
+    """Takes everything, also what a full disk or a closed terminal has no room for."""
+
+    def write(self, data: Buffer, /) -> int:
+        """Says that all of it was written."""
+        try:
+            return super().write(data) or 0
+        except OSError:
+            return memoryview(data).nbytes
+
 
 _DEBUG = "PERFMON_DEBUG"
 _SCP = re.compile(r"[^/@\s]+@[^/@\s]+:[/~]")
@@ -47,14 +82,14 @@ def _command(argv: Sequence[str]) -> list[str]:
 
 def _is_polled(name: str) -> bool:
     """Whether pollers are asked for by this name. Raises UsageError where it is a wrong one of their kinds."""
-    from perfmon.sources.polls.asked import parse_asked
+    from perfmon.sources.pollers.request import parse_asked
 
     return parse_asked(name) is not None
 
 
 def _here() -> list[str]:
     """This folder, when there are logs in it; else the logs of whatever runs on this machine."""
-    from perfmon.sources.files import discover
+    from perfmon.sources.discovery import discover
 
     try:
         discover(["."])
@@ -64,9 +99,7 @@ def _here() -> list[str]:
 
 
 def _running() -> list[str]:
-    from perfmon.sources.polls.found import asked_of
-    from perfmon.sources.remote.discovery import told
-    from perfmon.sources.remote.here import discover_here
+    from perfmon.sources.remote.discovery import asked_of, discover_here, told
 
     found = discover_here()
     asked = [one.shown for one in asked_of(found)]

@@ -1,16 +1,29 @@
-"""Which alerts are worth telling, and when: what changed between pictures, held to a rate."""
+"""Notifications: which alerts are worth one, how often, and how they are sent."""
 
 from __future__ import annotations
 
+import json
+import os
+import queue
+import re
+import signal
+import subprocess
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from http.client import HTTPException
+from typing import Any
 
-from .model import Severity
-from .outward import Outward
-from .picture import Alert, AlertKey, AlertState, Picture, RunState
-from .text import evidence_text
-from .units import format_seconds
+from perfmon.core.config import Outward
+from perfmon.core.model import Severity
+from perfmon.core.text import evidence_text, plain
+from perfmon.core.units import format_seconds
+from perfmon.viewmodel.state import Alert, AlertKey, AlertState, Picture, RunState
+
+# --- Which alerts are worth telling, and when: what changed between pictures, held to a rate ---
 
 BURST = 5
 """Messages of all alerts together within `min_interval_s`; the others wait, the worst are told first."""
@@ -130,3 +143,241 @@ class Tidings:
             self._told[key] = now
             self._recent.append(now)
         return [told for _, told in ready]
+
+
+# --- Alerts outward: the terminal's bell and title, a program, a webhook. Off unless the configuration asks for it ---
+#
+# Nothing here holds the monitor up: programs and webhooks run in a thread of their own, behind a bounded queue.
+
+WAITING = 32
+"""Messages that may wait for a slow program or server; later ones are dropped, and counted."""
+COMMAND_S = 10.0
+WEBHOOK_S = 5.0
+_TITLE = 80
+_STUCK = 4
+_KINDS = 20
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_PUSH_TITLE, _POP_TITLE = "\x1b[22;2t", "\x1b[23;2t"
+
+
+class Notifier:
+    """Tells what changes from picture to picture, as `config` wants it; never raises.
+
+    `writer` writes to the terminal (bell and title), `tell` shows the user one line: each kind of failure once. Both
+    are called in the thread that calls `update`, or in the one that sends. Use it from one thread; `close` it at the
+    end, which gives the terminal its title back.
+    """
+
+    def __init__(
+        self,
+        config: Outward,
+        writer: Callable[[str], None] | None = None,
+        tell: Callable[[str], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.dropped = 0
+        """Messages that found the queue full."""
+        self.failures: list[str] = []
+        """What went wrong, each kind once."""
+        self._config = config
+        self._writer = writer
+        self._tell = tell
+        self._tidings = Tidings(config, clock)
+        self._queue: queue.Queue[Tiding | None] = queue.Queue(WAITING)
+        self._worker: threading.Thread | None = None
+        self._posts: list[threading.Thread] = []
+        self._title = ""
+        self._closing = threading.Event()
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def update(self, picture: Picture) -> None:
+        """Compares with the picture before, and tells what is new."""
+        told = self._tidings.take(picture)
+        if self._config.title:
+            self._show_title(picture)
+        if told and self._config.bell:
+            self._write("\a")
+        if self._config.command or self._config.webhook:
+            for tiding in told:
+                self._send(tiding)
+
+    def close(self, wait_s: float = 1.0) -> None:
+        """Ends, once what waits was sent or `wait_s` seconds have passed; a program that still runs is stopped."""
+        if self._title:
+            self._title = ""
+            self._write(_POP_TITLE)
+        if self._worker is not None:
+            with suppress(queue.Full):
+                self._queue.put(None, timeout=wait_s)
+            self._worker.join(wait_s)
+            self._closing.set()
+            if (child := self._child) is not None:
+                _end(child)
+
+    def _show_title(self, picture: Picture) -> None:
+        verdict = picture.snapshot.verdict if picture.snapshot else None
+        said = "✓ perfmon" if verdict is None else f"{verdict.severity.label} {verdict.title}"
+        if picture.past_s is not None or picture.snapshot is None:
+            said = "? perfmon"
+        # In tmux, a `#` of a title begins a format.
+        said = plain(" ".join(said.replace("#", " ").split()), _TITLE)
+        if said != self._title:
+            self._write(f"{'' if self._title else _PUSH_TITLE}\x1b]2;{said}\a")
+            self._title = said
+
+    def _write(self, text: str) -> None:
+        if self._writer is None:
+            return
+        try:
+            self._writer(text)
+        except (OSError, ValueError) as error:
+            self._fail(f"the terminal cannot be written: {type(error).__name__}")
+
+    def _send(self, tiding: Tiding) -> None:
+        if self._worker is None:
+            self._worker = threading.Thread(target=self._work, name="perfmon-notify", daemon=True)
+            self._worker.start()
+        try:
+            self._queue.put_nowait(tiding)
+        except queue.Full:
+            self.dropped += 1
+            self._fail("notifications are dropped: the command or webhook of [notify] is too slow")
+
+    def _work(self) -> None:
+        while (tiding := self._queue.get()) is not None and not self._closing.is_set():
+            if self._config.command:
+                self._guarded("notify.command", self._run_command, tiding)
+            if self._config.webhook:
+                self._guarded("notify.webhook", self._post, tiding)
+
+    def _guarded(self, what: str, send: Callable[[Tiding], str], tiding: Tiding) -> None:
+        try:
+            failed = send(tiding)
+        except Exception as error:  # a message that cannot be sent must not end those after it
+            failed = _reason(error)
+        if failed:
+            self._fail(f"{what} failed: {failed}")
+
+    def _fail(self, said: str) -> None:
+        if said in self.failures or len(self.failures) >= _KINDS:
+            return
+        self.failures.append(said)
+        if self._tell is not None:
+            with suppress(Exception):
+                self._tell(said)
+
+    def _run_command(self, tiding: Tiding) -> str:
+        words = filled(self._config.command, tiding.values)
+        environment = {f"PERFMON_{name.upper()}": value for name, value in tiding.values.items()}
+        child = self._child = subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **environment},
+            start_new_session=True,
+        )
+        if self._closing.is_set():  # `close` came too early to see it
+            _end(child)
+        try:
+            child.communicate(_json(tiding), timeout=COMMAND_S)
+        except subprocess.TimeoutExpired:
+            _end(child)
+            return f"{plain(words[0], 80)} was stopped after {COMMAND_S:.0f} s"
+        finally:
+            self._child = None
+        return f"{plain(words[0], 80)} exited with {child.returncode}" if child.returncode else ""
+
+    def _post(self, tiding: Tiding) -> str:
+        """Sends in a thread: a server that sends a byte now and then resets every timeout but this one."""
+        self._posts = [post for post in self._posts if post.is_alive()]
+        if len(self._posts) >= _STUCK:
+            return f"no answer within {WEBHOOK_S:.0f} s"
+        failed: list[str] = []
+        body, url = _json(tiding), self._config.webhook or ""
+        post = threading.Thread(target=lambda: failed.append(_posted(url, body)), name="perfmon-webhook", daemon=True)
+        post.start()
+        post.join(WEBHOOK_S)
+        if post.is_alive():
+            self._posts.append(post)
+            return f"no answer within {WEBHOOK_S:.0f} s"
+        return failed[0] if failed else "no answer"
+
+
+def filled(words: tuple[str, ...], values: Mapping[str, str]) -> list[str]:
+    """The arguments of a command, placeholders replaced; none that begins with a value can be taken for an option."""
+    made = [_PLACEHOLDER.sub(lambda hit: values.get(hit[1], hit[0]), word) for word in words]
+    return [
+        f" {new}" if new.startswith("-") and not old.startswith("-") else new
+        for old, new in zip(words, made, strict=True)
+    ]
+
+
+def message(tiding: Tiding) -> dict[str, Any]:
+    """The document that programs and webhooks get; chats in the manner of Slack show its `text`."""
+    text = tiding.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "@\u200b")
+    return {
+        "schema": 1,
+        "text": text,
+        "event": tiding.event,
+        "number": tiding.number,
+        "severity": tiding.severity.value,
+        "signature": tiding.signature,
+        "title": tiding.title,
+        "sentence": tiding.sentence,
+        "identity": dict(tiding.identity),
+        "count": tiding.count,
+        "lost_s": tiding.lost_s,
+    }
+
+
+def _json(tiding: Tiding) -> bytes:
+    return json.dumps(message(tiding), ensure_ascii=False).encode()
+
+
+def _posted(url: str, body: bytes) -> str:
+    """What went wrong, "" when nothing did. The URL is a secret, and some errors repeat it: none is shown as it is."""
+    import urllib.request
+    from urllib.error import HTTPError
+
+    class Nowhere(urllib.request.HTTPRedirectHandler):
+        """A redirect would carry the alert to a place that nobody configured."""
+
+        def redirect_request(self, *_: object) -> None:
+            """Follows none."""
+
+    if not url.lower().startswith(("http://", "https://")):
+        return "not an http or https URL"
+    request = urllib.request.Request(  # noqa: S310 - the scheme was looked at
+        url, data=body, method="POST", headers={"Content-Type": "application/json", "User-Agent": "perfmon"}
+    )
+    try:
+        with urllib.request.build_opener(Nowhere).open(request, timeout=WEBHOOK_S) as answer:
+            answer.read(1)
+    except HTTPError as error:
+        error.close()
+        return f"the server answered {error.code}"
+    except Exception as error:  # in a thread of its own nobody else would see it
+        return _reason(error)
+    return ""
+
+
+def _reason(error: Exception) -> str:
+    """Why, without any text that may hold the URL."""
+    inner = getattr(error, "reason", error)
+    if isinstance(inner, OSError) and inner.errno is not None:
+        return os.strerror(inner.errno) if inner.errno > 0 else "the host has no address"
+    if isinstance(inner, TimeoutError):
+        return f"no answer within {WEBHOOK_S:.0f} s"
+    return "the response is not HTTP" if isinstance(inner, HTTPException) else type(inner).__name__
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Stops a program and what it started."""
+    with suppress(OSError):
+        os.killpg(child.pid, signal.SIGKILL)
+    with suppress(OSError, ValueError):
+        if child.stdin is not None:
+            child.stdin.close()
+    with suppress(subprocess.TimeoutExpired):
+        child.wait(1.0)

@@ -13,10 +13,10 @@ from itertools import pairwise
 from math import inf
 from typing import Protocol
 
-from .model import Gap, Span
-from .sourcestate import SourceState
-from .store import Store
-from .units import format_seconds
+from perfmon.core.model import Gap, Span
+from perfmon.core.units import format_seconds
+from perfmon.store.source_state import SourceState
+from perfmon.store.store import Store
 
 LEAST_S = 60.0
 """Clocks that were set by less are not told apart from lines that came late."""
@@ -38,7 +38,7 @@ SET = "clock set"
 
 
 class SetClock(Protocol):
-    """What is asked of a log's clock: see `perfmon.sources.timeline.SourceClock`."""
+    """What is asked of a log's clock: see `perfmon.sources.clock.SourceClock`."""
 
     mono_step: float
     """Seconds by which it last moved against the monotonic times in its lines; 0: never by more than a minute."""

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
-from perfmon.errors import InputError
+from perfmon.core.errors import InputError
 
 if TYPE_CHECKING:
-    from perfmon.config import Config
+    from rich.progress import Progress, TaskID
+
+    from perfmon.core.config import Config
+
 
 _FILES = {
     "bash": "_shtab_compgen_files",
@@ -100,7 +105,7 @@ def add_formats_argument(parser: argparse.ArgumentParser) -> None:
 
 def read_config(args: argparse.Namespace) -> Config:
     """The configuration, with what the arguments above add to it."""
-    from perfmon.config import load_config
+    from perfmon.core.config import load_config
 
     config = load_config(args.config)
     if getattr(args, "baseline", None) is not None:
@@ -129,10 +134,11 @@ def _warn_of_names(config: Config) -> None:
     """Says what in the user's limits and signatures would judge nothing; files that cannot be read are told later."""
     if not config.band_files and not config.signature_dirs:
         return
-    from perfmon.errors import PerfmonError
-    from perfmon.rules.check import odd_limits, odd_names
-    from perfmon.rules.loader import load_bands, load_signature
-    from perfmon.selftest import vocabulary
+    from perfmon.core.errors import PerfmonError
+    from perfmon.pipeline.signature_tests import vocabulary
+    from perfmon.rules.bands import load_bands
+    from perfmon.rules.lint import odd_limits, odd_names
+    from perfmon.rules.signatures import load_signature
 
     with suppress(PerfmonError):
         words, bands = vocabulary(config.format_dirs), load_bands(config.band_files)
@@ -144,7 +150,7 @@ def _warn_of_names(config: Config) -> None:
 
 def seconds(text: str) -> float:
     """A positive duration such as `30s`, `10m` or `1h 5m`, for argparse."""
-    from perfmon.units import parse_duration
+    from perfmon.core.units import parse_duration
 
     try:
         value = parse_duration(text)
@@ -169,3 +175,61 @@ def speed(text: str) -> float:
     if not 0.1 <= value <= 1000:
         raise argparse.ArgumentTypeError(f"expected a number from 0.1 to 1000, not {text!r}")
     return value
+
+
+# --- Choices of arguments for shell completion: argparse accepts any value, the command validates it ---
+
+
+class Offered:
+    """The `choices` of an argument that shells complete; they are asked for only when a completion script is made."""
+
+    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
+        self._names = names
+
+    def __contains__(self, value: object) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._names()))
+
+
+# --- A progress bar on stderr, for people who wait: only on a terminal, and only once the work takes long ---
+
+_PATIENCE_S = 0.7
+
+
+class ReadingBar:
+    """Called with (done bytes, total bytes) while logs are read; use it as a context."""
+
+    def __init__(self, label: str, terminal: bool | None = None) -> None:
+        self._label = label
+        self._terminal = sys.stderr.isatty() if terminal is None else terminal
+        self._began = time.monotonic()
+        self._bar: tuple[Progress, TaskID] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if self._bar:
+            self._bar[0].stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Shows how far it is; done > total is a log that grew."""
+        if self._bar is None and self._terminal and time.monotonic() - self._began > _PATIENCE_S:
+            self._bar = self._start()
+        if self._bar:
+            progress, task = self._bar
+            progress.update(task, completed=done, total=max(done, total))
+
+    def _start(self) -> tuple[Progress, TaskID]:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+        progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        task = progress.add_task(self._label, total=None)
+        progress.start()
+        return progress, task

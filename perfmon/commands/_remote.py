@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.errors import InputError, UsageError
-from perfmon.text import plain
+from perfmon.core.errors import InputError, UsageError
+from perfmon.core.text import plain
 
 if TYPE_CHECKING:
-    from perfmon.monitor import Feed
-    from perfmon.sources.files import LogFile
-    from perfmon.sources.polls.asked import Asked
-    from perfmon.sources.remote.address import RemoteSpec
+    from perfmon.monitor.feeds import Feed
+    from perfmon.sources.discovery import LogFile
+    from perfmon.sources.http_client import Url
+    from perfmon.sources.pollers.request import Asked
     from perfmon.sources.remote.fleet import Fleet
-    from perfmon.sources.remote.http import Url
+    from perfmon.sources.remote.model import RemoteSpec
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 HISTORY = 64 << 20
@@ -77,9 +77,9 @@ class Wanted:
 
 def sort_specs(specs: Sequence[str]) -> Wanted:
     """Parse the sources. Raises UsageError for an invalid one of any kind."""
-    from perfmon.sources.polls.asked import parse_asked
-    from perfmon.sources.polls.registry import maker_of
-    from perfmon.sources.remote.address import parse_remote
+    from perfmon.sources.pollers.registry import maker_of
+    from perfmon.sources.pollers.request import parse_asked
+    from perfmon.sources.remote.model import parse_remote
     from perfmon.sources.spec import parse_spec
 
     found = Wanted()
@@ -110,7 +110,7 @@ def _check_place(local: Sequence[str]) -> None:
 
 def split(specs: Sequence[str]) -> tuple[list[str], list[RemoteSpec]]:
     """(SPECs of logs on this machine, SPECs on others), for who only reads. Raises UsageError for a wrong one."""
-    from perfmon.sources.remote.address import parse_remote
+    from perfmon.sources.remote.model import parse_remote
     from perfmon.sources.spec import parse_spec
 
     local: list[str] = []
@@ -130,7 +130,7 @@ def asked_here(wanted: Wanted, no_polls: bool) -> tuple[Asked, ...]:
 
     Raises UsageError where that is both wanted and not.
     """
-    from perfmon.sources.polls.asked import DEFAULT
+    from perfmon.sources.pollers.request import DEFAULT
 
     if no_polls and wanted.asked:
         raise UsageError(f"--no-polls: {wanted.asked[0].shown} conflicts with it: remove one of them")
@@ -141,7 +141,7 @@ def asked_here(wanted: Wanted, no_polls: bool) -> tuple[Asked, ...]:
 
 def wanted(hosts: list[str], logs: list[str]) -> list[RemoteSpec]:
     """Paths to follow, by host. Raises UsageError."""
-    from perfmon.sources.remote.address import RemoteSpec, at_home, parse_host
+    from perfmon.sources.remote.model import RemoteSpec, at_home, parse_host
 
     addresses = [parse_host(host) for host in hosts]
     paths = [at_home(log) for log in logs]
@@ -208,10 +208,10 @@ def fetched(args: argparse.Namespace, remote: Sequence[RemoteSpec]) -> Iterator[
         return
     from tempfile import TemporaryDirectory
 
-    from perfmon.errors import ConnectError
-    from perfmon.sources.files import LogFile, log_file
+    from perfmon.core.errors import ConnectError
+    from perfmon.sources.discovery import LogFile, log_file
 
-    from .progress import ReadingBar
+    from ._options import ReadingBar
 
     if not all(spec.path for spec in remote):
         raise UsageError("name the logs on the host: ssh://user@host/path")
@@ -249,16 +249,16 @@ def feed_of(
     asked: Sequence[Asked] = (),
 ) -> Feed:
     """Items of connected hosts, of local logs, and of local pollers."""
-    from perfmon.monitor import FollowFeed
-    from perfmon.monitor.marked import MarkedFeed
+    from perfmon.monitor.composite_feeds import MarkedFeed
+    from perfmon.monitor.feeds import FollowFeed
 
     here: Feed | None = FollowFeed(local, history=history, polling=polling) if local else None
     if asked:
-        from perfmon.monitor.polls import PolledFeed
+        from perfmon.monitor.composite_feeds import PolledFeed
 
         here = PolledFeed(here, asked, lambda: places_of(local))
     if fleet is not None:
-        from perfmon.monitor.remote import RemoteFeed
+        from perfmon.monitor.composite_feeds import RemoteFeed
 
         return MarkedFeed(RemoteFeed(fleet, here))
     return MarkedFeed(here or FollowFeed(local, history=history, polling=polling))

@@ -8,15 +8,16 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from perfmon.errors import ExitCode, PerfmonError, UsageError
+from perfmon.core.errors import ExitCode, PerfmonError, UsageError
 
-from .arguments import seconds
+from ._options import seconds
 
 if TYPE_CHECKING:
-    from perfmon.config import Config
-    from perfmon.monitor import Feed, Monitor
-    from perfmon.picture import Picture
-    from perfmon.themes.schema import ThemeData
+    from perfmon.core.config import Config
+    from perfmon.monitor.feeds import Feed
+    from perfmon.monitor.monitor import Monitor
+    from perfmon.themes.loader import ThemeData
+    from perfmon.viewmodel.state import Picture
 
 LAYOUTS = ("auto", "overview", "timeline", "log", "strip")
 _WINDOW_S = 600.0
@@ -57,8 +58,8 @@ def open_screen(
     `note` is asked what is wrong with that which is read, each time when something new was found.
     """
     need_terminal()
-    from perfmon.glyphs import glyphs_for
-    from perfmon.tui.curtain import curtain
+    from perfmon.textgraphics.glyphs import glyphs_for
+    from perfmon.tui.terminal.splash import curtain
 
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)  # they would be believed where the terminal itself knows better, at every new size
@@ -70,8 +71,9 @@ def open_screen(
     glyphs = glyphs_for(os.environ)
     sys.setswitchinterval(_TURN_S)
     with curtain(title, themes[theme], glyphs, args.layout):
-        from perfmon.monitor import Monitor
-        from perfmon.tui.app import Opening, PerfmonApp
+        from perfmon.monitor.monitor import Monitor
+        from perfmon.tui.app import PerfmonApp
+        from perfmon.tui.messages import Opening
 
         monitor = Monitor(feed, config, window_s=args.window)
         announcer = _Announcer(monitor, config, specs)
@@ -106,10 +108,9 @@ def need_terminal() -> None:
 
 def themes_for(config: Config, asked: str | None, told: list[str] | None = None) -> tuple[dict[str, ThemeData], str]:
     """All themes, and the one to begin with; `asked` must be known (UsageError). What is wrong is added to `told`."""
-    from perfmon.errors import DataFileError
-    from perfmon.remembered import recall
-    from perfmon.themes.choice import REMEMBERED, chosen
-    from perfmon.themes.loader import load_themes
+    from perfmon.core.errors import DataFileError
+    from perfmon.core.user_state import recall
+    from perfmon.themes.loader import REMEMBERED, chosen, load_themes
 
     problems: list[DataFileError] = []
     themes = load_themes(config.theme_dirs, problems)
@@ -161,9 +162,9 @@ class _Announcer:
             close()
 
     def _open(self) -> None:
-        from perfmon.monitor import Aside
-        from perfmon.notify import Notifier
-        from perfmon.statefile import StateFile
+        from perfmon.alerting.notifications import Notifier
+        from perfmon.monitor.scheduling import Aside
+        from perfmon.status.state_file import StateFile
 
         state = StateFile(self._specs)
         beside = Aside(state.write)  # a disk may be slow
@@ -187,7 +188,7 @@ def own_keyboard(specs: Sequence[str]) -> None:
         terminal = os.open("/dev/tty", os.O_RDWR)
     except OSError:
         raise UsageError("-: a pipe can only be watched in a terminal (without one: perfmon analyze -)") from None
-    from perfmon.sources.pipes import PipeTail
+    from perfmon.sources.follow.file_reader import PipeTail
 
     PipeTail.stdin_fd = os.dup(0)
     os.dup2(terminal, 0)

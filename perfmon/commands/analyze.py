@@ -11,10 +11,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfmon.errors import ExitCode
-from perfmon.model import Progress, Severity
+from perfmon.core.errors import ExitCode
+from perfmon.core.model import Progress, Severity
 
-from .arguments import (
+from ._options import (
+    ReadingBar,
     add_baseline_argument,
     add_data_arguments,
     add_formats_argument,
@@ -23,14 +24,13 @@ from .arguments import (
     on_disk,
     read_config,
 )
-from .progress import ReadingBar
-from .reach import add_login_arguments, fetched, split
+from ._remote import add_login_arguments, fetched, split
 
 if TYPE_CHECKING:
-    from perfmon.config import Config
-    from perfmon.diagnosis import Knowledge
-    from perfmon.snapshot import Snapshot
-    from perfmon.sources.files import LogFile
+    from perfmon.core.config import Config
+    from perfmon.diagnosis.assessment import Knowledge
+    from perfmon.diagnosis.result import Snapshot
+    from perfmon.sources.discovery import LogFile
 
 DESCRIPTION = """\
 Diagnose a run from its logs: the bottleneck, its cost, the evidence, and the fix. Formats are detected; the summary
@@ -101,8 +101,8 @@ def _unread(snapshot: Snapshot, specs: Sequence[str]) -> list[str]:
 
     "No bottleneck" is no answer about those.
     """
-    from perfmon.rules.wording import counted
-    from perfmon.sources.files import display_name
+    from perfmon.core.units import counted
+    from perfmon.sources.discovery import display_name
 
     named = {"stdin" if spec == "-" else display_name(Path(spec).expanduser()) for spec in specs}
     sources = snapshot.run.sources
@@ -120,8 +120,8 @@ def _positive(text: str) -> int:
 
 
 def _diagnose(args: argparse.Namespace, config: Config, specs: Sequence[str], logs: Sequence[LogFile]) -> Snapshot:
-    from perfmon.analysis import Options, examine
-    from perfmon.config import AUTO, FIGURES
+    from perfmon.core.config import AUTO, FIGURES
+    from perfmon.pipeline.offline import Options, examine
     from perfmon.rules.bands import LEARNED
 
     options = Options(
@@ -139,8 +139,10 @@ def _diagnose(args: argparse.Namespace, config: Config, specs: Sequence[str], lo
     snapshot: Snapshot = _HELD[0]
     knowledge: Knowledge = _HELD[2]
     if config.baseline == AUTO and not any(m.bands_from.startswith(LEARNED) for m in snapshot.metrics.values()):
-        from perfmon.baseline import LEAST_S  # judges: what judges is imported when processes that scan are at work
-        from perfmon.units import format_seconds
+        from perfmon.core.units import format_seconds
+        from perfmon.diagnosis.baseline import (
+            LEAST_S,  # judges: what judges is imported when processes that scan are at work
+        )
 
         short = f"the run is shorter than {format_seconds(LEAST_S)}, or has no timestamps"
         print(f"perfmon: --baseline auto: {knowledge.learned or f'{short}: nothing is learned'}", file=sys.stderr)
@@ -157,16 +159,16 @@ def _write(args: argparse.Namespace, snapshot: Snapshot) -> None:
 
 def _rendered(args: argparse.Namespace, snapshot: Snapshot) -> str:
     if args.json:
-        from perfmon.reports.document import document
+        from perfmon.reports.json_report import document
 
         return json.dumps(document(snapshot), indent=2, allow_nan=False) + "\n"
     if args.explain_formats:
-        from perfmon.reports import formats
+        from perfmon.reports import files as formats
 
         return formats.render(snapshot).rstrip("\n") + "\n"
-    from perfmon.reports import text
+    from perfmon.reports import text_summary
 
-    return text.render(snapshot).rstrip("\n") + "\n"
+    return text_summary.render(snapshot).rstrip("\n") + "\n"
 
 
 def _found(snapshot: Snapshot, bar: str | None) -> bool:

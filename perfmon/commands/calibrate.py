@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.errors import ExitCode, InputError
+from perfmon.core.errors import ExitCode, InputError
 
-from .arguments import (
+from ._options import (
+    ReadingBar,
     add_data_arguments,
     add_formats_argument,
     add_text_output_argument,
@@ -19,11 +20,10 @@ from .arguments import (
     is_printed,
     read_config,
 )
-from .progress import ReadingBar
 
 if TYPE_CHECKING:
-    from perfmon.calibration import Calibration
-    from perfmon.snapshot import RunInfo, Snapshot
+    from perfmon.diagnosis.baseline import Calibration
+    from perfmon.diagnosis.result import RunInfo, Snapshot
 
 DESCRIPTION = """\
 Learn thresholds from a run that is known to be healthy, for this model and hardware. The file is for --bands,
@@ -45,12 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Reads, learns and writes."""
-    from perfmon.analysis import Options, examine
-    from perfmon.calibration import CALIBRATED, FEWEST, as_toml, learn, uncalibrated
-    from perfmon.config import BUILTIN, FIGURES
-    from perfmon.reports.saving import keep_what_was_read
-    from perfmon.rules.bands import load_bands
-    from perfmon.text import plain
+    from perfmon.core.config import BUILTIN, FIGURES
+    from perfmon.core.text import plain
+    from perfmon.diagnosis.baseline import FEWEST, as_toml, learn, uncalibrated
+    from perfmon.pipeline.offline import Options, examine
+    from perfmon.reports.files import keep_what_was_read
+    from perfmon.rules.bands import CALIBRATED, load_bands
 
     config = replace(read_config(args), baseline=BUILTIN)  # not measured by what it has just taught
     options = Options(
@@ -71,8 +71,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _dated(run: RunInfo) -> str:
     """The day of the run by its own clock, where that has one."""
-    from perfmon.model import TimeBase
-    from perfmon.moments import YEARLESS_S
+    from perfmon.core.config import YEARLESS_S
+    from perfmon.core.model import TimeBase
 
     if run.time_base is not TimeBase.WALL or run.start < YEARLESS_S:
         return ""
@@ -80,8 +80,7 @@ def _dated(run: RunInfo) -> str:
 
 
 def _heading(name: str, run: RunInfo) -> list[str]:
-    from perfmon.rules.wording import counted
-    from perfmon.units import format_seconds
+    from perfmon.core.units import counted, format_seconds
 
     logs = counted(len(run.sources), "log")
     return [
@@ -108,9 +107,9 @@ def _write(output: Path | None, text: str, count: int) -> None:
     if output is None or is_printed(output):
         sys.stdout.write(text)
         return
-    from perfmon.reports.saving import save
+    from perfmon.reports.files import save
 
     file = save(text, output, datetime.now().astimezone(), ".toml")
-    from perfmon.rules.wording import counted
+    from perfmon.core.units import counted
 
     print(f"perfmon: wrote thresholds of {counted(count, 'metric')} to {file}", file=sys.stderr)

@@ -11,10 +11,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.errors import ExitCode, InputError, UsageError
-from perfmon.text import plain
+from perfmon.core.errors import ExitCode, InputError, UsageError
+from perfmon.core.text import plain
 
-from .arguments import (
+from ._options import (
+    ReadingBar,
     add_data_arguments,
     add_formats_argument,
     add_text_output_argument,
@@ -23,11 +24,10 @@ from .arguments import (
     read_config,
     seconds,
 )
-from .progress import ReadingBar
 
 if TYPE_CHECKING:
-    from perfmon.comparison import Comparison, Criterion, Run
-    from perfmon.config import Config
+    from perfmon.comparison.model import Comparison, Criterion, Run
+    from perfmon.core.config import Config
 
 DESCRIPTION = """\
 Compare two runs: every metric with a confidence interval of its change, findings that are gone, new or still present,
@@ -70,9 +70,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Reads both runs, compares and reports."""
-    from perfmon.comparison import compare, load_criteria
-    from perfmon.config import BUILTIN
-    from perfmon.reports.saving import keep_what_was_read
+    from perfmon.comparison.comparing import compare
+    from perfmon.comparison.model import load_criteria
+    from perfmon.core.config import BUILTIN
+    from perfmon.reports.files import keep_what_was_read
 
     config = replace(read_config(args), baseline=BUILTIN)  # by limits of its own start each would be as usual
     criteria = load_criteria(args.criteria or config.criteria)
@@ -93,7 +94,7 @@ def _warn_of_names(file: Path | None, criteria: Sequence[Criterion], config: Con
     """Says which metrics of the user's criteria will never be observed: such a criterion is never judged."""
     if file is None:
         return
-    from perfmon.selftest import vocabulary
+    from perfmon.pipeline.signature_tests import vocabulary
 
     words = vocabulary(config.format_dirs)
     for at, criterion in enumerate(criteria):
@@ -105,9 +106,9 @@ def _warn_of_names(file: Path | None, criteria: Sequence[Criterion], config: Con
 
 
 def _read(spec: str, args: argparse.Namespace, config: Config) -> Run:
-    from perfmon.analysis import Options, examine
-    from perfmon.comparison import run_of
-    from perfmon.config import FIGURES
+    from perfmon.comparison.model import run_of
+    from perfmon.core.config import FIGURES
+    from perfmon.pipeline.offline import Options, examine
 
     _refuse_document(spec)
     since = None if args.skip is None else f"{args.skip:.3f}"
@@ -123,7 +124,7 @@ def _read(spec: str, args: argparse.Namespace, config: Config) -> Run:
 
 def _uncut(spec: str, args: argparse.Namespace, error: str) -> str:
     """Reasons why a part of a run cannot be selected, by option."""
-    from perfmon.units import format_seconds
+    from perfmon.core.units import format_seconds
 
     if not error.startswith("--since"):
         return error
@@ -148,7 +149,7 @@ def _refuse_document(spec: str) -> None:
 
 def _report(args: argparse.Namespace, comparison: Comparison) -> None:
     from perfmon.reports import comparison as reports
-    from perfmon.reports.comparison_document import document
+    from perfmon.reports.json_report import comparison_document as document
 
     if args.json:
         text = json.dumps(document(comparison), indent=2, allow_nan=False) + "\n"
@@ -157,7 +158,7 @@ def _report(args: argparse.Namespace, comparison: Comparison) -> None:
     if is_printed(args.output):
         sys.stdout.write(text)
         return
-    from perfmon.reports.saving import save
+    from perfmon.reports.files import save
 
     file = save(text, args.output, datetime.now().astimezone(), ".json" if args.json else ".md")
     print(f"perfmon: {comparison.verdict}; wrote {file}", file=sys.stderr)

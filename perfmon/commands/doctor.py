@@ -6,9 +6,9 @@ import argparse
 import json
 import sys
 
-from perfmon.errors import ExitCode
+from perfmon.core.errors import ExitCode
 
-from .arguments import add_data_arguments, add_formats_argument, read_config, seconds
+from ._options import add_data_arguments, add_formats_argument, read_config, seconds
 
 DESCRIPTION = """\
 Check what perfmon can use on this machine: terminal, logs, GPUs, endpoints, Ray, Slurm, SSH, libraries, configuration.
@@ -32,9 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Looks, and tells."""
-    from perfmon.checkup import PROBES, Probe, State, examine
-    from perfmon.checkup.installation import configuration
-    from perfmon.checkup.told import document, lines
+    from perfmon.doctor.base import State
+    from perfmon.doctor.checks import configuration
+    from perfmon.doctor.runner import PROBES, Probe, document, examine, lines
 
     settings = configuration(lambda: read_config(args))
     first = Probe("configuration", PROBES[0].group, "configuration", settings, "configuration files are valid")

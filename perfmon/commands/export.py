@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.errors import ExitCode, InputError, PerfmonError
+from perfmon.core.errors import ExitCode, InputError, PerfmonError
 
-from .arguments import (
+from ._options import (
     add_baseline_argument,
     add_data_arguments,
     add_formats_argument,
@@ -23,12 +23,13 @@ from .arguments import (
     read_config,
     seconds,
 )
-from .reach import add_polls_argument, add_reach_arguments, asked_here, connect, feed_of, sort_specs
+from ._remote import add_polls_argument, add_reach_arguments, asked_here, connect, feed_of, sort_specs
 
 if TYPE_CHECKING:
-    from perfmon.config import Config
+    from perfmon.core.config import Config
     from perfmon.exporters.server import Server
-    from perfmon.monitor import Feed, Monitor
+    from perfmon.monitor.feeds import Feed
+    from perfmon.monitor.monitor import Monitor
 
 DESCRIPTION = """\
 Export measurements and findings to Prometheus, with alert rules and a Grafana dashboard generated from the active
@@ -95,15 +96,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _made(kind: str, config: Config) -> str:
-    from perfmon.exporters.alert_rules import alert_rules
+    from perfmon.exporters.alert_rules import render_alert_rules
     from perfmon.exporters.grafana import dashboard
-    from perfmon.rules.bands import Bands
-    from perfmon.rules.loader import load_bands, load_signatures
-    from perfmon.selftest import vocabulary
+    from perfmon.pipeline.signature_tests import vocabulary
+    from perfmon.rules.bands import Bands, load_bands
+    from perfmon.rules.signatures import load_signatures
 
     told = vocabulary(config.format_dirs).metrics  # of no other metric there will ever be anything to see
     limits = {metric: band for metric, band in load_bands(config.band_files).table.items() if metric in told}
-    make = alert_rules if kind == "alert-rules" else dashboard
+    make = render_alert_rules if kind == "alert-rules" else dashboard
     return make(load_signatures(config.signature_dirs), Bands(limits))
 
 
@@ -120,10 +121,9 @@ def _write(text: str, output: Path | None) -> None:
 
 # --- serving ----------------------------------------------------------------------------------------------------------
 def _serve(args: argparse.Namespace, config: Config) -> int:
-    from perfmon.exporters.prometheus import Exporter
-    from perfmon.exporters.server import Server
-    from perfmon.monitor import Monitor
-    from perfmon.rules.loader import load_signatures
+    from perfmon.exporters.server import Exporter, Server
+    from perfmon.monitor.monitor import Monitor
+    from perfmon.rules.signatures import load_signatures
 
     signatures = load_signatures(config.signature_dirs)
     server = Server(args.listen, args.port)  # a port that cannot be had is told before anybody is asked for a password
@@ -145,8 +145,8 @@ def _serve(args: argparse.Namespace, config: Config) -> int:
 
 def _feed(args: argparse.Namespace) -> Callable[[], Feed]:
     """Connects where that is needed."""
-    from perfmon.sources.files import discover
-    from perfmon.sources.polls.asked import DEFAULT
+    from perfmon.sources.discovery import discover
+    from perfmon.sources.pollers.request import DEFAULT
 
     found, history = sort_specs(args.spec), not args.no_history
     asked = asked_here(found, args.no_polls)

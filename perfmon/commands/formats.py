@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.config import load_config
-from perfmon.errors import ExitCode, InputError
+from perfmon.core.config import load_config
+from perfmon.core.errors import ExitCode, InputError
 
-from .arguments import add_formats_argument, completes_files, existing_folders
+from ._options import add_formats_argument, completes_files, existing_folders
 
 if TYPE_CHECKING:
     from perfmon.sources.formats.schema import Pack
@@ -52,7 +52,7 @@ def _packs(args: argparse.Namespace) -> tuple[Pack, ...]:
 
 
 def _learn(args: argparse.Namespace) -> int:
-    from perfmon.learned import format_name, installed, keep, learn
+    from perfmon.pipeline.learned_formats import format_name, installed, keep, learn
 
     name, packs = format_name(args.log, args.id or ""), _packs(args)
     target = installed(name, packs) if args.install else args.output
@@ -74,7 +74,7 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from perfmon.errors import DataFileError
+    from perfmon.core.errors import DataFileError
     from perfmon.sources.formats.learning import sample_problems
     from perfmon.sources.formats.loader import load_pack
 

@@ -14,21 +14,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.errors import ExitCode, InputError, PerfmonError
-from perfmon.sources.ending import end
-from perfmon.text import plain
-from perfmon.units import format_bytes, format_seconds
+from perfmon.core.errors import ExitCode, InputError, PerfmonError
+from perfmon.core.text import plain
+from perfmon.core.units import format_bytes, format_seconds
+from perfmon.sources.follow.wakeups import end
 
-from .arguments import completes_files, on_disk, seconds
-from .reach import add_reach_arguments, connect, feed_of, sort_specs
+from ._options import completes_files, on_disk, seconds
+from ._remote import add_reach_arguments, connect, feed_of, sort_specs
 
 if TYPE_CHECKING:
+    from perfmon.core.model import Block, Notice
     from perfmon.recording.writer import RecordingWriter
-    from perfmon.sources.blocks import Block, Notice
-    from perfmon.sources.files import LogFile
+    from perfmon.sources.discovery import LogFile
     from perfmon.sources.remote.fleet import Fleet
 
-    from .reach import Wanted
+    from ._remote import Wanted
 
     Item = tuple[LogFile, Block | Notice]
 
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Records until something ends it."""
-    from perfmon.recording.mark import SUFFIX
+    from perfmon.recording.format import SUFFIX
     from perfmon.recording.writer import MAX_BYTES, RecordingWriter
 
     wanted = sort_specs(args.spec)
@@ -90,8 +90,8 @@ def run(args: argparse.Namespace) -> int:
 
 async def _items(fleet: Fleet | None, wanted: Wanted, history: bool) -> AsyncIterator[Item]:
     """Lines of local and remote logs, and readings of pollers."""
+    from perfmon.core.model import Block, Notice
     from perfmon.monitor.feeds import Anew
-    from perfmon.sources.blocks import Block, Notice
 
     feed = feed_of(fleet, wanted.local, history=history, asked=wanted.asked)
     try:
@@ -150,7 +150,7 @@ class _Recorder:
         return f"{what} in {format_seconds(self.elapsed_s)}: {where}"
 
     async def _follow(self, items: AsyncIterator[Item]) -> None:
-        from perfmon.sources.blocks import Notice
+        from perfmon.core.model import Notice
 
         async for log, item in items:
             if isinstance(item, Notice):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from perfmon.text import plain
+from perfmon.core.text import plain
 
-from .arguments import add_data_arguments, add_formats_argument, completes_files, read_config, speed
-from .screen import add_screen_arguments, open_screen
+from ._options import add_data_arguments, add_formats_argument, completes_files, read_config, speed
+from ._screen import add_screen_arguments, open_screen
 
 DESCRIPTION = """\
 Play a recording in the live monitor: in real time, faster, slower, paused, from any position. It shows the same
@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Opens the screen."""
-    from perfmon.errors import InputError
-    from perfmon.monitor.recorded import RecordedFeed
+    from perfmon.core.errors import InputError
+    from perfmon.monitor.composite_feeds import RecordedFeed
     from perfmon.recording.reader import open_recording
     from perfmon.sources.replay import Player, timeline_of
 

@@ -5,19 +5,40 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
+import re
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.config import load_config
-from perfmon.errors import ExitCode, InputError, UsageError
+from perfmon.core.config import load_config
+from perfmon.core.errors import ExitCode, InputError, PerfmonError, UsageError
 
-from .arguments import add_formats_argument, completes_files, existing_folders
-from .offered import Offered
-from .signature_ids import signature_ids
+from ._options import Offered, add_formats_argument, completes_files, existing_folders
 
 if TYPE_CHECKING:
-    from perfmon.rules.schema import Signature
+    from perfmon.rules.signatures import Signature
+
+
+# --- The ids of signatures, as shells complete them: read only when somebody asks for a completion script ---
+
+_ID = re.compile(r'(?m)^id\s*=\s*["\']([a-z0-9][\w.-]*)["\']')
+"""Other ids would mean something to a shell."""
+
+
+def signature_ids() -> set[str]:
+    """Those that are shipped, and those of the user's configuration."""
+    import perfmon.rules
+
+    folders: list[Path] = [Path(perfmon.rules.__path__[0]) / "signatures"]
+    with suppress(PerfmonError):  # a wrong configuration is said by the commands
+        folders += load_config(None).signature_dirs
+    ids: set[str] = set()
+    for file in (file for folder in folders for file in folder.glob("*.toml")):
+        with suppress(OSError):
+            ids.update(_ID.findall(file.read_text("utf-8", "replace"))[:1])
+    return ids
+
 
 DESCRIPTION = "A signature is a TOML file that defines a bottleneck: conditions, advice and examples."
 EXAMPLE = "perfmon rules explain frontend-queue"
@@ -86,7 +107,7 @@ def _add_test(parser: argparse.ArgumentParser) -> None:
 
 
 def _load(args: argparse.Namespace) -> dict[str, Signature]:
-    from perfmon.rules.loader import load_signatures
+    from perfmon.rules.signatures import load_signatures
 
     signatures = load_signatures(load_config(args.config).signature_dirs)
     return {signature.id: signature for signature in signatures}
@@ -116,15 +137,15 @@ def _list(args: argparse.Namespace) -> int:
 def _explain(args: argparse.Namespace) -> int:
     signatures = _load(args)
     signature = signatures[_known(args.id, signatures)]
-    from perfmon.rules.explain import explain
+    from perfmon.rules.describe import explain
 
     print(explain(signature).rstrip("\n"))
     return ExitCode.DONE
 
 
 def _check(args: argparse.Namespace) -> int:
-    from perfmon.rules.check import check_files
-    from perfmon.selftest import vocabulary
+    from perfmon.pipeline.signature_tests import vocabulary
+    from perfmon.rules.lint import check_files
 
     config = load_config(args.config)
     for file in args.files:
@@ -147,7 +168,7 @@ def _builtin() -> list[Path]:
 
 def _test(args: argparse.Namespace) -> int:
     chosen = _known(args.id, _load(args)) if args.id else None
-    from perfmon.selftest import run_examples
+    from perfmon.pipeline.signature_tests import run_examples
 
     config = load_config(args.config)
     results = run_examples(chosen, config.signature_dirs, config.format_dirs)

@@ -10,11 +10,12 @@ from functools import partial
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
-from perfmon.errors import ExitCode, UsageError
-from perfmon.text import plain, without_secrets
-from perfmon.units import format_seconds
+from perfmon.core.errors import ExitCode, UsageError
+from perfmon.core.text import plain, without_secrets
+from perfmon.core.units import format_seconds
 
-from .arguments import (
+from ._options import (
+    ReadingBar,
     add_data_arguments,
     add_formats_argument,
     add_text_output_argument,
@@ -25,15 +26,14 @@ from .arguments import (
     seconds,
     window,
 )
-from .progress import ReadingBar
-from .reach import add_reach_arguments, connect, feed_of, say_missing, sort_specs
-from .screen import themes_for
+from ._remote import add_reach_arguments, connect, feed_of, say_missing, sort_specs
+from ._screen import themes_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfmon.observe import Observed
-    from perfmon.themes.schema import ThemeData
+    from perfmon.monitor.headless import Observed
+    from perfmon.themes.loader import ThemeData
 
 DESCRIPTION = """\
 Read the logs, optionally follow them with --for, and write one Markdown page to paste into an issue: verdict, reasons
@@ -87,7 +87,7 @@ def cells(text: str) -> tuple[int, int]:
 
 def run(args: argparse.Namespace) -> int:
     """Observes, and writes what was seen."""
-    from perfmon.observe import observe
+    from perfmon.monitor.headless import observe
 
     config = read_config(args)
     judged = None if args.window is None else f"{args.window}s"
@@ -127,7 +127,7 @@ def _write(args: argparse.Namespace, seen: Observed) -> None:
     if is_printed(args.output):
         _print(text)
         return
-    from perfmon.reports.saving import save
+    from perfmon.reports.files import save
 
     file = save(text, args.output, made, ".json" if args.json else ".md")
     print(f"perfmon: wrote {file}", file=sys.stderr)
@@ -146,15 +146,15 @@ def _interruption(for_s: float | None, seen: Observed) -> str:
 
 
 def _page(args: argparse.Namespace, seen: Observed, made: datetime, notes: list[str]) -> str:
-    from perfmon.reports.page import render
+    from perfmon.reports.snapshot_page import render_page
 
     followed = args.for_s is not None
-    return render(seen.snapshot, seen.picture if followed else None, made, redact=args.redact, notes=notes)
+    return render_page(seen.snapshot, seen.picture if followed else None, made, redact=args.redact, notes=notes)
 
 
 def _document(args: argparse.Namespace, seen: Observed) -> str:
-    from perfmon.reports.document import document
-    from perfmon.reports.page import cleaned
+    from perfmon.reports.json_report import document
+    from perfmon.reports.snapshot_page import cleaned
 
     snapshot, _ = cleaned(seen.snapshot, None, args.redact)
     return json.dumps(document(snapshot), indent=2, allow_nan=False) + "\n"
@@ -164,10 +164,10 @@ def _draw(args: argparse.Namespace, opened: tuple[dict[str, ThemeData], str], se
     """The screen without a terminal; from a redacted one the log is left out, for its lines are as they were."""
     import asyncio
 
-    from perfmon.logbook import LogBook
-    from perfmon.reports.page import cleaned
-    from perfmon.reports.saving import save
-    from perfmon.tui.app import Opening
+    from perfmon.logbuffer.buffer import LogBook
+    from perfmon.reports.files import save
+    from perfmon.reports.snapshot_page import cleaned
+    from perfmon.tui.messages import Opening
     from perfmon.tui.screenshot import shoot
 
     _, picture = cleaned(seen.snapshot, seen.picture, args.redact)

@@ -7,11 +7,10 @@ import json
 import os
 import sys
 
-from perfmon.errors import ExitCode, InputError, UsageError
-from perfmon.runstate import State
-from perfmon.statefile import read_state, read_states
+from perfmon.core.errors import ExitCode, InputError, UsageError
+from perfmon.status.state_file import State, read_state, read_states
 
-from .arguments import add_data_arguments, add_formats_argument, completes_files, read_config, seconds
+from ._options import add_data_arguments, add_formats_argument, completes_files, read_config, seconds
 
 DESCRIPTION = """\
 Print one short line for the status bar of tmux or another program. If a monitor runs on the same SOURCEs, its current
@@ -72,12 +71,11 @@ def _of_the_only_monitor(args: argparse.Namespace) -> State:
 
 
 def _of_logs(args: argparse.Namespace) -> State:
-    from perfmon.observe import TAIL, glance
-    from perfmon.runstate import state_of
-    from perfmon.sources.polls.once import asked_once
-    from perfmon.statefile import absolute
+    from perfmon.monitor.headless import TAIL, glance
+    from perfmon.sources.pollers.scheduler import asked_once
+    from perfmon.status.state_file import absolute, state_of
 
-    from .reach import places_of, sort_specs
+    from ._remote import places_of, sort_specs
 
     wanted = sort_specs(args.spec)
     if wanted.remote:
@@ -93,7 +91,7 @@ def _of_logs(args: argparse.Namespace) -> State:
 def _rendered(state: State, form: str, told_by: str) -> str:
     if form == "json":
         return json.dumps({"schema": 1, "from": told_by, **state._asdict()}, allow_nan=False)
-    from perfmon.glyphs import glyphs_for
-    from perfmon.statusline import FORMATS
+    from perfmon.status.status_line import FORMATS
+    from perfmon.textgraphics.glyphs import glyphs_for
 
     return FORMATS[form](state, glyphs_for(os.environ))

@@ -5,17 +5,23 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from perfmon.text import without_secrets
+from perfmon.core.text import without_secrets
 
-from .arguments import add_baseline_argument, add_data_arguments, add_formats_argument, completes_files, read_config
-from .reach import add_polls_argument, add_reach_arguments, asked_here, connect, feed_of, sort_specs
-from .screen import add_screen_arguments, need_terminal, open_screen, own_keyboard
+from ._options import (
+    add_baseline_argument,
+    add_data_arguments,
+    add_formats_argument,
+    completes_files,
+    read_config,
+)
+from ._remote import add_polls_argument, add_reach_arguments, asked_here, connect, feed_of, sort_specs
+from ._screen import add_screen_arguments, need_terminal, open_screen, own_keyboard
 
 if TYPE_CHECKING:
-    from perfmon.monitor import Feed
+    from perfmon.monitor.feeds import Feed
     from perfmon.sources.remote.fleet import Fleet
 
-    from .reach import Wanted
+    from ._remote import Wanted
 
 DESCRIPTION = """\
 Open the live monitor: read the existing log history, then follow the logs. It shows where the time goes, with the log
@@ -60,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _connected(args: argparse.Namespace, wanted: Wanted) -> Fleet:
-    from perfmon.sources.polls.asked import DEFAULT
+    from perfmon.sources.pollers.request import DEFAULT
 
     need_terminal()
     asked = () if args.no_polls else DEFAULT

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon.ledger import REST
-from perfmon.rules.wording import counted
-from perfmon.snapshot import Snapshot
-from perfmon.text import plain
-from perfmon.units import format_seconds, format_value
+from perfmon.core.intervals import REST
+from perfmon.core.text import plain
+from perfmon.core.units import counted, format_seconds, format_value
+from perfmon.diagnosis.result import Snapshot
 
-from .criteria import Criterion
-from .findings import LOST, finding_changes, lost_change, lost_shares, problem, weighty
-from .metrics import FEWEST, metric_changes
-from .runs import Run
-from .values import Comparison, CriterionResult, FindingChange, LostShare, MetricChange, Outcome, Shift
+from .changes import FEWEST, LOST, finding_changes, lost_change, lost_shares, metric_changes, problem, weighty
+from .model import Comparison, Criterion, CriterionResult, FindingChange, LostShare, MetricChange, Outcome, Run, Shift
 
 _NAMED = 3
 _TOLD = 8

@@ -1,15 +1,28 @@
-"""What a comparison holds. Shares are fractions of 1; values and their changes are in the metric's unit."""
+"""The data of a comparison: its sides, criteria and results."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
-from perfmon.model import Severity
-from perfmon.resampling import Interval
-from perfmon.snapshot import Snapshot
-from perfmon.stats import Summary
+import perfmon.rules
+from perfmon.core.model import Severity
+from perfmon.core.stats import Interval, Summary
+from perfmon.core.toml_tables import Table, read_toml
+from perfmon.core.units import format_value
+from perfmon.diagnosis.assessment import Knowledge
+from perfmon.diagnosis.baseline import uncalibrated
+from perfmon.diagnosis.result import Snapshot
+from perfmon.rules.bands import Bands, load_bands
+from perfmon.rules.run_facts import View
+from perfmon.rules.signatures import Signature
+from perfmon.rules.tracks import Track
+
+# --- What a comparison holds. Shares are fractions of 1; values and their changes are in the metric's unit ---
 
 Said = Literal["better", "worse", "same"]
 Kind = Literal["gone", "new", "still"]
@@ -155,3 +168,154 @@ class Comparison:
     sentence: str
     notes: tuple[str, ...] = ()
     """What to read it with."""
+
+
+# --- What has to hold of the run after: data, like bands and signatures ---
+
+BUILTIN = Path(perfmon.rules.__file__).parent / "criteria" / "default.toml"
+STATISTICS = ("mean", "p50", "p90", "p95", "p99", "min", "max")
+_LEVELS = ("good", "warning", "critical")
+_KINDS = ("below", "above", "band", "change")
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """Something that is asked for of a metric."""
+
+    name: str
+    metrics: tuple[str, ...]
+    """The first one that was observed is looked at."""
+    kind: Literal["below", "above", "band", "change"]
+    statistic: str = "mean"
+    limit: float = 0.0
+    """Of `below` and `above`, in the metric's unit."""
+    band: str = ""
+    """Of `band`: the worst that is allowed."""
+
+    def judge(self, changes: Mapping[str, MetricChange], bands: Bands) -> CriterionResult:
+        """Whether it holds."""
+        change = next((changes[name] for name in self.metrics if _observed(self, changes.get(name))), None)
+        if change is None or change.after is None:
+            runs = "both runs" if self.kind == "change" else "the run after"
+            return CriterionResult(self.name, None, f"{' or '.join(self.metrics)} was not observed in {runs}")
+        if self.kind == "change":
+            return _not_worse(self.name, change)
+        value = float(getattr(change.after.summary, self.statistic))
+        told = f"{change.name} {self.statistic} {format_value(value, change.unit)}"
+        if self.kind == "band":
+            level = bands.level(change.name, value)
+            ok = None if level is None else level <= _LEVELS.index(self.band)
+            return CriterionResult(self.name, ok, f"{told}: {'no thresholds' if level is None else _LEVELS[level]}")
+        return CriterionResult(self.name, value < self.limit if self.kind == "below" else value > self.limit, told)
+
+
+def _observed(criterion: Criterion, change: MetricChange | None) -> bool:
+    if change is None or change.after is None:
+        return False
+    return criterion.kind != "change" or change.before is not None
+
+
+def _not_worse(name: str, change: MetricChange) -> CriterionResult:
+    assert change.before is not None  # noqa: S101 - observed on both sides
+    assert change.after is not None  # noqa: S101
+    means = (format_value(side.summary.mean, change.unit) for side in (change.before, change.after))
+    told = f"{change.name} mean {' → '.join(means)}"
+    if change.verdict is None and not change.unsure:
+        return CriterionResult(name, None, f"{told}: {change.why}")
+    good = ", good before and after" if change.good_anyway and change.verdict == "worse" else ""
+    said = change.verdict or change.why
+    return CriterionResult(name, change.verdict != "worse" or change.good_anyway, f"{told}: {said}{good}")
+
+
+def load_criteria(file: Path | None = None) -> tuple[Criterion, ...]:
+    """The criteria of a file, or the built-in ones; DataFileError names file, key and what was expected."""
+    root = read_toml(file or BUILTIN)
+    root.only(("schema", "criterion"))
+    if root.data.get("schema") != 1:
+        raise root.wrong("schema", "expected 1")
+    return tuple(_criterion(table) for table in root.tables("criterion"))
+
+
+def _criterion(table: Table) -> Criterion:
+    table.only(("name", "metric", "statistic", *_KINDS))
+    name, metrics, statistic = table.text("name"), table.texts("metric", required=True), table.text("statistic", "mean")
+    if statistic not in STATISTICS:
+        raise table.wrong("statistic", f"expected one of {', '.join(STATISTICS)}")
+    if sum(kind in table.data for kind in _KINDS) != 1:
+        raise table.wrong(_KINDS[0], f"expected exactly one of {', '.join(_KINDS)}")
+    if "change" in table.data:
+        _one_of(table, "change", ("not worse",))
+        return Criterion(name, metrics, "change")
+    if "band" in table.data:
+        return Criterion(name, metrics, "band", statistic, band=_one_of(table, "band", _LEVELS[:2]))
+    if "below" in table.data:
+        return Criterion(name, metrics, "below", statistic, table.required_number("below"))
+    return Criterion(name, metrics, "above", statistic, table.required_number("above"))
+
+
+def _one_of(table: Table, name: str, allowed: Iterable[str]) -> str:
+    text, allowed = table.text(name), tuple(allowed)
+    if text not in allowed:
+        raise table.wrong(name, f"expected {' or '.join(allowed)}")
+    return text
+
+
+# --- What of a run is compared: its diagnosis, its samples in time order, and how often what rules look at was seen ---
+
+GROUPS = 16
+"""So many groups of a metric are compared one by one; with more, none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One side of a comparison."""
+
+    snapshot: Snapshot
+    bands: Bands
+    """With the limits that hold for this run."""
+    samples: Mapping[str, Sequence[float]]
+    """Values in time order, by `metric` or `metric{group}`."""
+    seen: Mapping[str, int] = field(default_factory=dict)
+    """How often each kind of span, metric, mark and progress was observed."""
+    looked_for_in: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Spans and metrics of which one at least must be there for a signature to show; () where silence tells too."""
+    given: Bands | None = None
+    """Limits that somebody set. Learned ones say what is usual, and leave room for noise in which a change may hide."""
+
+
+def run_of(snapshot: Snapshot, view: View, knowledge: Knowledge) -> Run:
+    """Takes from a view what is needed of it: the rest may be forgotten."""
+    samples: dict[str, Sequence[float]] = {}
+    for name, track in view.metrics.items():
+        samples[name] = array("d", track.values)
+        if view.bands.direction(name):  # of what is judged somebody wants to know which engine it was
+            samples |= _grouped(name, track)
+    looked_for_in = {signature.id: _looked_for_in(signature) for signature in knowledge.signatures}
+    given = uncalibrated(view.bands, load_bands()).holding(view.told_of)
+    return Run(snapshot, view.bands, samples, _seen(view), looked_for_in, given)
+
+
+def _looked_for_in(signature: Signature) -> tuple[str, ...]:
+    """Marks are printed when something is wrong, and so are silences: that there are none is good news."""
+    if any(subject.kind not in ("span", "metric") for subject in signature.subjects):
+        return ()
+    return tuple(subject.name for subject in signature.subjects)
+
+
+def _grouped(name: str, track: Track) -> dict[str, Sequence[float]]:
+    """The samples of each group, where there are several: engines, servers, queues."""
+    groups: dict[str, array[float]] = {}
+    for at, value in enumerate(track.values):
+        group = track.group(at)
+        if group not in groups and len(groups) == GROUPS:
+            return {}
+        groups.setdefault(group, array("d")).append(value)
+    return {f"{name}{{{group}}}": values for group, values in groups.items() if group} if len(groups) > 1 else {}
+
+
+def _seen(view: View) -> Counter[str]:
+    seen = Counter({kind: len(view.spans(kind)) for kind in view.span_kinds})
+    for tracks in (view.metrics, view.marks, view.steps):
+        for name, track in tracks.items():
+            seen[name] = max(seen[name], len(track))
+    return seen

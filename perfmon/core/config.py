@@ -1,22 +1,126 @@
-"""What the user settled once: configuration files, and the folders of formats, signatures and bands beside them.
-
-Read in this order, later ones override single values and add to lists of files: `~/.config/perfmon` (or
-`$XDG_CONFIG_HOME/perfmon`), `./perfmon.toml`, `$PERFMON_CONFIG`, `--config`. The last two name a file, or a folder laid
-out like `~/.config/perfmon`: `config.toml`, `formats/`, `signatures/`, `bands/`, `themes/`. What starts programs or
-sends data is not taken from `./perfmon.toml`, into which others may have written.
-"""
+"""Configuration: the file of the user, its folders, the table of notifications, times on the command line."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from .datafile import Table, read_toml
-from .errors import DataFileError
-from .outward import Outward, read_outward
+from .errors import DataFileError, UsageError
+from .model import Severity
+from .toml_tables import Table, read_toml
+from .units import parse_duration
+
+# --- How alerts may leave the monitor: the `[notify]` table of the configuration, checked ---
+
+PLACEHOLDERS = frozenset({"event", "severity", "signature", "title", "sentence", "count", "lost", "number"})
+"""What `{…}` in an argument of `notify.command` may name."""
+EVENTS = ("firing", "resolved")
+_LEADING_OUT = ("command", "webhook")
+"""Settings by which data leaves, or programs start: not for whoever may write into the folder that one works in."""
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_WEBHOOK = re.compile(r"https?://(?:\[[0-9a-f:.]+\]|[^\s/@:?#\[\]]+)(?::\d{1,5})?(?:[/?#][!-~]*)?", re.I)
+"""Without a login in it: nobody would send one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outward:
+    """How alerts leave the monitor; nothing does unless it is asked for."""
+
+    bell: bool = False
+    """Ring the terminal's bell."""
+    title: bool = False
+    """Keep the title of the terminal, or pane, at the verdict."""
+    command: tuple[str, ...] = ()
+    """A program and its arguments, with placeholders."""
+    webhook: str | None = field(default=None, repr=False)
+    """A secret: http or https, never shown."""
+    min_severity: Severity = Severity.WARNING
+    min_interval_s: float = 60.0
+    """Between two notices of one alert; as a whole, few are sent in that time."""
+    on: tuple[str, ...] = EVENTS
+    """Which of EVENTS are told."""
+
+
+def read_outward(base: Outward, table: Table, own: bool) -> Outward:
+    """What the `[notify]` table says, over `base`; `own` is False for a file that the user neither wrote nor named.
+
+    Raises DataFileError for what is wrong.
+    """
+    table.only(("bell", "title", "command", "webhook", "min_severity", "min_interval", "on"))
+    for name in _LEADING_OUT:
+        if name in table.data and not own:
+            where = "ignored in the working folder, which others may write to: set it in ~/.config/perfmon/config.toml"
+            raise table.wrong(name, where)
+    return Outward(
+        bell=table.flag("bell", base.bell),
+        title=table.flag("title", base.title),
+        command=_command(table) if "command" in table.data else base.command,
+        webhook=_webhook(table) if "webhook" in table.data else base.webhook,
+        min_severity=_severity(table) if "min_severity" in table.data else base.min_severity,
+        min_interval_s=_interval(table) if "min_interval" in table.data else base.min_interval_s,
+        on=_events(table) if "on" in table.data else base.on,
+    )
+
+
+def _command(table: Table) -> tuple[str, ...]:
+    """An empty list turns off what an earlier file asked for."""
+    words = table.data["command"]
+    if not isinstance(words, list) or not all(isinstance(word, str) and "\0" not in word for word in words):
+        raise table.wrong("command", 'expected a list of strings: a program and its arguments, like ["notify-send", …]')
+    for name in (name for word in words for name in _PLACEHOLDER.findall(word)):
+        if name not in PLACEHOLDERS:
+            known = ", ".join(f"{{{known}}}" for known in sorted(PLACEHOLDERS))
+            raise table.wrong("command", f"unknown placeholder {{{name}}}, expected one of {known}")
+    if words and (not words[0].strip() or _PLACEHOLDER.search(words[0])):
+        raise table.wrong("command", "expected the name of a program first, without placeholders")
+    return tuple(words)
+
+
+def _webhook(table: Table) -> str | None:
+    """The URL; "" turns off what an earlier file asked for. It is a secret, so no error repeats it."""
+    url = table.text("webhook")
+    if url and not _WEBHOOK.fullmatch(url):
+        raise table.wrong("webhook", "expected an http:// or https:// URL with a host and no spaces (it is not shown)")
+    return url or None
+
+
+def _severity(table: Table) -> Severity:
+    try:
+        return Severity(table.text("min_severity"))
+    except ValueError:
+        raise table.wrong("min_severity", f"expected one of {', '.join(Severity)}") from None
+
+
+def _interval(table: Table) -> float:
+    value = table.data["min_interval"]
+    try:
+        seconds = parse_duration(value) if isinstance(value, str) else table.number("min_interval", 0.0)
+    except ValueError:
+        seconds = -1.0
+    if not 0.0 <= seconds <= 86400.0:
+        raise table.wrong("min_interval", 'expected a time from "0s" to "1d", like "60s"')
+    return seconds
+
+
+def _events(table: Table) -> tuple[str, ...]:
+    events = table.texts("on")
+    if any(event not in EVENTS for event in events):
+        raise table.wrong("on", f"expected a list of {', '.join(EVENTS)}")
+    return events
+
+
+# --- What the user settled once: configuration files, and the folders of formats, signatures and bands beside them ---
+#
+# Read in this order, later ones override single values and add to lists of files: `~/.config/perfmon` (or
+# `$XDG_CONFIG_HOME/perfmon`), `./perfmon.toml`, `$PERFMON_CONFIG`, `--config`. The last two name a file, or a folder
+# laid out like `~/.config/perfmon`: `config.toml`, `formats/`, `signatures/`, `bands/`, `themes/`. What starts programs
+# or sends data is not taken from `./perfmon.toml`, into which others may have written.
 
 BUILTIN, AUTO = "built-in", "auto"
 """Where the limits of metrics come from."""
@@ -165,3 +269,66 @@ def load_config(explicit: Path | None = None) -> Config:
     for place in _places(explicit):
         config = _with_folder(config, place) if place.is_dir() else _with_file(config, place)
     return config
+
+
+# --- Moments as people give them: `10m` before the end, a date, a time of day, seconds from the start ---
+
+_DAY = 86400.0
+YEARLESS_S = 10 * 366 * _DAY
+"""Axes that begin below this have no year: they count from a midnight or a New Year."""
+_LEAP_YEAR = 2000
+_CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?$")
+_UNIT = re.compile(r"[a-z]\s*$", re.IGNORECASE)
+_AGO = re.compile(r"(?<=[a-z])\s+ago$", re.IGNORECASE)
+"""`10m ago` is `10m`."""
+_BARE = re.compile(r"\d+(?:\.\d+)?$")
+
+
+def moment(text: str, start: float, end: float) -> float:
+    """The moment on the axis of a run that goes from `start` to `end` (seconds).
+
+    `30m`, `1h 5m`, `10m ago`: before the end; `120`: seconds from the start; `14:00:30`: that time of day, the first
+    one at or after the start's day began; ISO 8601. UsageError for anything else.
+    """
+    text = _AGO.sub("", text.strip())
+    if _BARE.match(text):
+        return start + float(text)
+    if not _UNIT.search(text) and "-" not in text and ":" not in text:
+        raise _no_time(text)
+    clock = _CLOCK.match(text)
+    if clock:
+        return _of_day(int(clock[1]) * 3600 + int(clock[2]) * 60 + float(clock[3] or 0), start, end)
+    if ":" in text:
+        return _dated(text, start, end)  # never a duration: `25:99` would be one, and is meant as a time of day
+    try:
+        duration = parse_duration(text)
+    except (ValueError, OverflowError):
+        return _dated(text, start, end)
+    if not 0.0 <= duration < inf:
+        raise UsageError(f"{text!r} is not a duration before the end: expected a positive value, as in 10m")
+    return end - duration
+
+
+def _no_time(text: str) -> UsageError:
+    told = "expected 10m (before the end), 14:00:30, 2026-08-21T14:00 or seconds from the start"
+    return UsageError(f"{text!r} is not a valid time: {told}")
+
+
+def _of_day(seconds: float, start: float, end: float) -> float:
+    at = start - start % _DAY + seconds
+    return at if at >= start - _DAY / 2 or at + _DAY > end else at + _DAY
+
+
+def _dated(text: str, start: float, end: float) -> float:
+    """A date; in a run whose lines have no year the day of its year, and in one without any date its time of day."""
+    try:
+        when = datetime.fromisoformat(text)
+        when = when if when.tzinfo else when.replace(tzinfo=UTC)
+        if start >= YEARLESS_S:
+            return when.timestamp()
+    except (ValueError, OverflowError):
+        raise _no_time(text) from None
+    in_year = (when.replace(year=_LEAP_YEAR) - datetime(_LEAP_YEAR, 1, 1, tzinfo=when.tzinfo)).total_seconds()
+    if start - _DAY <= in_year <= end + _DAY:
+        return in_year
+    return _of_day(in_year % _DAY, start, end)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 
 class Severity(StrEnum):
@@ -234,3 +234,35 @@ class Gap:
     text: str = ""
     upto: int = 0
     """The line that ended it, where that is known: between the two are lines without a date."""
+
+
+# --- What sources hand over: blocks of whole lines, and notices of what is lost or odd ---
+
+NoticeKind = Literal[
+    "lost", "capped", "rotated", "truncated", "gone", "appeared", "decoded", "unopened", "history", "written", "present"
+]
+MARKS = ("history", "written", "present")
+"""Kinds of notices that tell nobody anything, but what of a recording was there when it began (`monitor.marked`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines of one log."""
+
+    data: bytes
+    """Ends with a newline, unless `final`."""
+    offset: int
+    """Byte offset of `data` in the (decompressed) stream."""
+    line: int
+    """Number of the first line, from 1; 0 when lines are not counted."""
+    final: bool = False
+    """The input ended within a line: `data` is that unfinished line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something about an input that its reader must be told."""
+
+    text: str
+    kind: NoticeKind
+    count: int = 1

@@ -1,4 +1,5 @@
-"""Hides credentials in blocks of log bytes without moving a byte: what `perfmon.text` calls a secret becomes stars.
+"""Hides credentials in blocks of log bytes without moving a byte: what `perfmon.core.text` calls a secret becomes
+stars.
 
 Looking at every line by itself would cost more than reading it, so a block is first searched for what no credential
 can do without. Words are searched in a copy in lower case that lacks blanks, quotes and all that colour sequences and

@@ -6,10 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from perfmon.errors import PerfmonError
+from perfmon.core.errors import PerfmonError
 
+from .output import write_demo
 from .scenarios import SCENARIOS
-from .writer import write_demo
 
 
 def main() -> int:

@@ -11,10 +11,19 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from perfmon.sources.polls.reading import Area
+from perfmon.core.intervals import (
+    CHECKPOINT,
+    DOWNTIME,
+    EVALUATION,
+    PRODUCTIVE,
+    RESTORE,
+    STARTUP,
+    UNACCOUNTED,
+    WASTED,
+)
+from perfmon.sources.pollers.reading import Area
 
-from .ledger import CHECKPOINT, DOWNTIME, EVALUATION, PRODUCTIVE, RESTORE, STARTUP, UNACCOUNTED, WASTED
-from .snapshot import MetricStats, Snapshot
+from .result import MetricStats, Snapshot
 
 ALIASES: Mapping[str, str] = {
     STARTUP: "PROGRAM_STARTUP",

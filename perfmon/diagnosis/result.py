@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from .model import Progress, Severity, TimeBase
-from .stats import Summary
+from perfmon.core.model import Progress, Severity, TimeBase
+from perfmon.core.stats import Summary
 
 if TYPE_CHECKING:
-    from .machines import Seen
+    from perfmon.store.latest_readings import Seen
 
 SCHEMA = 1
 

@@ -7,28 +7,26 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from heapq import nsmallest
 
+from perfmon.clocks.alignment import Alignment
+from perfmon.core.model import TOLD_PROBLEMS, Progress
+from perfmon.core.stats import summarise
+from perfmon.core.text import evidence_text
+from perfmon.core.units import counted, format_seconds, format_share, metric_unit
+from perfmon.rules.activity import steps_covered
 from perfmon.rules.bands import Band
-from perfmon.rules.covered import steps_covered
-from perfmon.rules.deaths import CAUSE_WORDS
-from perfmon.rules.items import UPDATE, Item
-from perfmon.rules.restarts import set_forward
+from perfmon.rules.death import CAUSE_WORDS
+from perfmon.rules.lint import metrics_of
+from perfmon.rules.run_boundaries import set_forward
+from perfmon.rules.run_facts import View
 from perfmon.rules.runs import Boundary
-from perfmon.rules.schema import Signature
+from perfmon.rules.signatures import Signature
 from perfmon.rules.stalls import overdue_s
-from perfmon.rules.tracks import EMPTY, Track
-from perfmon.rules.view import View
-from perfmon.rules.vocabulary import metrics_of
-from perfmon.rules.wording import counted, format_share
+from perfmon.rules.tracks import EMPTY, UPDATE, Item, Track
+from perfmon.store.source_state import SourceState
+from perfmon.store.store import NOT_FINITE, Store
 
-from .alignment import Alignment
-from .model import TOLD_PROBLEMS, Progress
-from .snapshot import Assessment, EvidenceLine, Goal, MetricStats, SourceInfo, TimelineRow
-from .sourcestate import SourceState
-from .stats import summarise
-from .store import NOT_FINITE, Store
-from .text import evidence_text
-from .unended import Unended
-from .units import format_seconds, metric_unit
+from .result import Assessment, EvidenceLine, Goal, MetricStats, SourceInfo, TimelineRow
+from .unfinished import Unended
 
 _TELLING = 64
 """So many samples tell whether they are of one log and one engine: those of several come in turn."""

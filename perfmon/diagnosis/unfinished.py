@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from perfmon.rules.in_flight import overtaken, unanswered
+from perfmon.core.model import LEGS, Span, Update
+from perfmon.core.stats import median
+from perfmon.core.text import evidence_text
+from perfmon.core.units import counted, format_seconds, format_value
+from perfmon.rules.open_spans import overtaken, unanswered
+from perfmon.rules.run_facts import View
 from perfmon.rules.silence import said_farewell
-from perfmon.rules.view import View
-from perfmon.rules.wording import counted
-
-from .model import LEGS, Span, Update
-from .sourcestate import SourceState
-from .stats import median
-from .text import evidence_text
-from .units import format_seconds, format_value
+from perfmon.store.source_state import SourceState
 
 _TOLD = 3
 """So many of one kind are told of a log."""

@@ -1,19 +1,29 @@
-"""The installation: the compiled search, libraries, what the user settled."""
+"""Checks of this machine: the installation, the terminal, logs and GPUs."""
 
 from __future__ import annotations
 
+import asyncio
 import importlib.metadata
 import os
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
-from perfmon.errors import PerfmonError
-from perfmon.text import evidence_text
+from perfmon.core.errors import PerfmonError
+from perfmon.core.text import evidence_text, plain
+from perfmon.textgraphics.glyphs import UNICODE, glyphs_for
 
-from .check import Finding, State, found, limited, missing
+from .base import Finding, Silent, State, asked, first_line, found, limited, missing, program
 
 if TYPE_CHECKING:
-    from perfmon.config import Config
+    from perfmon.core.config import Config
+    from perfmon.sources.remote.discovery import Discovery
+
+
+# --- The installation: the compiled search, libraries, what the user settled ---
 
 _LIBRARIES = {
     "textual": "terminal UI",
@@ -32,7 +42,7 @@ _LIBRARIES = {
 
 def scanner(_: float) -> Finding:
     """Check that the compiled scanner is in use."""
-    from perfmon.sources.accelerator import in_use, scanning
+    from perfmon.sources.blocks import in_use, scanning
 
     if in_use():
         return found("compiled scanner")
@@ -85,7 +95,8 @@ def configuration(load: Callable[[], Config]) -> Callable[[float], Finding]:
 
 
 def _problems(load: Callable[[], Config]) -> Iterator[PerfmonError]:
-    from perfmon.rules.loader import load_bands, load_signatures
+    from perfmon.rules.bands import load_bands
+    from perfmon.rules.signatures import load_signatures
     from perfmon.sources.formats.loader import load_packs
     from perfmon.themes.loader import load_themes
 
@@ -117,3 +128,228 @@ def _told(config: Config) -> str:
         own.append(f"{len(config.band_files)} threshold files")
     home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     return f"valid; user files: {', '.join(own)}" if own else f"valid; no user files in {evidence_text(home)}/perfmon"
+
+
+# --- The terminal: size, colours, characters, tmux ---
+
+_LEAST, _GOOD = (60, 10), (120, 30)
+_TRUE = ("truecolor", "24bit")
+
+
+def terminal(_: float) -> Finding:
+    """Check for a terminal, and its size."""
+    size = next((size for stream in (2, 1, 0) if (size := _size(stream)) is not None), None)
+    if size is None:
+        mend = "run perfmon in a terminal; without one: perfmon snapshot, status, export"
+        return missing("not a terminal", "the live monitor cannot open", mend)
+    told = f"{size[0]}x{size[1]}, {_name()}"
+    if size[0] < _LEAST[0] or size[1] < _LEAST[1]:
+        return limited(told, "smaller than 60x10: the monitor is cut off", "enlarge the window")
+    if size[0] < _GOOD[0] or size[1] < _GOOD[1]:
+        return limited(told, "some panes are hidden", "all panes fit from 120x30")
+    if not sys.stdin.isatty():
+        return limited(f"{told}; stdin is not", "the live monitor receives no keys", "do not redirect stdin")
+    return found(told)
+
+
+def _size(stream: int) -> tuple[int, int] | None:
+    try:
+        return tuple(os.get_terminal_size(stream))  # type: ignore[return-value]  # two numbers
+    except OSError:
+        return None
+
+
+def _name() -> str:
+    return f"TERM={plain(os.environ.get('TERM', ''), 40) or 'not set'}"
+
+
+def colours(_: float) -> Finding:
+    """Number of colours of the terminal."""
+    kind, depth = os.environ.get("TERM", ""), os.environ.get("COLORTERM", "").lower()
+    if os.environ.get("NO_COLOR"):
+        return limited("none: NO_COLOR is set", "states are shown by symbols and words only", "unset NO_COLOR")
+    if kind in ("", "dumb"):
+        return missing(
+            f"none: {_name()}", "states are shown by symbols and words only", "set TERM to the type of the terminal"
+        )
+    if depth in _TRUE:
+        return found("16 million")
+    mend = "export COLORTERM=truecolor if the terminal supports it (most do)"
+    if "256" in kind:
+        return limited("256", "themes use the nearest available colours", mend)
+    return limited("16", "themes use the nearest available colours", mend)
+
+
+def characters(_: float) -> Finding:
+    """Character set of the monitor."""
+    said = next((f"{name}={value}" for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := os.environ.get(name))), "")
+    if glyphs_for(os.environ) is UNICODE:
+        return found(plain(said, 60) or "assumed: no locale is set")
+    return limited(f"not with {plain(said, 60)}", "bars and symbols are drawn in ASCII", "export LC_ALL=C.UTF-8")
+
+
+def tmux(patience_s: float) -> Finding:
+    """Check for tmux, and if this is inside it."""
+    path = program("tmux")
+    if path is None:
+        costs = "the monitor closes with its connection, and there is no status line (perfmon status --format tmux)"
+        return missing("not installed", costs, "install tmux")
+    try:
+        version = first_line(asked(patience_s, path, "-V"))
+    except Silent as error:
+        return limited(f"does not work: {error}", "no status line (perfmon status --format tmux)")
+    return found(f"{version}, {'inside tmux' if os.environ.get('TMUX') else 'not inside tmux'}")
+
+
+# --- Following logs on this machine, and what runs here ---
+
+_LIMITS = Path("/proc/sys/fs/inotify")
+_FEW_WATCHES, _FEW_INSTANCES = 8192, 128
+"""Former defaults of distributions: lower limits are quickly used up by editors and file managers."""
+_POLLED = "perfmon checks the files every 0.25 s instead: slightly later, slightly more CPU"
+
+
+def inotify(_: float) -> Finding:
+    """Check inotify, and its limits."""
+    try:
+        from asyncinotify import Inotify
+
+        Inotify().close()
+    except (ImportError, AttributeError):
+        return missing("not available on this system", _POLLED)
+    except OSError as error:
+        mend = "sudo sysctl fs.inotify.max_user_instances=1024"
+        return missing(f"limit reached: {error.strerror}", _POLLED, mend)
+    watches, instances = _limit("max_user_watches"), _limit("max_user_instances")
+    told = f"{watches or '?'} watches, {instances or '?'} instances per user"
+    if (watches or _FEW_WATCHES) < _FEW_WATCHES or (instances or _FEW_INSTANCES) < _FEW_INSTANCES:
+        mend = "sudo sysctl fs.inotify.max_user_watches=65536 fs.inotify.max_user_instances=1024"
+        return limited(told, f"limits may be reached: {_POLLED}", mend)
+    return found(told)
+
+
+def _limit(name: str) -> int | None:
+    try:
+        return int((_LIMITS / name).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def runs(patience_s: float) -> Finding:
+    """Local runs, their logs, and ports that respond to /metrics."""
+    discovered = asyncio.run(_discover(patience_s))
+    if discovered is None:
+        return missing(
+            "this system has no /proc", "perfmon without arguments finds nothing: name a source (perfmon SOURCE...)"
+        )
+    if not discovered.processes and not discovered.logs:
+        return missing(
+            "no run was found", "perfmon without arguments finds nothing", "name a source: perfmon SOURCE..."
+        )
+    kinds = dict.fromkeys(process.kind for process in discovered.processes)
+    ports = sorted({port for process in discovered.processes for port in process.metrics})
+    told = f"{', '.join(kinds) or 'no process'}; {len(discovered.logs)} logs"
+    return found(f"{told}; metrics at port {', '.join(map(str, ports))}" if ports else f"{told}; no metrics")
+
+
+async def _discover(patience_s: float) -> Discovery | None:
+    from perfmon.sources.http_client import open_here
+    from perfmon.sources.remote.discovery import discover, with_metrics
+    from perfmon.sources.remote.files import Files
+    from perfmon.sources.shell import LocalRunner, RunnerError
+
+    try:
+        runner = await LocalRunner.open()
+    except OSError:
+        return None
+    try:
+        async with asyncio.timeout(patience_s):
+            return await with_metrics(await discover(await Files.open(runner)), open_here)
+    except RunnerError as error:
+        if "/proc" in str(error):
+            return None
+        raise OSError(plain(str(error), 200)) from None
+    finally:
+        await runner.close()
+
+
+# --- GPUs: the libraries and programs by which they can be asked ---
+
+_LOST = frozenset({15, 16})
+"""GPU is lost, reset required."""
+_NO_GPUS = "no metrics of local NVIDIA GPUs (remote GPUs are polled over SSH)"
+
+
+def nvml(_: float) -> Finding:
+    """Check NVIDIA's library, without waking a sleeping GPU."""
+    try:
+        import pynvml  # type: ignore[import-untyped]
+    except ImportError:
+        return missing("nvidia-ml-py is not installed", _NO_GPUS, "pip install nvidia-ml-py")
+    driver = ""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        mend = "install the NVIDIA driver if there is an NVIDIA GPU"
+        return missing(evidence_text(str(error)).lower(), _NO_GPUS, mend)
+    try:
+        count = pynvml.nvmlDeviceGetCount()
+        with suppress(pynvml.NVMLError):  # nobody needs to know it to be asked
+            driver = f", driver {evidence_text(str(pynvml.nvmlSystemGetDriverVersion()))}"
+        lost = [str(index) for index in range(count) if _is_lost(pynvml, index)]
+    except pynvml.NVMLError as error:
+        return limited(evidence_text(str(error)).lower(), _NO_GPUS, "run nvidia-smi for details; a reboot may fix it")
+    finally:
+        pynvml.nvmlShutdown()
+    told = f"{count} {'GPU' if count == 1 else 'GPUs'}{driver}"
+    if not count:
+        return limited(told, _NO_GPUS, "give this container a GPU (docker run --gpus all)")
+    if lost:
+        which = f"GPU {lost[0]} is lost" if len(lost) == 1 else f"GPUs {', '.join(lost[:-1])} and {lost[-1]} are lost"
+        mend = "dmesg names the Xid; nvidia-smi --gpu-reset -i INDEX, or a reboot, may fix it"
+        return limited(f"{told}; {which}", "no metrics of lost GPUs; runs that use them fail", mend)
+    return found(told)
+
+
+def _is_lost(nvml: ModuleType, index: int) -> bool:
+    """Return true if a GPU has fallen off the bus or requires a reset; missing values alone do not count."""
+    try:
+        nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(index))
+    except nvml.NVMLError as error:
+        return error.value in _LOST
+    except UnicodeDecodeError:
+        pass
+    return False
+
+
+def nvidia_smi(patience_s: float) -> Finding:
+    """Check nvidia-smi, the fallback for the library."""
+    path = program("nvidia-smi")
+    costs = "NVIDIA GPUs can only be polled through the library"
+    if path is None:
+        return missing("not installed", costs, "it comes with the NVIDIA driver")
+    try:
+        told = asked(patience_s, path, "--query-gpu=name", "--format=csv,noheader").strip().splitlines()
+    except Silent as error:
+        return limited(f"fails: {error}", costs, "run nvidia-smi for details")
+    if not told:
+        return found("no GPU")
+    return found(f"{len(told)} times {evidence_text(told[0])}" if len(told) > 1 else evidence_text(told[0]))
+
+
+def amd(patience_s: float) -> Finding:
+    """Check AMD's programs."""
+    path = program("amd-smi", "rocm-smi")
+    driver = Path("/dev/kfd").exists()
+    costs = "no metrics of AMD GPUs"
+    if path is None:
+        mend = "install amd-smi or rocm-smi" if driver else "nothing to fix without an AMD GPU"
+        return missing(f"neither amd-smi nor rocm-smi; {'driver found' if driver else 'no driver'}", costs, mend)
+    name = os.path.basename(path)
+    try:
+        told = asked(patience_s, path, "version" if name == "amd-smi" else "--version")
+    except Silent as error:
+        return limited(f"{name} fails: {error}", costs, f"run {name} for details")
+    if not driver:
+        return limited(f"{first_line(told) or name}; no driver", costs, "load the amdgpu driver")
+    return found(first_line(told) or name)

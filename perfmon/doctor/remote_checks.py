@@ -1,12 +1,15 @@
-"""Checks of SSH: keys, agent, known hosts."""
+"""Checks of what is reached over a network: SSH, endpoints, clusters."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from pathlib import Path
 
-from .check import Finding, found, limited, missing
+from .base import Finding, Silent, asked, first_line, found, limited, missing, program
+
+# --- Checks of SSH: keys, agent, known hosts ---
 
 _LIST, _LISTED = 11, 12
 """Messages of the agent's protocol: asking for the identities, and the answer."""
@@ -78,3 +81,81 @@ def keys(_: float) -> Finding:
         return found(", ".join(there))
     costs = "hosts require a password, unless the agent or ~/.ssh/config provides a key"
     return missing(f"none in {folder}", costs, "ssh-keygen -t ed25519")
+
+
+# --- Pages of metrics of this machine, at the ports where engines and trainers serve them unless told otherwise ---
+
+PORTS = (*range(8000, 8004), *range(30000, 30004))
+"""vLLM, TRL and prime-rl begin at 8000, SGLang at 30000; further engines of a machine follow."""
+_KINDS = (("vllm", "vllm:"), ("sglang", "sglang:"), ("prime-rl", "trainer_step"))
+"""SPEC, and what the names on its page begin with."""
+_COSTS = "queues and caches of engines come from logs only"
+_MEND = "SGLang needs --enable-metrics, vLLM serves metrics by default; remote: perfmon logs/ vllm=URL"
+
+
+def endpoints(patience_s: float) -> Finding:
+    """Default ports that respond with metrics, as the sources that poll them."""
+    specs = asyncio.run(_specs(patience_s))
+    if specs:
+        return found(" ".join(specs))
+    shown = f"{PORTS[0]}-{PORTS[3]} and {PORTS[4]}-{PORTS[7]}"
+    return missing(f"no metrics at local ports {shown}", _COSTS, _MEND)
+
+
+async def _specs(patience_s: float) -> list[str]:
+    told = await asyncio.gather(*(_spec(port, patience_s) for port in PORTS))
+    return [spec for spec in told if spec]
+
+
+async def _spec(port: int, patience_s: float) -> str:
+    """The SPEC that asks a port; "" for one that has no metrics."""
+    from perfmon.sources.http_client import ReplyError, Url, get, open_here
+
+    try:
+        reply = await get(open_here, Url("http", "127.0.0.1", port, "/metrics"), timeout_s=patience_s)
+    except ReplyError:
+        return ""
+    if reply.status != 200 or b"# TYPE " not in reply.body:
+        return ""
+    lines = reply.body.decode("utf-8", "replace").splitlines()
+    kind = next((kind for kind, begin in _KINDS if any(line.startswith(begin) for line in lines)), "prometheus")
+    return f"{kind}=http://127.0.0.1:{port}"
+
+
+# --- Ray and Slurm ---
+
+_RAY_METRICS = Path("/tmp/ray/prom_metrics_service_discovery.json")  # noqa: S108 - where Ray itself puts it
+_RAY_SESSION = Path("/tmp/ray/session_latest")  # noqa: S108 - likewise
+_NO_RAY = "no Ray queues and task waits"
+_NO_SLURM = "no Slurm jobs and nodes"
+
+
+def ray(_: float) -> Finding:
+    """Check for a local Ray, and the address of its metrics."""
+    if not os.path.lexists(_RAY_SESSION):
+        path = program("ray")
+        return missing(
+            "installed, but not running" if path else "not installed, and not running",
+            _NO_RAY,
+            "ray start --head" if path else "",
+        )
+    if not _RAY_METRICS.is_file():
+        return limited("it ran here, but the address of its metrics is unknown", _NO_RAY, "pip install 'ray[default]'")
+    return found(f"metrics: {_RAY_METRICS}")
+
+
+def slurm(patience_s: float) -> Finding:
+    """Check for the Slurm clients, and a response of its controller."""
+    there = [name for name in ("squeue", "sacct", "scontrol") if program(name)]
+    if not there:
+        return missing("not installed", _NO_SLURM, "use a login node: perfmon ssh NODE")
+    job = f", inside job {os.environ['SLURM_JOB_ID'][:20]}" if os.environ.get("SLURM_JOB_ID", "").isdecimal() else ""
+    if "scontrol" not in there:
+        return limited(f"{', '.join(there)} only{job}", "no nodes and reasons", "install all Slurm clients")
+    try:
+        told = first_line(asked(patience_s, "scontrol", "ping"))
+    except Silent as error:
+        return limited(
+            f"installed{job}; the controller does not respond: {error}", _NO_SLURM, "run scontrol ping for details"
+        )
+    return found(f"{told}{job}")

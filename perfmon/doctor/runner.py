@@ -1,16 +1,64 @@
-"""Looks at everything at the same time, and waits for nobody longer than it was told to."""
+"""All checks, run at the same time with a deadline, and their report."""
 
 from __future__ import annotations
 
+import textwrap
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
 
-from perfmon.text import evidence_text
+from perfmon import __version__
+from perfmon.core.text import evidence_text
 
-from .asking import end_all
-from .check import Check, Finding, State
-from .probes import Probe
+from . import checks, remote_checks
+from .base import Check, Finding, State, end_all
+
+# --- All checks, in the order of the report ---
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Something to look at."""
+
+    id: str
+    group: str
+    title: str
+    look: Callable[[float], Finding]
+    """Looks, for so many seconds at most; TimeoutError where that was not enough. It changes nothing."""
+    tells: str
+    """Impact if it does not respond."""
+
+
+_HERE, _SCREEN, _THERE = "perfmon itself", "terminal", "remote hosts"
+_LOGS, _GPUS, _JOBS = "local logs and runs", "GPUs", "queues and jobs"
+
+PROBES = (
+    Probe("scanner", _HERE, "compiled search", checks.scanner, "logs are read at full speed"),
+    Probe("libraries", _HERE, "libraries", checks.libraries, "no library is missing"),
+    Probe("plots", _HERE, "plots", checks.plots, "reports can contain plots"),
+    Probe("terminal", _SCREEN, "terminal", checks.terminal, "the monitor can open"),
+    Probe("colours", _SCREEN, "colours", checks.colours, "number of colours"),
+    Probe("utf-8", _SCREEN, "UTF-8", checks.characters, "character set"),
+    Probe("tmux", _SCREEN, "tmux", checks.tmux, "a status line is possible"),
+    Probe("inotify", _LOGS, "inotify", checks.inotify, "file changes are noticed at once"),
+    Probe("runs", _LOGS, "runs", checks.runs, "runs on this machine"),
+    Probe("ssh-agent", _THERE, "SSH agent", remote_checks.agent, "keys are usable without passphrase"),
+    Probe("known-hosts", _THERE, "known hosts", remote_checks.known_hosts, "trusted hosts"),
+    Probe("ssh-keys", _THERE, "SSH keys", remote_checks.keys, "available keys"),
+    Probe("nvml", _GPUS, "NVML", checks.nvml, "NVIDIA GPUs can be polled"),
+    Probe("nvidia-smi", _GPUS, "nvidia-smi", checks.nvidia_smi, "nvidia-smi works"),
+    Probe("amd", _GPUS, "AMD", checks.amd, "AMD GPUs can be polled"),
+    Probe("endpoints", _JOBS, "endpoints", remote_checks.endpoints, "engines that can be polled"),
+    Probe("ray", _JOBS, "Ray", remote_checks.ray, "a local Ray cluster runs"),
+    Probe("slurm", _JOBS, "Slurm", remote_checks.slurm, "Slurm responds"),
+)
+"""All but the configuration, of which only the command knows which files were named."""
+
+
+# --- Looks at everything at the same time, and waits for nobody longer than it was told to ---
 
 _SPARE = 0.8
 """Share of the time that a look may use itself, to tell more than that it took too long."""
@@ -50,3 +98,64 @@ def _silent(probe: Probe, patience_s: float) -> Finding:
     return Finding(
         State.UNKNOWN, f"no answer within {patience_s:g} s", probe.tells, "try again: perfmon doctor --patience 10s"
     )
+
+
+# --- A check-up in words that fit 80 columns and need no colours, and as a document for programs ---
+
+SCHEMA = 1
+WIDTH = 80
+_TITLE, _STATE = 17, 9
+
+
+def lines(checks: Sequence[Check]) -> Iterator[str]:
+    """One line for what was found; more for what was not: what that costs, and the mend."""
+    for group, of_group in groupby(checks, key=lambda check: check.group):
+        yield group
+        for check in of_group:
+            yield from _lines(check)
+        yield ""
+    yield summary(checks)
+
+
+def summary(checks: Iterable[Check]) -> str:
+    """Summary in one line."""
+    checks = list(checks)
+    counts = {state: sum(check.finding.state is state for check in checks) for state in State}
+    said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    verdict = "fix broken items first" if counts[State.BROKEN] else "nothing is broken"
+    return f"{said}: {verdict}"
+
+
+def _lines(check: Check) -> Iterator[str]:
+    finding = check.finding
+    head = f"  {check.title:<{_TITLE}}{finding.state.value:<{_STATE}}"
+    yield from _wrapped(head, finding.detail)
+    for word, text in (("costs", finding.costs), ("mend", finding.mend)):
+        if text:
+            yield from _wrapped(f"{'':<{2 + _TITLE}}{word + ':':<{_STATE}}", text)
+
+
+def _wrapped(head: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False
+    ) or [head.rstrip()]
+
+
+def document(checks: Iterable[Check]) -> dict[str, Any]:
+    """For programs: schema 1."""
+    return {
+        "schema": SCHEMA,
+        "perfmon": __version__,
+        "checks": [
+            {
+                "id": check.id,
+                "group": check.group,
+                "title": check.title,
+                "state": check.finding.state.value,
+                "detail": check.finding.detail,
+                "costs": check.finding.costs,
+                "mend": check.finding.mend,
+            }
+            for check in checks
+        ],
+    }

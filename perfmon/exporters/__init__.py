@@ -1,1 +1,1 @@
-"""Export to the monitoring of a site: pages for Prometheus, alert rules, a Grafana dashboard."""
+"""Exports for a site's monitoring: Prometheus pages and rules, Grafana's dashboard."""

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from perfmon.core.text import plain
+from perfmon.core.units import format_value, metric_unit
 from perfmon.rules.bands import Band, Bands
-from perfmon.rules.schema import Signature
-from perfmon.text import plain
-from perfmon.units import format_value, metric_unit
+from perfmon.rules.signatures import Signature
 
 _LONGEST = 2000
 _BAND_FOR = "5m"
@@ -31,7 +31,7 @@ class Rule:
     """Templates of Prometheus."""
 
 
-def alert_rules(signatures: Iterable[Signature], bands: Bands) -> str:
+def render_alert_rules(signatures: Iterable[Signature], bands: Bands) -> str:
     """A file of rules, as YAML; the same data give the same text."""
     groups = {
         "perfmon-findings": [_of_signature(signature) for signature in signatures if signature.kind != _NOTE],

@@ -13,17 +13,17 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from perfmon.items import Block
-from perfmon.text import ESCAPES
+from perfmon.core.model import Block
+from perfmon.core.text import ESCAPES
 
 from .chunks import NEVER, Chunk, Mark, blocks, line_count, pieces
 
 if TYPE_CHECKING:
     from perfmon.sources.formats.schema import Pack
 
-    from .dating import Clock, Dater
     from .filters import Filter
-    from .view import View
+    from .line_times import Clock, Dater
+    from .reader import View
 
 BUDGET = 4 << 20
 _PIECE = 1 << 18
@@ -152,7 +152,7 @@ class LogBook:
             shelf.lost_bytes += size
 
     def align(self, shifts: Mapping[int, float]) -> None:
-        """Seconds to add to the axis of each log to get the run's, as `perfmon.alignment` found them."""
+        """Seconds to add to the axis of each log to get the run's, as `perfmon.clocks.alignment` found them."""
         kept = {source: shift for source, shift in shifts.items() if shift}
         if kept == self._shifts:
             return
@@ -231,7 +231,7 @@ class LogBook:
     def _told(self, chunk: Chunk, raws: Sequence[bytes]) -> float | None:
         """The time of the first of these lines that has one."""
         if self._dater is None:
-            from .dating import Dater
+            from .line_times import Dater
 
             self._dater = Dater(self.packs)
         for raw in raws:
@@ -288,7 +288,7 @@ class LogBook:
     def view(self, wanted: Filter | None = None) -> View:
         """A reader of its own, for one thread. Raises UsageError for a filter with a wrong expression."""
         from .filters import EVERYTHING
-        from .view import View
+        from .reader import View
 
         return View(self, EVERYTHING if wanted is None else wanted)
 

@@ -1,18 +1,60 @@
-"""Which lines are wanted: by log, level, trace and text; text is plain, or a regular expression between slashes."""
+"""Filters of log lines by log, level, trace and text, with a time limit for regular expressions."""
 
 from __future__ import annotations
 
 import re
+import signal
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from types import FrameType
+from typing import TypeVar
 
-from perfmon.errors import UsageError
-from perfmon.text import plain
+from perfmon.core.errors import UsageError
+from perfmon.core.text import plain
 
-from .cleaning import TEXT_CAP
-from .guard import TooSlowError, at_most
-from .lines import LogLevel, level_of
+from .lines import TEXT_CAP, LogLevel, level_of
+
+# --- Stops a regular expression that would run for hours ---
+#
+# A match holds Python's lock for as long as it takes, in whatever thread it runs; only a signal ends it, and those
+# reach the main thread alone. So searches run there, in slices, each with an alarm that counts processor time.
+
+T = TypeVar("T")
+
+
+class TooSlowError(Exception):
+    """It took longer than it may."""
+
+
+def at_most(seconds: float, work: Callable[[], T]) -> T:
+    """What `work` returns. Raises TooSlowError after about so many seconds of processor time.
+
+    In other threads than the main one, and where somebody else uses the timer, nothing stops it.
+    """
+    if threading.current_thread() is not threading.main_thread() or signal.getitimer(signal.ITIMER_VIRTUAL)[0]:
+        return work()
+    armed = True
+
+    def late(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal armed
+        if armed:
+            armed = False
+            raise TooSlowError
+
+    before = signal.signal(signal.SIGVTALRM, late)
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+        result = work()
+        armed = False
+        return result
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+# --- Which lines are wanted: by log, level, trace and text; text is plain, or a regular expression between slashes ---
 
 _SLICE = 256
 """Lines that are searched before anybody looks at a clock."""

@@ -6,13 +6,13 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
-from perfmon.text import ESCAPES
+from perfmon.core.text import ESCAPES
 
 from .chunks import NEVER, Chunk
-from .cleaning import RAW_CAP, last_frame
+from .lines import RAW_CAP, last_frame
 
 if TYPE_CHECKING:
-    from .dating import Dater
+    from .line_times import Dater
 
 _PAGE = 16
 """Lines of a page: few are read to find out the place of one, and of many pages only the last line of each."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from perfmon.model import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
-from perfmon.sources.envelope import read_line
-from perfmon.sources.formats.headers import HeaderReader
+from perfmon.core.model import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
 from perfmon.sources.formats.schema import Pack
+from perfmon.sources.formats.timestamps import HeaderReader
+from perfmon.sources.scan.json_envelope import read_line
 
 from .chunks import Chunk
 from .lines import ticks
@@ -18,7 +18,7 @@ _PERIODS = {DAYTIME: _DAY, YEARLESS: 366 * _DAY}
 
 
 class Clock(Protocol):
-    """What is asked of a log's clock after a block: see `perfmon.sources.timeline.SourceClock`."""
+    """What is asked of a log's clock after a block: see `perfmon.sources.clock.SourceClock`."""
 
     kind: int | None
     last: float | None

@@ -1,10 +1,15 @@
-"""A log line as it is shown, and what its head tells: how grave it is, which trace it belongs to."""
+"""A log line as it is shown: its text without escape sequences, its level, its trace."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
+
+from perfmon.core.text import plain, suspicious, without_secrets
+
+# --- A log line as it is shown, and what its head tells: how grave it is, which trace it belongs to ---
 
 _HEAD = 200
 _LEVEL = re.compile(
@@ -92,3 +97,69 @@ def trace_of(text: str) -> str:
     """The id in `[weights][id]` near the head of a line; "" when there is none."""
     match = _TRACE.search(text, 0, 2 * _HEAD) if "][" in text else None
     return "" if match is None else match[1]
+
+
+# --- Makes log text harmless: what is searched is what is shown, and a terminal obeys none of it ---
+
+RAW_CAP = 8192
+"""Bytes of a line that are looked at, whatever its length."""
+TEXT_CAP = 2000
+"""Characters of a line that are searched and shown."""
+_FRAMES = re.compile(rb"(?m)^[^\n]*\r(?=[^\r\n])")
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"
+    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\|(?=\n)|\Z)"
+    r"|\x1b[ -/]*[0-~]"
+    r"|\x1b"
+)
+_CONTROLS = bytes(code for code in range(32) if code not in (9, 10)) + b"\x7f"
+_ODD = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff"
+    # no cells of their own, but terminals disagree: what follows them would stand elsewhere
+    r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\ufff9-\ufffb\U000e0000-\U000e01ef]"
+)
+_STACKED = re.compile(r"([\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{3})"
+                      r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")  # fmt: skip
+
+
+def searchable(data: bytes) -> str:
+    """The text of whole lines, one for each of `data`: no escape sequence, no control but tabs; of the frames of a
+    progress bar the last one; of a line that is longer the first RAW_CAP bytes."""
+    if len(data) > RAW_CAP:
+        lines = data.split(b"\n")
+        if max(map(len, lines)) > RAW_CAP:
+            data = b"\n".join([line[:RAW_CAP] for line in lines])
+    if b"\r" in data:
+        data = _FRAMES.sub(b"", data)
+    if not data.isascii():
+        return _odd_removed(data.decode("utf-8", "replace"))
+    if b"\x1b" in data:
+        data = _ESCAPES.sub("", data.decode("ascii")).encode("ascii")
+    return data.translate(None, _CONTROLS).decode("ascii")
+
+
+def _odd_removed(text: str) -> str:
+    if "\x1b" in text:
+        text = _ESCAPES.sub("", text)
+    return _STACKED.sub(r"\1", _ODD.sub("", text))
+
+
+def last_frame(raw: bytes) -> bytes:
+    """What a terminal shows of a line with `\\r` in it: its last frame that says something."""
+    return raw.rstrip(b"\r").rpartition(b"\r")[2]
+
+
+def cleaned(raws: Sequence[bytes]) -> list[str]:
+    """Lines, without their newlines, as they are searched, and one character more of each where it goes on.
+
+    What is asked of many at once takes no longer than of one.
+    """
+    return [text[: TEXT_CAP + 1] for text in searchable(b"\n".join(raws)).split("\n")] if raws else []
+
+
+def shown(texts: Sequence[str]) -> list[str]:
+    """Cleaned lines as they are shown: tabs as spaces, credentials masked, `…` where one goes on."""
+    whole = "\n".join(texts)
+    if whole.isascii() and "\t" not in whole and not suspicious(whole) and max(map(len, texts), default=0) <= TEXT_CAP:
+        return list(texts)  # they are plain already, and have nothing to hide
+    return [without_secrets(plain(text, TEXT_CAP)) for text in texts]

@@ -12,23 +12,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from perfmon.logbook import LogBook
-from perfmon.monitor import Feed, FollowFeed, Monitor
-from perfmon.monitor.freshness import Liveliness
-from perfmon.sources.blocks import Block, Cutter, Notice
-from perfmon.sources.files import STDIN, LogFile, discover
-from perfmon.sources.kinds import ARCHIVES
+from perfmon.clocks.alignment import align
+from perfmon.core.config import BUILTIN, Config
+from perfmon.core.errors import UsageError
+from perfmon.core.model import Block, Notice, TimeBase
+from perfmon.core.units import parse_duration
+from perfmon.diagnosis.result import Snapshot
+from perfmon.logbuffer.buffer import LogBook
+from perfmon.pipeline.offline import Options, Progress, read
+from perfmon.pipeline.session import MEMORY_MB, Session
+from perfmon.sources.blocks import Cutter
+from perfmon.sources.discovery import STDIN, LogFile, discover
+from perfmon.sources.spec import ARCHIVES
+from perfmon.store.source_state import SourceState
+from perfmon.viewmodel.state import Freshness, Picture, RunState
 
-from .alignment import align
-from .analysis import Options, Progress, read
-from .config import BUILTIN, Config
-from .errors import UsageError
-from .model import TimeBase
-from .picture import Freshness, Picture, RunState
-from .session import MEMORY_MB, Session
-from .snapshot import Snapshot
-from .sourcestate import SourceState
-from .units import parse_duration
+from .feeds import Feed, FollowFeed
+from .monitor import Monitor
+from .source_health import Liveliness
 
 TAIL = 4 << 20
 """The most bytes of a log, from its end, that a glance reads."""

@@ -1,29 +1,70 @@
-"""What comes of watched logs goes to a session through here: so the times of their lines are those of one clock."""
+"""From the blocks of watched logs to the session: history first, times on one clock."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perfmon.alignment import polled_ahead
-from perfmon.clocksteps import SET, take_out
-from perfmon.filetimes import heed_file_time
-from perfmon.model import DAYTIME, YEARLESS
-from perfmon.session import Session
-from perfmon.sources.blocks import Block
-from perfmon.sources.files import LogFile
-from perfmon.sources.polls.reading import Area, Reading, polled_blocks
-from perfmon.sourcestate import SourceState
+from perfmon.clocks.adjustments import SET, take_out
+from perfmon.clocks.alignment import Alignment, heed_file_time, polled_ahead
+from perfmon.clocks.live_adjustments import Arrivals, Setbacks, follows
+from perfmon.core.model import DAYTIME, YEARLESS, Block
+from perfmon.pipeline.session import Session
+from perfmon.sources.discovery import LogFile
+from perfmon.sources.pollers.reading import Area, Reading, polled_blocks
+from perfmon.store.axis import seen
+from perfmon.store.source_state import SourceState
+from perfmon.viewmodel.state import Freshness, SourceNow
 
-from .arrivals import Arrivals, follows
-from .clockless import arrived, moment, needs_arrivals
 from .feeds import Feed
-from .freshness import Liveliness
-from .present import Present
-from .setbacks import Setbacks
-from .unparsed import Unparsed
+from .scheduling import Present, Spacing
+from .source_health import Liveliness, Unparsed, stands_at
+
+# --- Logs whose lines tell no time at all: while they are watched, their lines are of the moment at which they arrive
+# ---
+
+_QUIET_S = 10.0
+_HEAD_BYTES = 400
+NOTE = "no timestamps: using arrival times"
+
+
+def needs_arrivals(session: Session, state: SourceState) -> bool:
+    """Whether nothing but arrivals says when the lines of a log were printed."""
+    clock = session.clock(state)
+    return clock.by_arrival or (clock.kind is None and clock.last is None)
+
+
+def moment(session: Session, clock: float, now: float | None) -> float | None:
+    """What an arrival at `clock` (seconds since 1970) is on the axis: by the other logs, whose present is `now`.
+
+    None where they tell monotonic times alone: nobody knows how these lie.
+    """
+    others = [state for state in session.store.sources if state.first is not None and not state.polled]
+    if any(state.kind is not None and not session.clock(state).by_arrival for state in others):
+        return now
+    if any(state.monotonic for state in others):
+        return None
+    return clock + float(time.localtime(clock).tm_gmtoff or 0)
+
+
+def arrived(session: Session, state: SourceState, at: float, block: Block | None = None) -> None:
+    """What was read of a log by now, `block` last, came `at` that moment, at the latest."""
+    session.clock(state).arrived(at)
+    state.kind = session.clock(state).kind
+    seen(session.store, state, at)
+    if state.tail is not None and at - state.tail >= _QUIET_S:
+        state.quiet(state.tail, at, state.last_line)
+    state.tail = at
+    if block is not None:
+        last = block.data.rstrip(b"\n").rpartition(b"\n")[2][:_HEAD_BYTES]
+        state.last_line = (max(block.line, 1) + max(0, block.data.count(b"\n") - 1), last.decode("utf-8", "replace"))
+    state.note(NOTE)
+    session.store.version += 1
+
+
+# --- What comes of watched logs goes to a session through here: so the times of their lines are those of one clock ---
 
 _PATIENCE_S = 20.0
 """How long nothing is judged while it may be of several days."""
@@ -188,3 +229,71 @@ def unanswered_since(reading: Reading, clock: float) -> float | None:
     if reading.words.get("state") not in _UNANSWERED:
         return None
     return clock - reading.values.get("age_s", 0.0)
+
+
+# --- What a picture tells of each log ---
+
+_SHARE = 0.01
+"""The most of a core that it may take: there may be a thousand logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When it is told."""
+
+    clock: float
+    """The clock of arrival, in seconds."""
+    alignment: Alignment
+    over: bool
+    """Nothing more will come."""
+
+
+class Listing:
+    """Tells of logs, of very many not with every picture."""
+
+    def __init__(self, session: Session, clock: Callable[[], float] = time.monotonic) -> None:
+        self._session, self._clock = session, clock
+        self._spacing = Spacing(_SHARE)
+        self._told: tuple[SourceNow, ...] = ()
+
+    def told(self, logs: Sequence[WatchedLog], now: Moment, *, live: bool) -> tuple[SourceNow, ...]:
+        """The logs as they are; of a run that goes on (`live`), as they were just before if there are very many."""
+        began = self._clock()
+        if not live or len(logs) != len(self._told) or self._spacing.due(began):
+            offsets = {offset.source: offset.seconds for offset in now.alignment.offsets}
+            self._told = tuple(self._source(held, now, offsets.get(held.state.index)) for held in logs)
+            self._spacing.done(began, self._clock() - began)
+        return self._told
+
+    def _source(self, held: WatchedLog, now: Moment, offset_s: float | None) -> SourceNow:
+        state, lively, clock = held.state, held.lively, now.clock
+        lively.count(clock, state.lines, state.bytes)
+        lines_per_s, bytes_per_s = lively.rates()
+        names = self._session.scanner.pattern_names
+        patterns = {names[at]: count for at, count in sorted(state.patterns.items())}
+        packs = sorted({name.partition("/")[0] for name in patterns})
+        return SourceNow(
+            index=state.index,
+            name=held.shown,
+            freshness=Freshness.ENDED if now.over else lively.freshness(clock, state),
+            format="+".join(packs) or "unknown",
+            bytes=state.bytes,
+            lines=state.lines,
+            events=sum(state.patterns.values()),
+            bytes_per_s=bytes_per_s,
+            lines_per_s=lines_per_s,
+            age_s=None if lively.read_at is None else max(0.0, clock - lively.read_at),
+            last=last_of(held, now.alignment),
+            errors=state.errors,
+            skipped=state.skipped,
+            notes=tuple(state.notes),
+            patterns=patterns,
+            unparsed=held.unparsed.lines,
+            offset_s=offset_s,
+        )
+
+
+def last_of(held: WatchedLog, alignment: Alignment) -> float | None:
+    """The moment of a log's last line, on the run's axis."""
+    last = stands_at(held.state)
+    return None if last is None else last + alignment.shifts.get(held.state.index, 0.0)

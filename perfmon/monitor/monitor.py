@@ -8,26 +8,19 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
-from math import ceil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfmon.config import Config
-from perfmon.errors import PerfmonError
-from perfmon.logbook import LogBook
-from perfmon.model import TimeBase
-from perfmon.picture import (
-    AlertKey,
-    Board,
-    Picture,
-    RunState,
-    Viewport,
-)
-from perfmon.sources.waiting import set_within
+from perfmon.core.config import Config
+from perfmon.core.errors import PerfmonError
+from perfmon.logbuffer.buffer import LogBook
+from perfmon.sources.follow.wakeups import set_within
+from perfmon.viewmodel.state import AlertKey, Look, Picture, empty_picture
 
 if TYPE_CHECKING:
     from .feeds import Feed
-    from .watch import Watch
+    from .worker import Watch
+
 
 Listener = Callable[[Picture], None]
 PERIOD_S = 0.5
@@ -50,25 +43,6 @@ _END_S = 1.0
 _MEMORY_MB = 7
 """Some hours of a run in full, and the rest of it thinned: a monitor stays open for days beside it."""
 _NOTICES = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What part of the axis somebody looks at."""
-
-    end: float | None = None
-    """None: the present, and it moves."""
-    span_s: float = 600.0
-    columns: int = 100
-
-
-def empty_picture(window_s: float) -> Picture:
-    """What there is to see before anything was read."""
-    return Picture(
-        number=0, state=RunState.LOADING, time_base=TimeBase.NONE, now=0.0, window_s=window_s, snapshot=None,
-        alerts=(), board=Board(Viewport(0.0, window_s, 1), (), (), ()), sources=(), lines=0, lines_per_s=0.0,
-        progress=0.0, stale_s=None,
-    )  # fmt: skip
 
 
 class Monitor:
@@ -207,7 +181,7 @@ class Monitor:
         self._wake()
 
     async def _main(self) -> None:
-        from .watch import Watch
+        from .worker import Watch
 
         self._loop, self._stirred = asyncio.get_running_loop(), asyncio.Event()
         feed = self.feed = self._feed_of()
@@ -297,19 +271,9 @@ class Monitor:
                     return
 
 
-def viewport(look: Look, now: float) -> Viewport:
-    """The part of the axis to show: columns lie on a fixed grid, so that they stay what they are while time goes on."""
-    column_s = look.span_s / look.columns
-    end = ceil((now if look.end is None else look.end) / column_s) * column_s
-    return Viewport(end - look.columns * column_s, end, look.columns)
-
-
 def _leaves(group: BaseExceptionGroup[Exception]):  # type: ignore[no-untyped-def]
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
             yield from _leaves(error)
         else:
             yield error
-
-
-__all__ = ["Look", "Monitor", "empty_picture", "viewport"]

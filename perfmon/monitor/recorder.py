@@ -6,10 +6,10 @@ from collections.abc import Iterable, MutableSequence, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from perfmon.errors import PerfmonError
-from perfmon.picture import Recording
-from perfmon.sources.blocks import Block, Notice
-from perfmon.units import format_bytes
+from perfmon.core.errors import PerfmonError
+from perfmon.core.model import Block, Notice
+from perfmon.core.units import format_bytes
+from perfmon.viewmodel.state import Recording
 
 if TYPE_CHECKING:
     from perfmon.recording.writer import RecordingWriter

@@ -1,13 +1,24 @@
-"""How lively each log is: rates, age, and whether it still speaks of the present."""
+"""The health of each source: rates, age, lines that nobody parsed, pollers that went on."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
+from dataclasses import replace
 
-from perfmon.picture import Freshness
+from perfmon.alerting.alerts import alert_key, of_pollers
+from perfmon.core.model import SAME, Block
+from perfmon.core.stats import percentile
+from perfmon.core.text import evidence_text
+from perfmon.diagnosis.result import Finding, Moment, Snapshot
+from perfmon.diagnosis.wording import verdict_of
+from perfmon.rules.signatures import Signature
 from perfmon.rules.silence import usual_gap
-from perfmon.sourcestate import SourceState
-from perfmon.stats import percentile
+from perfmon.sources.scan.block_scanner import Scanned
+from perfmon.store.source_state import SourceState
+from perfmon.viewmodel.state import Freshness
+
+# --- How lively each log is: rates, age, and whether it still speaks of the present ---
 
 _RATE_S = 5.0
 _LAGGING_S, _STALE_S = 3.0, 10.0
@@ -80,3 +91,94 @@ def stands_at(state: SourceState) -> float | None:
     if last is None or state.tail is None or state.tail >= last - _BACK_S or last == state.ended_at:
         return last
     return state.tail
+
+
+# --- A few lines that no pattern recognised: the doctor shows them, so that a format that is missing can be told ---
+
+_KEPT = 5
+_EVERY_S = 2.0
+_LOOKED_AT = 8
+"""Lines of a block: some are chatter, some are recognised."""
+
+
+class Unparsed:
+    """Samples of one log; looks at a few lines now and then, never at all."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=_KEPT)
+        self._next = float("-inf")
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The newest ones, made safe to show."""
+        return tuple(self._lines)
+
+    def look(self, block: Block, scanned: Scanned, clock: float) -> None:
+        """Looks at the first lines of a block, when it is time again."""
+        if clock < self._next:
+            return
+        self._next = clock + _EVERY_S
+        read = _lines_read(scanned)
+        for line, raw in enumerate(block.data[: 1 << 14].split(b"\n")[:_LOOKED_AT], max(block.line, 1)):
+            if raw.strip() and not any(first <= line <= last for first, last in read):
+                text = evidence_text(raw.decode("utf-8", "replace"))
+                if text not in self._lines:
+                    self._lines.append(text)
+                return
+
+
+def _lines_read(scanned: Scanned) -> list[tuple[int, int]]:
+    """First and last lines of what was recognised; some of the lines that say the same are taken together."""
+    read = []
+    for pattern, line, _, _, _, observations, _ in scanned.records:
+        if pattern >= 0:
+            ahead = observations[-1][2] if observations and observations[-1][0] == SAME else 0
+            read.append((line, line + ahead))
+    return read
+
+
+# --- What pollers say of the present beside a run that is silent: judged by itself, told with what the run ended with
+# ---
+
+_OVER, _HOLDS = "resolved", ("firing", "resolving")
+_FAULT = "fault"
+
+
+def with_present(of_run: Snapshot, of_now: Snapshot, signatures: Iterable[Signature]) -> Snapshot:
+    """What is known of the end of a run, with what pollers alone prove now, which costs it nothing any more.
+
+    What they had proved at the run's end is over where they prove it no more. A fault is the answer where the run
+    itself gave none.
+    """
+    later = of_now.run.start - of_run.run.start
+    proved = [finding for finding in of_now.findings if of_pollers(finding)]
+    known = {finding.signature for finding in proved}
+    present = {alert_key(finding): _moved(finding, later, known) for finding in proved}
+    ended = [
+        replace(finding, state=_OVER) if of_pollers(finding) else finding
+        for finding in of_run.findings
+        if alert_key(finding) not in present
+    ]
+    findings = (*present.values(), *ended)
+    made = replace(of_run, findings=tuple(sorted(findings, key=lambda f: (-f.severity.rank, -f.lost_s, f.signature))))
+    ranks = {signature.id: signature.rank for signature in signatures if signature.kind == _FAULT}
+    faults = [one for one in present.values() if one.signature in ranks and one.state in _HOLDS]
+    if of_run.verdict is None and faults:
+        verdict = verdict_of(min(faults, key=lambda one: ranks[one.signature]))
+        return replace(made, verdict=verdict, summary=verdict.sentence)
+    return made
+
+
+def _moved(finding: Finding, seconds: float, known: set[str]) -> Finding:
+    """As seen from the window of the run."""
+    moments = [Moment(one.id, one.start_s + seconds, one.end_s + seconds, one.key) for one in finding.moments]
+    return replace(
+        finding,
+        first_s=finding.first_s + seconds,
+        last_s=finding.last_s + seconds,
+        lost_s=0.0,
+        lost_share=0.0,
+        lost=(),
+        moments=tuple(moments),
+        explained_by=finding.explained_by if finding.explained_by in known else None,
+    )

@@ -7,31 +7,27 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from perfmon.alerts import AlertBook
-from perfmon.alignment import Alignment, align, axis_moved
-from perfmon.board.builder import BoardBuilder, Now
-from perfmon.config import WATCHED, Config
-from perfmon.logbook import LogBook
-from perfmon.model import Progress, TimeBase
-from perfmon.picture import Alert, AlertKey, Board, Freshness, Picture, RunState, Viewport
-from perfmon.session import Session
-from perfmon.snapshot import Snapshot
-from perfmon.sources.blocks import Block, Notice
-from perfmon.sources.files import LogFile
-from perfmon.sources.kinds import ARCHIVES
+from perfmon.alerting.alerts import AlertBook
+from perfmon.clocks.alignment import Alignment, align, axis_moved
+from perfmon.core.config import WATCHED, Config
+from perfmon.core.model import Block, Notice, Progress, TimeBase
+from perfmon.diagnosis.result import Snapshot
+from perfmon.logbuffer.buffer import LogBook
+from perfmon.pipeline.session import Session
+from perfmon.sources.discovery import LogFile
+from perfmon.sources.spec import ARCHIVES
+from perfmon.viewmodel.state import Alert, AlertKey, Board, Freshness, Picture, RunState, Viewport
+from perfmon.viewmodel.timeline import BoardBuilder, Now
 
-from .beyond import with_present
 from .feeds import Anew, Feed
-from .intake import Intake, WatchedLog
-from .listing import Listing, Moment, last_of
-from .pace import Pace, Spacing
-from .present import Present
+from .ingest import Intake, Listing, Moment, WatchedLog, last_of
 from .recorder import Past, Recorder
+from .scheduling import Pace, Present, Spacing
+from .source_health import with_present
 
 if TYPE_CHECKING:
-    from perfmon.parts import Part
-
-    from .monitor import Look
+    from perfmon.diagnosis.evidence import Part
+    from perfmon.viewmodel.state import Look
 
 _HEAR_S = 5.0
 """Where there are no logs, what pollers say is judged so often; else with them, or after a while of silence."""
@@ -341,7 +337,7 @@ class Watch:
 
     def picture(self, look: Look, number: int) -> Picture:
         """The picture of this moment."""
-        from .monitor import viewport
+        from perfmon.viewmodel.state import viewport
 
         store, clock, player = self.session.store, self._feed.clock(), self._feed.player
         self._recorder.keep_up()

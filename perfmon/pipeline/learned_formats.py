@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .config import user_folder
-from .errors import InputError, UsageError
-from .items import Notice
-from .text import ESCAPES
+from perfmon.core.config import user_folder
+from perfmon.core.errors import InputError, UsageError
+from perfmon.core.model import Notice
+from perfmon.core.text import ESCAPES
 
 if TYPE_CHECKING:
     from perfmon.sources.formats.learning import Proposal
@@ -35,7 +35,7 @@ def learn(log: str, name: str, packs: Sequence[Pack], everything: bool = False) 
     With `everything` it reads lines that these read, too. Raises InputError, in one line, where nothing is learned.
     """
     from perfmon.sources.formats.learning import NothingLearnedError, propose
-    from perfmon.sources.scan import Scanner
+    from perfmon.sources.scan.scanner import Scanner
 
     others = tuple(pack for pack in packs if pack.id != name)
     scanner = Scanner(others)
@@ -71,8 +71,8 @@ def installed(name: str, packs: Sequence[Pack]) -> Path:
 
 def _lines(spec: str) -> Iterator[str]:
     """The lines of one log, of progress bars every frame; InputError for what is no text."""
-    from perfmon.sources.files import discover
-    from perfmon.sources.reading import read_blocks
+    from perfmon.sources.batch import read_blocks
+    from perfmon.sources.discovery import discover
 
     logs = discover([spec])
     if len(logs) != 1:

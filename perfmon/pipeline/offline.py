@@ -9,24 +9,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from perfmon.sources.blocks import Block, Notice
-from perfmon.sources.bulk import BulkScanner, Cut, splittable
-from perfmon.sources.copies import without_copies
-from perfmon.sources.files import STDIN, LogFile, discover, distinct
-from perfmon.sources.kinds import ARCHIVES
-from perfmon.sources.ranges import OddLineError
-from perfmon.sources.reading import TRUNCATED, damaged, read_logs
+from perfmon.clocks.alignment import heed_file_time
+from perfmon.core.config import WHOLE, Config, Detail
+from perfmon.core.model import Block, Notice
+from perfmon.sources.batch import TRUNCATED, damaged, read_logs
+from perfmon.sources.discovery import STDIN, LogFile, discover, distinct, without_copies
+from perfmon.sources.parallel import BulkScanner, Cut, OddLineError, splittable
+from perfmon.sources.spec import ARCHIVES
+from perfmon.store.source_state import SourceState
 
-from .config import WHOLE, Config, Detail
-from .filetimes import heed_file_time
 from .session import Session
-from .sourcestate import SourceState
 
 if TYPE_CHECKING:
-    from perfmon.rules.view import View
-
-    from .diagnosis import Knowledge
-    from .snapshot import Snapshot
+    from perfmon.diagnosis.assessment import Knowledge
+    from perfmon.diagnosis.result import Snapshot
+    from perfmon.rules.run_facts import View
 
 Progress = Callable[[int, int], None]
 
@@ -77,7 +74,7 @@ def _tell_copies(session: Session, copies: Mapping[LogFile, Sequence[LogFile]]) 
     """Said once, of the first of the logs that are there more than once."""
     count = sum(map(len, copies.values()))
     if count:
-        from perfmon.rules.wording import counted
+        from perfmon.core.units import counted
 
         of, (copy, *_) = next(iter(copies.items()))
         more = "" if count == 1 else f", likewise {counted(count - 1, 'more log')}"

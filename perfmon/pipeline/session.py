@@ -9,35 +9,29 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from perfmon.core.config import BUILTIN, FIGURES, WATCHED, WHOLE, Config, Detail, moment
+from perfmon.core.errors import UsageError
+from perfmon.core.model import MARKS, TOLD_PROBLEMS, Block, Notice, Observation, Span, TimeBase
 from perfmon.rules.bands import Bands, load_bands
-from perfmon.sources.blocks import Block, Notice
-from perfmon.sources.columns import Heading
+from perfmon.sources.clock import SourceClock
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.joining import NEVER, Calm
-from perfmon.sources.polls.reading import PolledBlock, is_poll, polled_blocks
-from perfmon.sources.readings import ReadingScanner
-from perfmon.sources.scan import Scanned, Scanner
-from perfmon.sources.timeline import SourceClock
-
-from .config import BUILTIN, FIGURES, WATCHED, WHOLE, Config, Detail
-from .errors import UsageError
-from .items import MARKS
-from .machines import Machines, Seen
-from .model import TOLD_PROBLEMS, Observation, Span, TimeBase
-from .moments import moment
-from .recent import Recent
-from .sourcestate import SourceState
-from .store import Store
-from .traces import Assembler
+from perfmon.sources.pollers.reading import PolledBlock, is_poll, polled_blocks
+from perfmon.sources.scan.block_scanner import Scanned
+from perfmon.sources.scan.scanner import ReadingScanner, Scanner
+from perfmon.sources.scan.tables import Heading
+from perfmon.sources.scan.update_templates import NEVER, Calm
+from perfmon.store.assembler import Assembler
+from perfmon.store.latest_readings import Machines, Seen
+from perfmon.store.source_state import SourceState
+from perfmon.store.store import Recent, Store
 
 if TYPE_CHECKING:
-    from perfmon.rules.view import View
-
-    from .alignment import Alignment
-    from .baseline import Baseline
-    from .diagnosis import Knowledge
-    from .parts import Part
-    from .snapshot import Snapshot
+    from perfmon.clocks.alignment import Alignment
+    from perfmon.diagnosis.assessment import Knowledge
+    from perfmon.diagnosis.baseline import Baseline
+    from perfmon.diagnosis.evidence import Part
+    from perfmon.diagnosis.result import Snapshot
+    from perfmon.rules.run_facts import View
 
 MEMORY_MB = 256
 """What the store of complete logs keeps, unless the configuration says otherwise."""
@@ -51,7 +45,7 @@ def calm_updates(bands: Bands) -> Calm:
 
 
 def _tightest(bands: Bands) -> Bands:
-    from .calibration import tightest
+    from perfmon.diagnosis.baseline import tightest
 
     return tightest(bands)
 
@@ -81,9 +75,8 @@ class Session:
     @property
     def knowledge(self) -> Knowledge:
         """Signatures and bands, read when they are first needed."""
-        from perfmon.rules.loader import load_signatures
-
-        from .diagnosis import Knowledge
+        from perfmon.diagnosis.assessment import Knowledge
+        from perfmon.rules.signatures import load_signatures
 
         if self._knowledge is None:
             level = self.config.async_level
@@ -100,7 +93,7 @@ class Session:
         """Learns limits from the run's own start, where that is asked for and due."""
         if self.config.baseline == BUILTIN:
             return
-        from .baseline import Baseline
+        from perfmon.diagnosis.baseline import Baseline
 
         if self._baseline is None:
             self._baseline = Baseline(self.knowledge)
@@ -191,7 +184,7 @@ class Session:
         self, since: str | None = None, until: str | None = None, detail: Detail = WHOLE
     ) -> tuple[Snapshot, View]:
         """As `snapshot`, with the samples that it was judged by."""
-        from .diagnosis import diagnose, judge, view_of
+        from perfmon.diagnosis.assessment import diagnose, judge, view_of
 
         self._characterise()
         self._assembler.end_tables()
@@ -215,8 +208,8 @@ class Session:
 
     def lay(self) -> Alignment:
         """The logs laid over each other; clocks that prove to have been set are set right first."""
-        from .alignment import align
-        from .clocksteps import find_steps, take_out
+        from perfmon.clocks.adjustments import find_steps, take_out
+        from perfmon.clocks.alignment import align
 
         alignment = align(self.store)
         steps = find_steps(self.store, alignment.shifts, self._clocks)
@@ -229,7 +222,7 @@ class Session:
 
         Unlike `snapshot` its cost does not grow with what lies before the window.
         """
-        from .diagnosis import diagnose
+        from perfmon.diagnosis.assessment import diagnose
 
         self._characterise()
         self._learn(alignment)
@@ -239,8 +232,8 @@ class Session:
 
     def parts(self, window: tuple[float | None, float | None], alignment: Alignment) -> tuple[Part, ...]:
         """What every metric is in each log and group, within `window` (absolute seconds on the run's axis)."""
-        from .diagnosis import view_of
-        from .parts import parts
+        from perfmon.diagnosis.assessment import view_of
+        from perfmon.diagnosis.evidence import parts
 
         return parts(view_of(self.store, self.knowledge, alignment, window, recent=self.recent))
 

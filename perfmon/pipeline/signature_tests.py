@@ -6,17 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfmon.rules.items import START_SPANS, UPDATE, UPDATE_METRICS
-from perfmon.rules.loader import load_signatures
-from perfmon.rules.schema import Example
-from perfmon.rules.vocabulary import Vocabulary
-from perfmon.sources.blocks import Block
+from perfmon.core.config import Config
+from perfmon.core.model import Block
+from perfmon.diagnosis.result import Snapshot
+from perfmon.rules.lint import Vocabulary
+from perfmon.rules.signatures import Example, load_signatures
+from perfmon.rules.tracks import START_SPANS, UPDATE, UPDATE_METRICS
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.scan import Scanner
+from perfmon.sources.scan.scanner import Scanner
 
-from .config import Config
 from .session import Session
-from .snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from perfmon.items import Block, Notice, NoticeKind
-from perfmon.text import plain
+from perfmon.core.model import Block, Notice, NoticeKind
+from perfmon.core.text import plain
 
-from .mark import MAGIC
+# --- What a recording is recognised by ---
+
+MAGIC = b"\x89PMREC\r\n\x1a\n"
+SUFFIX = ".pmrec"
+
 
 SCHEMA = 1
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from perfmon.errors import InputError
-from perfmon.text import plain
-from perfmon.units import format_seconds
+from perfmon.core.errors import InputError
+from perfmon.core.text import plain
+from perfmon.core.units import format_seconds
 
-from . import layout
-from .layout import DamagedError, Frame, Header, Section
+from . import format
+from .format import DamagedError, Frame, Header, Section
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Recording:
         descriptor = _opened(self.path)
         try:
             for group in self.groups[begin:]:
-                yield from layout.read_frames(_payload(descriptor, group), self.logs)
+                yield from format.read_frames(_payload(descriptor, group), self.logs)
         except (DamagedError, OSError):
             self.note = f"{_name(self.path)}: damaged at {format_seconds(group.first_s)}: the rest is lost"
         finally:
@@ -95,30 +95,30 @@ class _Scan:
         header = self._header()
         if header is None:
             note = f"{_name(self.path)}: cut off within its first bytes: nothing was recorded"
-            return Recording(self.path, Header(layout.SCHEMA, "", 0.0, ()), note=note)
+            return Recording(self.path, Header(format.SCHEMA, "", 0.0, ()), note=note)
         missing = self._groups()
         return Recording(self.path, header, tuple(self.logs), tuple(self.groups), self.last_s, missing)
 
     def _header(self) -> Header | None:
         """None when it was cut off."""
-        begin = os.pread(self.descriptor, layout.BEGIN_SIZE, 0)
-        if begin and len(begin) < layout.BEGIN_SIZE and layout.pack_begin().startswith(begin):
+        begin = os.pread(self.descriptor, format.BEGIN_SIZE, 0)
+        if begin and len(begin) < format.BEGIN_SIZE and format.pack_begin().startswith(begin):
             return None
-        schema = layout.read_begin(begin)
+        schema = format.read_begin(begin)
         if not schema:  # none was ever written under 0
             found = "an empty file" if not begin else "a different file type"
             raise InputError(f"{_name(self.path)}: not a recording: expected what `perfmon record` writes, not {found}")
-        if schema > layout.SCHEMA:
-            told = f"schema {schema}, this one reads up to {layout.SCHEMA}"
+        if schema > format.SCHEMA:
+            told = f"schema {schema}, this one reads up to {format.SCHEMA}"
             raise InputError(f"{_name(self.path)}: recorded by a newer perfmon ({told}): update perfmon")
-        self.position = layout.BEGIN_SIZE
+        self.position = format.BEGIN_SIZE
         try:
             first = self._section()
             if first is None:
                 return None
-            if first[0].kind != layout.HEADER:
+            if first[0].kind != format.HEADER:
                 raise DamagedError
-            return layout.read_header(schema, first[1])
+            return format.read_header(schema, first[1])
         except DamagedError:
             raise InputError(f"{_name(self.path)}: damaged recording: invalid header") from None
 
@@ -128,9 +128,9 @@ class _Scan:
             while (found := self._section()) is not None:
                 section, extra = found
                 self.last_s = max(self.last_s, section.last_s)
-                if section.kind == layout.END:
+                if section.kind == format.END:
                     return self._early(extra)
-                if section.kind == layout.GROUP:
+                if section.kind == format.GROUP:
                     self._add(section, extra)
         except DamagedError:
             return f"{_name(self.path)}: damaged after {format_seconds(self.last_s)}: the rest is lost"
@@ -140,13 +140,13 @@ class _Scan:
 
     def _section(self) -> tuple[Section, Any] | None:
         """The section at the position, which goes on to the next one; None at the end or the cut."""
-        head = os.pread(self.descriptor, layout.HEAD_SIZE, self.position)
-        if len(head) < layout.HEAD_SIZE:
+        head = os.pread(self.descriptor, format.HEAD_SIZE, self.position)
+        if len(head) < format.HEAD_SIZE:
             return None
-        section = layout.read_head(head)
+        section = format.read_head(head)
         if self.position + section.size > self.size:
             return None
-        extra = layout.read_extra(head, os.pread(self.descriptor, section.extra_size, self.position + layout.HEAD_SIZE))
+        extra = format.read_extra(head, os.pread(self.descriptor, section.extra_size, self.position + format.HEAD_SIZE))
         self.position += section.size
         return section, extra
 

@@ -12,13 +12,13 @@ from types import TracebackType
 from typing import Self
 
 from perfmon import __version__
-from perfmon.errors import InputError
-from perfmon.items import Block, Notice
-from perfmon.masking import masked
-from perfmon.text import plain, without_secrets
-from perfmon.units import format_bytes
+from perfmon.core.errors import InputError
+from perfmon.core.model import Block, Notice
+from perfmon.core.redaction import masked
+from perfmon.core.text import plain, without_secrets
+from perfmon.core.units import format_bytes
 
-from .layout import END, GROUP, HEADER, pack_begin, pack_frame, pack_section
+from .format import END, GROUP, HEADER, pack_begin, pack_frame, pack_section
 
 MAX_BYTES = 2 << 30
 """A recording's size, unless another one is wished."""

@@ -1,1 +1,1 @@
-"""A snapshot in, text or files out: the summary, SUMMARY.md, the JSON document, statistics, plots."""
+"""Reports of a diagnosis: text, Markdown, JSON, tables, plots."""

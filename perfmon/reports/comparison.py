@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfmon import __version__
-from perfmon.comparison import Comparison, FindingChange, FindingSide, MetricChange, Shift, Side
-from perfmon.resampling import RESAMPLES
-from perfmon.snapshot import Snapshot
-from perfmon.units import format_seconds
+from perfmon.comparison.model import Comparison, FindingChange, FindingSide, MetricChange, Shift, Side
+from perfmon.core.stats import RESAMPLES
+from perfmon.core.units import format_seconds
+from perfmon.diagnosis.result import Snapshot
 
 from . import layout
-from .escape import Markup, code, inline, table
-from .wording import HELD, common_folder, figure, percent, run_line
+from .layout import HELD, Markup, code, common_folder, figure, inline, markdown_table, percent, run_line
 
 _SHOWN = 40
 _SHOWN_NAMES = 24
@@ -167,7 +166,7 @@ def _metrics_markdown(comparison: Comparison) -> list[str]:
     head = ("metric", "before", "after", "change", "95 % interval", "p50", "p95", "band", "n", "verdict")
     rows = [_cells(change) for change in shown]
     left = [f"Not judged, or too few samples: {', '.join(inline(name, 80) for name in rest[:100])}."] if rest else []
-    return ["## Metrics", "", *table(head, rows, frozenset({1, 2, 3, 4})), *(["", *left] if left else [])]
+    return ["## Metrics", "", *markdown_table(head, rows, frozenset({1, 2, 3, 4})), *(["", *left] if left else [])]
 
 
 def _cells(change: MetricChange) -> tuple[str, ...]:
@@ -248,7 +247,7 @@ def _lost_markdown(comparison: Comparison) -> list[str]:
     rows, moved = _lost(comparison), _lost_moved(comparison)
     if not rows:
         return []
-    lines = table(("cause", "before", "after"), rows, frozenset({1, 2}))
+    lines = markdown_table(("cause", "before", "after"), rows, frozenset({1, 2}))
     return ["## Time breakdown", "", *lines, *(["", f"{inline(moved)}."] if moved else [])]
 
 

@@ -1,22 +1,52 @@
-"""`perfmon analyze -o DIR`: all files of an analysis in a folder of their own."""
+"""Files of an analysis in a folder (`perfmon analyze -o DIR`): written whole or not at all."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from perfmon.errors import InputError, MissingExtraError
-from perfmon.snapshot import Snapshot
+from perfmon.core.errors import InputError, MissingExtraError, UsageError
+from perfmon.core.units import format_bytes, plural_of
+from perfmon.diagnosis.result import MetricStats, Snapshot, SourceInfo
 
 from . import markdown, plots
-from .document import document
-from .statistics import absent_text, stats_text
+from .json_report import document
+from .layout import STATISTICS, fit, limits_text, one_line, percent, table, wrap
 from .timeline import slowest_text, timeline_text
+
+# --- One `*_stats.txt`: the statistics of a metric, one figure a line, as a person and `awk` can read it ---
+
+
+def stats_text(metric: MetricStats) -> Iterator[str]:
+    """Name and unit, then `statistic value` in that unit, then the share of samples in each band."""
+    yield f"{one_line(metric.name, 200)}" + (f" ({one_line(metric.unit, 40)})" if metric.unit else "")
+    for name in STATISTICS:
+        yield f"{name:<9}{getattr(metric.summary, name):.10g}"
+    yield f"{'last':<9}{metric.last:.10g}"
+    if metric.band is None:
+        return
+    yield f"band     {metric.band}" + (
+        f" (thresholds from {one_line(metric.bands_from, 80)})" if metric.bands_from else ""
+    )
+    for band, limit in zip(("good", "warning", "critical"), limits_text(metric), strict=True):
+        yield f"{band:<9}{percent(metric.band_shares.get(band, 0.0)):>8} of samples  {limit}"
+
+
+def absent_text(name: str) -> Iterator[str]:
+    """Content of the file of a metric without data."""
+    yield name
+    yield "count    0"
+    yield "not observed"
+
+
+# --- `perfmon analyze -o DIR`: all files of an analysis in a folder of their own ---
 
 _ALWAYS = {"queue_ms": "queue_ms_stats.txt", "rpc_ms": "rpc_ms_stats.txt", "wait_ms": "ckpt_wait_stats.txt"}
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
@@ -66,7 +96,7 @@ def _write_all(snapshot: Snapshot, made: Path, with_plots: bool | None) -> None:
     _write(made / "timeline.txt", timeline_text(snapshot))
     _write(made / "summary.json", [json.dumps(document(snapshot), indent=2, allow_nan=False)])
     pictures, notes = _pictures(snapshot, made, with_plots)
-    _write(made / "SUMMARY.md", [markdown.render(snapshot, notes, pictures).rstrip("\n")])
+    _write(made / "SUMMARY.md", [markdown.render_markdown(snapshot, notes, pictures).rstrip("\n")])
 
 
 def _pictures(snapshot: Snapshot, made: Path, with_plots: bool | None) -> tuple[list[str], list[str]]:
@@ -97,3 +127,83 @@ def stats_files(metrics: Iterable[str]) -> dict[str, str]:
 def _write(path: Path, lines: Iterable[str]) -> None:
     with path.open("w", encoding="utf-8", newline="\n") as out:
         out.writelines(f"{line}\n" for line in lines)
+
+
+# --- Writes a report where it was asked for: whole or not at all, so that nobody reads half of one ---
+
+
+def keep_what_was_read(target: Path | None, read: Iterable[str]) -> None:
+    """Raises UsageError where `target` is one of the files that were read: a log is written once, and not by us."""
+    if target is None or not target.is_file():
+        return
+    for name in read:
+        with suppress(OSError):  # stdin, a log in an archive
+            if target.samefile(name):
+                raise UsageError(f"{target}: this would overwrite a log that was read (choose another place)")
+
+
+def save(text: str, target: Path, made: datetime, suffix: str = ".md") -> Path:
+    """Writes `text` to `target`, which it replaces; in a folder, to a file named after the moment.
+
+    Returns the file. Raises InputError when it cannot be written; what was there before is then still there.
+    """
+    file = _named(target, made, suffix) if target.is_dir() else target
+    try:
+        if file.exists() and not file.is_file():  # a pipe, a device
+            file.write_text(text, encoding="utf-8")
+        else:
+            _replace(Path(os.path.realpath(file)), text)
+    except OSError as error:
+        raise InputError(f"{file}: cannot be written: {error.strerror or error} (choose another place)") from None
+    return file
+
+
+def _named(folder: Path, made: datetime, suffix: str) -> Path:
+    stem = f"perfmon_{made:%Y%m%d_%H%M%S}"
+    names = (folder / f"{stem}{f'_{number}' if number > 1 else ''}{suffix}" for number in range(1, 1000))
+    return next((name for name in names if not name.exists()), folder / f"{stem}{suffix}")
+
+
+def _replace(file: Path, text: str) -> None:
+    fresh = file.with_name(f".{file.name}.{os.getpid()}.new")
+    try:
+        with fresh.open("x", encoding="utf-8", newline="\n") as out:
+            out.write(text)
+        if file.exists():
+            fresh.chmod(file.stat().st_mode & 0o777)
+        fresh.replace(file)
+    except OSError:
+        with suppress(OSError):
+            fresh.unlink()
+        raise
+
+
+# --- `perfmon analyze --explain-formats`: what each log was taken for, and which patterns recognised its lines ---
+
+_UNKNOWN = "no line is recognised: `perfmon formats learn LOG` proposes a format (see docs/formats.md)"
+
+
+def render(snapshot: Snapshot) -> str:
+    """One paragraph a log; ends with a newline."""
+    parts = ["\n".join(_source(source)) for source in snapshot.run.sources]
+    return "\n\n".join(parts or ["no logs were read"]) + "\n"
+
+
+def _source(source: SourceInfo) -> list[str]:
+    unrecognised = max(0, source.lines - source.events)
+    share = f", {percent(unrecognised / source.lines)} of lines not recognised" if source.lines else ""
+    lines = [
+        *wrap(source.spec),
+        f"  format  {fit(source.format, 70)}",
+        f"  lines   {source.lines:,} ({format_bytes(source.bytes)}): {source.events:,} recognised{share}",
+    ]
+    if source.lines and not source.events:
+        lines += wrap(_UNKNOWN, "  ")
+    if source.skipped or source.errors:
+        cut = f"{source.skipped:,} {plural_of(source.skipped, 'line')} with implausible or truncated values"
+        lines.append(f"  unusable {cut}, {source.errors:,} {plural_of(source.errors, 'read error')}")
+    counts = sorted(((name, count) for name, count in source.patterns.items() if count), key=lambda item: -item[1])
+    lines += [
+        f"    {row}" for row in table([(f"{count:,}", one_line(name, 60)) for name, count in counts], frozenset({1}))
+    ]
+    return lines + [line for note in source.notes for line in wrap(note, "    ", "  ! ")]

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from perfmon.drawing import compact, limits, spark
-from perfmon.machines import Seen
-from perfmon.picture import Picture
-from perfmon.snapshot import Snapshot
-from perfmon.sources.polls.reading import Area
-from perfmon.surroundings import Host, Surroundings, state_of, throttle_words, verdict_words
-from perfmon.surroundings.amounts import gib, percent, rate, share, size, size_of_bytes, uptime, value
-from perfmon.surroundings.wording import age_words, clock_words
+from perfmon.diagnosis.result import Snapshot
+from perfmon.sources.pollers.reading import Area
+from perfmon.store.latest_readings import Seen
+from perfmon.textgraphics.charts import limits, spark
+from perfmon.textgraphics.text_fit import compact
+from perfmon.viewmodel.hosts import (
+    Host,
+    Surroundings,
+    age_words,
+    clock_words,
+    gib,
+    percent,
+    rate,
+    share,
+    size,
+    size_of_bytes,
+    state_of,
+    throttle_words,
+    uptime,
+    value,
+    verdict_words,
+)
+from perfmon.viewmodel.state import Picture
 
-from .escape import code, table
+from .layout import code, markdown_table
 
 _TREND = 24
 _MOST = 100
@@ -44,7 +59,7 @@ def _section(title: str, head: Sequence[str], rows: Sequence[Cells]) -> Iterator
     shown = [tuple(row[at] or _NONE for at in filled) for row in rows[:_MOST]]
     right = frozenset(place for place, at in enumerate(filled) if head[at] in _RIGHT)
     more = ["", f"… and {len(rows) - _MOST} more."] if len(rows) > _MOST else []
-    yield [f"## {title}", "", *table([head[at] for at in filled], shown, right), *more]
+    yield [f"## {title}", "", *markdown_table([head[at] for at in filled], shown, right), *more]
 
 
 _HOSTS = ("host", "state", "clock", "cpu", "memory", "load", "io wait", "fullest disk", "network", "seen", "recent cpu")

@@ -1,16 +1,63 @@
-"""The `--json` document of an analysis, schema 1: plain values that any JSON reader takes."""
+"""The `--json` documents of an analysis and of a comparison, schema 1."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from perfmon.goodput import ALIASES, goodput_of
-from perfmon.snapshot import SCHEMA, Finding, MetricStats, Snapshot, SourceInfo, Verdict
-from perfmon.text import plain
+from perfmon import __version__
+from perfmon.comparison.changes import FEWEST, MATERIAL
+from perfmon.comparison.model import Comparison, FindingChange, FindingSide, MetricChange, Shift, Side
+from perfmon.core.stats import RESAMPLES
+from perfmon.core.text import plain
+from perfmon.diagnosis.goodput import ALIASES, goodput_of
+from perfmon.diagnosis.result import SCHEMA, Finding, MetricStats, Snapshot, SourceInfo, Verdict
+from perfmon.sources.pollers.reading import Area
+from perfmon.store.latest_readings import Seen
+from perfmon.viewmodel.hosts import Host, Surroundings
 
-from .machines_document import machines_document
-from .wording import STATISTICS
+from .layout import STATISTICS
+
+# --- GPUs, hosts and queues in the `--json` document: numbers as numbers, by names that say their unit ---
+
+_BELOW = {Area.DISK: "disks", Area.NIC: "interfaces", Area.SOCKET: "sockets", Area.PROCESS: "processes"}
+_QUEUES = (Area.QUEUE, Area.JOB, Area.NODE, Area.VALUE)
+
+
+def machines_document(snapshot: Snapshot) -> dict[str, Any]:
+    """`gpus`, `hosts` and `queues`: a list each, and only those that were observed.
+
+    Every item has `host`, `name` and `age_s`, its age at the end of the run; then what was polled, under the names of
+    `sources.polls.reading.Area`. What is not known is not there.
+    """
+    around = Surroundings.of(snapshot.seen, (), snapshot.run.end)
+    told = {
+        "gpus": [_item(around, seen) for _, seen in around.of_area(Area.GPU)],
+        "hosts": [_host(around, host) for host in around.hosts if host.of(Area.HOST, *_BELOW)],
+        "queues": [_item(around, seen, kind=True) for _, seen in around.of_area(*_QUEUES)],
+    }
+    return {name: items for name, items in told.items() if items}
+
+
+def _item(around: Surroundings, seen: Seen, *, kind: bool = False) -> dict[str, Any]:
+    reading = seen.reading
+    area = {"area": reading.area.value} if kind else {}
+    head = {"host": seen.host, "name": reading.name, **area, "age_s": round(around.age_s(seen), 3)}
+    return head | {key: told for key, told in (*reading.words.items(), *reading.values.items()) if key not in head}
+
+
+def _host(around: Surroundings, host: Host) -> dict[str, Any]:
+    made: dict[str, Any] = {"host": host.name, "name": "all"}
+    if host.whole is not None:
+        made = _item(around, host.whole)
+    else:
+        newest = max(host.of(*_BELOW), key=lambda seen: seen.at)
+        made["age_s"] = round(around.age_s(newest), 3)
+    below = {name: [_item(around, seen) for seen in host.of(area)] for area, name in _BELOW.items()}
+    return made | {name: items for name, items in below.items() if items}
+
+
+# --- The `--json` document of an analysis, schema 1: plain values that any JSON reader takes ---
 
 
 def document(snapshot: Snapshot) -> dict[str, Any]:
@@ -161,4 +208,98 @@ def _metric(metric: MetricStats) -> dict[str, Any]:
         "limits": None
         if metric.good is None
         else {"good": metric.good, "critical": metric.critical, "from": metric.bands_from},
+    }
+
+
+# --- The `--json` document of `perfmon compare`, schema 1 ---
+
+
+def comparison_document(comparison: Comparison) -> dict[str, Any]:
+    """The document; `change` and `ci95` are in the metric's unit, shares are fractions of 1."""
+    kinds: dict[str, list[dict[str, Any]]] = {"gone": [], "new": [], "still": []}
+    for finding in comparison.findings:
+        kinds[finding.kind].append(_finding_change(finding))
+    made: dict[str, Any] = {
+        "schema": SCHEMA,
+        "perfmon": __version__,
+        "verdict": comparison.verdict,
+        "sentence": comparison.sentence,
+        "runs": {"before": _run(comparison.before), "after": _run(comparison.after)},
+        "metrics": {plain(change.name, 200): _metric_change(change) for change in comparison.metrics},
+        "findings": kinds,
+        "lost": [{"cause": e.cause, "before": e.before, "after": e.after} for e in comparison.lost],
+        "lost_change": _shift(comparison.lost_change),
+        "criteria": [{"name": c.name, "ok": c.ok, "told": c.told} for c in comparison.criteria],
+        "notes": list(comparison.notes),
+        "method": {
+            "intervals": "circular block bootstrap in time order, 95 %",
+            "resamples": RESAMPLES,
+            "fewest_samples": FEWEST,
+            "material_share": MATERIAL,
+        },
+    }
+    told: dict[str, Any] = safe(made)
+    return told
+
+
+def _run(snapshot: Snapshot) -> dict[str, Any]:
+    verdict = snapshot.verdict
+    return {
+        "start": snapshot.run.start,
+        "wall_s": snapshot.run.wall_s,
+        "sources": [source.spec for source in snapshot.run.sources],
+        "verdict": None if verdict is None else verdict.signature,
+        "summary": snapshot.summary,
+    }
+
+
+def _metric_change(change: MetricChange) -> dict[str, Any]:
+    mean = change.shifts.get("mean")
+    return {
+        "unit": change.unit,
+        "better": change.better or None,
+        "before": _side(change.before),
+        "after": _side(change.after),
+        "change": None if mean is None else mean.change,
+        "ci95": None if mean is None or mean.ci95 is None else list(mean.ci95),
+        **{name: _shift(shift) for name, shift in change.shifts.items() if name != "mean"},
+        "verdict": change.verdict,
+        "why": change.why,
+        "unsure": change.unsure,
+        "counts": change.counts,
+    }
+
+
+def _shift(shift: Shift) -> dict[str, Any]:
+    return {"change": shift.change, "ci95": None if shift.ci95 is None else list(shift.ci95)}
+
+
+def _side(side: Side | None) -> dict[str, Any] | None:
+    if side is None:
+        return None
+    figures = {name: getattr(side.summary, name) for name in STATISTICS}
+    return {**figures, "effective": side.effective, "band": side.band, "bands_from": side.bands_from or None}
+
+
+def _finding_change(change: FindingChange) -> dict[str, Any]:
+    return {
+        "signature": change.signature,
+        "title": change.title,
+        "before": _found(change.before),
+        "after": _found(change.after),
+        "proven": change.proven,
+        "may_be_chance": change.rare,
+        "spread": change.spread,
+    }
+
+
+def _found(side: FindingSide | None) -> dict[str, Any] | None:
+    if side is None:
+        return None
+    return {
+        "severity": side.severity.value,
+        "count": side.count,
+        "lost_s": side.lost_s,
+        "lost_share": side.lost_share,
+        "sentence": side.sentence,
     }

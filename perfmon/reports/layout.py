@@ -1,12 +1,19 @@
-"""Columns of plain text: widths as a terminal shows them, padding, wrapping, tables and bars."""
+"""Text layout of reports: columns, tables, wording, and escaping for Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from os.path import commonprefix
 
 from rich.cells import cell_len, set_cell_size
 
-from perfmon.text import plain
+from perfmon.core.text import plain
+from perfmon.core.units import counted, format_bytes, format_seconds, format_value, plural_of
+from perfmon.diagnosis.result import Finding, Goal, MetricStats, RunInfo, Snapshot, SourceInfo, Verdict
+
+# --- Columns of plain text: widths as a terminal shows them, padding, wrapping, tables and bars ---
 
 WIDTH = 80
 """Columns that prose keeps to: a pipe and every terminal get the same bytes."""
@@ -88,3 +95,202 @@ def bar(share: float, columns: int) -> str:
     if share > 0:
         eighths = max(1, eighths)
     return "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
+
+
+# --- Wording of figures, levels and confidence, shared by all reports ---
+
+STATISTICS = ("count", "mean", "stdev", "min", "p50", "p90", "p95", "p99", "max")
+HELD = {True: "✓", False: "✗", None: "?"}
+
+
+def percent(share: float) -> str:
+    """A fraction as `31 %`; small ones keep a decimal."""
+    value = share * 100.0
+    return f"{value:.0f} %" if value >= 9.95 or value == 0 else f"{value:.1f} %"
+
+
+def amount(value: float | None, unit: str) -> str:
+    """A metric's value for people, `–` where there is none."""
+    return "–" if value is None or not math.isfinite(value) else format_value(value, unit)
+
+
+def figure(value: float | None, unit: str) -> str:
+    """A value for a narrow column: units longer than `ms`, `s` and `%` are left to the column's name."""
+    if unit in ("ms", "s", "%") or value is None or not math.isfinite(value):
+        return amount(value, unit)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def common_folder(names: Sequence[str]) -> str:
+    """Common folder of all paths, with a closing slash; "" for a single relative path or for none."""
+    folders = [name[: name.rfind("/") + 1] for name in names]
+    if len(folders) < 2 and not any(name.startswith("/") for name in names):
+        return ""
+    shared = commonprefix(folders)  # noqa: RUF071 (cut back to a slash below; names may mix "/" and none)
+    return shared[: shared.rfind("/") + 1]
+
+
+def fields_text(fields: Mapping[str, float | str] | Mapping[str, str]) -> str:
+    """`name=value name=value`, numbers short."""
+    return " ".join(
+        f"{one_line(name, 40)}={value:.10g}"
+        if isinstance(value, float | int)
+        else f"{one_line(name, 40)}={one_line(value, 120)}"
+        for name, value in fields.items()
+    )
+
+
+def held_text(finding: Finding) -> str:
+    """`3 of 3 conditions`, or the share where a finding lists none."""
+    if not finding.conditions:
+        return f"confidence {percent(finding.confidence)}"
+    held = sum(condition.held is True for condition in finding.conditions)
+    count = len(finding.conditions)
+    return f"{held} of {count} condition{'s' * (count != 1)}"
+
+
+def behind(snapshot: Snapshot, verdict: Verdict) -> Finding | None:
+    """The costliest finding of the verdict's signature."""
+    same = [finding for finding in snapshot.findings if finding.signature == verdict.signature]
+    return max(same, key=lambda finding: finding.lost_s, default=None)
+
+
+def verdict_line(snapshot: Snapshot, verdict: Verdict) -> str:
+    """Cost and confidence of the verdict in one line."""
+    finding = behind(snapshot, verdict)
+    held = held_text(finding) if finding else f"confidence {percent(verdict.confidence)}"
+    if verdict.lost_s <= 0:
+        return held
+    lost, wall = format_seconds(verdict.lost_s), format_seconds(snapshot.run.wall_s)
+    return f"{lost} of {wall} lost ({percent(verdict.lost_share)}) · {held}"
+
+
+def finding_line(finding: Finding) -> str:
+    """Count, time and cost of a finding in one line."""
+    first, last = format_seconds(finding.first_s), format_seconds(finding.last_s)
+    when = f"at {first}" if finding.first_s == finding.last_s else f"{first} to {last}"
+    parts = [f"count {finding.count}", when]
+    if finding.lost_s > 0:
+        parts.append(f"{format_seconds(finding.lost_s)} lost ({percent(finding.lost_share)})")
+    parts.append(held_text(finding))
+    if finding.state != "firing":
+        parts.append(finding.state)
+    return " · ".join(parts)
+
+
+def run_line(run: RunInfo) -> str:
+    """Summary of the input in one line."""
+    count = len(run.sources)
+    state = "" if not any(source.events for source in run.sources) else f"{run.state.value} · "
+    size, lines = sum(source.bytes for source in run.sources), sum(source.lines for source in run.sources)
+    base = {"wall": "", "monotonic": " by a monotonic clock", "none": ""}[run.time_base.value]
+    observed = "no timestamps" if run.time_base == "none" else f"{format_seconds(run.wall_s)} observed{base}"
+    going = f" · {goal_text(run.goal)}" if run.goal is not None else ""
+    read = f"{lines:,} {plural_of(lines, 'line')}, {format_bytes(size)}"
+    return f"{state}{count} log{'s' * (count != 1)} · {observed} · {read}{going}"
+
+
+def goal_text(goal: Goal) -> str:
+    """`33 of 15,625 steps, 7d 10h to go`; `at step 33` where no total is told."""
+    if goal.total is None:
+        return f"at {one_line(goal.unit.removesuffix('s'), 20)} {goal.done:,.0f}"
+    unit = goal.unit if goal.unit.endswith("s") or goal.total == 1 else f"{goal.unit}s"
+    left = f", about {format_seconds(goal.remaining_s)} left" if goal.remaining_s else ""
+    return f"{goal.done:,.0f} of {goal.total:,.0f} {one_line(unit, 20)}{left}"
+
+
+def limits_text(metric: MetricStats) -> tuple[str, str, str]:
+    """Ranges of good, warning and critical; dashes without thresholds. Low values are bad if critical < good."""
+    good, critical, unit = metric.good, metric.critical, metric.unit
+    if good is None and critical is None:
+        return "–", "–", "–"
+    if good is None or critical is None:
+        limit = amount(good if critical is None else critical, unit)
+        return (f"< {limit}", f"≥ {limit}", "–") if critical is None else (f"≤ {limit}", "–", f"> {limit}")
+    low, high = amount(min(good, critical), unit), amount(max(good, critical), unit)
+    return (
+        (f"< {low}", f"{low} – {high}", f"> {high}")
+        if good <= critical
+        else (f"> {high}", f"{low} – {high}", f"< {low}")
+    )
+
+
+def loss_notes(sources: Iterable[SourceInfo], folder: str = "") -> list[str]:
+    """Lost and unexpected data, a line per source and note; names are shown without `folder`."""
+    return [
+        f"{one_line(source.spec.removeprefix(folder), 200)}: {one_line(note.removeprefix(f'{source.spec}: '))}"
+        for source in sources
+        for note in source.notes
+    ]
+
+
+def clock_notes(snapshot: Snapshot, folder: str = "") -> list[str]:
+    """Clock offsets of servers relative to their clients, and samples dropped to save memory."""
+    notes = []
+    for offset in snapshot.clock_offsets:
+        told = f"clock {offset.offset_s:+.3f} s against the client's, ± {format_seconds(offset.uncertainty_s)}"
+        wrong = "; estimates disagree, a clock was stepped" if offset.contradictory else ""
+        name = one_line(offset.source.removeprefix(folder), 200)
+        notes.append(f"{name}: {told} ({counted(offset.traces, 'trace')}){wrong}")
+    if snapshot.skew_detected and not any(offset.contradictory for offset in snapshot.clock_offsets):
+        notes.append("the clocks of the logs disagree: times across logs are uncertain")
+    notes.extend(f"{count:,} {one_line(kind, 60)} thinned to save memory" for kind, count in snapshot.dropped.items())
+    return notes
+
+
+# --- Log text inside Markdown: nothing in it may become markup, a link, HTML, a cell border or the end of a fence ---
+
+_SPECIAL = re.compile(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+_FENCES = re.compile(r"`{3,}")
+_STARTS = re.compile(r"^(?:[-+=:#]|\d{1,9}(?=[.)](?:\s|$)))")
+_LINKS = re.compile(r"(?i)(https?|ftp|mailto|xmpp|www)([:.])")
+_NAMED = re.compile(r"@(?=[A-Za-z0-9_])|#(?=\d)|\b(?i:GH)-(?=\d)")
+"""Text that GitHub turns into a mention, an address or a reference to an issue."""
+_APART = "&#8203;"
+"""Invisible, and no escape would do: names are looked for once escapes are gone."""
+_CELL = 160
+
+
+class Markup(str):
+    """Text that is Markdown already: nothing of it comes from a log, or it was made safe."""
+
+    __slots__ = ()
+
+
+def code(text: str, limit: int = 200) -> Markup:
+    """`text` as a code span; backticks and cell borders in it are left out, spaces stay as they are."""
+    text = plain(" ".join(text[: 8 * limit].splitlines()), limit).replace("`", "").replace("|", "")
+    return Markup(f"`{text}`" if text.strip() else "")
+
+
+def inline(text: str, limit: int = 1000) -> str:
+    """Text for a paragraph, a heading or a list item, on one line."""
+    text = one_line(text, limit).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = _SPECIAL.sub(r"\\\g<0>", text)
+    text = _LINKS.sub(r"\1\\\2", text)  # no link: where it leads is the log's choice
+    return _STARTS.sub(_unlisted, _NAMED.sub(rf"\g<0>{_APART}", text))
+
+
+def _unlisted(hit: re.Match[str]) -> str:
+    """The first characters of a text, which would begin a list, a rule or a heading."""
+    return f"{hit[0]}{_APART}" if hit[0].isdigit() else f"\\{hit[0]}"
+
+
+def markdown_table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], right: frozenset[int] = frozenset()
+) -> list[str]:
+    """A GitHub table of plain texts or `Markup`; columns in `right` are flush right."""
+    rule = "|".join("---:" if at in right else "---" for at in range(len(head)))
+    return [_row(head), f"|{rule}|", *(_row(row) for row in rows)]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell if isinstance(cell, Markup) else inline(cell, _CELL) for cell in cells) + " |"
+
+
+def fenced(lines: Iterable[str], limit: int = 1000) -> list[str]:
+    """A code block whose fence is longer than any run of backticks in it."""
+    body = [plain(" ".join(line[: 8 * limit].splitlines()), limit) for line in lines]
+    longest = max((len(run) for line in body for run in _FENCES.findall(line)), default=2)
+    fence = "`" * (longest + 1)
+    return [f"{fence}text", *body, fence]

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon.snapshot import Finding, MetricStats, Snapshot, SourceInfo, TimelineRow
-from perfmon.units import format_bytes, format_seconds
+from perfmon.core.units import format_bytes, format_seconds
+from perfmon.diagnosis.result import Finding, MetricStats, Snapshot, SourceInfo, TimelineRow
 
-from .escape import code, fenced, inline, table
-from .layout import one_line
-from .timeline import BREAKDOWN
-from .wording import (
+from .layout import (
     HELD,
     amount,
     clock_notes,
+    code,
+    fenced,
     finding_line,
+    inline,
     limits_text,
     loss_notes,
+    markdown_table,
+    one_line,
     percent,
     run_line,
     verdict_line,
 )
+from .timeline import BREAKDOWN
 
 _SHOWN_FINDINGS = 50
 _SHOWN_METRICS = 200
 _SHOWN_SOURCES = 200
 
 
-def render(snapshot: Snapshot, notes: Sequence[str] = (), pictures: Sequence[str] = ()) -> str:
+def render_markdown(snapshot: Snapshot, notes: Sequence[str] = (), pictures: Sequence[str] = ()) -> str:
     """The page; `notes` are further lines for its end, `pictures` names of images beside it."""
     parts = [
         ["# Bottleneck analysis", "", inline(run_line(snapshot.run))],
@@ -66,7 +69,7 @@ def _lost_time(snapshot: Snapshot) -> list[str]:
     if not any(entry.lost_s for entry in snapshot.ledger):  # nothing is placed in time: no line has a clock
         return []
     rows = [(entry.cause, format_seconds(entry.lost_s), percent(entry.share)) for entry in snapshot.ledger]
-    return ["## Time breakdown", "", *table(("cause", "time", "share"), rows, frozenset({1, 2}))]
+    return ["## Time breakdown", "", *markdown_table(("cause", "time", "share"), rows, frozenset({1, 2}))]
 
 
 def _findings(snapshot: Snapshot) -> list[str]:
@@ -128,7 +131,7 @@ def _metrics(snapshot: Snapshot) -> list[str]:
     origin = ["", f"Thresholds from: {inline(', '.join(origins))}."] if origins else []
     more = len(snapshot.metrics) - len(rows)
     left = ["", f"… and {more} more: summary.json lists all."] if more > 0 else []
-    return ["## Metrics", "", *table(head, rows, frozenset(range(1, 13))), *left, *origin]
+    return ["## Metrics", "", *markdown_table(head, rows, frozenset(range(1, 13))), *left, *origin]
 
 
 def _metric_row(metric: MetricStats) -> tuple[str, ...]:
@@ -147,7 +150,7 @@ def _slowest(snapshot: Snapshot) -> list[str]:
         return []
     rows = [_slowest_row(at, row) for at, row in enumerate(snapshot.slowest, 1)]
     head = ("", "trace", "at", "wall", "queue", "rpc")
-    return ["## Slowest weight updates", "", *table(head, rows, frozenset({0, 2, 3, 4, 5}))]
+    return ["## Slowest weight updates", "", *markdown_table(head, rows, frozenset({0, 2, 3, 4, 5}))]
 
 
 def _slowest_row(at: int, row: TimelineRow) -> tuple[str, ...]:
@@ -161,7 +164,7 @@ def _sources(snapshot: Snapshot) -> list[str]:
     rows = [_source_row(source) for source in snapshot.run.sources[:_SHOWN_SOURCES]]
     more = len(snapshot.run.sources) - len(rows)
     left = ["", f"… and {more} more: summary.json lists all."] if more > 0 else []
-    return ["## Sources", "", *table(head, rows, frozenset(range(2, 8))), *left] if rows else []
+    return ["## Sources", "", *markdown_table(head, rows, frozenset(range(2, 8))), *left] if rows else []
 
 
 def _source_row(source: SourceInfo) -> tuple[str, ...]:

@@ -10,12 +10,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.errors import MissingExtraError
-from perfmon.ledger import REST
-from perfmon.snapshot import MetricStats, Snapshot, TimelineRow
+from perfmon.core.errors import MissingExtraError
+from perfmon.core.intervals import REST
+from perfmon.diagnosis.result import MetricStats, Snapshot, TimelineRow
 
-from .layout import one_line
-from .wording import percent
+from .layout import one_line, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

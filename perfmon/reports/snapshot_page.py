@@ -7,24 +7,33 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from operator import add
 
-from perfmon.drawing import bucket, limits, spark
-from perfmon.model import TimeBase
-from perfmon.moments import YEARLESS_S
-from perfmon.picture import Alert, AlertState, Picture, SourceNow
-from perfmon.snapshot import ClockOffset, MetricStats, Snapshot, SourceInfo
-from perfmon.sources.polls.reading import Area
-from perfmon.surroundings.grouping import bare
-from perfmon.text import without_secrets
-from perfmon.units import format_bytes, format_seconds
+from perfmon.core.config import YEARLESS_S
+from perfmon.core.model import TimeBase
+from perfmon.core.text import without_secrets
+from perfmon.core.units import format_bytes, format_seconds
+from perfmon.diagnosis.result import ClockOffset, MetricStats, Snapshot, SourceInfo
+from perfmon.sources.pollers.reading import Area
+from perfmon.textgraphics.charts import bucket, limits, spark
+from perfmon.viewmodel.hosts import bare
+from perfmon.viewmodel.state import Alert, AlertState, Picture, SourceNow
 
-from .answers import cautions, headline, ledger_lines, verdict_lines, why_lines
-from .escape import code, inline, table
-from .machines import machine_sections
+from .anonymize import Redactor, retold, texts
+from .hosts import machine_sections
+from .layout import (
+    amount,
+    clock_notes,
+    code,
+    common_folder,
+    inline,
+    limits_text,
+    loss_notes,
+    markdown_table,
+    percent,
+    run_line,
+)
 from .markdown import finding_lines
-from .redact import Redactor
-from .retold import retold, texts
-from .waterfall import waterfall_lines
-from .wording import amount, clock_notes, common_folder, limits_text, loss_notes, percent, run_line
+from .text_summary import cautions, headline, ledger_lines, verdict_lines, why_lines
+from .timeline import waterfall_lines
 
 _SHOWN_FINDINGS = 20
 _SHOWN_ALERTS = 40
@@ -35,7 +44,7 @@ _TREND = 24
 _SECTION = list[str]
 
 
-def render(
+def render_page(
     snapshot: Snapshot, picture: Picture | None, made: datetime, *, redact: bool = False, notes: Sequence[str] = ()
 ) -> str:
     """The page, made at `made`; `picture` adds what only a live view knows, `notes` lines of its maker.
@@ -135,7 +144,7 @@ def _alerts(picture: Picture | None) -> _SECTION:
     head = ("", "state", "severity", "signature", "for", "count", "lost", "activity")
     more = len(picture.alerts) - len(rows)
     left = ["", f"… and {more} more."] if more > 0 else []
-    return ["## Alerts", "", *table(head, rows, frozenset({0, 4, 5, 6})), *left]
+    return ["## Alerts", "", *markdown_table(head, rows, frozenset({0, 4, 5, 6})), *left]
 
 
 def _alert(alert: Alert, picture: Picture) -> tuple[str, ...]:
@@ -172,7 +181,7 @@ def _metrics(snapshot: Snapshot) -> _SECTION:
     rows = [_metric(metric, snapshot) for metric in ranked[:_SHOWN_METRICS]]
     more = len(ranked) - len(rows)
     left = ["", f"… and {more} more."] if more > 0 else []
-    return ["## Metrics", "", *table(head, rows, frozenset(range(1, 9))), *left]
+    return ["## Metrics", "", *markdown_table(head, rows, frozenset(range(1, 9))), *left]
 
 
 def _pressing(metric: MetricStats) -> tuple[bool, float, float, str]:
@@ -208,7 +217,7 @@ def _sources(snapshot: Snapshot, picture: Picture | None) -> _SECTION:
     ]
     more = len(sources) - len(rows)
     left = ["", f"… and {more} more."] if more > 0 else []
-    return ["## Sources", "", *table(head, rows, frozenset(range(3, 9))), *left]
+    return ["## Sources", "", *markdown_table(head, rows, frozenset(range(3, 9))), *left]
 
 
 def _source(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from perfmon.drawing import compact_seconds, compact_value, spark
+from perfmon.core.text import plain
+from perfmon.textgraphics.charts import spark
+from perfmon.textgraphics.glyphs import UNICODE, Glyphs
+from perfmon.textgraphics.text_fit import compact_seconds, compact_value
 
-from .glyphs import UNICODE, Glyphs
-from .runstate import State
-from .text import plain
+from .state_file import State
 
 COLUMNS = 8
 _NAME = 40

@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 
-from .axis import Clock, heard, rebase, seen
-from .model import (
+from perfmon.core.model import (
     BEGINS_WITH,
     BETWEEN_RUNS_S,
     CLOSE,
@@ -38,12 +37,14 @@ from .model import (
     Span,
     says_only_that,
 )
-from .paces import Paces, Tellers
+
+from .axis import Clock, heard, rebase, seen
+from .counters import Paces, Tellers
 from .progress import Failure, RunMark, place_of
-from .sourcestate import SourceState
+from .source_state import SourceState
 from .store import Store
 from .tables import Tables, Tell, Told
-from .updates import Updates
+from .weight_updates import Updates
 
 _OPEN_LIMIT = 10_000
 _ONE_BY_ONE = ("epoch",)

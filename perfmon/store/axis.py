@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from .model import HEAD, SILENCE, Gap, Observation, Stamp
-from .sourcestate import SourceState
+from perfmon.core.model import HEAD, SILENCE, Gap, Observation, Stamp
+
+from .source_state import SourceState
 from .store import Store
 
 QUIET_FROM_S = 10.0
@@ -15,7 +16,7 @@ QUIET_FROM_S = 10.0
 
 
 class Clock(Protocol):
-    """What the assembler needs of a log's clock: see `perfmon.sources.timeline.SourceClock`."""
+    """What the assembler needs of a log's clock: see `perfmon.sources.clock.SourceClock`."""
 
     kind: int | None
     last: float | None

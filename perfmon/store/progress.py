@@ -14,16 +14,15 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf
 
-from .model import Fields
-from .stats import median
+from perfmon.core.model import Fields
+from perfmon.core.stats import median
+
+from .counters import Leap, ProgressTrack, WorkCounter
 
 STEP_KINDS = ("step", "train-step", "orchestrator-step")
 """Kinds of progress that are steps of a trainer or of another component, before any `:component`."""
 _LATE, _RHYTHM = 8, 3
 """So many steps say what is usual of late, and so many at least."""
-_MOST_TIMES = 65_536
-"""Progress of one log and kind beyond that is kept at half the resolution: 18 hours of one event a second."""
-_MOST_TOGETHER = 2048
 _MOST_FAILURES = 500
 _MOST_ALIKE = 20
 """Of failures of a log that say the same the first are kept, and the last; the others are counted."""
@@ -53,113 +52,6 @@ NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 _INSTALLED = re.compile(r"(?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d|^<frozen |\.pyx$|^uvloop/")
 _PROGRAM = re.compile(r"[/\\]s?bin[/\\]|\.exe\b")
 """A launcher that was installed: what it raises is the end of what it launched."""
-
-
-class ProgressTrack:
-    """When a log told of progress of one kind, in seconds on the log's own axis; at most one entry a `resolution_s`."""
-
-    __slots__ = ("_together", "count", "kind", "lines", "live", "resolution_s", "source", "times")
-
-    def __init__(self, source: int, kind: str) -> None:
-        self.source, self.kind = source, kind
-        self.times = array("d")
-        self.lines = array("Q")
-        self.live = array("Q")
-        """How many recognised lines of the log that tell of no progress stand before each of these."""
-        self.resolution_s = 0.0
-        self.count = 0
-        """All that there was, whatever is kept."""
-        self._together = array("Q")
-
-    @property
-    def last_line(self) -> int:
-        """Where it told of progress last; 0 where it never did."""
-        return max(self.lines[-1] if self.lines else 0, self._together[-1] if self._together else 0)
-
-    def all_lines(self) -> list[int]:
-        """Where it told of progress: also lines that share their time with the one before, as all do in a log that
-        has no clock. Of many of these some are kept."""
-        return sorted([*self.lines, *self._together])
-
-    def add(self, time: float, line: int, live: int) -> None:
-        """Progress at a line."""
-        self.count += 1
-        if self.times and 0.0 <= time - self.times[-1] <= self.resolution_s:
-            self._together.append(line)
-            if len(self._together) > _MOST_TOGETHER:
-                self._together = self._together[::2]
-            return
-        self.times.append(time)
-        self.lines.append(line)
-        self.live.append(live)
-        if len(self.times) > _MOST_TIMES:
-            self._coarsen()
-
-    def _coarsen(self) -> None:
-        self.resolution_s = max(1.0, 2 * self.resolution_s)
-        old = self.times, self.lines, self.live
-        self.times, self.lines, self.live = array("d"), array("Q"), array("Q")
-        for time, line, live in zip(*old, strict=True):
-            if not self.times or not 0.0 <= time - self.times[-1] <= self.resolution_s:
-                self.times.append(time)
-                self.lines.append(line)
-                self.live.append(live)
-
-
-@dataclass(slots=True)
-class Leap:
-    """Two values of a counter that stand a pause apart."""
-
-    source: int
-    start: float
-    end: float
-    """Seconds on the log's axis."""
-    line: int
-    """The line of the second value."""
-    before: float
-    after: float
-    kept_pace: bool
-    """The count grew meanwhile about as quickly as before: lines are missing, or it prints rarely."""
-    total: float | None = None
-
-    @property
-    def fell(self) -> bool:
-        """The counter began again, or went back: another epoch or another run."""
-        return self.after < self.before
-
-
-@dataclass(slots=True)
-class WorkCounter:
-    """A counter of a log that grows towards a total: a progress bar, `step 7/100`."""
-
-    kind: str
-    key: str
-    source: int
-    first: float
-    """When it was seen first, on the log's axis, and with which amount."""
-    first_amount: float
-    time: float
-    """The same of the last time it changed."""
-    amount: float
-    line: int
-    total: float | None = None
-    elapsed_s: float | None = None
-    """By its own clock."""
-    first_elapsed_s: float | None = None
-    """The same when it was seen first."""
-    remaining_s: float | None = None
-    """As the line estimates it."""
-    restarts: int = 0
-    """How often it began anew."""
-    rise: float = 1.0
-    """By how much it grew last."""
-    text: str = ""
-    """The line that showed it last."""
-    label: str = ""
-    """Its key with the figures in it."""
-    before: tuple[float, float] | None = None
-    """The time that it had counted for, by its own clock, when it was seen first; without what its first item took,
-    which may hold a start."""
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .model import Gap, Observation
+from perfmon.core.model import Gap, Observation
 
 _MAX_GAPS = 4096
 _MAX_NOTES = 8
@@ -15,7 +15,7 @@ _RECENT = 64
 _SHOWN = 400
 _LATE_LINES = 200
 _COARSE_S = 1.5
-"""So many lines late a line may come, and so much earlier it is no late one: see `perfmon.sources.silence`."""
+"""So many lines late a line may come, and so much earlier it is no late one: see `perfmon.sources.scan.gaps`."""
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class SourceState:
     mono_to_wall: float | None = None
     stepped_back: int = 0
     stepped: int = 0
-    """How often its clock was set and that was taken out: see `perfmon.clocksteps`."""
+    """How often its clock was set and that was taken out: see `perfmon.clocks.adjustments`."""
     pseudo: float = 0.0
     """Clock of a log without any clock: the durations that its lines reported, added up in order."""
     undated: bool = False
@@ -48,7 +48,7 @@ class SourceState:
     next_line: int = 0
     """The number of the line that comes next."""
     live_lines: int = 0
-    """Recognised lines that tell of no progress: see `perfmon.progress`."""
+    """Recognised lines that tell of no progress: see `perfmon.store.progress`."""
     idle: list[Gap] = field(default_factory=list)
     """Stretches of 10 s and more in which every line was one of these."""
     active_at: float | None = None
@@ -72,7 +72,7 @@ class SourceState:
     """Of such a log: seconds to add to its axis to get the run's, as the arrivals of its lines told; None: unknown."""
     ended: bool = False
     written_then: bool | None = None
-    """Its file was last written when its last line was printed; None: nobody knows. See `perfmon.filetimes`."""
+    """Its file was last written when its last line was printed; None: nobody knows. See `perfmon.clocks.alignment`."""
     midnight: float = 0.0
     """Then: the midnight from which a log without dates counts, in seconds since 1970 by the clock of its zone."""
     zone_s: float = 0.0

@@ -1,20 +1,109 @@
-"""What was observed of a run, bounded by a byte budget.
-
-Samples are kept in arrays, spans as objects. When the budget is spent the oldest half of the largest series is thinned
-to every second sample (keeping the larger of each pair, so that peaks stay) and of the oldest spans mostly the longest
-are kept; how many went is counted in `dropped`.
-"""
+"""What was observed of a run, bounded by a byte budget: spans, marks, series, recent spans."""
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import compress, islice
+from operator import gt, lt
 from typing import TypeVar
 
-from .model import Span, Update
+from perfmon.core.model import Ref, Span, Update
+
 from .progress import ProgressLog
-from .series import Series, text_bytes
-from .sourcestate import SourceState
+from .source_state import SourceState
+
+# --- The samples of one metric, in arrays ---
+
+_OTHER = bytes.maketrans(b"\0\1", b"\1\0")
+_TEXT_BYTES = 250
+"""Beside its characters: the string, its place, and the entry of the table."""
+
+
+class Series:
+    """The samples of one metric and group, in the order in which they were read."""
+
+    __slots__ = (
+        "_looked", "_steady", "gone", "group", "lines", "metric", "offsets", "peaks", "sources", "texts", "times",
+        "values",
+    )  # fmt: skip
+
+    def __init__(self, metric: str, group: str) -> None:
+        self.metric, self.group = metric, group
+        self.times = array("d")
+        """Seconds on the axis of the sample's source."""
+        self.values = array("d")
+        """In the metric's unit."""
+        self.sources = array("L")
+        self.lines = array("Q")
+        self.offsets = array("Q")
+        self.texts: dict[tuple[int, int], str] = {}
+        """Text of remarkable samples by source and line's offset: evidence."""
+        self.peaks: dict[int, tuple[int, float]] = {}
+        """Of each source how many samples there were and the largest value: what is kept of a log must not depend on
+        what other logs said meanwhile."""
+        self.gone = 0
+        """Samples that were let go of."""
+        self._looked = 0
+        self._steady = True
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def ever(self) -> int:
+        """Samples that there have been."""
+        return len(self.values) + self.gone
+
+    def ref(self, index: int) -> Ref:
+        """Where sample `index` stands."""
+        return Ref(self.sources[index], self.lines[index], self.offsets[index])
+
+    def text(self, index: int) -> str:
+        """The line of sample `index`, "" when it was not kept."""
+        return self.texts.get((self.sources[index], self.offsets[index]), "")
+
+    def steady(self) -> bool:
+        """Whether all samples are of one source and in time order; only what is new since the last call is judged."""
+        size = len(self)
+        if self._steady and self._looked < size:
+            begin = max(0, self._looked - 1)
+            times, sources = self.times[begin:], self.sources[begin:]
+            self._steady = sources.count(sources[0]) == len(sources) and list(times) == sorted(times)
+        self._looked = size
+        return self._steady
+
+    def thin(self, larger_is_kept: bool = True) -> tuple[int, int]:
+        """Halves the older half; returns how many samples went, and how many bytes of their lines."""
+        half = len(self) // 2 // 2 * 2
+        # Of each two neighbours the second one stays only where it is the better one.
+        second = bytes(map(gt if larger_is_kept else lt, self.values[1:half:2], self.values[0:half:2]))
+        kept = bytearray(half)
+        kept[1::2], kept[0::2] = second, second.translate(_OTHER)
+        gone = set(compress(zip(self.sources, self.offsets, strict=True), kept.translate(_OTHER)))
+        self._looked = 0
+        self.gone += half // 2
+        for name in ("times", "values", "sources", "lines", "offsets"):
+            held: array[float] = getattr(self, name)
+            setattr(self, name, array(held.typecode, compress(held, kept)) + held[half:])
+        before = sum(map(text_bytes, self.texts.values()))
+        if not gone.isdisjoint(self.texts):  # a line that tells two of the samples may have lost but one
+            gone.difference_update(zip(self.sources, self.offsets, strict=True))
+            self.texts = {place: text for place, text in self.texts.items() if place not in gone}
+        return half // 2, before - sum(map(text_bytes, self.texts.values()))
+
+
+def text_bytes(text: str) -> int:
+    """What a line takes that is kept as evidence."""
+    return _TEXT_BYTES + len(text)
+
+
+# --- What was observed of a run, bounded by a byte budget ---
+#
+# Samples are kept in arrays, spans as objects. When the budget is spent the oldest half of the largest series is
+# thinned to every second sample (keeping the larger of each pair, so that peaks stay) and of the oldest spans mostly
+# the longest are kept; how many went is counted in `dropped`.
 
 NOT_FINITE = "_not_finite"
 """Behind the name of a metric: the mark of its samples that are nan or infinite."""
@@ -215,3 +304,75 @@ def _thin_spans(spans: deque[_S]) -> list[_S]:
     kept = {*by_length[: half * 2 // 5], *sorted(by_length[half * 2 // 5 :])[::6]}
     spans.extendleft(old[at] for at in range(half - 1, -1, -1) if at in kept)
     return [span for at, span in enumerate(old) if at not in kept]
+
+
+# --- The spans of the last while: a run is watched for days, and each look at it is at minutes ---
+#
+# What it gives is a superset of what reaches into the time asked for; who asks still cuts.
+
+UPDATES = "weight-update"
+_SPARE_S = 60.0
+_FEW = 256
+_NONE: deque[Span] = deque()
+
+
+class Recent:
+    """Remembers which spans of a store are recent, so that the others need not be looked at again."""
+
+    def __init__(self, store: Store, opened: Callable[[], Iterable[Span]] = tuple) -> None:
+        self._store = store
+        self.opened = opened
+        """Spans that have begun and not ended, weight updates apart."""
+        self._kept: dict[str, _Kept] = {}
+
+    @property
+    def kinds(self) -> list[str]:
+        """Kinds of spans that the store holds, weight updates among them."""
+        return [*self._store.spans, *([UPDATES] if self._store.updates else [])]
+
+    def spans(self, kind: str, since: float) -> Sequence[Span]:
+        """Spans of a kind that end at `since` or later, or not yet, and some earlier ones, in no order.
+
+        `since` is in seconds on the logs' own axes: the earliest of them when they lie apart (see `on_own_axes`).
+        """
+        held: deque[Update] | deque[Span] = self._store.updates
+        if kind != UPDATES:
+            held = self._store.spans.get(kind, _NONE)
+        kept = self._kept.get(kind)
+        stamp = (self._store.dropped["spans"], self._store.dropped["updates"], self._store.shifted)
+        size = len(held)
+        if kept is None or kept.stamp != stamp or since < kept.since or size < kept.seen:
+            kept = self._kept[kind] = _Kept(stamp, since - _SPARE_S)
+        # A deque gives its end quickly and its middle slowly: what is new is taken from the end.
+        fresh = list(islice(reversed(held), size - kept.seen))
+        kept.seen = size
+        kept.spans += [span for span in fresh if _reaches(span, kept.since) or _may_move(span)]
+        if len(kept.spans) > 2 * kept.after_cut + _FEW:
+            kept.since = since - _SPARE_S
+            kept.spans = [span for span in kept.spans if _reaches(span, kept.since)]
+            kept.after_cut = len(kept.spans)
+        return kept.spans
+
+
+def on_own_axes(time: float, shifts: Mapping[int, float]) -> float:
+    """The earliest that a moment of the run's axis is on the axis of any log; logs without a shift are on the run's."""
+    return time - max((0.0, *shifts.values()))
+
+
+class _Kept:
+    __slots__ = ("after_cut", "seen", "since", "spans", "stamp")
+
+    def __init__(self, stamp: tuple[int, int, int], since: float) -> None:
+        self.stamp, self.since = stamp, since
+        self.seen = 0
+        self.after_cut = 0
+        self.spans: list[Span] = []
+
+
+def _reaches(span: Span, since: float) -> bool:
+    return span.end is None or span.end >= since
+
+
+def _may_move(span: Span) -> bool:
+    """So far only the server told of it: once the client does it lies on the client's axis, which may be hours away."""
+    return isinstance(span, Update) and span.client is None

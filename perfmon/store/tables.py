@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .model import Observation, Ref
-from .sourcestate import SourceState
+from perfmon.core.model import Observation, Ref
+
+from .source_state import SourceState
 
 Tell = Callable[[int, Mapping[str, Any], float, float], list[Observation]]
 """(index of the pattern that heads a table, its fields, least and greatest row) → what the table says."""

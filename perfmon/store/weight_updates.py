@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import islice
 
-from .axis import Clock, all_placed, placed, seen
-from .model import (
+from perfmon.core.model import (
     J_DONE_STAMP,
     J_LEGS,
     J_LINES,
@@ -28,7 +27,9 @@ from .model import (
     Ref,
     Update,
 )
-from .sourcestate import SourceState
+
+from .axis import Clock, all_placed, placed, seen
+from .source_state import SourceState
 from .store import Store
 
 _SEND, _DONE = 1 << LEGS.index("client.send"), 1 << LEGS.index("client.done")

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from functools import lru_cache
 from math import isfinite, isnan
 
-from perfmon.glyphs import UNICODE, Glyphs
-from perfmon.text import plain
-from perfmon.units import STEPS, format_bytes, format_seconds
+from perfmon.core.text import plain
+from perfmon.core.units import STEPS, format_bytes, format_seconds
+
+from .glyphs import UNICODE, Glyphs
 
 _UNITS = ("", "k", "M", "G", "T", "P", "E")
 _BRIEF = {"tokens/s": (" tok/s", "/s")}

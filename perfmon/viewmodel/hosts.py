@@ -1,15 +1,23 @@
-"""What was polled, by host: each with its link, its GPUs, disks, processes and queues, and how old each answer is."""
+"""What was polled, by host: links, GPUs, disks, processes and queues, with their levels and words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import isfinite, nan
 
-from perfmon.machines import Seen
-from perfmon.picture import Picture, RunState
-from perfmon.sources.polls.reading import Area
-from perfmon.sources.remote.states import HostState
+from perfmon.core.units import format_seconds
+from perfmon.diagnosis.result import MetricStats
+from perfmon.sources.pollers.reading import Area, Reading
+from perfmon.sources.remote.model import HostState, Phase
+from perfmon.store.latest_readings import Seen
+from perfmon.textgraphics.text_fit import compact, compact_seconds
+
+from .state import Level, Picture, RunState
+
+# --- What was polled, by host: each with its link, its GPUs, disks, processes and queues, and how old each answer is
+# ---
 
 _MISSED = 3
 """Polls that have to fail to come before an answer counts as old."""
@@ -151,3 +159,233 @@ def _busy(seen: Seen) -> tuple[float, float, str]:
 
 def _by_number(name: str) -> tuple[int, str]:
     return (int(name), name) if name.isdecimal() and len(name) < 10 else (1 << 31, name)
+
+
+# --- How a polled value stands to its limits: those of the bands where the run has them, else a few that always hold
+# ---
+
+_LIMITS: Mapping[tuple[Area, str], tuple[float, float]] = {
+    (Area.GPU, "temp_c"): (83.0, 90.0),  # where data-centre GPUs begin to slow down, and where they have to
+    (Area.HOST, "cpu_pct"): (90.0, 98.0),
+    (Area.HOST, "mem_pct"): (90.0, 97.0),
+    (Area.HOST, "iowait_pct"): (20.0, 50.0),
+    (Area.HOST, "psi_mem_pct"): (10.0, 40.0),
+    (Area.HOST, "psi_io_pct"): (20.0, 50.0),
+    (Area.DISK, "used_pct"): (90.0, 97.0),
+    (Area.QUEUE, "kv_usage_pct"): (80.0, 90.0),  # the band kv_usage
+    (Area.SOCKET, "recv_q_share_pct"): (50.0, 90.0),
+}
+"""Where warning begins, and where a value is critical; more is worse."""
+_METRICS: Mapping[tuple[Area, str], str] = {
+    (Area.QUEUE, "kv_usage_pct"): "kv_usage",
+    (Area.GPU, "temp_c"): "gpu_temp_c",
+    (Area.DISK, "used_pct"): "disk_used_pct",
+    (Area.HOST, "cpu_pct"): "cpu_pct",
+}
+"""Metrics whose bands a value is judged by."""
+_WORDS: Mapping[tuple[Area, str], Mapping[str, Level]] = {
+    (Area.GPU, "state"): {"lost": Level.CRITICAL},
+    (Area.SOCKET, "verdict"): dict.fromkeys(("producer", "network", "consumer", "upstream"), Level.WARNING),
+    (Area.POLLER, "state"): {"failed": Level.CRITICAL, "stale": Level.WARNING},
+    (Area.JOB, "state"): dict.fromkeys(
+        ("FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "CANCELLED", "PREEMPTED"), Level.CRITICAL
+    )
+    | dict.fromkeys(("PENDING", "SUSPENDED", "REQUEUED"), Level.WARNING),
+}
+_SICK_NODES = ("down", "fail", "drain", "not_respond")
+_HARD = ("thermal", "slowdown", "brake")
+"""Reasons for which a GPU slows down that somebody has to mend; a power cap is how most are run."""
+
+
+def level_of(area: Area, key: str, value: float, metrics: Mapping[str, MetricStats] | None = None) -> Level:
+    """The level of a value; NONE where it has no limits."""
+    good, critical = _limits(area, key, metrics or {})
+    if good is None or critical is None:
+        return Level.NONE
+    if critical < good:
+        value, good, critical = -value, -good, -critical
+    return Level.CRITICAL if value >= critical else Level.WARNING if value >= good else Level.GOOD
+
+
+def _limits(area: Area, key: str, metrics: Mapping[str, MetricStats]) -> tuple[float | None, float | None]:
+    known = metrics.get(_METRICS.get((area, key), ""))
+    if known is not None and known.good is not None:
+        return known.good, known.critical
+    return _LIMITS.get((area, key), (None, None))
+
+
+def worst_of(reading: Reading, metrics: Mapping[str, MetricStats] | None = None) -> Level:
+    """The worst of all that it says."""
+    area = reading.area
+    levels = [level_of(area, key, value, metrics) for key, value in reading.values.items() if _judged(area, key)]
+    levels += [_WORDS.get((area, key), {}).get(word, Level.NONE) for key, word in reading.words.items()]
+    if area is Area.GPU:
+        levels.append(throttle_level(reading))
+    if area is Area.NODE and any(sick in reading.words.get("state", "").lower() for sick in _SICK_NODES):
+        levels.append(Level.CRITICAL)
+    return max(levels, default=Level.NONE)
+
+
+def _judged(area: Area, key: str) -> bool:
+    return (area, key) in _LIMITS or (area, key) in _METRICS
+
+
+def throttle_level(reading: Reading) -> Level:
+    """Whether it is slowed down: by heat or a fault, or by its power limit."""
+    why = reading.words.get("throttle", "").lower()
+    if not why or why in ("none", "-"):
+        return Level.WARNING if reading.values.get("throttled") else Level.NONE
+    if any(word in why for word in _HARD):
+        return Level.CRITICAL if "hw" in why or "brake" in why else Level.WARNING
+    return Level.WARNING if reading.values.get("throttled") else Level.NONE
+
+
+# --- What pollers report, in words that need no manual ---
+
+_REASONS: tuple[tuple[str, str], ...] = (
+    ("power_brake", "external power brake"),
+    ("hw_thermal", "thermal (hardware)"),
+    ("sw_thermal", "thermal"),
+    ("thermal", "thermal"),
+    ("hw_power", "external power brake"),
+    ("power_cap", "power cap"),
+    ("hw_slowdown", "hardware slowdown"),
+    ("sync_boost", "sync boost"),
+    ("clocks_setting", "user clock limit"),
+    ("app_clock", "user clock limit"),
+    ("display", "display clocks"),
+    ("idle", "idle"),
+)
+"""Parts of the names of reasons, as drivers give them; the first that fits counts."""
+_VERDICTS: Mapping[str, str] = {
+    "producer": "waiting for the producer",
+    "network": "network-limited",
+    "consumer": "consumer too slow",
+    "upstream": "waiting for upstream",
+    "healthy": "healthy",
+    "idle": "idle",
+}
+_PHASES: Mapping[Phase, tuple[str, str]] = {
+    Phase.LIVE: ("good", "live"),
+    Phase.STALE: ("stale", "stale"),
+    Phase.CONNECTING: ("lagging", "connecting"),
+    Phase.RECONNECTING: ("critical", "reconnecting"),
+    Phase.REFUSED: ("critical", "refused"),
+}
+
+
+def throttle_words(reading: Reading) -> str:
+    """Why a GPU does not run at its full clock; "" when it does, or has nothing to do."""
+    reasons = [why for why in _reasons(reading) if why not in ("", "none", "_")]
+    told = dict.fromkeys(_reason(why) for why in reasons)
+    told.pop("idle", None)
+    return " + ".join(told) or ("throttled" if reading.values.get("throttled") else "")
+
+
+def _reasons(reading: Reading) -> list[str]:
+    return reading.words.get("throttle", "").lower().replace("-", "_").split("+")
+
+
+def _reason(why: str) -> str:
+    return next((words for part, words in _REASONS if part in why), why.replace("_", " "))
+
+
+def verdict_words(reading: Reading) -> str:
+    """What the state of a socket says about where the time goes."""
+    verdict = reading.words.get("verdict", "")
+    return _VERDICTS.get(verdict, verdict)
+
+
+def state_of(link: HostState) -> tuple[str, str]:
+    """(name of a sign, words) for how a host is reached: `✓ live`, `? stale 12 s`, `✗ reconnecting 3`."""
+    sign, word = _PHASES[link.phase]
+    if link.phase is Phase.STALE and link.age_s is not None:
+        word += f" {age_words(link.age_s)}"
+    if link.phase is Phase.RECONNECTING and link.attempts:
+        word += f" {link.attempts}"
+    return sign, word
+
+
+def age_words(seconds: float) -> str:
+    """Whole seconds, so that it changes once a second at most: `12 s`, `3m 20s`."""
+    return f"{int(seconds)} s" if seconds < 100 else format_seconds(float(int(seconds)))
+
+
+def clock_words(link: HostState) -> str:
+    """How far its clock is from this one's, and how sure that is: `+3 ms ± 1`; "" while nobody knows."""
+    clock = link.clock
+    if clock is None:
+        return ""
+    if abs(clock.seconds) < 10.0:
+        return f"{1000 * clock.seconds:+.0f} ms ± {max(1.0, 1000 * clock.uncertainty_s):.0f}"
+    return f"{'-' if clock.seconds < 0 else '+'}{format_seconds(abs(clock.seconds))} ± {clock.uncertainty_s:.1f} s"
+
+
+# --- Polled numbers as people read them, the same on the screen and on pages; "" for what is not known ---
+
+_DIGITS = frozenset("0123456789")
+_MOST_CORES = 256
+
+
+def value(seen: Seen, key: str) -> float | None:
+    """A number that was told, and is one."""
+    told = seen.reading.values.get(key)
+    return told if told is not None and isfinite(told) else None
+
+
+def cores(seen: Seen, key: str) -> list[float]:
+    """Of every core, or of some neighbours together, a percentage; NaN for one that is off. Nothing where untold."""
+    return [
+        10.0 * int(sign) + 5.0 if sign in _DIGITS else nan for sign in seen.reading.words.get(key, "")[:_MOST_CORES]
+    ]
+
+
+def percent(told: float | None) -> str:
+    """`31%`, "" for what is not known."""
+    return "" if told is None else f"{told:.0f}%"
+
+
+def share(part: float | None, whole: float | None) -> float | None:
+    """`part` of `whole`, 0 to 1."""
+    return part / whole if part is not None and whole else None
+
+
+def gib(mb: float | None) -> str:
+    """Mebibytes as gibibytes, without a unit: `71`, `0.4`."""
+    return "" if mb is None else f"{mb / 1024:.0f}" if mb >= 10_000 else f"{mb / 1024:.1f}"
+
+
+def rate(mb_s: float | None) -> str:
+    """`412 MB/s`, `1.1 GB/s`."""
+    if mb_s is None:
+        return ""
+    return f"{mb_s / 1000:.1f} GB/s" if mb_s >= 999.5 else f"{compact(mb_s, 4)} MB/s"
+
+
+def size(gb: float | None) -> str:
+    """`812 GB`, `4.1 TB`."""
+    return "" if gb is None else f"{gb / 1000:.1f} TB" if gb >= 999.5 else f"{compact(gb, 4)} GB"
+
+
+def size_of_bytes(count: float | None) -> str:
+    """`3.9 MB`, `0`."""
+    if not count:
+        return "" if count is None else "0"
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= factor:
+            return f"{compact(count / factor, 4)} {unit}"
+    return f"{count:.0f} B"
+
+
+def uptime(seconds: float | None) -> str:
+    """`2h 05m`; whole minutes, once it is one."""
+    if seconds is None:
+        return ""
+    if seconds < 60:
+        return age_words(seconds)
+    return f"{seconds // 60:.0f}m" if seconds < 3600 else compact_seconds(seconds, 7)
+
+
+def labelled(label: str, text: str) -> str:
+    """`cpu 31%`; "" where there is nothing to say."""
+    return f"{label} {text}" if text else ""

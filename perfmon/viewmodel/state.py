@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from math import ceil
 from typing import TYPE_CHECKING
 
-from .model import Progress, TimeBase
-from .snapshot import Finding, Snapshot
+from perfmon.core.model import Progress, TimeBase
+from perfmon.diagnosis.result import Finding, Snapshot
 
 if TYPE_CHECKING:
-    from perfmon.sources.remote.states import HostState
-
-    from .machines import Seen
+    from perfmon.sources.remote.model import HostState
+    from perfmon.store.latest_readings import Seen
 
 
 class Level(IntEnum):
@@ -324,3 +324,29 @@ class Picture:
     def asked(self) -> float:
         """The moment that the ages of what was polled count up to."""
         return self.now if self.actual is None else max(self.now, self.actual)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What part of the axis somebody looks at."""
+
+    end: float | None = None
+    """None: the present, and it moves."""
+    span_s: float = 600.0
+    columns: int = 100
+
+
+def empty_picture(window_s: float) -> Picture:
+    """What there is to see before anything was read."""
+    return Picture(
+        number=0, state=RunState.LOADING, time_base=TimeBase.NONE, now=0.0, window_s=window_s, snapshot=None,
+        alerts=(), board=Board(Viewport(0.0, window_s, 1), (), (), ()), sources=(), lines=0, lines_per_s=0.0,
+        progress=0.0, stale_s=None,
+    )  # fmt: skip
+
+
+def viewport(look: Look, now: float) -> Viewport:
+    """The part of the axis to show: columns lie on a fixed grid, so that they stay what they are while time goes on."""
+    column_s = look.span_s / look.columns
+    end = ceil((now if look.end is None else look.end) / column_s) * column_s
+    return Viewport(end - look.columns * column_s, end, look.columns)

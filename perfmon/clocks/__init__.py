@@ -1,0 +1,1 @@
+"""The clocks of several logs aligned; clocks that were adjusted."""

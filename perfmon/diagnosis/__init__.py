@@ -1,0 +1,1 @@
+"""From a store to a diagnosis: findings, time attribution, evidence, baselines."""

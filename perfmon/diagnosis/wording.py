@@ -1,0 +1,217 @@
+"""Findings and the verdict in words: sentences, figures, advice, the chain of causes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perfmon.core.intervals import (
+    Shares,
+)
+from perfmon.core.model import Progress, Severity
+from perfmon.core.text import evidence_text
+from perfmon.core.units import counted, format_seconds, format_share
+from perfmon.rules.conditions.base import Level
+from perfmon.rules.lifecycle import Found, share_critical
+from perfmon.rules.run_facts import View
+from perfmon.rules.sentences import fill
+
+from .evidence import NEWEST, evidence_lines, moments
+from .result import (
+    ConditionState,
+    Finding,
+    Verdict,
+)
+
+VERDICT_SHARE = 0.02
+QUALITY_SHARE = 0.20
+
+
+# --- lost time ------------------------------------------------------------------------------------------------
+def root_of(found: Sequence[Found], at: int) -> int:
+    """The finding at the end of the chain of explanations."""
+    seen = {at}
+    while True:
+        cause = found[at].explained_by
+        if cause is None or cause in seen:
+            return at
+        seen.add(cause)
+        at = cause
+
+
+# --- words ----------------------------------------------------------------------------------------------------
+def worded(
+    at: int, finding: Found, found: Sequence[Found], shares: Shares, view: View, pattern_names: Sequence[str]
+) -> Finding:
+    signature = finding.signature
+    wall = max(view.observed_s, 1e-9)
+    lost = shares.lost.get(at, 0.0)
+    cause = finding.explained_by
+    conditions = _conditions(finding, view)
+    return Finding(
+        signature=signature.id,
+        title=signature.title,
+        severity=finding.severity,
+        state=finding.state,
+        identity=finding.identity,
+        first_s=_within(finding.first, view),
+        last_s=_within(finding.last, view),
+        count=len(finding.occurrences),
+        lost_s=lost,
+        lost_share=lost / wall,
+        sentence=_sentence(finding, lost, view, found[cause] if cause is not None else None),
+        advice=_advice(finding, view, pattern_names),
+        evidence=evidence_lines(finding, view),
+        confidence=sum(condition.held is True for condition in conditions) / len(conditions),
+        conditions=conditions,
+        confused_with=signature.confused_with,
+        explained_by=found[cause].signature.id if cause is not None else None,
+        unseen=tuple(say for missing, say in signature.unseen if _missing(missing, view)),
+        moments=moments(finding, view),
+        lost=tuple((low - view.window[0], high - view.window[0]) for low, high in shares.kept.get(at, ())[-NEWEST:]),
+    )
+
+
+def _advice(finding: Found, view: View, pattern_names: Sequence[str]) -> tuple[str, ...]:
+    """The signature's, or that for the cause of a failure, or for the format of which the finding's lines are."""
+    cause = str(finding.occurrences[0].item.fields.get("cause", ""))
+    general = finding.signature.advice_by_cause.get(cause, finding.signature.advice)
+    special = finding.signature.advice_for
+    if not special:
+        return general
+    logs = {ref.source for occurrence in finding.occurrences for ref, _ in occurrence.item.refs}
+    patterns = {at for source in logs for at in view.store.sources[source].patterns}
+    packs = {pattern_names[at].partition("/")[0] for at in patterns if at < len(pattern_names)}
+    return next((one.advice for one in special if one.pack in packs), general)
+
+
+def _within(time: float, view: View) -> float:
+    """Seconds since the window's start; what began before it, or goes on after it, is told as if cut there."""
+    start, end = view.window
+    return min(max(time, start), end) - start
+
+
+def _missing(name: str, view: View) -> bool:
+    if name == "server":
+        return bool(view.store.updates) and not any(update.recv_t is not None for update in view.store.updates)
+    return not view.spans(name) and name not in view.metrics and name not in view.marks
+
+
+def _sentence(finding: Found, lost: float, view: View, cause: Found | None) -> str:
+    items = [occurrence.item for occurrence in finding.occurrences]
+    wall = max(view.observed_s, 1e-9)
+    known = {
+        **{name: str(value) for name, value in items[0].fields.items()},
+        "count": str(len(items)),
+        "total": str(finding.total),
+        "lost": format_seconds(lost),
+        "share": format_share(lost / wall),
+        "window": format_seconds(wall),
+        "level": f"{view.bands.table['staleness'].good:.0f}" if "staleness" in view.bands.table else "",
+        "longest": format_seconds(max(item.end - item.start for item in items)),
+        "times": counted(len(items), "time") if len(items) > 1 else "",
+        **_figures(finding, view),
+        **finding.identity,
+    }
+    text = fill(finding.sentence, {key: evidence_text(value) for key, value in known.items()}, items, view)
+    return f"{text} ({cause.signature.title.lower()} is the cause)" if cause is not None else text
+
+
+def _figures(finding: Found, view: View) -> dict[str, str]:
+    """What its conditions say of its last occurrence."""
+    last = finding.occurrences[-1].item
+    figures = (condition.figures(last, view) for condition in finding.signature.conditions)
+    return {slot: figure for each in figures for slot, figure in each.items()}
+
+
+def _conditions(finding: Found, view: View) -> tuple[ConditionState, ...]:
+    best, levels = finding.best(view)
+    return tuple(
+        ConditionState(
+            f"{condition.explain()}: {evidence_text(condition.describe(best.item, view))}",
+            None if level is Level.UNKNOWN else level.holds,
+        )
+        for condition, level in zip(finding.signature.conditions, levels, strict=True)
+        if condition.role != "gate"
+    )
+
+
+# --- verdict --------------------------------------------------------------------------------------------------
+def verdict_among(found: Sequence[Found], findings: Sequence[Finding], shares: Shares, view: View) -> Verdict | None:
+    wall = view.observed_s
+    lost: dict[str, float] = {}
+    for at, seconds in shares.lost.items():
+        lost[found[at].signature.id] = lost.get(found[at].signature.id, 0.0) + seconds
+    failed = [at for at, finding in enumerate(found) if finding.signature.kind == "failure"]
+    if failed:
+        at = min(failed, key=lambda at: found[at].rank)
+        return _told(at, found, findings, lost.get(found[at].signature.id, 0.0), view)
+    if view.state.state is Progress.STALLED:
+        hung = [at for at, finding in enumerate(found) if _is_stall(finding)]
+        if hung:
+            at = root_of(found, max(hung, key=lambda at: found[at].last))
+            return _told(at, found, findings, lost.get(found[at].signature.id, 0.0), view)
+    costly = _roots(found, shares)
+    if costly and wall > 0:
+        at, cost = max(costly.items(), key=lambda item: (item[1], -found[item[0]].rank, -item[0]))
+        if cost >= VERDICT_SHARE * wall:
+            return _told(at, found, findings, lost.get(found[at].signature.id, 0.0), view)
+    for kind in ("fault", "quality"):
+        named = [at for at, f in enumerate(found) if f.signature.kind == kind and f.explained_by is None and _often(f)]
+        if named:
+            return _told(min(named, key=lambda at: found[at].rank), found, findings, 0.0, view)
+    return None
+
+
+def _is_stall(finding: Found) -> bool:
+    return finding.counts and finding.subject.kind == "quiet" and finding.subject.name == "all"
+
+
+def _roots(found: Sequence[Found], shares: Shares) -> dict[int, float]:
+    """Seconds lost to each root cause, with what it explains: a symptom is never the verdict where its cause is known.
+
+    All findings of a signature count as one; its costliest stands for them.
+    """
+    groups: dict[str, dict[int, float]] = {}
+    for at, finding in enumerate(found):
+        if finding.signature.kind in ("bottleneck", "failure") and at in shares.lost:
+            root = root_of(found, at)
+            costs = groups.setdefault(found[root].signature.id, {})
+            costs[root] = costs.get(root, 0.0) + shares.lost[at]
+    return {max(costs, key=lambda at: (costs[at], -at)): sum(costs.values()) for costs in groups.values()}
+
+
+def _often(finding: Found) -> bool:
+    if not finding.counts:
+        return False
+    if finding.signature.kind == "fault":
+        return finding.severity is not Severity.INFO
+    return share_critical(finding.occurrences, finding.total) >= QUALITY_SHARE
+
+
+def _told(at: int, found: Sequence[Found], findings: Sequence[Finding], lost: float, view: View) -> Verdict:
+    return verdict_of(findings[at], lost, max(view.observed_s, 1e-9), _chain(at, found))
+
+
+def verdict_of(finding: Finding, lost: float = 0.0, wall: float = 1.0, chain: tuple[str, ...] = ()) -> Verdict:
+    """The answer that a finding is, which cost `lost` of `wall` seconds and explains a `chain` of others."""
+    cost = f"; {format_share(lost / wall)} of the observed {format_seconds(wall)} lost" if lost > 0 else ""
+    advice = finding.advice[0]
+    advice += "" if advice.endswith((".", "?", "!")) else "."
+    return Verdict(
+        signature=finding.signature,
+        title=finding.title,
+        severity=finding.severity,
+        sentence=f"{finding.title}: {finding.sentence.rstrip('.')}{cost}. {advice}",
+        lost_s=lost,
+        lost_share=lost / wall,
+        confidence=finding.confidence,
+        chain=chain,
+    )
+
+
+def _chain(at: int, found: Sequence[Found]) -> tuple[str, ...]:
+    """What this finding explains, directly or through others, then itself: from the symptom to the cause."""
+    symptoms = [finding for i, finding in enumerate(found) if i != at and finding.counts and root_of(found, i) == at]
+    symptoms.sort(key=lambda finding: -finding.rank)
+    ids = list(dict.fromkeys([*(finding.signature.id for finding in symptoms), found[at].signature.id]))
+    return tuple(ids) if len(ids) > 1 else ()
