@@ -1,23 +1,28 @@
-"""The progress of a run on one axis: its rhythm, and the time that it proves productive."""
+"""The progress of a run on one axis: its rhythm, the steps it made, and productive time."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING
 
-from perfmon.ledger import Window
-from perfmon.progress import STEP_KINDS
-from perfmon.stats import median
+from perfmon.core.intervals import Window
+from perfmon.core.stats import median
+from perfmon.store.counters import WorkCounter
+from perfmon.store.progress import STEP_KINDS
 
-from .items import START_KINDS, UPDATE
 from .runs import started
+from .tracks import START_KINDS, UPDATE
 
 if TYPE_CHECKING:
     from .run_view import RunView
+
+
+# --- The progress of a run on one axis: its rhythm, and the time that it proves productive ---
 
 PHASE_KINDS = frozenset(
     (
@@ -190,3 +195,83 @@ def startup_of(view: RunView) -> list[Window]:
     rhythm = rhythm_at(view.fact(activity_of), first, first)
     end = first - (rhythm.usual_s if rhythm is not None else 0.0)
     return [(begin, end)] if end > begin else []
+
+
+# --- How many steps were made, whatever share of them the logs print: a line every 50 iterations covers 50 ---
+
+_LEAP = 20.0
+"""Times the usual interval that is no interval: a run that is resumed begins where it had been."""
+
+
+def steps_covered(component: str, view: RunView) -> int:
+    """Steps of a component within the window; where several logs tell of them, by the one that tells of most."""
+    track = view.steps.get(component)
+    if track is None:
+        return 0
+    told: dict[int, list[float]] = {}
+    for at, step in enumerate(track.values):
+        told.setdefault(track.source(at), []).append(step)
+    return max(map(_covered, told.values()), default=0)
+
+
+def _covered(steps: Sequence[float]) -> int:
+    """By the step numbers of one log, in the order in which it prints them."""
+    usual = _usual(pairwise(steps))
+    made = min(steps[0], usual) if steps[0] >= 1 else 1.0
+    for before, after in pairwise(steps):
+        if after > before:
+            made += after - before if after - before <= _LEAP * usual else usual
+        elif after < before:  # the next epoch, or a run that began anew
+            made += min(max(after, 1.0), usual)
+    return round(made)
+
+
+def _usual(pairs: Iterable[tuple[float, float]]) -> float:
+    rises = sorted(after - before for before, after in pairs if after > before)
+    return median(rises) if rises else 1.0
+
+
+# --- Counters that count within others: the bar of an epoch's batches below that of the epochs ---
+
+Moment = tuple[float, float]
+_OPEN = (inf, inf)
+_OUTER = frozenset(("items", "epochs", "step"))
+
+
+def inner_counters(counters: Iterable[WorkCounter]) -> set[int]:
+    """The ids of those that count within another one of their log, as they are given in the order of their begin.
+
+    That was there before, goes on until after them, and moved once for each pass of the inner ones, whatever their
+    totals.
+    """
+    by_source: dict[int, list[WorkCounter]] = {}
+    for counter in counters:
+        by_source.setdefault(counter.source, []).append(counter)
+    found: set[int] = set()
+    for of_log in by_source.values():
+        passes = Counter[str]()
+        for counter in of_log:
+            passes[counter.kind] += counter.restarts + 1
+        outside: dict[str, Moment] = {}
+        """By kind of counter until when the outer ones go on that they may be in."""
+        for counter in of_log:
+            if counter.kind in outside and _moment(counter) <= outside[counter.kind]:
+                found.add(id(counter))
+            passes[counter.kind] -= counter.restarts + 1
+            if counter.kind not in _OUTER or counter.total is None:
+                continue
+            until = _moment(counter) if counter.amount >= counter.total else _OPEN
+            moved = counter.amount - counter.first_amount
+            for kind, count in passes.items():
+                if count > 0 and moved <= count:
+                    outside[kind] = max(outside.get(kind, until), until)
+    return found
+
+
+def _moment(counter: WorkCounter) -> Moment:
+    return counter.line, counter.time
+
+
+def inner_of(view: RunView) -> set[int]:
+    """The ids of the counters of a run that count within another one."""
+    return inner_counters(view.store.progress.counters.values())

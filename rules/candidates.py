@@ -1,31 +1,87 @@
-"""Makes the items that a signature judges, one by one, out of the run's view."""
+"""Candidates: the items that a signature judges, one by one."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import compress, count, pairwise
+from itertools import compress, count, islice, pairwise
 from math import inf
 from operator import itemgetter
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from perfmon.model import Ref
-from perfmon.stats import median
-from perfmon.units import format_seconds
+from perfmon.core.model import Ref, Span, Update
+from perfmon.core.stats import median
+from perfmon.core.units import format_seconds
 
-from .bars import bars_of
 from .conditions.base import LENGTH, Bar
-from .deaths import CAUSE_WORDS, WAITED, task_of
-from .earlier import Told, earlier
+from .conditions.combine import AllOf, AnyOf
+from .death import CAUSE_WORDS, WAITED
+from .first_cause import task_of
 from .goals import limit_items
-from .items import UPDATE, Item, Stream, Streams
-from .opened import open_items
-from .schema import Signature, Subject
+from .open_spans import open_items
+from .run_facts import View
+from .signatures import Signature, Subject
 from .silence import Quiet
 from .stalls import Stall
-from .tracks import Track
-from .view import View
+from .tracks import UPDATE, Item, Stream, Streams, Track
+
+if TYPE_CHECKING:
+    from .run_view import RunView
+
+
+# --- What lies before the part of a run that is looked at: how often something usually happened, and when it last did
+# ---
+
+_LOOKED_AT = 256
+"""Of the newest: a run may be watched for days."""
+Told = tuple[float, float, list[tuple[Ref, str]], str | None]
+"""When it began and ended, and its lines."""
+
+
+def earlier(kind: str, mark: str, view: RunView) -> list[Told]:
+    """Spans of a kind, and marks of a name, of the last while before the window, in time order."""
+    if view.clip is None:
+        return []
+    low = view.clip[0]
+    told = [*_spans(kind, view), *_marks(mark, view)]
+    return sorted((event for event in told if event[1] < low), key=lambda event: event[0])
+
+
+def _spans(kind: str, view: RunView) -> Iterator[Told]:
+    held: Sequence[Span] = view.store.spans.get(kind, ())
+    updates: Sequence[Update] = view.store.updates
+    newest = islice(reversed(held), _LOOKED_AT) if kind != "weight-update" else islice(reversed(updates), _LOOKED_AT)
+    for span in newest:
+        if span.start is not None and span.end is not None:
+            shift = view.shifts.get(span.source, 0.0)
+            yield (span.start + shift, span.end + shift, span.refs, str(span.fields.get("url", "")))
+
+
+def _marks(name: str, view: RunView) -> Iterator[Told]:
+    for (marked, _), series in view.store.marks.items():
+        for at in range(max(0, len(series) - _LOOKED_AT), len(series)) if marked == name else ():
+            time = series.times[at] + view.shifts.get(series.sources[at], 0.0)
+            yield (time, time, [(series.ref(at), series.text(at))], None)
+
+
+# --- What a value must be for a condition to hold, told by one look at all values: most never are, and need no judging
+# ---
+
+
+def bars_of(signature: Signature, view: View) -> list[Bar]:
+    """At least one of these, each of another metric, is passed by every item that a signature finds anything in; none
+    when that cannot be told quickly."""
+    first = signature.conditions[0]
+    if not first.must_hold or isinstance(first, AllOf):
+        return []
+    if isinstance(first, AnyOf):
+        return first.bars(view)
+    bar = first.bar(view)
+    return [] if bar is None else [bar]
+
+
+# --- Makes the items that a signature judges, one by one, out of the run's view ---
 
 UPDATED = "weights-updated"
 """The mark of lines that say that the server has new weights, without the durations of trace lines."""

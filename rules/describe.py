@@ -5,13 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from perfmon.units import format_value, metric_unit
+from perfmon.core.units import counted, format_value, metric_unit
 
 from .bands import Band, Bands, load_bands
 from .conditions import Condition
-from .schema import Signature, Subject
-from .vocabulary import metrics_of
-from .wording import counted
+from .lint import metrics_of
+from .signatures import Signature, Subject
 
 _WIDTH = 88
 _SUBJECTS = {

@@ -5,28 +5,27 @@ signature's items are judged one by one in event time; the items for which all r
 occurrences. Those of one identity make a finding once they come often and long enough, and its state says where in its
 life it stands at the end of what was observed:
 
-    pending -> firing -> resolving -> resolved          (see `perfmon.rules.life`)
+    pending -> firing -> resolving -> resolved          (see `perfmon.rules.lifecycle`)
 
 Pending findings are told, but they cost nothing, explain nothing and are never the verdict. What a finding cost is
-claimed in `perfmon.rules.claims`, and which finding explains which, or waits for another, in `perfmon.rules.chains`.
+claimed in `perfmon.rules.causes`, and which finding explains which, or waits for another, in `perfmon.rules.causes`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from perfmon.ledger import Window, intersection, length, union
-from perfmon.model import Severity
+from perfmon.core.intervals import Window, intersection, length, union
+from perfmon.core.model import Severity
 
-from . import chains
-from .claims import claims, extent
+from . import causes
+from .candidates import Judged, items_of
+from .causes import claims, extent
 from .conditions.base import Condition, Level
-from .found import Found, Occurrence
-from .items import Item
-from .life import Life, live
-from .schema import Signature, Subject
-from .subjects import Judged, items_of
-from .view import View
+from .lifecycle import Found, Life, Occurrence, live
+from .run_facts import View
+from .signatures import Signature, Subject
+from .tracks import Item
 
 _LONG_S = 1800.0
 """A run that was observed for less has no share of time that says what matters."""
@@ -44,8 +43,8 @@ def find(signatures: Iterable[Signature], view: View) -> list[Found]:
             found += _judge(signature, view)
     found.sort(key=lambda finding: (finding.rank, finding.first, sorted(finding.identity.items())))
     _weigh(found, view)
-    chains.hold_back(found, view)
-    chains.explain(found, view)
+    causes.hold_back(found, view)
+    causes.explain(found, view)
     return found
 
 

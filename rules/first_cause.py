@@ -8,55 +8,28 @@ earliest failure of its own; a time-out that only says who waited; nothing but e
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from perfmon.model import Fields
-from perfmon.progress import Failure, ProgressTrack, RunMark, place_of
-from perfmon.sourcestate import SourceState
-from perfmon.units import format_seconds
+from perfmon.core.model import Fields
+from perfmon.store.counters import ProgressTrack
+from perfmon.store.progress import Failure, RunMark, place_of
+from perfmon.store.source_state import SourceState
 
 from .activity import activity_of, rhythm_at
-from .items import START_KINDS
+from .death import Death, kind_of_failure, name_ranks, same_failure
 from .runs import WEAK, boundaries, run_began
+from .tracks import START_KINDS
 
 if TYPE_CHECKING:
     from .run_view import RunView
 
+
 KILLS = frozenset(("host-out-of-memory", "shared-memory", "gpu-error", "node-failure"))
 """What beats a traceback even where it was written later: the record of who did it."""
-ORDERS = frozenset(("time-limit", "preempted", "cancelled", "interrupted"))
-WAITED = frozenset(("collective-timeout",))
-"""Causes that are reported long after the run came to stand still."""
-CAUSE_WORDS = {
-    "out-of-memory": "GPU memory ran out",
-    "host-out-of-memory": "the host ran out of memory",
-    "shared-memory": "shared memory (/dev/shm) ran out",
-    "collective-timeout": "a collective timed out",
-    "exception": "an uncaught exception",
-    "gpu-error": "a GPU error",
-    "disk-full": "no disk space left",
-    "time-limit": "the scheduler's time limit",
-    "preempted": "preemption by the scheduler",
-    "cancelled": "external cancellation",
-    "node-failure": "a failed node",
-    "killed": "a kill signal",
-    "interrupted": "an external signal (SIGTERM, SIGHUP or Ctrl-C)",
-    "engine-dead": "a crashed inference engine",
-    "startup-refused": "a refused start",
-    "not-finite": "loss or gradients that became NaN or infinite",
-    "network": "a lost connection",
-    "process-died": "a crashed process",
-    "crashed": "a crash in native code",
-    "data-error": "unreadable data",
-    "configuration": "a configuration error",
-}
-"""What a run died of, as the end of a sentence."""
 RECORDS = frozenset(("process-died", "killed", "crashed"))
 _WINDOW_S = 300.0
 """So long before the first echo the cause may lie, beside the time-out that the echo tells."""
@@ -66,10 +39,6 @@ _LAST_LINES = 400
 """What may follow the last words of a process that did not say that it is dead."""
 _FRESH_TIMES, _MOST_FRESH_S = 3.0, 10.0
 _SURVIVED = 3
-_SAID = 240
-"""Characters: what is to be changed mostly stands at the end of a message."""
-_RANKS = re.compile(r"\d+")
-_JOINED = ("rank", "local_rank", "host", "exitcode", "signal")
 _WORK_BEHIND_END, _MUCH_BEHIND_END = 2, 20
 """So many lines of progress behind the last words of an end say that it was none: an exception with a traceback counts
 behind few, for a shutdown prints tracebacks, too, but does no work; any other failure behind many."""
@@ -83,103 +52,6 @@ _STOPPED = ("order", "record", "cascade")
 _PAUSE_S = 30.0
 _BETWEEN = 150
 """Lines between two failures that are last words together."""
-
-
-@dataclass(slots=True)
-class Death:
-    """What a run died of."""
-
-    cause: Failure
-    time: float
-    """On the run's axis."""
-    known: bool
-    """The first cause stands in these logs; else only its echo."""
-    echoes: list[Failure] = field(default_factory=list)
-    """What other ranks, parents and servers printed because of it, by time."""
-    ranks: tuple[str, ...] = ()
-    """Ranks that failed of the same thing."""
-    silent_ranks: tuple[str, ...] = ()
-    """Ranks that reported no time-out while the others did."""
-    behind: tuple[str, ...] = ()
-    """Ranks whose last collective lies behind that of the others."""
-    hung_s: float = 0.0
-    """So long there had been no progress before somebody ended the run."""
-    tries: int = 1
-    """So many starts in a row failed."""
-    anew: bool = False
-    """Another start is under way."""
-
-    @property
-    def _joined(self) -> Fields:
-        return _joined_fields(self.cause, self.echoes)
-
-    @property
-    def fields(self) -> Fields:
-        """What the lines tell of it, for a sentence."""
-        fields: Fields = {**self._joined, **self.cause.fields}
-        for name in ("node", "ip"):
-            if "host" not in fields and name in fields:
-                fields["host"] = fields[name]
-        if "total" in fields:  # of memory: the slot of that name counts occurrences
-            fields["capacity"] = fields.pop("total")
-        message = str(fields.get("message", "")) or self.cause.text
-        message = message.strip()
-        fields["message"] = _shortened(message)
-        if "exit_detail" in fields:
-            fields["exit_detail"] = _shortened(str(fields["exit_detail"]))
-        frame = self.cause.frame
-        if frame.get("file"):
-            place = f"{str(frame['file']).rpartition('/')[2]}:{frame.get('line', '?')}"
-            function = frame.get("function", "")
-            fields["frame"] = f"{place} in {function}" if function else place
-        if self.cause.cause in WAITED:
-            fields.pop("rank", None)
-            fields["reported"] = _named(self.ranks)
-            culprits = self.behind or self.silent_ranks
-            if len(culprits) == 1:
-                fields["rank"] = culprits[0]
-        elif len(self.ranks) > 1:
-            fields.pop("rank", None)
-            fields["ranks"] = _named(self.ranks)
-        if self.silent_ranks:
-            fields["silent_ranks"] = _named(self.silent_ranks)
-        if self.behind:
-            fields["behind"] = _named(self.behind)
-        if self.echoes:
-            fields["echoes"] = str(len(self.echoes))
-        if self.hung_s > 0:
-            fields["hung"] = format_seconds(self.hung_s)
-        if self.tries > 1:
-            fields["tries"] = f"{self.tries} starts"
-        if self.anew:
-            fields["anew"] = "restarted since, and not ready yet"
-        return fields
-
-
-def _shortened(text: str) -> str:
-    """At most so much of what a line says, and whole words of it."""
-    if len(text) <= _SAID:
-        return text
-    kept = text[:_SAID]
-    return f"{kept[: max(kept.rfind(' '), _SAID // 2)].rstrip(' .,;:(')}…"
-
-
-def _joined_fields(cause: Failure, others: Iterable[Failure]) -> Fields:
-    """What the record of a parent adds about the process that failed: its rank and host, by its pid."""
-    pid = cause.fields.get("pid")
-    records = [one for one in others if one.role == "record"]
-    mine = [one for one in records if pid is not None and one.fields.get("pid") == pid]
-    ranked = {str(one.fields["rank"]) for one in records if "rank" in one.fields}
-    if not mine and "rank" not in cause.fields and len(ranked) == 1:
-        mine = [one for one in records if "rank" in one.fields]
-    if not mine and pid is None and "rank" not in cause.fields and len({one.fields.get("pid") for one in records}) == 1:
-        mine = records  # one process died, and one failure says why
-    joined: Fields = {}
-    for one in mine:
-        joined |= {name: one.fields[name] for name in _JOINED if name in one.fields and name not in joined}
-    if "rank" not in joined and "local_rank" in joined and not any("rank" in one.fields for one in records):
-        joined["rank"] = joined["local_rank"]  # of one node, as far as these logs tell
-    return joined
 
 
 def task_of(cause: Failure, view: RunView) -> Fields:
@@ -378,10 +250,10 @@ def _judged(failures: Sequence[Failure], view: RunView) -> Death | None:
         return None
     known = first.role in ("cause", "order") or first.cause in KILLS
     echoes = [one for one in failures if one is not first]
-    death = Death(first, _when(first, view), known, echoes, _same(first, failures))
+    death = Death(first, _when(first, view), known, echoes, same_failure(first, failures))
     timeouts = [one for one in failures if one.cause == "collective-timeout"]
     if timeouts:
-        _name_ranks(death, timeouts, view)
+        name_ranks(death, timeouts, view)
     if first.role == "order":
         death.hung_s = _hung_before(death.time, view)
     return death
@@ -421,10 +293,10 @@ def _first_cause(failures: Sequence[Failure], view: RunView) -> Failure | None:
         return min(kills, key=lambda one: _order_key(one, view))
     if strong:
         # A message of one rank that differs from that of most others is the reason why those failed, too.
-        alike = Counter(_kind(one) for one in strong)
+        alike = Counter(kind_of_failure(one) for one in strong)
         most = max(alike.values())
         told_apart = len({one.source for one in strong}) > 1 or all("rank" in one.fields for one in strong)
-        rare = [one for one in strong if alike[_kind(one)] == 1] if most >= 3 and told_apart else []
+        rare = [one for one in strong if alike[kind_of_failure(one)] == 1] if most >= 3 and told_apart else []
         near = [one for one in rare if _time(one, view) - begin <= _WINDOW_S]
         return min(near or strong, key=lambda one: _order_key(one, view))
     if causes:
@@ -467,26 +339,6 @@ def _far_before(earlier: Sequence[Failure], order: Failure, view: RunView) -> bo
     return all(_time(order, view) - _time(one, view) > _WINDOW_S for one in earlier)
 
 
-def _kind(failure: Failure) -> tuple[str, str]:
-    """What failures have in common that are of the same thing, however their lines are torn."""
-    return failure.cause, str(failure.fields.get("type", ""))
-
-
-def _same(first: Failure, failures: Iterable[Failure]) -> tuple[str, ...]:
-    """Ranks that failed of the same thing."""
-    wanted = (first.cause, first.fields.get("type"))
-    ranks = {
-        str(one.fields["rank"])
-        for one in failures
-        if "rank" in one.fields and (one.cause, one.fields.get("type")) == wanted and one.role == first.role
-    }
-    return tuple(sorted(ranks, key=_number))
-
-
-def _number(text: str) -> tuple[int, str]:
-    return (int(text), text) if text.isdecimal() else (1 << 30, text)
-
-
 def _hung_before(time: float, view: RunView) -> float:
     """How long there had been no progress when an order from outside came, where that was longer than usual."""
     from .activity import rhythm_at
@@ -497,109 +349,3 @@ def _hung_before(time: float, view: RunView) -> float:
     rhythm = rhythm_at(view.fact(activity_of), before[-1], time)
     length = time - before[-1]
     return length if rhythm is not None and length > rhythm.limit_s else 0.0
-
-
-# --- who is behind ------------------------------------------------------------------------------------------------
-def _name_ranks(death: Death, timeouts: Sequence[Failure], view: RunView) -> None:
-    """Which ranks did not report, and which are behind, by sequence numbers of one process group."""
-    named = {rank for one in timeouts for rank in _listed(one, "missing") | _listed(one, "ranks")}
-    reported = {str(one.fields["rank"]) for one in timeouts if "rank" in one.fields} - named
-    if named:  # a line says it itself
-        death.behind = tuple(sorted(named, key=_number))
-        return
-    if not reported:
-        return
-    world = _world(death, timeouts)
-    silent = world - reported
-    behind: set[str] = set()
-    for ranks in _numbers([*timeouts, *death.echoes]).values():
-        if len(set(ranks.values())) > 1:
-            least = min(ranks.values())
-            behind |= {rank for rank, number in ranks.items() if number == least}
-    behind = behind or _odd_ones(timeouts)
-    death.behind = tuple(sorted(behind, key=_number)) if len(behind) < max(2, len(world) // 2 + 1) else ()
-    death.silent_ranks = tuple(sorted(silent, key=_number)) if 0 < len(silent) <= len(world) // 2 else ()
-
-
-def _listed(failure: Failure, name: str) -> set[str]:
-    """Ranks that a line lists in a field."""
-    return set(_RANKS.findall(str(failure.fields.get(name, ""))))
-
-
-def _odd_ones(timeouts: Sequence[Failure]) -> set[str]:
-    """Ranks that wait in another operation, or of another size, than most: their program took another way."""
-    shapes = {
-        str(one.fields["rank"]): (one.fields.get("op"), one.fields.get("numel_in"))
-        for one in timeouts
-        if "rank" in one.fields and "op" in one.fields
-    }
-    counts = Counter(shapes.values())
-    if len(counts) < 2 or len(shapes) < 3:
-        return set()
-    usual, most = counts.most_common(1)[0]
-    return {rank for rank, shape in shapes.items() if shape != usual} if 2 * most > len(shapes) else set()
-
-
-def _world(death: Death, timeouts: Sequence[Failure]) -> set[str]:
-    """All ranks that any line names, and those between."""
-    named = {str(one.fields["rank"]) for one in (*timeouts, *death.echoes) if "rank" in one.fields}
-    named |= {str(one.fields["from_rank"]) for one in (*timeouts, *death.echoes) if "from_rank" in one.fields}
-    numbers = [int(rank) for rank in named if rank.isdecimal()]
-    sizes = [
-        int(str(one.fields["world_size"]))
-        for one in (*timeouts, *death.echoes)
-        if str(one.fields.get("world_size", "")).isdecimal()
-    ]
-    size = max([*sizes, max(numbers, default=-1) + 1])
-    return {str(rank) for rank in range(min(size, 65_536))} if numbers else named
-
-
-def _numbers(failures: Iterable[Failure]) -> Mapping[str, dict[str, int]]:
-    """By process group the last collective that each rank began: the one that timed out, or was enqueued last."""
-    found: dict[str, dict[str, int]] = {}
-    failures = [one for one in failures if "seq" in one.fields or "enqueued" in one.fields]
-    grouped = all("process_group" in one.fields or "group_name" in one.fields for one in failures)
-    for one in failures:
-        rank = str(one.fields.get("rank", ""))
-        if not rank:
-            continue
-        group = str(one.fields.get("process_group", one.fields.get("group_name", "")))
-        enqueued, sequence = (_whole(one.fields.get(name)) for name in ("enqueued", "seq"))
-        completed = _whole(one.fields.get("completed"))
-        if enqueued is not None and completed is not None and completed > enqueued:
-            completed = None
-        number = sequence if sequence is not None else enqueued
-        if not grouped:  # only some versions of the lines name the group
-            group = ""
-        if number is not None:
-            ranks = found.setdefault(group, {})
-            ranks[rank] = max(ranks.get(rank, number), number)
-    return found
-
-
-def _whole(value: object) -> int | None:
-    text = str(value)
-    return int(text) if text.isdecimal() else None
-
-
-def named_ranks(ranks: Sequence[str]) -> str:
-    """`0-6` of consecutive ranks."""
-    return _named(ranks)
-
-
-def _named(ranks: Sequence[str]) -> str:
-    numbers = [int(rank) for rank in ranks if rank.isdecimal()]
-    if len(numbers) < len(ranks):
-        return ", ".join(ranks)
-    parts: list[str] = []
-    at = 0
-    while at < len(numbers):
-        stop = at
-        while stop + 1 < len(numbers) and numbers[stop + 1] == numbers[stop] + 1:
-            stop += 1
-        parts.append(str(numbers[at]) if stop == at else f"{numbers[at]}-{numbers[stop]}")
-        at = stop + 1
-    return ", ".join(parts)
-
-
-__all__ = ["Death", "death_of", "named_ranks"]

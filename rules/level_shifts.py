@@ -8,13 +8,13 @@ from itertools import accumulate, pairwise
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from perfmon.stats import median
+from perfmon.core.stats import median
 
-from .restarts import restarts_of
+from .run_boundaries import restarts_of
 
 if TYPE_CHECKING:
-    from .columns import Column
     from .run_view import RunView
+    from .tracks import Column
 
 BLOCKS = 200
 """A longer series is looked at in so many blocks of neighbours."""

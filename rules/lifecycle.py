@@ -1,28 +1,99 @@
-"""A finding's life: from occurrences of one identity to whether, since when and until when it fires.
-
-Occurrences that are not further apart than the hold time make an episode. An episode fires when it has enough of them
-(m of n neighbouring items: `critical_count` of critical ones, `for_count` of any) and lasts for `for_s`:
-
-    pending    conditions hold now, but not yet often or long enough
-    firing     they do, and no more items of their stream were clear since than usually are between two of them
-    resolving  more were clear since the last one, and the hold time after it is not over
-    resolved   it is over
-
-The hold time is `keep_firing_for_s`, or two usual intervals between items where these are rarer: a finding never
-flaps faster than the window in which it can be seen. A value between the limit and the clear limit (of a band: between
-critical and good) carries on an episode that fires and begins none.
-"""
+"""The lifecycle of a finding: from occurrences to whether, since when and until when it fires."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
+from perfmon.core.intervals import Window
+from perfmon.core.model import Severity
+
 from .conditions.base import Level
-from .found import FIRING, PENDING, RESOLVED, RESOLVING, Occurrence
-from .items import Stream
-from .schema import Signature
+from .run_facts import View
+from .signatures import Signature, Subject
+from .tracks import Item, Stream
+
+# --- What the engine finds, before it is put in words ---
+
+PENDING, FIRING, RESOLVING, RESOLVED = "pending", "firing", "resolving", "resolved"
+_UNSURE_RANK = 10.0
+_LOOKED_AT = 20
+
+
+@dataclass(slots=True)
+class Occurrence:
+    """An item for which a signature's conditions hold."""
+
+    item: Item
+    level: Level
+    unsure: bool
+    """A required condition could not be observed."""
+    so_far: bool = False
+    """A condition holds only if what goes on goes on for longer."""
+
+
+@dataclass(slots=True)
+class Found:
+    """A finding before it is put in words."""
+
+    signature: Signature
+    subject: Subject
+    identity: dict[str, str]
+    occurrences: list[Occurrence]
+    """In time order."""
+    total: int
+    """Items that were judged."""
+    severity: Severity
+    state: str
+    first: float
+    last: float
+    claims: list[Window] = field(default_factory=list)
+    """Seconds that it says it cost, on the run's axis."""
+    explained_by: int | None = None
+    """Index of the finding that explains this one."""
+    established: bool = True
+    """Some finding of this signature has all its required conditions observed."""
+
+    @property
+    def counts(self) -> bool:
+        """It happened: a pending one may yet come to nothing."""
+        return self.state != PENDING
+
+    @property
+    def rank(self) -> float:
+        """Precedence; a signature whose conditions were never all observed yields to one whose were."""
+        return self.signature.rank + (0.0 if self.established else _UNSURE_RANK)
+
+    @property
+    def sentence(self) -> str:
+        """The template that tells it."""
+        return self.subject.sentence or self.signature.sentence
+
+    def best(self, view: View) -> tuple[Occurrence, list[Level]]:
+        """The occurrence in which most conditions hold, and how far each does; of many, a few worst are looked at."""
+        worst = sorted(self.occurrences, key=lambda o: (-o.level, o.unsure, o.item.start - o.item.end, o.item.start))
+        judged = [(o, [c.judge(o.item, view) for c in self.signature.conditions]) for o in worst[:_LOOKED_AT]]
+        return max(judged, key=lambda pair: sum(level.holds for level in pair[1]))
+
+
+def share_critical(occurrences: Sequence[Occurrence], total: int) -> float:
+    """Share of all judged items that are critical occurrences."""
+    return sum(occurrence.level is Level.CRITICAL for occurrence in occurrences) / max(total, 1)
+
+
+# --- A finding's life: from occurrences of one identity to whether, since when and until when it fires ---
+#
+# Occurrences that are not further apart than the hold time make an episode. An episode fires when it has enough of them
+# (m of n neighbouring items: `critical_count` of critical ones, `for_count` of any) and lasts for `for_s`:
+#
+# pending    conditions hold now, but not yet often or long enough firing     they do, and no more items of their stream
+# were clear since than usually are between two of them resolving  more were clear since the last one, and the hold time
+# after it is not over resolved   it is over
+#
+# The hold time is `keep_firing_for_s`, or two usual intervals between items where these are rarer: a finding never
+# flaps faster than the window in which it can be seen. A value between the limit and the clear limit (of a band:
+# between critical and good) carries on an episode that fires and begins none.
 
 Count = tuple[int, int]
 _RHYTHM = 8

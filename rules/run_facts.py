@@ -10,28 +10,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from perfmon.ledger import Window, length, union, without
+from perfmon.core.intervals import Window, length, union, without
 
-from .activity import Activity, activity_of, startup_of
-from .begun import begun
-from .deaths import Death
-from .finished import over_at
-from .goals import TimeLimit, Way, limit_of, way_of
-from .in_flight import in_flight
-from .items import UPDATE, Item
-from .nested import inner_of
-from .productive import held_up, productive_of
-from .restarts import Restart, apart, dark_run, restarts_of
+from .activity import Activity, activity_of, inner_of, startup_of
+from .death import Death
+from .duplicate_engines import ToldTwice, told_twice
+from .finished import death_of_run, failed_start, over_at
+from .goals import TimeLimit, Way, held_up, limit_of, productive_of, way_of
+from .open_spans import begun, in_flight, still_open
+from .run_boundaries import Restart, apart, dark_run, restarts_of
 from .run_state import RunState, state_of
 from .run_view import BY_START, RunView
 from .runs import Boundary, boundaries, downtime_of, pauses_of, run_began, started, wasted_of
-from .silence import Quiet, quiet_logs
+from .silence import Quiet, bygone_of, quiet_logs
 from .stalls import Stall, stalls_of
-from .still_open import still_open
-from .successors import bygone_of
-from .told_twice import ToldTwice, told_twice
-from .tracks import Track
-from .tries import death_of_run, failed_start
+from .tracks import UPDATE, Item, Track
 
 
 @dataclass

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perfmon.model import Progress
-from perfmon.sourcestate import SourceState
+from perfmon.core.model import Progress
+from perfmon.store.source_state import SourceState
 
 from .activity import Activity, activity_of, rhythm_at
-from .finished import finished_at, log_finished_at
-from .items import START_KINDS
+from .finished import death_of_run, finished_at, log_finished_at
 from .runs import run_began
 from .stalls import START_BOUND_S, phase_limit, stalls_of
-from .tries import death_of_run
+from .tracks import START_KINDS
 
 if TYPE_CHECKING:
     from .run_view import RunView

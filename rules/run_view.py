@@ -10,16 +10,13 @@ from itertools import accumulate, compress, islice, repeat
 from operator import attrgetter, ge
 from typing import TypeVar, cast
 
-from perfmon.ledger import Window
-from perfmon.model import Ref, Span
-from perfmon.recent import Recent, on_own_axes
-from perfmon.series import Series
-from perfmon.sourcestate import SourceState
-from perfmon.store import Store
+from perfmon.core.intervals import Window
+from perfmon.core.model import Ref, Span
+from perfmon.store.source_state import SourceState
+from perfmon.store.store import Recent, Series, Store, on_own_axes
 
 from .bands import Bands
-from .items import UPDATE, UPDATE_METRICS, Item, Streams, value_of
-from .tracks import EMPTY, Track, merged
+from .tracks import EMPTY, UPDATE, UPDATE_METRICS, Item, Streams, Track, merged, value_of
 
 BY_START = attrgetter("start", "end", "key")
 _END = attrgetter("end")
@@ -202,7 +199,7 @@ class RunView:
 
     @cached_property
     def intervals(self) -> dict[tuple[str, int, str], float]:
-        """Likewise for the seconds between samples of a metric, log and group: see `perfmon.rules.claims`."""
+        """Likewise for the seconds between samples of a metric, log and group: see `perfmon.rules.causes`."""
         return {}
 
     @cached_property

@@ -2,8 +2,8 @@
 
 A run begins where a launcher, a scheduler or a server says so, after the one before it made progress, failed or ended.
 Behind a failure a counter that falls back is enough. Where no line says anything of the kind, only a long silence with
-steps that begin anew divides two runs: see `perfmon.rules.restarts`. What a banner in the middle of a run prints (a
-server that is started for an evaluation) divides nothing: the steps go on.
+steps that begin anew divides two runs: see `perfmon.rules.run_boundaries`. What a banner in the middle of a run prints
+(a server that is started for an evaluation) divides nothing: the steps go on.
 
 A start that failed is tried once more where its banner comes again soon, as whoever keeps a container or a service
 alive does it: such tries are one start, with downtime between them, until one gets under way.
@@ -18,11 +18,12 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from perfmon.ledger import Window
-from perfmon.progress import NUMBERS, Failure, ProgressTrack, RunMark, place_of
-from perfmon.sourcestate import SourceState
+from perfmon.core.intervals import Window
+from perfmon.store.counters import ProgressTrack
+from perfmon.store.progress import NUMBERS, Failure, RunMark, place_of
+from perfmon.store.source_state import SourceState
 
-from .items import START_KINDS
+from .tracks import START_KINDS
 
 if TYPE_CHECKING:
     from .run_view import RunView

@@ -12,13 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from perfmon.stats import percentile
-from perfmon.units import format_value, metric_unit
+from perfmon.core.stats import percentile
+from perfmon.core.units import counted, format_value, metric_unit
 
-from .items import Item
-from .tracks import Track
-from .view import View
-from .wording import counted
+from .run_facts import View
+from .tracks import Item, Track
 
 STATS = ("mean", "p50", "p95", "max", "min", "first", "last", "sum", "peak")
 KNOWN = ("count", "total", "lost", "share", "window", "longest", "level", "times")

@@ -1,31 +1,201 @@
-"""Stretches without a line: of one log while others go on, and of all logs at once.
-
-A log tells when it is silent only by lines that have a clock. One stamped line followed by lines without any (a
-progress table, dict lines of a trainer) tells nothing, and the end of a log that said farewell is no silence.
-"""
+"""Gaps without a line: of one log while others go on, and of all logs at once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING
 
-from perfmon.ledger import intersection
-from perfmon.model import EPOCH, Gap, Ref
-from perfmon.sourcestate import SourceState
-from perfmon.stats import median, percentile
-
-from .followers import is_filled
-from .successors import bygone_of
-from .told_end import FAREWELL
+from perfmon.core.intervals import intersection
+from perfmon.core.model import EPOCH, Gap, Ref
+from perfmon.core.stats import median, percentile
+from perfmon.store.source_state import SourceState
+from perfmon.store.store import Series
 
 if TYPE_CHECKING:
-    from perfmon.ledger import Window
+    from perfmon.core.intervals import Window
 
     from .run_view import RunView
+
+
+# --- Lines without a clock that always follow a dated one, as timers follow an iteration: they fill no silence ---
+#
+# When they were printed is not known, only that as many have come within a short time before, and often.
+
+_OFTEN = 5
+_LOOKED_AT = 64
+"""Samples of each series before the silence."""
+_QUICK = 1 / 3
+"""Of the silence: within this time as many lines came before."""
+Told = tuple[float, int]
+"""Time and line."""
+
+
+def is_filled(held: Iterable[Series], source: int, gap: Gap) -> bool:
+    """More lines without a clock told something within a gap of a log than usually follow a dated one."""
+    within: dict[int, int] = {}
+    series = list(held)
+    for at, one in enumerate(series):
+        count = _within(one, source, gap)
+        if count:
+            within[at] = count
+    if not within:
+        return False
+    before = [_before(one, source, gap) for one in series]
+    dated = _dated_counts(told for one in before for told in one)
+    quick = _quick(dated, gap)
+    return any(not _usual(before[at], count, dated, quick) for at, count in within.items())
+
+
+def _within(series: Series, source: int, gap: Gap) -> int:
+    """Samples behind the line before the gap; without a clock they have its time."""
+    first, stop = 0, len(series)
+    if series.steady():
+        if not stop or series.sources[0] != source:
+            return 0
+        first, stop = bisect_left(series.times, gap.start), bisect_right(series.times, gap.start)
+    return sum(
+        series.sources[at] == source and series.times[at] == gap.start and series.lines[at] > gap.line
+        for at in range(first, stop)
+    )
+
+
+def _before(series: Series, source: int, gap: Gap) -> list[Told]:
+    """The last samples that a log told before the gap's first line."""
+    if series.steady():
+        if not len(series) or series.sources[0] != source:
+            return []
+        stop = bisect_left(series.times, gap.start)
+        places = range(max(0, stop - _LOOKED_AT), stop)
+        return [(series.times[at], series.lines[at]) for at in places]
+    mine = [
+        (time, line)
+        for time, line, told_by in zip(series.times, series.lines, series.sources, strict=True)
+        if told_by == source and time < gap.start
+    ]
+    return sorted(mine)[-_LOOKED_AT:]
+
+
+def _dated_counts(told: Iterable[Told]) -> dict[float, int]:
+    """By their time the first lines that have it: those may be dated."""
+    first: dict[float, int] = {}
+    for time, line in told:
+        first[time] = min(line, first.get(time, line))
+    return first
+
+
+def _quick(times: Iterable[float], gap: Gap) -> set[float]:
+    """Times after which the next one came soon."""
+    return {
+        before for before, after in pairwise([*sorted(times), gap.start]) if after - before <= _QUICK * _length(gap)
+    }
+
+
+def _length(gap: Gap) -> float:
+    return gap.end - gap.start
+
+
+def _usual(before: Iterable[Told], count: int, dated: dict[float, int], quick: set[float]) -> bool:
+    """So many samples of a series, and more, have often followed a dated line soon."""
+    followed = Counter(time for time, line in before if line > dated[time] and time in quick)
+    return sum(came >= count for came in followed.values()) >= _OFTEN
+
+
+# --- What a log says when it, or the run, ends ---
+
+_WORDS = (
+    r"(?<![.\w])(?:finished|completed?|shut(?:ting)? ?down|exit(?:ed|ing)?|stopp(?:ed|ing)|terminat(?:ed|ing)|"
+    r"goodbye|all done|train_runtime)\b"
+)
+_GOES_ON = (
+    r"(?<!\bto )(?<!\bbe )(?<!\bnot )(?<!\bcollection )(?<!\bevaluation )(?<!\bcheckpoint )(?<!\bstep )(?<!\bbatch )"
+)
+"""What stands before these words in lines of a run that goes on: it waits for something to complete, or a part has."""
+FAREWELL = re.compile(rf"(?i){_GOES_ON}{_WORDS}(?! [a-z]+ing\b)")
+RUN_OVER = re.compile(
+    r"(?i)\b(?:orchestrator|train(?:er|ing)|run|job|experiment)\b(?! (?:step|epoch|batch))[^.,;:\d]{0,24}\b"
+    rf"{_GOES_ON}(?:finished|completed?|done|stopped|terminated|shut(?:ting)? ?down|exit(?:ed|ing)?)\b"
+    r"|\b(?:total )?(?:training|run|elapsed|execution|wall) ?time\b[^\d\n]{0,24}"
+    r"\d+(?::\d\d|(?:\.\d+)? ?(?:min|h|hours?)\b)"
+    r"|\boptimi[sz]ation (?:complete[d]?|finished)\b|\bran for \d[\d.]* ?(?:m|min|h|hours?)\b"
+    r"|\bfinished (?:normally|successfully)\b"
+)
+
+
+# --- Logs of a run that is over, beside those of one that began after it: their silence means nothing ---
+#
+# A run is over where all of its logs have ended before the first of the others begins. Where a log goes on through both
+# (a server's), a log is over when another one of its kind has begun after its last line.
+
+_NUMBERS = re.compile(r"[\d._-]+")
+_ALIKE = 0.5
+"""Share of the patterns of the log that tells less."""
+Extent = tuple[float, float, SourceState]
+
+
+def bygone(states: Sequence[SourceState], shifts: Mapping[int, float]) -> dict[int, float]:
+    """Logs whose run is over, by index, with the moment at which it was: nobody waited for their lines any more."""
+    extents = _extents(states, shifts)
+    if not extents or extents[-1][0] <= min(last for _, last, _ in extents):
+        return {}  # all were there at the same time
+    gone: dict[int, float] = {}
+    runs = _runs(extents)
+    for first, last, state in extents:
+        if last < runs[-1][0]:
+            gone[state.index] = next(high for low, high in runs if low <= first <= high)
+        elif any(begin > last and _alike(state, other) for begin, _, other in reversed(extents)):
+            gone[state.index] = last
+    return gone
+
+
+def _extents(states: Sequence[SourceState], shifts: Mapping[int, float]) -> list[Extent]:
+    """First and last moment of each log, by the first."""
+    moved = [
+        (state.first + shifts.get(state.index, 0.0), state.last + shifts.get(state.index, 0.0), state)
+        for state in states
+        if state.first is not None and state.last is not None and not state.polled
+    ]
+    return sorted(moved, key=lambda extent: extent[0])
+
+
+def _runs(extents: Sequence[Extent]) -> list[tuple[float, float]]:
+    """Stretches between which no log goes on."""
+    runs: list[tuple[float, float]] = []
+    for first, last, _ in extents:
+        if runs and first <= runs[-1][1]:
+            runs[-1] = (runs[-1][0], max(runs[-1][1], last))
+        else:
+            runs.append((first, last))
+    return runs
+
+
+def _alike(state: SourceState, other: SourceState) -> bool:
+    """They tell the same things, or bear the same name but for its numbers."""
+    if state.spec != other.spec and _bare(state.spec) == _bare(other.spec):
+        return True
+    mine, theirs = state.patterns.keys(), other.patterns.keys()
+    return bool(mine and theirs) and len(mine & theirs) >= _ALIKE * min(len(mine), len(theirs))
+
+
+def _bare(spec: str) -> str:
+    return _NUMBERS.sub(" ", spec.rpartition("/")[2])
+
+
+def bygone_of(view: RunView) -> Mapping[int, float]:
+    """The same of all logs of a run."""
+    return bygone(view.store.sources, view.shifts)
+
+
+# --- Stretches without a line: of one log while others go on, and of all logs at once ---
+#
+# A log tells when it is silent only by lines that have a clock. One stamped line followed by lines without any (a
+# progress table, dict lines of a trainer) tells nothing, and the end of a log that said farewell is no silence.
 
 LEAST_S = 10.0
 """Shorter gaps are not told apart."""

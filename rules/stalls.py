@@ -14,18 +14,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from perfmon.ledger import Window, intersection, union, without
-from perfmon.model import Gap, Ref
-from perfmon.sourcestate import SourceState
-from perfmon.stats import median, percentile
+from perfmon.core.intervals import Window, intersection, union, without
+from perfmon.core.model import Gap, Ref
+from perfmon.core.stats import median, percentile
+from perfmon.store.source_state import SourceState
 
 from .activity import FEW, LEAST_STALL_S, PHASE_KINDS, REMEMBERED, activity_of, rhythm_at
 from .finished import over_at
-from .items import START_KINDS
-from .restarts import apart, dark_run, restarts_of
+from .run_boundaries import apart, dark_run, restarts_of
 from .runs import boundaries, downtime_of, run_began
-from .silence import is_set_forward, said_farewell
-from .successors import bygone_of
+from .silence import bygone_of, is_set_forward, said_farewell
+from .tracks import START_KINDS
 
 if TYPE_CHECKING:
     from .run_view import RunView

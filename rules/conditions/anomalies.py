@@ -9,16 +9,25 @@ from itertools import pairwise
 from math import isfinite
 from typing import TYPE_CHECKING, ClassVar
 
-from perfmon.stats import median
-from perfmon.units import format_value, metric_unit
+from perfmon.core.stats import median
+from perfmon.core.units import format_value, metric_unit
 
-from ..shifts import checkpoint_before, in_blocks, since_restart, split, spread, step_at, step_on, steps_fall_back
+from ..level_shifts import (
+    checkpoint_before,
+    in_blocks,
+    since_restart,
+    split,
+    spread,
+    step_at,
+    step_on,
+    steps_fall_back,
+)
 from .base import Level, Single, once
 from .trends import Trend
 
 if TYPE_CHECKING:
-    from ..items import Item
-    from ..view import View
+    from ..run_facts import View
+    from ..tracks import Item
 
 _BASE = 64
 """So many blocks before the jump tell what was usual."""

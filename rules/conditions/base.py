@@ -10,12 +10,12 @@ from itertools import repeat
 from operator import ge, gt
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast
 
-from perfmon.datafile import Table
-from perfmon.units import format_seconds
+from perfmon.core.toml_tables import Table
+from perfmon.core.units import format_seconds
 
 if TYPE_CHECKING:
-    from ..items import Item
-    from ..view import View
+    from ..run_facts import View
+    from ..tracks import Item
 
 
 _T = TypeVar("_T")

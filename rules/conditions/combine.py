@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 from .base import Bar, Condition, Level
 
 if TYPE_CHECKING:
-    from ..items import Item
-    from ..view import View
+    from ..run_facts import View
+    from ..tracks import Item
 
 
 @dataclass(frozen=True)

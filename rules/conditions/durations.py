@@ -8,14 +8,14 @@ from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
-from perfmon.stats import median
-from perfmon.units import format_seconds
+from perfmon.core.stats import median
+from perfmon.core.units import format_seconds
 
 from .base import LENGTH, Amount, Bar, ByKind, Level, Single, once
 
 if TYPE_CHECKING:
-    from ..items import Item
-    from ..view import View
+    from ..run_facts import View
+    from ..tracks import Item
 
 _EDGE_S = 1e-3
 """The lines before and after a silence are no part of it; times of day have no more digits than this."""

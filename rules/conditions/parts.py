@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perfmon.ledger import length, union
-from perfmon.units import format_seconds, format_value, metric_unit
+from perfmon.core.intervals import length, union
+from perfmon.core.units import format_seconds, format_share, format_value, metric_unit
 
-from ..wording import format_share
 from .base import Level, Single, once
 
 if TYPE_CHECKING:
-    from ..items import Item
-    from ..view import View
+    from ..run_facts import View
+    from ..tracks import Item
 
 _SPARE = 1.05
 """Times are rounded, and steps have gaps."""

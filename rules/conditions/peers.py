@@ -7,16 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from perfmon.datafile import Table
-from perfmon.stats import median, percentile
+from perfmon.core.stats import median, percentile
+from perfmon.core.toml_tables import Table
+from perfmon.core.units import format_share
 
-from ..wording import format_share
 from .base import Level, Single, once
 
 if TYPE_CHECKING:
-    from ..columns import Column
-    from ..items import Item
-    from ..view import View
+    from ..run_facts import View
+    from ..tracks import Column, Item
 
 _LEAST = 5
 """So many samples tell what is usual."""

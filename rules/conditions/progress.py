@@ -9,16 +9,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from perfmon.stats import median
-from perfmon.units import format_seconds
+from perfmon.core.stats import median
+from perfmon.core.units import counted, format_seconds, format_share
 
-from ..wording import counted, format_share
 from .base import Level, Single, once
 
 if TYPE_CHECKING:
-    from ..items import Item
-    from ..tracks import Track
-    from ..view import View
+    from ..run_facts import View
+    from ..tracks import Item, Track
 
 ALL_LOGS = -1
 _NO_PROOF = ("-wait", "-step")

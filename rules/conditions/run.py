@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perfmon.datafile import Table
+from perfmon.core.toml_tables import Table
 
 from .base import Level, Single, once
 
 if TYPE_CHECKING:
-    from ..items import Item
-    from ..view import View
+    from ..run_facts import View
+    from ..tracks import Item
 
 _BY_PEOPLE = ("interrupted", "cancelled")
 """Somebody stopped a run that went well: worth a warning."""

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perfmon.datafile import Table
-from perfmon.units import format_seconds, format_value, metric_unit
+from perfmon.core.toml_tables import Table
+from perfmon.core.units import format_seconds, format_share, format_value, metric_unit
 
-from ..begun import LONGEST_S
-from ..wording import format_share
+from ..open_spans import LONGEST_S
 from .base import Level, Limits, Single
 
 if TYPE_CHECKING:
-    from ..items import Item
-    from ..view import View
+    from ..run_facts import View
+    from ..tracks import Item
 
 
 @dataclass(frozen=True)

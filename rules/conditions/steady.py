@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from perfmon.datafile import Table
-from perfmon.units import format_seconds, format_value, metric_unit
+from perfmon.core.toml_tables import Table
+from perfmon.core.units import format_seconds, format_value, metric_unit
 
 from .base import Amount, Level, Limits, Single, once
 
 if TYPE_CHECKING:
-    from ..items import Item
-    from ..view import View
+    from ..run_facts import View
+    from ..tracks import Item
 
 _SO_FAR = 0.25
 """Of the time that it must last: a row that goes on for less is nothing yet."""

@@ -10,16 +10,15 @@ from itertools import combinations, pairwise
 from math import inf, isfinite
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from perfmon.stats import median, percentile, slope
-from perfmon.units import format_seconds, format_value, metric_unit
+from perfmon.core.stats import median, percentile, slope
+from perfmon.core.units import format_seconds, format_share, format_value, metric_unit
 
-from ..shifts import in_blocks, noise, since_restart, split, step_at, steps_fall_back
-from ..wording import format_share
+from ..level_shifts import in_blocks, noise, since_restart, split, step_at, steps_fall_back
 from .base import Amount, Level, Single, once
 
 if TYPE_CHECKING:
-    from ..items import Item
-    from ..view import View
+    from ..run_facts import View
+    from ..tracks import Item
 
 _LEAST = 10
 """Samples on each side of a change."""

@@ -8,17 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from perfmon.datafile import Table
-from perfmon.stats import percentile, slope, summarise
-from perfmon.units import format_value, metric_unit
+from perfmon.core.stats import percentile, slope, summarise
+from perfmon.core.toml_tables import Table
+from perfmon.core.units import format_value, metric_unit
 
 from .base import Bar, Level, Limits, Single
 from .parts import AtLeast, SumAtMost, TimeShare
 
 if TYPE_CHECKING:
-    from ..items import Item
-    from ..tracks import Track
-    from ..view import View
+    from ..run_facts import View
+    from ..tracks import Item, Track
 
 _Stat = Callable[[Sequence[float], Sequence[float]], float]
 
