@@ -1,1 +1,1 @@
-"""Logs and counters, read as they are: sources, format packs, block scanning."""
+"""Inputs: logs that are found, read, followed and scanned; recordings; HTTP and shells."""

@@ -1,6 +1,6 @@
 /* Finds literal texts in a block of a log, numbers their lines, and reads leg lines of known shapes: what
- * `needles.py`, `numbering.py`, `heads.py`, `shapes.py` and `joining.py` do, faster, and some of `headers.py` and of
- * `silence.py`. `native.py` and `accelerator.py` put it to use.
+ * `search.py`, `search.py`, `update_templates.py`, `update_templates.py` and `update_templates.py` do, faster, and some of `timestamps.py` and of
+ * `gaps.py`. `search.py` and `blocks.py` put it to use.
  *
  * A log is hostile: nothing is read outside of begin..end of a line or a block, and every loop is bounded by them. The
  * search runs without the interpreter's lock. What is odd in any respect is left to the Python that this stands for.
@@ -15,7 +15,7 @@
 #include "_clocks.h"
 #include "_search.h"
 
-/* As in perfmon.model: positions in a Joined, numbers of legs. */
+/* As in perfmon.core.model: positions in a Joined, numbers of legs. */
 enum { J_LEGS = 0, J_RPC = 7, J_QUEUE = 8, J_SEND_STAMP = 14, J_DONE_STAMP = 15, J_SERVER_STAMP = 16, J_SERVER_LAST_STAMP = 17, J_LINES = 18 };
 enum { J_SIZE = 19, SEND = 0, DONE = 4, LEG = 1 };
 enum { MAX_SHAPES = 12, MAX_FIELDS = 16, MAX_NAMES = 4096, MAX_ID = 128, MAX_VALUE = 200, MAX_HEAD = 400 };

@@ -1,13 +1,13 @@
-"""The compiled search: see `_scanning.c`, and `finding.py` for what its objects mean."""
+"""The compiled search: see `_scanning.c`, and `search.py` for what its objects mean."""
 
 from collections.abc import Callable
 from typing import final
 
-from perfmon.model import Record, Stamp
+from perfmon.core.model import Record, Stamp
 
-from .finding import Sighting
-from .joining import Calm, Leg
-from .silence import Dated
+from .scan.gaps import Dated
+from .scan.search import Sighting
+from .scan.update_templates import Calm, Leg
 
 @final
 class Found:

@@ -571,7 +571,7 @@ static void sort(Hits *found, int by_end)
     }
 }
 
-/* Hits by position, as `needles.py` promises them, and the number of newlines; -1 when memory is short. */
+/* Hits by position, as `search.py` promises them, and the number of newlines; -1 when memory is short. */
 static Py_ssize_t search_block(const Search *search, const char *data, Py_ssize_t size, Hits *found)
 {
     Py_ssize_t lines = search_all(search, data, size, found), kept = 0;

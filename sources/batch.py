@@ -10,16 +10,14 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import BinaryIO
 
-from perfmon.errors import InputError
-from perfmon.items import MARKS
-from perfmon.text import plain
+from perfmon.core.errors import InputError
+from perfmon.core.model import MARKS, Block, Notice
+from perfmon.core.text import plain
 
-from .adjoining import in_goes
-from .blocks import Block, Cutter, Notice
-from .files import STDIN, LogFile
-from .inflate import BrokenError, inflate
-from .kinds import ARCHIVES, HEAD, RECORDING, bundle_in, compression_in, is_binary, utf16_in
-from .unopened import in_bundle, in_folder
+from .archives import BrokenError, inflate
+from .blocks import Cutter, in_goes
+from .discovery import STDIN, LogFile, in_bundle, in_folder
+from .spec import ARCHIVES, HEAD, RECORDING, bundle_in, compression_in, is_binary, utf16_in
 
 TRUNCATED = "truncated while it was read"
 _Item = Block | Notice
@@ -102,7 +100,7 @@ def _bundle_blocks(wanted: dict[str, LogFile], size: int, counted: bool) -> Iter
 
 def _members(log: LogFile) -> Iterator[tuple[str, _Pieces]]:
     """The members of a log's archive, up to where it is damaged."""
-    from .bundles import walk
+    from .archives import walk
 
     try:
         yield from walk(log.path)
@@ -113,7 +111,7 @@ def _members(log: LogFile) -> Iterator[tuple[str, _Pieces]]:
 def _bundle_damage(log: LogFile) -> Iterator[Notice]:
     """Tells once, after the last log of an archive, that more may have been in it, where it is damaged, and what else
     is in it that is not read."""
-    from .bundles import listing
+    from .archives import listing
 
     try:
         found = listing(log.path)
@@ -168,7 +166,7 @@ def _texts(pieces: _Pieces, size: int) -> Iterator[bytes | Notice]:
     kind = compression_in(first[:HEAD])
     pieces = chain((first,), pieces)
     if kind:
-        from .bundles import pulled
+        from .archives import pulled
 
         pieces = inflate(kind, pulled(pieces))
     pieces = _gathered(pieces, size)

@@ -1,15 +1,44 @@
-"""Whole lines of a log: chunks of any size go in, blocks that end at a line's end come out.
-
-How the chunks were cut leaves no trace: every chunking gives the same lines with the same offsets and line numbers.
-"""
+"""Blocks of whole lines: cut out of chunks of any size, merged where they adjoin."""
 
 from __future__ import annotations
 
-from perfmon.items import Block, Notice, NoticeKind
+import os
+import re
+from collections.abc import Iterable, Iterator
 
-from .accelerator import newlines
+from perfmon.core.model import Block, Notice, NoticeKind
 
-__all__ = ["MAX_LINE", "Block", "Cutter", "Notice", "NoticeKind"]
+# --- Whether this installation and this processor have the compiled search (`_scanning.c`) ---
+#
+# PERFMON_NATIVE=0 does without it, and so does an installation without a compiler: all is then the same, but slower.
+
+try:
+    from . import _scanning as scanning
+except ImportError:  # no compiler when this was installed, or a processor without AVX2
+    scanning = None  # type: ignore[assignment]
+_TIME = re.compile(r"\d:\d\d:|\d{9}")
+
+
+def in_use() -> bool:
+    """Whether scanners that are made from now on use it."""
+    return scanning is not None and os.environ.get("PERFMON_NATIVE") != "0"
+
+
+def newlines(data: bytes) -> int:
+    """How many there are; a log's lines are short, so that looking for one after the other takes six times as long."""
+    return data.count(b"\n") if scanning is None else scanning.newlines(data)
+
+
+def tells_time(text: str, start: int) -> bool:
+    """Whether a time may stand behind `start`: `0:00:` or nine digits do. True for text that is not ASCII."""
+    if scanning is None:
+        return not text.isascii() or _TIME.search(text, start) is not None
+    return scanning.tells_time(text, start)
+
+
+# --- Whole lines of a log: chunks of any size go in, blocks that end at a line's end come out ---
+#
+# How the chunks were cut leaves no trace: every chunking gives the same lines with the same offsets and line numbers.
 
 MAX_LINE = 1 << 20
 """Bytes of a line that are read; the rest of a longer line is counted and skipped."""
@@ -163,3 +192,74 @@ class Cutter:
         if frame:
             self._put_frame(data[: frame - 1])
         self._hold(data[frame:])
+
+
+# --- Puts blocks that adjoin together: one large block costs far less to read than many small ones ---
+
+TimedItem = tuple[float, str, Block | Notice]
+"""(seconds since the start, name of the log, what its source handed over)."""
+
+
+class _Run:
+    """Blocks of one log that follow each other."""
+
+    def __init__(self, at_s: float, block: Block) -> None:
+        self._at_s, self._first = at_s, block
+        self._parts: list[bytes] = []
+        self._put(block)
+
+    def take(self, block: Block) -> bool:
+        """Adds the block that follows; False when it does not."""
+        if self._final or (block.offset, block.line) != (self._offset, self._line):
+            return False
+        self._put(block)
+        return True
+
+    def item(self, log: str) -> TimedItem:
+        """All of it as one block."""
+        first = self._first
+        return self._at_s, log, Block(b"".join(self._parts), first.offset, first.line, self._final)
+
+    def _put(self, block: Block) -> None:
+        self._parts.append(block.data)
+        self._final = block.final or not block.data.endswith(b"\n")
+        self._offset = block.offset + len(block.data)
+        self._line = block.line + block.data.count(b"\n") if block.line else 0
+
+
+def in_goes(items: Iterable[TimedItem], size: int) -> Iterator[TimedItem]:
+    """`items`, those of about `size` bytes at a time put together."""
+    batch: list[TimedItem] = []
+    held = 0
+    for timed in items:
+        batch.append(timed)
+        held += len(timed[2].data) if isinstance(timed[2], Block) else 0
+        if held >= size:
+            yield from together(batch)
+            batch, held = [], 0
+    yield from together(batch)
+
+
+def together(items: Iterable[TimedItem]) -> Iterator[TimedItem]:
+    """`items` with the blocks of each log joined where they adjoin.
+
+    Those of one log stay in order; between logs a joined block has the place, and the moment, of its first part.
+    """
+    done: list[TimedItem | _Run] = []
+    names: list[str] = []
+    open_runs: dict[str, _Run] = {}
+    for at_s, log, item in items:
+        if isinstance(item, Notice):
+            open_runs.pop(log, None)
+            done.append((at_s, log, item))
+        elif log in open_runs and open_runs[log].take(item):
+            continue
+        else:
+            done.append(run := _Run(at_s, item))
+            open_runs[log] = run
+        names.append(log)
+    for entry, log in zip(done, names, strict=True):
+        yield entry.item(log) if isinstance(entry, _Run) else entry
+
+
+__all__ = ["MAX_LINE", "Block", "Cutter", "Notice", "NoticeKind", "in_use", "newlines", "scanning", "tells_time"]

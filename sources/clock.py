@@ -1,7 +1,8 @@
 """From the stamps of one log to seconds on one axis: dates, midnights, New Year, monotonic clocks.
 
 A log's axis is seconds since 1970 where its lines have dates, else seconds since some midnight or New Year, else
-monotonic seconds, else None. How the axes of several logs lie to each other is decided later (`perfmon.alignment`).
+monotonic seconds, else None. How the axes of several logs lie to each other is decided later
+(`perfmon.clocks.alignment`).
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import calendar
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from perfmon.model import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
+from perfmon.core.model import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
 
 _DAY = 86400.0
 _BACK_S = 6 * 3600.0
-"""So far back a time of day may lie; see `perfmon.sources.silence`."""
+"""So far back a time of day may lie; see `perfmon.sources.scan.gaps`."""
 _LEAP_YEAR = 366 * _DAY
 _LEAP_DAY = 59 * _DAY
 _STEPPED_S = 60.0

@@ -1,33 +1,68 @@
-"""The logs that SPECs name."""
+"""Discovery of logs: the files that SPECs name, their copies, and those that cannot be opened."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
-from perfmon.errors import InputError
-from perfmon.text import plain
+from perfmon.core.errors import InputError
+from perfmon.core.text import plain
 
-from .globs import matches
-from .kinds import (
+from .file_tree import holds_logs, is_log, matches, walk_tree
+from .spec import (
     ARCHIVES,
     HEAD,
     RECORDING,
+    Kind,
+    Spec,
     bundle_in,
     compression_in,
     compression_of,
     is_bundle,
     is_recording,
+    parse_spec,
     recording_in,
+    shown,
 )
-from .spec import Kind, Spec, parse_spec, shown
-from .tree import holds_logs, is_log, walk_tree
-from .unopened import in_bundle, in_folder
+
+if TYPE_CHECKING:
+    from .archives import Listing as BundleListing
+
+
+# --- Archives that are met on the way and not opened: those in a folder may be of other runs, those in an archive cost
+# time and memory that nobody can bound. They are named, and how they are read ---
+
+_NAMED = 3
+
+
+def in_folder(root: Path) -> str:
+    """What is said of the archives below a folder; "" where there are none."""
+    try:
+        archives = walk_tree(root).archives
+    except OSError:
+        return ""
+    names = sorted(str(path.relative_to(root)) for path in archives)
+    return f"{_named(names)} not read with the folder: name those that contain logs of this run" if names else ""
+
+
+def in_bundle(found: BundleListing) -> str:
+    """What is said of the archives in an archive; "" where there are none."""
+    return f"{_named(found.archives)} not read: unpack it and name the logs" if found.archives else ""
+
+
+def _named(names: Sequence[str]) -> str:
+    more = ", …" if len(names) > _NAMED else ""
+    counted = "an archive" if len(names) == 1 else f"{len(names)} archives"
+    return f"{counted} in it ({', '.join(map(plain, names[:_NAMED]))}{more}) {'is' if len(names) == 1 else 'are'}"
+
+
+# --- The logs that SPECs name ---
 
 STDIN = Path("-")
 """Path of the log that standard input is; those of files are absolute."""
@@ -197,7 +232,7 @@ def _file(spec: Spec) -> list[LogFile]:
 def _in_bundle(spec: Spec) -> list[LogFile]:
     path = Path(os.path.abspath(spec.path))
     try:
-        from .bundles import listing
+        from .archives import listing
 
         found = listing(path)
     except OSError as error:
@@ -263,3 +298,133 @@ def _identity(path: Path) -> tuple[object, ...]:
 
 def _is_linked(path: Path) -> bool:
     return os.path.realpath(path) != str(path)
+
+
+# --- What SPECs name at this moment, and the folders in which more may appear ---
+
+_FEW = 32
+"""Folders whose times are worth a look before all that is in them is listed."""
+
+
+@dataclass(slots=True)
+class Listing:
+    """What SPECs name at this moment."""
+
+    logs: list[LogFile] = field(default_factory=list)
+    folders: set[str] = field(default_factory=set)
+    """Folders in which something may appear or change."""
+
+
+def listed(specs: Sequence[Spec]) -> Listing:
+    """The logs that `specs` name now, and where more may appear (blocking)."""
+    listing = Listing()
+    for spec in specs:
+        path = Path(spec.path)
+        _watch_name(path, listing.folders)
+        if spec.kind is Kind.GLOB:
+            paths = globbed(spec.path)
+            listing.logs += archives_beside(spec.path)
+        elif path.is_dir():
+            paths, archives = _below(path, listing.folders)
+            listing.logs += [folder_of_archives(path)] if archives else []
+        else:
+            paths = [path]
+        for log in paths:
+            _watch_name(log, listing.folders)
+        listing.logs += [log_file(log) for log in paths]
+    return Listing(distinct(listing.logs), listing.folders)
+
+
+def _below(root: Path, folders: set[str]) -> tuple[list[Path], list[Path]]:
+    """The logs and the archives in a folder."""
+    try:
+        tree = walk_tree(root)
+    except OSError:
+        return [], []
+    folders.update(os.path.realpath(folder) for folder in tree.folders)
+    return tree.logs, tree.archives
+
+
+def _watch_name(path: Path, folders: set[str]) -> None:
+    """Adds the folders in which the file of this name, or the link that leads to it, can change."""
+    whole = Path(os.path.abspath(path))
+    near = next((parent for parent in whole.parents if os.path.isdir(parent)), Path("/"))
+    folders.add(os.path.realpath(near))
+    if whole.is_symlink():
+        folders.add(os.path.dirname(os.path.realpath(whole)))
+
+
+def changes(folders: Collection[str]) -> tuple[int, ...]:
+    """When something came to each of these folders, or went; () where that is not to be told, or of too many."""
+    try:
+        return tuple([os.stat(folder).st_mtime_ns for folder in sorted(folders)]) if len(folders) <= _FEW else ()
+    except OSError:
+        return ()
+
+
+# --- Logs that are there twice: what copies a folder often follows its links, so that `latest/` holds all once more ---
+
+_PIECE = 1 << 20
+_ARCHIVE = "zip"
+
+
+def without_copies(logs: Sequence[LogFile]) -> tuple[list[LogFile], dict[LogFile, list[LogFile]]]:
+    """`logs` without those that have the name and all bytes of one before them; and the copies of those that have some.
+
+    Files are compared by their bytes, members of a zip archive by its checksums; of a tar archive nothing is known
+    before it is read.
+    """
+    alike: dict[Hashable, list[LogFile]] = {}
+    archives: dict[Path, dict[str, Hashable]] = {}
+    for log in logs:
+        key = _key(log, archives)
+        if key is not None:
+            alike.setdefault((_base(log), key), []).append(log)
+    copies: dict[LogFile, list[LogFile]] = {}
+    for group in alike.values():
+        kept: list[LogFile] = []
+        for log in group:
+            of = next((other for other in kept if _is_same(other, log)), None)
+            if of is None:
+                kept.append(log)
+            else:
+                copies.setdefault(of, []).append(log)
+    dropped = {log for some in copies.values() for log in some}
+    return [log for log in logs if log not in dropped], copies
+
+
+def _base(log: LogFile) -> str:
+    return log.path.name if log.member is None else PurePosixPath(log.member).name
+
+
+def _key(log: LogFile, archives: dict[Path, dict[str, Hashable]]) -> Hashable | None:
+    """What copies of a log share with it; None where nothing can be known, or there is nothing in it."""
+    if log.member is not None:
+        if log.path not in archives:
+            archives[log.path] = _checksums(log.path)
+        return archives[log.path].get(log.member)
+    if log.path == STDIN:
+        return None
+    with suppress(OSError):
+        return log.path.stat().st_size or None
+    return None
+
+
+def _checksums(path: Path) -> dict[str, Hashable]:
+    """Of each member of a zip archive that holds something; of others, and of damaged ones, nothing."""
+    import zipfile
+
+    with suppress(OSError, zipfile.BadZipFile, ValueError), zipfile.ZipFile(path) as archive:
+        return {info.filename: (_ARCHIVE, info.CRC, info.file_size) for info in archive.infolist() if info.file_size}
+    return {}
+
+
+def _is_same(one: LogFile, other: LogFile) -> bool:
+    """Whether the bytes are the same, of two logs of one key; what cannot be read is like nothing."""
+    if one.member is not None:
+        return True
+    with suppress(OSError), one.path.open("rb") as ours, other.path.open("rb") as theirs:
+        while (piece := ours.read(_PIECE)) == theirs.read(_PIECE):
+            if not piece:
+                return True
+    return False

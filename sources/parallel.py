@@ -1,13 +1,8 @@
-"""Scans a big plain file with several processes: byte ranges, each cut at its lines, in order.
-
-Scanning a block depends on its bytes alone, and on whether the file begins as a table, which is seen before (see
-`perfmon.sources.scan` and `columns`), so ranges give what the whole file gives. Whoever
-has nothing else to do takes the next range, the process that takes what was found too: what it scans itself need not
-go through a pipe, and there is no more to do at once than there are cores.
-"""
+"""Big plain files scanned by several processes: byte ranges, each cut at its lines, in order."""
 
 from __future__ import annotations
 
+import marshal
 import os
 import select
 import signal
@@ -15,15 +10,135 @@ import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from io import FileIO
 from pathlib import Path
+from typing import IO, Any
 
-from .kinds import HEAD, bundle_in, compression_in, is_binary, utf16_in
-from .passing import packed, unpacked, write_all
-from .ranges import Found, OddLineError, Ranges
-from .scan import Scanned, Scanner
+from .blocks import MAX_LINE
+from .scan.block_scanner import Scanned
+from .scan.scanner import Scanner
+from .scan.tables import Heading
+from .spec import HEAD, bundle_in, compression_in, is_binary, utf16_in
+
+# --- What processes that scan hand to the one that takes what they found ---
+
+Values = tuple[Any, ...]
+"""What `Scanned(*values)` is made of: plain values, which marshal takes."""
+
+
+def values(scanned: Scanned) -> Values:
+    """What a block holds, to be handed over."""
+    return scanned.records, scanned.lines, scanned.size, scanned.recognised, scanned.problems
+
+
+def packed(what: Any) -> bytes:
+    """Plain values, for a pipe between processes of one perfmon."""
+    return marshal.dumps(what)
+
+
+def unpacked(told: bytes) -> Any:
+    """What was packed; only for bytes of a process that this one started."""
+    return marshal.loads(told)  # noqa: S302
+
+
+def write_all(pipe: IO[bytes], data: bytes) -> None:
+    """Writes to a pipe without a buffer, however little it takes at once."""
+    left = memoryview(data)
+    while left:
+        left = left[pipe.write(left) :]
+
+
+# --- A big plain file in ranges of bytes, each cut at its lines ---
+
+_READ = 1 << 20
+"""Bytes a block: it stays in the cache of a core while it is searched."""
+_PREPARED = 1 << 18
+_LOOK = 1024
+Found = tuple[list[Values], bool]
+"""Of a range what each of its blocks holds, and whether the file ended before it."""
+
+
+class OddLineError(Exception):
+    """A line too long for this way of reading: the caller reads the file the careful way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """A file in ranges."""
+
+    scanner: Scanner
+    path: Path
+    starts: range
+    size: int
+    heading: Heading = field(default_factory=Heading)
+
+    def prepare(self) -> None:
+        """Lets the scanner learn from the first lines."""
+        with open(self.path, "rb", buffering=0) as file:
+            head = file.read(_PREPARED)
+        self.heading.heed(head, 0, self.scanner.message)
+        self.scanner.prepare(head)
+
+    def scan(self, number: int) -> Found:
+        """What one holds."""
+        start = self.starts[number]
+        return _scanned(self.scanner, self.heading, self.path, start, min(self.size, start + self.starts.step))
+
+
+def _scanned(scanner: Scanner, heading: Heading, path: Path, start: int, end: int) -> Found:
+    """(records, lines, size, recognised, problems) of the lines that begin in start..end, block by block.
+
+    With whether the file ended before what `end` promises.
+    """
+    blocks: list[Values] = []
+    cut = False
+    with open(path, "rb", buffering=0) as file:
+        descriptor = file.fileno()
+        position = _line_start(descriptor, start)
+        line = 0
+        while position < end:
+            stop = _line_start(descriptor, min(position + _READ, end))
+            data = os.pread(descriptor, stop - position, position)
+            cut = len(data) < stop - position or not data
+            if not data:
+                break
+            scanned = scanner.scan(data, position, line, heading)
+            blocks.append(values(scanned))
+            position += len(data)
+            line += scanned.lines
+            del data, scanned  # the next block takes its place in memory, and in the cache
+            if cut:
+                break
+    return blocks, cut
+
+
+def _line_start(descriptor: int, start: int) -> int:
+    """The first line's begin at or after `start`; end of file when there is none."""
+    if start == 0:
+        return 0
+    position = start - 1
+    size = _LOOK
+    while True:
+        chunk = os.pread(descriptor, size, position)
+        found = chunk.find(b"\n")
+        if found >= 0:
+            return position + found + 1
+        if not chunk:
+            return position
+        position += len(chunk)
+        size = 1 << 16
+        if position - start > MAX_LINE:
+            raise OddLineError
+
+
+# --- Scans a big plain file with several processes: byte ranges, each cut at its lines, in order ---
+#
+# Scanning a block depends on its bytes alone, and on whether the file begins as a table, which is seen before (see
+# `perfmon.sources.scan.scanner` and `columns`), so ranges give what the whole file gives. Whoever has nothing else to
+# do takes the next range, the process that takes what was found too: what it scans itself need not go through a pipe,
+# and there is no more to do at once than there are cores.
 
 RANGE = 1 << 22
 """Bytes a task: small enough for a progress bar, for little memory and for cores that end together."""

@@ -1,20 +1,73 @@
-"""One shell that stays open on a machine: scripts go in line by line, outputs come back between marks.
-
-The marks hold a random number that nobody else knows, so neither a login banner nor a log line can be taken for one.
-A shell that nothing is asked of waits in `read` and costs nothing; when the connection ends it reads the end of its
-input, and ends as well.
-"""
+"""Shells on this machine or another: scripts in, outputs back, words quoted."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
 
-from perfmon.text import plain
+from perfmon.core.errors import PerfmonError
+from perfmon.core.text import plain
 
-from .runner import NoAnswerError, Output, RunnerError
+# --- The seam to a machine, this one or another: a shell there that answers one script after the other ---
+
+
+class RunnerError(PerfmonError):
+    """The shell is gone, or did not answer: every script that waits fails, and none can be run any more."""
+
+
+class NoAnswerError(RunnerError):
+    """The shell did not answer in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a script printed."""
+
+    code: int
+    """Its exit status."""
+    data: bytes
+    """Its stdout, byte for byte; stderr is not kept."""
+
+    @property
+    def text(self) -> str:
+        """As text; what is no UTF-8 survives as surrogates."""
+        return self.data.decode("utf-8", "surrogateescape")
+
+
+class Runner(Protocol):
+    """Runs scripts of POSIX sh in one long-lived shell on one machine.
+
+    Scripts are run one after the other, in the order in which they were given; several may be given at once. Variables,
+    functions and open descriptors stay; stdin is empty. What the shell's user prints at login is not in any output.
+    Not promised: that a script which hangs can be ended. Use one runner for what has to answer and another for what
+    may hang.
+    """
+
+    @property
+    def name(self) -> str:
+        """The machine, for display."""
+
+    @property
+    def closed(self) -> bool:
+        """Nothing can be run any more."""
+
+    async def run(self, script: str, *, timeout_s: float = 20.0) -> Output:
+        """Runs a script that a shell can parse, without `exit`. Raises RunnerError."""
+
+    async def close(self) -> None:
+        """Ends the shell."""
+
+
+# --- One shell that stays open on a machine: scripts go in line by line, outputs come back between marks ---
+#
+# The marks hold a random number that nobody else knows, so neither a login banner nor a log line can be taken for one.
+# A shell that nothing is asked of waits in `read` and costs nothing; when the connection ends it reads the end of its
+# input, and ends as well.
 
 BOOTSTRAP = """exec sh -c 'n=;read -r n;eval "$(dd bs=1 count="$n" 2>/dev/null)"'"""
 """What the login shell is asked to run; bash, dash, zsh, fish and csh read it alike. The rest comes through stdin."""
@@ -149,3 +202,107 @@ def _line(script: str) -> bytes:
         escaped = script.replace("\\", "\\\\").replace("\n", "\\n").replace("'", "'\\''")
         script = f"eval \"$(printf '%b' '{escaped}')\""
     return script.encode("utf-8", "surrogateescape") + b"\n"
+
+
+# --- A runner on this machine ---
+
+
+class LocalRunner(Shell):
+    """A shell that is a child of this process."""
+
+    @classmethod
+    async def open(cls, name: str = "localhost", command: Sequence[str] = ("/bin/sh", "-c", BOOTSTRAP)) -> LocalRunner:
+        """Starts the shell; raises OSError where there is none."""
+        runner = cls(name)
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.subprocess_exec(lambda: _Pipes(runner), *command, start_new_session=True)
+        stdin = cast(asyncio.WriteTransport, transport.get_pipe_transport(0))
+        runner._transport = transport
+        runner.start(stdin.write, transport.close)
+        return runner
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._exited = asyncio.get_running_loop().create_future()
+
+    async def close(self) -> None:
+        """Ends the shell."""
+        await super().close()
+        await asyncio.shield(self._exited)  # several may wait for it, and any of them be cancelled
+
+    def exited(self) -> None:
+        """The process has ended."""
+        self.lost("the shell has ended")
+        if not self._exited.done():
+            self._exited.set_result(None)
+
+
+class _Pipes(asyncio.SubprocessProtocol):
+    def __init__(self, runner: LocalRunner) -> None:
+        self._runner = runner
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == 1:
+            self._runner.received(data)
+        else:
+            self._runner.complained(data)
+
+    def process_exited(self) -> None:
+        self._runner.exited()
+
+
+# --- Paths and patterns as words of a POSIX shell: no name can run a command ---
+
+_BRACKETS = re.compile(r"\[([!^]?)([A-Za-z0-9_.-]+)\]")
+_TILDE = re.compile(r"~([A-Za-z0-9_][A-Za-z0-9_.-]*)?(?=/|$)")
+MAGIC = re.compile(r"[*?]|\[[!^]?[A-Za-z0-9_.-]+\]")
+"""What makes a path a pattern."""
+
+
+def quoted(path: str) -> str:
+    """One word that is exactly `path`. Raises ValueError where a line cannot hold it."""
+    if any(sign in path for sign in "\0\n"):
+        raise ValueError("a line break or NUL cannot stand in a command")
+    return "'" + path.replace("'", "'\\''") + "'"
+
+
+def pattern(path: str) -> str:
+    """A word that the shell expands: a leading `~` or `~user`, `*`, `?` and simple `[...]`; all else is literal."""
+    tilde = _TILDE.match(path)
+    words, at = ([tilde[0]], tilde.end()) if tilde else ([], 0)
+    for magic in MAGIC.finditer(path, at):
+        words += [quoted(path[at : magic.start()])] if magic.start() > at else []
+        words.append(_bracket(magic[0]))
+        at = magic.end()
+    words += [quoted(path[at:])] if at < len(path) else []
+    return "".join(words)
+
+
+def regex(path: str) -> re.Pattern[str]:
+    """What a pattern with `**` matches: any folders, none included; hidden names only where it says so."""
+    parts = [_part(part) for part in path.split("/")]
+    text = "/".join(parts).replace("\0/", "(?:(?!\\.)[^/]+/)*").replace("\0", "(?:(?!\\.)[^/]+/)*(?!\\.)[^/]+")
+    return re.compile(text, re.DOTALL)
+
+
+def literal_base(path: str) -> str:
+    """The part of a pattern before the first `**`."""
+    parts = path.split("/")
+    return "/".join(parts[: parts.index("**")]) or "/"
+
+
+def _part(part: str) -> str:
+    if part == "**":
+        return "\0"
+    out, at = "" if part.startswith(".") or not MAGIC.match(part) else r"(?!\.)", 0
+    for magic in MAGIC.finditer(part):
+        out += re.escape(part[at : magic.start()])
+        out += {"*": "[^/]*", "?": "[^/]"}.get(magic[0]) or _bracket(magic[0]).replace("[!", "[^")
+        at = magic.end()
+    return out + re.escape(part[at:])
+
+
+def _bracket(text: str) -> str:
+    match = _BRACKETS.fullmatch(text)
+    return text if match is None else f"[{'!' if match[1] else ''}{match[2]}]"

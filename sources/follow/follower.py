@@ -11,17 +11,15 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from math import inf
 from pathlib import Path
 
-from .blocks import Block, Notice
-from .files import STDIN, LogFile, distinct, log_file, logs_of
-from .kinds import ARCHIVES
-from .known import Known
-from .listing import changes, listed
-from .pipes import PipeTail
-from .reading import read_blocks
-from .rotation import is_part_of
-from .spec import Kind, Spec, parse_spec
+from perfmon.core.model import Block, Notice
+
+from ..batch import read_blocks
+from ..discovery import STDIN, LogFile, changes, distinct, listed, log_file, logs_of
+from ..spec import ARCHIVES, Kind, Spec, parse_spec
+from .file_reader import PipeTail
+from .rotation import Known, is_part_of
 from .tail import Tail
-from .watching import Waker
+from .wakeups import Waker
 
 _RESCAN_S, _BACKSTOP_S = 1.0, 5.0
 """How often new logs are looked for; the latter where the kernel tells of them."""

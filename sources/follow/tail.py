@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from perfmon.text import plain
+from perfmon.core.model import Block, Notice, NoticeKind
+from perfmon.core.text import plain
 
-from .blocks import Block, Notice, NoticeKind
-from .files import LogFile
-from .kinds import HEAD, compression_in, is_binary
-from .known import Known
-from .rotation import parts_since, rest_in_copy
-from .stream import Stream, identity_of
+from ..discovery import LogFile
+from ..spec import HEAD, compression_in, is_binary
+from .file_reader import Stream, identity_of
+from .rotation import Known, parts_since, rest_in_copy
 
 LINGER_S = 5.0
 """How long a file that was renamed or deleted is still read after it grew last: some writers are slow to let go."""

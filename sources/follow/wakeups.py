@@ -1,7 +1,4 @@
-"""Wakes a follower when something changed: by inotify where the kernel tells, by the clock elsewhere.
-
-Being woken only says "look": what changed is found by looking, so a lost event costs time, never a line.
-"""
+"""Wakeups of a follower: inotify where the kernel has it, the clock elsewhere."""
 
 from __future__ import annotations
 
@@ -10,13 +7,51 @@ import re
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from .ending import end
-from .waiting import set_within
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from asyncinotify import Inotify
+
+
+# --- Waits for an event, but no longer than for a while ---
+
+
+async def set_within(event: asyncio.Event, at_most_s: float) -> None:
+    """Returns when `event` is set; after `at_most_s` it sets the event itself.
+
+    A timeout costs several times as much, for it ends a wait by cancelling it: too much for what is done all the time.
+    """
+    timer = asyncio.get_running_loop().call_later(at_most_s, event.set)
+    try:
+        await event.wait()
+    finally:
+        timer.cancel()
+
+
+# --- Ends tasks that somebody started, so that whoever ends them can still be ended itself ---
+
+
+async def end(task: asyncio.Future[Any], at_most_s: float | None = None) -> None:
+    """Cancels `task` and waits for its end; raises what it ended with, unless it was cancelled.
+
+    A plain `await task` cannot tell the end of the task from that of whoever waits, which would be lost then.
+    """
+    task.add_done_callback(_heard)
+    task.cancel()
+    await asyncio.wait([task], timeout=at_most_s)
+    if task.done() and not task.cancelled():
+        task.result()
+
+
+def _heard(task: asyncio.Future[Any]) -> None:
+    """Nobody waits any more for what ends too late, and nothing is to be said of it."""
+    if not task.cancelled():
+        task.exception()
+
+
+# --- Wakes a follower when something changed: by inotify where the kernel tells, by the clock elsewhere ---
+#
+# Being woken only says "look": what changed is found by looking, so a lost event costs time, never a line.
 
 _BACKSTOP_S = 1.0
 _MOST_FOLDERS = 2048

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
 
-from perfmon.model import TABLE, Observation, Stamp
+from perfmon.core.model import TABLE, Observation, Stamp
 
-from ..needles import grouped
-from ..polls.reading import Reading, reading_of
-from .emits import AbsurdValueError, Maker, maker
+from ..pollers.reading import Reading, reading_of
+from ..scan.search import grouped
+from .emitters import Maker, maker
+from .fields import READERS, AbsurdValueError, Values, condition
 from .schema import EXTREMES, Emit, Pack, Pattern
-from .stamps import any_stamp
-from .values import READERS, Values, condition
+from .timestamps import any_stamp
 
 _MOST_TOGETHER = 4096
 _MORE = "more"
@@ -194,7 +194,7 @@ class Asked(dict[int, tuple[int, ...]]):
     """For each needle the patterns to ask when it is found, worked out when it is found first: most never are.
 
     Of needles that are looked for together only the first one is reported where others begin inside it (see
-    `needles.py`); so each needle also stands for those of its group that share a stretch of text with it.
+    `search.py`); so each needle also stands for those of its group that share a stretch of text with it.
     """
 
     def __init__(self, needles: Sequence[bytes], wanted: Mapping[bytes, set[int]], patterns: Sequence[Pattern]) -> None:

@@ -5,12 +5,11 @@ Makers run for every recognised line of every log, so each is put together once,
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from math import isfinite
 from typing import Any
 
-from perfmon.model import (
+from perfmon.core.model import (
     CLOSE,
     DETAIL,
     FAILURE,
@@ -27,65 +26,18 @@ from perfmon.model import (
     Fields,
     Observation,
 )
-from perfmon.units import convert, metric_unit
+from perfmon.core.units import convert, metric_unit
 
+from .fields import AMOUNT, ANY, DIVERGES, LONGEST_S, AbsurdValueError, Values, checked, condition, limits, to_number
 from .schema import Emit
-from .values import AMOUNT, Values, condition, to_number
 
 Maker = Callable[[Values], Observation | None]
 
 _LEGS = frozenset(LEGS)
-_LONGEST_S = 2 * 86_400.0
-"""No update, batch or checkpoint takes two days: one that says so would cost more than all of its run."""
-_RATE = (0.0, 1e15)
-_LIMITS = {
-    "ms": (0.0, 1e3 * _LONGEST_S),
-    "s": (0.0, _LONGEST_S),
-    "%": (-1e-9, 1e4),
-    **dict.fromkeys(("tokens/s", "/s", "/min", "MB/s"), _RATE),
-}
-_AGES, _AGE = ("uptime_s", "age_s", "elapsed_s", "full_in_s", "timer_s"), (0.0, 1e7)
-"""How metrics end that tell since when or until when, not how long one thing took."""
-_ANY = (-1e15, 1e15)
-_COUNT = (0.0, 1e9)
-_PART = (-1e-9, 100.5)
-_LIMITS_BY_NAME = {
-    **dict.fromkeys(("staleness", "off_policy", "inflight", "running", "waiting", "completions"), _COUNT),
-    **dict.fromkeys(("trunc_pct", "error_pct", "cancelled_pct", "prefix_hit_pct"), _PART),
-    "kv_usage": (-1e-9, 150.0),  # engines that count reserved blocks print a little more than all
-}
-_DIVERGES = re.compile(r"(?:.*_)?(?:loss|grad_norm|reward|lr|kl|entropy)(?:_\w+)?$")
-"""Metrics that a run which diverges prints as nan or inf: that is meant."""
 _KEEP_TEXT = 200
 _KEEP_FAILURE = 400
 _LONGEST_WORK_S = 10 * 365 * 86_400.0
 """A bar that estimates more than ten years does not know."""
-
-
-class AbsurdValueError(ValueError):
-    """A value that no clock or counter shows: a negative duration, 1e300, nan where nothing diverges.
-
-    `rest` is the observation without that value, where it says something without it.
-    """
-
-    def __init__(self, text: str, rest: Observation | None = None) -> None:
-        super().__init__(text)
-        self.rest = rest
-
-
-def _limits(metric: str, unit: str) -> tuple[float, float]:
-    """Least and greatest value that a metric can have."""
-    return _LIMITS_BY_NAME.get(metric) or (_AGE if metric.endswith(_AGES) else _LIMITS.get(unit, _ANY))
-
-
-def checked(name: str, value: float, unit: str, metric: str = "") -> float:
-    """`value` when it can be meant, of `metric` where it is one; else AbsurdValueError naming the field `name`."""
-    low, high = _limits(metric, unit)
-    if not isfinite(value) and _DIVERGES.match(metric):
-        return value
-    if not low <= value <= high:
-        raise AbsurdValueError(f"{name}={value:g}")
-    return max(value, 0.0) if unit == "%" else value
 
 
 def maker(emit: Emit) -> Maker:
@@ -131,7 +83,7 @@ def _timed(emit: Emit, names: tuple[str, ...]) -> Callable[[Values], float | Non
                 seconds = float(value) * factor
             except ValueError:
                 return _seconds(emit, values, names)
-            return seconds if 0.0 <= seconds <= _LONGEST_S else checked(field, seconds, "s")
+            return seconds if 0.0 <= seconds <= LONGEST_S else checked(field, seconds, "s")
         return None if value is None else _seconds(emit, values, names)
 
     return read
@@ -218,8 +170,8 @@ def _plain_metric(emit: Emit) -> Maker:
     """A field that only changes its unit: nearly all samples are of this kind."""
     name, field, unit = emit.name, emit.field[0], metric_unit(emit.name)
     factor, grouped = convert(emit.scale, emit.unit, unit), _grouped(emit)
-    low, high = _limits(name, unit)
-    diverges = _DIVERGES.match(name) is not None
+    low, high = limits(name, unit)
+    diverges = DIVERGES.match(name) is not None
 
     def make(values: Values) -> Observation | None:
         value = values.get(field)
@@ -272,7 +224,7 @@ def _leg(emit: Emit) -> Maker:
     leg_field, key = emit.name, emit.key
     told_by_rule = emit.name if emit.name in _LEGS else None
     kept = {name: name.endswith("_ms") for name in emit.keep}
-    low, high = _limits("", "ms")
+    low, high = limits("", "ms")
 
     def make(values: Values) -> Observation | None:
         leg = told_by_rule or values.get(leg_field)
@@ -408,7 +360,7 @@ def _progress(emit: Emit) -> Maker:
             if value is None:
                 return None
             amount = to_number(value, AMOUNT) * emit.scale
-            if not 0.0 <= amount <= _ANY[1] or (not amount and (emit.rate or emit.skip_zero)):
+            if not 0.0 <= amount <= ANY[1] or (not amount and (emit.rate or emit.skip_zero)):
                 return None
             amount = None if emit.rate else amount
         if not named:

@@ -8,30 +8,35 @@ checked before it is handed over: it loads, it recognises these samples, and it 
 
 from __future__ import annotations
 
-import json
 import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perfmon.errors import InputError, PerfmonError
-from perfmon.model import SAMPLE
-from perfmon.text import evidence_text
+from perfmon.core.errors import InputError, PerfmonError
+from perfmon.core.model import SAMPLE
+from perfmon.core.text import evidence_text
 
 from .compiled import CompiledPattern, compile_patterns
-from .headers import HeaderReader
+from .learned_patterns import (
+    CLOCK,
+    LEAST_LINES,
+    PROSE,
+    Shape,
+    Slot,
+    name_of_slot,
+    opening_of,
+    pattern_of,
+    quoted,
+)
 from .loader import load_pack
 from .schema import Header, Pack
-from .stamps import time_regex
-from .steplines import figure_of
-from .values import AMOUNT, to_number
+from .timestamps import HeaderReader, time_regex
 
-_LEAST_LINES = 3
 _MOST_SHAPES, _MOST_VALUES, _MOST_PATTERNS = 20_000, 500, 24
 _LONGEST = 2000
 _MOST_WORDS = 12
@@ -40,10 +45,8 @@ _TIMES = (
     "%Y-%m-%d_%H:%M:%S%f", "%Y.%m.%d %H:%M:%S%f", "%Y/%m/%d-%H:%M:%S%f", "%Y%m%d-%H:%M:%S%f", "%Y%m%d_%H:%M:%S%f",
     "%Y-%m-%d %H:%M:%S%f", "%d-%m-%Y %H:%M:%S%f", "%d/%m/%Y %H:%M:%S%f", "%H:%M:%S%f",
 )  # fmt: skip
-_NUMBER = r"[-+]?(?:[\d.][\d.,]*(?:[eE][-+]?\d+)?[KMB]?|nan|inf)"
-_CLOCK = r"(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?"
 _TOKEN = re.compile(
-    rf"""(?P<clock>(?<![\w.:]){_CLOCK}(?![\w:]))
+    rf"""(?P<clock>(?<![\w.:]){CLOCK}(?![\w:]))
     |(?P<key>"[^"]{{1,80}}"\s?:|'[^']{{1,80}}'\s?:)
     |(?P<quoted>"(?![-+\d.:]+[\w%]{{0,3}}")[^"]{{0,400}}"|'(?![-+\d.:]+[\w%]{{0,3}}')[^']{{0,400}}')
     |(?P<hex>\b0x[\da-f]+\b|\b(?=[a-f]*\d)(?=\d*[a-f])[\da-f]{{7,}}\b)
@@ -51,86 +54,10 @@ _TOKEN = re.compile(
     |(?P<number>(?<![\w.])[-+]?(?:(?:\d+(?:,\d{{3}})*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?:[KMB](?!\w))?|(?:nan|inf)\b))""",
     re.VERBOSE,
 )
-_REGEXES = {
-    "clock": _CLOCK, "quoted": "(?:\"[^\"]*\"|'[^']*')", "hex": r"(?:0x)?[\da-f]+", "path": r"\S+", "number": _NUMBER,
-}  # fmt: skip
-_MARKED = re.compile(r"""["']?(?P<name>[A-Za-z_][\w./-]*(?: [A-Za-z_][\w./-]*){0,2})["']?\s*[=:]\s*[\[("']*$""")
-_WORD = re.compile(r"(?P<name>[A-Za-z_][\w./-]*(?: [A-Za-z_][\w./-]*){0,2})\s*[\[(#]*\s*$")
-_OF = re.compile(r"\s*(?:/|\bof\b)\s*$")
-_UNIT = re.compile(
-    r"\s?(?P<unit>s/it(?:er)?|sec/(?:it|step)|s/step|ms/(?:it|step)|it/s|iters?/s|steps?/s|(?:tok|tokens?)/s(?:ec)?"
-    r"|(?:samples?|imgs?|images?|examples?|seqs?)/s(?:ec)?|ms|secs?|seconds?|s|mins?|minutes?|m|hours?|h|%)(?![\w/])"
-)
-_SECONDS = {
-    "ms": "ms", "s": "s", "sec": "s", "secs": "s", "second": "s", "seconds": "s", "min": "m", "mins": "m",
-    "minute": "m", "minutes": "m", "m": "m", "hour": "h", "hours": "h", "h": "h",
-}  # fmt: skip
-_COUNTERS = re.compile(
-    r"(?i)(?:.*[ _/])?(?P<kind>(?:global_?)?(?:steps?|iter(?:ation)?s?|it|updates?|num_updates)"
-    r"|epochs?|batch(?:es)?)$"
-)
-_TOTAL = re.compile(r"(?i)(?:total|max|num)[ _](?:steps?|iter(?:ation)?s?|updates)$")
-_ELAPSED = re.compile(r"(?i)(?:elapsed|elapsed[ _]time|total[ _]time|train_time|wall|wall[ _]time|time|runtime)$")
-_ALSO = {
-    "grdn": "grad_norm", "gn": "grad_norm", "updt_s": "step_time", "wps": "tps",
-    "eta_seconds": "eta", "remaining_time": "eta", "load_s": "data_time",
-}  # fmt: skip
-_METRICS = {
-    "loss": "loss", "lr": "lr", "grad_norm": "grad_norm", "step_time": "step_s", "tps": "throughput_tps",
-    "samples": "samples_per_s", "mfu": "mfu_pct", "data_time": "data_wait_s", "reward": "reward",
-}  # fmt: skip
-_PROSE = (
-    "The run went well and nothing of it was lost.",
-    "Step 1: we compute the loss, then step 2: the gradient of it",
-    "see step 3 of the guide for the loss that is meant here",
-)
 
 
 class NothingLearnedError(InputError):
     """A log holds no lines that a format could be made from; the message says why."""
-
-
-@dataclass(slots=True)
-class _Slot:
-    """Where the lines of a shape differ."""
-
-    kind: str
-    before: str
-    """The text since the slot before."""
-    after: str = ""
-    name: str = ""
-    marked: bool = False
-    """A colon or an equals sign stands between name and figure."""
-    total_of: int | None = None
-    values: list[str] = field(default_factory=list)
-    group: str = ""
-    """Of the regex; "" where nobody reads it."""
-
-    @property
-    def unit(self) -> str:
-        """What stands right behind the figure."""
-        found = _UNIT.match(self.after)
-        return found["unit"] if found is not None else ""
-
-    def numbers(self) -> list[float]:
-        """The figures, those that are numbers."""
-        found = []
-        for value in self.values:
-            with suppress(ValueError):
-                found.append(to_number(value, AMOUNT))
-        return found
-
-
-@dataclass(slots=True)
-class _Shape:
-    """Lines that differ in their figures alone."""
-
-    slots: list[_Slot]
-    tail: str
-    count: int = 0
-    first: int = 0
-    texts: list[str] = field(default_factory=list)
-    """Some whole lines."""
 
 
 @dataclass(slots=True)
@@ -157,15 +84,15 @@ def propose(lines: Iterable[str], pack: str, packs: Sequence[Pack], known: Calla
     header = _clock_of(texts, HeaderReader(packs))
     readers = [*packs, *([_header_pack(header)] if header is not None else [])]
     shapes = _shapes(texts, HeaderReader(readers))
-    repeated = sorted((shape for shape in shapes if shape.count >= _LEAST_LINES), key=lambda shape: -shape.count)
+    repeated = sorted((shape for shape in shapes if shape.count >= LEAST_LINES), key=lambda shape: -shape.count)
     if not repeated:
         raise NothingLearnedError(f"none of its {len(texts)} lines repeats a shape")
-    pieces: list[tuple[_Shape, str]] = []
+    pieces: list[tuple[Shape, str]] = []
     names: Counter[str] = Counter()
     for shape in repeated:
         if len(pieces) == _MOST_PATTERNS or known(shape.texts[0]):
             continue
-        made = _pattern(shape, f"line-{len(pieces) + 1}")
+        made = pattern_of(shape, f"line-{len(pieces) + 1}")
         if made is None:
             continue
         text, emitted = made
@@ -179,7 +106,10 @@ def propose(lines: Iterable[str], pack: str, packs: Sequence[Pack], known: Calla
         )
     body = "\n".join(text for _, text in sorted(pieces, key=lambda piece: piece[0].first))
     return Proposal(
-        _opening(pack, header) + body, len(texts), sum(shape.count for shape, _ in pieces), tuple(dict.fromkeys(names))
+        opening_of(pack, header) + body,
+        len(texts),
+        sum(shape.count for shape, _ in pieces),
+        tuple(dict.fromkeys(names)),
     )
 
 
@@ -230,8 +160,8 @@ def _header_pack(header: Header) -> Pack:
 
 
 # --- shapes --------------------------------------------------------------------------------------------------------
-def _shapes(texts: Sequence[str], reader: HeaderReader) -> list[_Shape]:
-    shapes: dict[tuple[str, ...], _Shape] = {}
+def _shapes(texts: Sequence[str], reader: HeaderReader) -> list[Shape]:
+    shapes: dict[tuple[str, ...], Shape] = {}
     for number, text in enumerate(texts):
         message, _ = reader.message(text)
         slots, tail = _cut(message)
@@ -242,7 +172,7 @@ def _shapes(texts: Sequence[str], reader: HeaderReader) -> list[_Shape]:
         if shape is None:
             if len(shapes) >= _MOST_SHAPES:
                 continue
-            shape = shapes[key] = _Shape(slots, tail, first=number)
+            shape = shapes[key] = Shape(slots, tail, first=number)
         shape.count += 1
         if len(shape.texts) < _MOST_VALUES:
             shape.texts.append(text)
@@ -250,13 +180,13 @@ def _shapes(texts: Sequence[str], reader: HeaderReader) -> list[_Shape]:
                 for slot, other in zip(shape.slots, slots, strict=True):
                     slot.values += other.values
     for shape in shapes.values():
-        _name(shape)
+        name_of_slot(shape)
     return list(shapes.values())
 
 
-def _cut(message: str) -> tuple[list[_Slot], str]:
+def _cut(message: str) -> tuple[list[Slot], str]:
     """The slots of a message, and what stands behind the last of them."""
-    slots: list[_Slot] = []
+    slots: list[Slot] = []
     at = 0
     for found in _TOKEN.finditer(message):
         if found.lastgroup == "key":
@@ -264,7 +194,7 @@ def _cut(message: str) -> tuple[list[_Slot], str]:
         before = message[at : found.start()]
         if slots:
             slots[-1].after = before
-        slots.append(_Slot(found.lastgroup or "", before, values=[found[0]]))
+        slots.append(Slot(found.lastgroup or "", before, values=[found[0]]))
         at = found.end()
     if slots:
         slots[-1].after = message[at:]
@@ -275,218 +205,14 @@ def _is_prose(message: str) -> bool:
     return re.search(rf"(?:\b[A-Za-z]{{2,}} ){{{_MOST_WORDS}}}", message) is not None
 
 
-def _name(shape: _Shape) -> None:
-    """Calls each figure what the words before it say; a figure behind `/` or `of` is the total of the one before."""
-    for at, slot in enumerate(shape.slots):
-        if at and _OF.fullmatch(slot.before) and shape.slots[at - 1].total_of is None:
-            slot.total_of = at - 1
-            continue
-        before = slot.before
-        unit = _UNIT.match(before) if at else None  # that of the figure before
-        before = before[unit.end() :] if unit is not None else before
-        marked = _MARKED.search(before)
-        found = marked or _WORD.search(before)
-        if found is not None:
-            slot.name, slot.marked = found["name"], marked is not None
-
-
-# --- what a shape says ---------------------------------------------------------------------------------------------
-def _figure(name: str) -> str | None:
-    """What a figure of that name is, by its last words."""
-    words = name.split(" ")
-    for first in range(len(words)):
-        told = " ".join(words[first:])
-        last = told.rsplit("/", 1)[-1]
-        found = figure_of(told) or figure_of(last) or _ALSO.get(last.lower())
-        if found is not None:
-            return found
-    return None
-
-
-def _grows(slot: _Slot) -> bool:
-    """Whether a figure is a counter: whole numbers that nearly always grow."""
-    numbers = slot.numbers()
-    if slot.kind != "number" or len(numbers) < _LEAST_LINES or any(number != int(number) for number in numbers):
-        return False
-    ups = sum(after >= before for before, after in pairwise(numbers))
-    return len(set(numbers)) > 1 and numbers[0] >= 0 and ups >= 0.9 * (len(numbers) - 1)
-
-
-def _emits(shape: _Shape) -> tuple[list[str], list[str]]:
-    """Emit tables in TOML, and what they tell; the slots that they read get the name of their group."""
-    emits: list[str] = []
-    told: list[str] = []
-    totals = {slot.total_of: slot for slot in shape.slots if slot.total_of is not None}
-    remaining = elapsed = ""
-    for slot in shape.slots:
-        figure, unit = _figure(slot.name) if slot.name else None, slot.unit
-        duration = "duration" if slot.kind == "clock" else _SECONDS.get(unit, "s")
-        if slot.kind not in ("number", "clock") or slot.total_of is not None:
-            continue
-        if figure == "eta" and not remaining:
-            remaining = slot.group = "eta"
-            if slot.kind == "number":
-                remaining = slot.group = ""  # a number alone is seconds, minutes or steps
-        elif figure is not None and _METRICS.get(figure, "") not in ("", *told):
-            metric = _METRICS[figure]
-            if slot.kind == "clock" and metric not in ("step_s", "data_wait_s"):
-                continue
-            slot.group = _group(figure, shape)
-            scale = _scale(metric, slot, duration)
-            emits.append(f'{{ metric = "{metric}", field = "{slot.group}"{scale} }}')
-            told.append(metric)
-        elif _ELAPSED.match(slot.name.rsplit(" ", 1)[-1]) and slot.name:
-            numbers = slot.numbers()
-            if slot.kind == "clock" and not elapsed:
-                elapsed = slot.group = "elapsed"
-            elif unit in _SECONDS and numbers != sorted(numbers) and "step_s" not in told and slot.kind == "number":
-                slot.group = _group("step_time", shape)
-                emits.append(f'{{ metric = "step_s", field = "{slot.group}", unit = "{duration}" }}')
-                told.append("step_s")
-        else:
-            emits += _by_unit(slot, unit, told, shape)
-    return _counters(shape, totals, elapsed, remaining, told) + emits, told
-
-
-def _by_unit(slot: _Slot, unit: str, told: list[str], shape: _Shape) -> list[str]:
-    """What the unit of a figure says where its name says nothing."""
-    metric, rest = {
-        "s/it": ("step_s", ', unit = "s"'), "s/iter": ("step_s", ', unit = "s"'), "s/step": ("step_s", ', unit = "s"'),
-        "sec/it": ("step_s", ', unit = "s"'), "sec/step": ("step_s", ', unit = "s"'),
-        "ms/it": ("step_s", ', unit = "ms"'), "ms/step": ("step_s", ', unit = "ms"'),
-    }.get(unit, ("", ""))  # fmt: skip
-    if re.match(r"tok", unit):
-        metric = "throughput_tps"
-    elif unit.endswith(("/s", "/sec")) and not re.match(r"(?:it|iters?|steps?)/", unit):
-        metric = "samples_per_s"
-    if not metric or metric in told or slot.kind != "number":
-        return []
-    told.append(metric)
-    slot.group = _group(metric, shape)
-    return [f'{{ metric = "{metric}", field = "{slot.group}"{rest} }}']
-
-
-def _scale(metric: str, slot: _Slot, duration: str) -> str:
-    if metric in ("step_s", "data_wait_s"):
-        return f', unit = "{duration}"'
-    if metric == "mfu_pct" and slot.unit != "%" and all(number <= 1.0 for number in slot.numbers()):
-        return ', unit = "ratio"'
-    return ""
-
-
-def _counters(shape: _Shape, totals: dict[int, _Slot], elapsed: str, remaining: str, told: list[str]) -> list[str]:
-    """The step counter: the one with such a name, else the first that counts towards a total."""
-    emits: list[str] = []
-    candidates = [(at, slot) for at, slot in enumerate(shape.slots) if _grows(slot) and not slot.group]
-    named = [
-        (at, slot, _COUNTERS.match(slot.name))
-        for at, slot in candidates
-        if slot.total_of is None and _TOTAL.match(slot.name) is None
-    ]
-    for at, slot, found in sorted(named, key=lambda row: (row[2] is None, row[0])):
-        kind = "" if found is None else found["kind"].lower()
-        if found is None and at not in totals:
-            continue
-        epoch = kind.startswith("ep")
-        what = "epochs" if epoch else "step"
-        if what in told:
-            continue
-        slot.group = _group(what, shape)
-        total = totals.get(at)
-        if total is None and not epoch:
-            total = next((other for other in shape.slots if _TOTAL.match(other.name) and not other.group), None)
-        more = ""
-        if total is not None and total.kind == "number":
-            total.group = _group(f"{what}_total", shape)
-            more = f', total = "{total.group}"'
-        if not epoch:
-            more += f', elapsed = "{elapsed}"' if elapsed else ""
-            more += f', remaining = "{remaining}"' if remaining else ""
-            if kind and not kind.startswith("batch"):  # a batch of an epoch begins anew
-                emits.append(f'{{ step = "{slot.group}", component = "trainer" }}')
-        emits.append(f'{{ progress = "{what}", field = "{slot.group}"{more} }}')
-        told.append(what)
-    if "step" not in told:
-        for slot in shape.slots:  # nothing would read them
-            slot.group = "" if slot.group in ("elapsed", "eta") else slot.group
-    return emits
-
-
-def _group(name: str, shape: _Shape) -> str:
-    used = {slot.group for slot in shape.slots}
-    return next(made for made in (name, *(f"{name}_{n}" for n in range(2, 99))) if made not in used)
-
-
-# --- the pack ------------------------------------------------------------------------------------------------------
-def _pattern(shape: _Shape, name: str) -> tuple[str, list[str]] | None:
-    """A pattern in TOML and what it tells; None for a shape of which nothing is clear, or that nothing finds."""
-    emits, told = _emits(shape)
-    read = [at for at, slot in enumerate(shape.slots) if slot.group]
-    marked = any(shape.slots[at].marked or shape.slots[at].unit for at in read)
-    needle = _needle(shape, read[-1] if read else -1)
-    if not emits or not needle or not (marked or len(read) > 1):
-        return None
-    parts = []
-    for slot in shape.slots[: read[-1] + 1]:
-        parts.append(_literal(slot.before))
-        body = _REGEXES[slot.kind]
-        parts.append(f"(?P<{slot.group}>{body})" if slot.group else f"(?:{body})")
-    last = shape.slots[read[-1]]
-    parts.append(_literal(_UNIT.match(last.after)[0]) if last.unit else "")  # type: ignore[index]
-    parts.append(r"(?![\w/])")
-    rejects = [f"{needle.strip()} is the subject of this line", *_PROSE]
-    others = ", ".join(dict.fromkeys(slot.name for slot in shape.slots if slot.name and not slot.group))
-    text = (f"# Not read of these lines: {evidence_text(others)}.\n" if others else "") + (
-        f"[[pattern]]\nid = {_quoted(name)}\nneedles = [{_quoted(needle)}]\nanchored = true\n"
-        f"regex = {_quoted(''.join(parts))}\nemit = [\n"
-        + "".join(f"    {emit},\n" for emit in emits)
-        + f"]\nrejects = [\n{''.join(f'    {_quoted(reject)},{chr(10)}' for reject in rejects)}]\n"
-    )
-    return text, told
-
-
-def _needle(shape: _Shape, last: int) -> str:
-    """The longest text of letters that every line holds, up to its last figure and the unit of that."""
-    texts = [slot.before for slot in shape.slots[: last + 1]]
-    pieces = [piece for text in texts for piece in re.split(r"\s{2,}|\t", text)]
-    fit = [piece for piece in pieces if len(piece.encode()) >= 3 and re.search(r"[A-Za-z]{2}", piece)]
-    return max(fit, key=len, default="")[:60]
-
-
-def _literal(text: str) -> str:
-    return (
-        re.sub(r"\s+", lambda _: r"\s+", text)
-        if text.isspace()
-        else r"\s+".join(map(re.escape, re.split(r"\s+", text)))
-    )
-
-
-def _quoted(text: str) -> str:
-    """A TOML string."""
-    if "'" not in text and text.isprintable():
-        return f"'{text}'"
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _opening(pack: str, header: Header | None) -> str:
-    text = f'schema = 1\nid = "{pack}"\ntitle = "{pack}: learned from a log"\nrank = 100\n\n'
-    if header is not None:
-        samples = ", ".join(map(_quoted, header.samples))
-        text += (
-            f'[[header]]\nid = "clock"\nregex = {_quoted(header.regex)}\ntime = {_quoted(header.time)}\n'
-            f"samples = [{samples}]\n\n"
-        )
-    return text
-
-
-def _checked(pack: str, header: Header | None, pattern: str, shape: _Shape, packs: Sequence[Pack]) -> str | None:
+def _checked(pack: str, header: Header | None, pattern: str, shape: Shape, packs: Sequence[Pack]) -> str | None:
     """The samples of a pattern in TOML; None where the pattern is not what it is meant to be."""
-    loaded = _loaded(_opening(pack, header) + pattern)
+    loaded = _loaded(opening_of(pack, header) + pattern)
     if loaded is None:
         return None
     (compiled,) = compile_patterns([loaded])
     reader = HeaderReader([*packs, loaded])
-    if any(_observed(compiled, reader, text) is not None for text in (*_PROSE, *loaded.patterns[0].rejects)):
+    if any(_observed(compiled, reader, text) is not None for text in (*PROSE, *loaded.patterns[0].rejects)):
         return None
     chosen = [shape.texts[0], *([shape.texts[len(shape.texts) // 2]] if len(shape.texts) > 2 else [])]
     text = ""
@@ -495,8 +221,8 @@ def _checked(pack: str, header: Header | None, pattern: str, shape: _Shape, pack
         if gives is None:
             return None
         shown = ", ".join(f"{metric} = {value!r}" for metric, value in gives.items())
-        text += f"\n[[pattern.sample]]\ntext = {_quoted(line)}\n" + (f"gives = {{ {shown} }}\n" if shown else "")
-    return text if text and _loaded(_opening(pack, header) + pattern + text) is not None else None
+        text += f"\n[[pattern.sample]]\ntext = {quoted(line)}\n" + (f"gives = {{ {shown} }}\n" if shown else "")
+    return text if text and _loaded(opening_of(pack, header) + pattern + text) is not None else None
 
 
 def _loaded(toml: str) -> Pack | None:

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from perfmon.datafile import Table, read_toml
-from perfmon.errors import DataFileError
-from perfmon.model import LEGS
+from perfmon.core.errors import DataFileError
+from perfmon.core.model import LEGS
+from perfmon.core.toml_tables import Table, read_toml
 
-from ..polls.reading import NEEDLE, Area
+from ..pollers.reading import NEEDLE, Area
 from .schema import EXTREMES, FAILURE_ROLES, PATTERN_ROLES, STYLES, Emit, Header, Pack, Pattern, Sample
-from .stamps import time_regex
+from .timestamps import time_regex
 
 BUILTIN = Path(__file__).parent
 _KINDS = (

@@ -1,7 +1,7 @@
 """What a format pack holds once its TOML file was read and checked.
 
 A pack is one system's way of logging. Its patterns say which lines mean something, how their fields are read and
-which observations (see `perfmon.model`) they give.
+which observations (see `perfmon.core.model`) they give.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Literal
 Style = Literal["regex", "kv", "commas", "json", "pydict", "dashes", "pipes", "bar", "step", "table"]
 """How the `body` group of a pattern is read: `regex` not at all (named groups are the fields), `kv` a=1 b=2,
 `commas` a: 1, b: 2 (`=` too), `json` one object, `pydict` a dict repr, `dashes` a:1 - b:2, `pipes` a 1 | b: 2, `bar` a
-frame of tqdm (see `bars.py`), `step` the step line of any trainer (see `steplines.py`), `table` a row of
-a log that is a table (see `perfmon.sources.columns`): its lines are found by where they stand, not by needles."""
+frame of tqdm (see `step_lines.py`), `step` the step line of any trainer (see `step_lines.py`), `table` a row of
+a log that is a table (see `perfmon.sources.scan.tables`): its lines are found by where they stand, not by needles."""
 
 EXTREMES = ("min", "max")
 """The fields of a table that its rows give."""
@@ -145,8 +145,8 @@ class Pattern:
     `max` are the least and the greatest of them, and nothing is told before the last of them."""
 
     reading: str = ""
-    """The lines are readings of pollers about this area (`perfmon.sources.polls.reading`), with their values and words
-    as fields; such a pattern has no regex."""
+    """The lines are readings of pollers about this area (`perfmon.sources.pollers.reading`), with their values and
+    words as fields; such a pattern has no regex."""
     where: Mapping[str, str] = member(default_factory=dict)
     """Of these only those that have such fields, as in `Emit`."""
 

@@ -1,16 +1,21 @@
-"""The seams of polling: what is asked, and the machine that it is asked of."""
+"""Interfaces of polling: a poller, and the machine that it asks."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from perfmon.errors import PerfmonError
+from perfmon.core.errors import PerfmonError
+from perfmon.core.model import Notice
 
-from ..remote.http import Opener
-from ..remote.runner import Runner
+from ..blocks import Cutter
+from ..http_client import Opener
+from ..shell import Output, Runner, RunnerError
 from .reading import Reading
+
+# --- The seams of polling: what is asked, and the machine that it is asked of ---
 
 Places = Callable[[], Mapping[str, str]]
 """Paths on the machine → what lies there (`logs`, `checkpoints`): their disks matter to the run."""
@@ -77,3 +82,67 @@ class Poller(Protocol):
 
     async def close(self) -> None:
         """Lets go of everything."""
+
+
+# --- Lines out of the chunks that a command prints ---
+
+MAX_LINE = 1 << 20
+"""Bytes of a line that are kept; what a longer one holds beyond that is left out."""
+
+
+async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The lines, without newlines; the last one also where it has none."""
+    cutter = Cutter(MAX_LINE, counted=False)
+    async for chunk in chunks:
+        for item in cutter.feed(chunk):
+            if not isinstance(item, Notice):
+                for line in item.data.splitlines():
+                    yield line
+    for item in cutter.finish():
+        if not isinstance(item, Notice):
+            yield item.data
+
+
+# --- One shell on a machine that several pollers run their scripts in, opened anew when it was lost ---
+
+TIMEOUT_S = 50.0
+"""Less than what a question may take as a whole: so a shell that hangs is known to, and another one is opened."""
+
+
+class Script:
+    """Runs scripts one after the other. What may hang (a disk that is gone) needs one of its own."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._opening: asyncio.Task[Runner] | None = None
+
+    async def run(self, script: str) -> Output:
+        """Runs a script. Raises PollError, and what the machine raises where it has no shell."""
+        if self._opening is None:
+            self._opening = asyncio.ensure_future(self._machine.runner())
+        opening = self._opening
+        try:
+            # Who is cancelled meanwhile leaves it to others: what is half open could not be closed.
+            runner = await asyncio.shield(opening)
+            return await runner.run(script, timeout_s=TIMEOUT_S)
+        except RunnerError as error:
+            await self._drop(opening)
+            raise PollError(str(error)) from None
+        except Exception:
+            await self._drop(opening)
+            raise
+
+    async def close(self) -> None:
+        """Ends the shell."""
+        if self._opening is not None:
+            await self._drop(self._opening)
+
+    async def _drop(self, opening: asyncio.Task[Runner]) -> None:
+        """The next script has another shell."""
+        if self._opening is opening:
+            self._opening = None
+        if not opening.done():
+            opening.cancel()
+            await asyncio.wait({opening})
+        if not opening.cancelled() and opening.exception() is None:
+            await opening.result().close()

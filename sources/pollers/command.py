@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from math import isfinite
 
-from perfmon.errors import UsageError
-from perfmon.text import plain, without_secrets
+from perfmon.core.errors import UsageError
+from perfmon.core.text import plain, without_secrets
 
-from ..remote.quoting import quoted
-from .poller import Machine, PollError
+from ..shell import quoted
+from .base import Machine, PollError
 from .reading import Area, Reading
 
 EVERY_S = 5.0

@@ -1,19 +1,29 @@
-"""How servers tell of their engines on a page of metrics: which metric is which value, by version and system.
-
-One TOML file each, beside this module.
-"""
+"""Engines and trainers by their own metrics pages: vLLM, SGLang, TRL, prime-rl."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property
+from math import isnan
 from pathlib import Path
 
-from perfmon.datafile import Table, read_toml
+from perfmon.core.text import plain
+from perfmon.core.toml_tables import Table, read_toml
 
-_HERE = Path(__file__).parent
+from ..http_client import ReplyError, Url, get
+from .base import Machine, PollError
+from .metrics_endpoint import TIMEOUT_S, Endpoint, PagePoller
+from .openmetrics import Counters, Histograms, Increase, Sample, Samples, quantile, read_samples
+from .reading import Area, Reading
+
+# --- How servers tell of their engines on a page of metrics: which metric is which value, by version and system ---
+#
+# One TOML file each, beside this module.
+
+_HERE = Path(__file__).parent / "engines"
 
 
 class Sort(StrEnum):
@@ -125,3 +135,266 @@ def _names(row: Table, key: str, prefixes: Sequence[str]) -> tuple[str, ...]:
 def _labels(table: Table, key: str) -> dict[str, str]:
     labels = table.table(key, table.data.get(key, {}))
     return {name: labels.text(name) for name in labels.data}
+
+
+# --- Asks a prime-rl trainer (`trainer.metrics_server`, off by default, port 8000) how it gets on ---
+
+_STEP, _AT = "trainer_step", "trainer_last_step_timestamp_seconds"
+
+
+class TrainerPoller(PagePoller):
+    """Asks one trainer."""
+
+    def __init__(self, machine: Machine, endpoint: Endpoint) -> None:
+        super().__init__(machine, endpoint)
+        self._values = {told.names[0]: told.value for told in load_dialect("prime-rl").told}
+        self._step: float | None = None
+
+    async def poll(self) -> Sequence[Reading]:
+        """One reading; `new_step` is told once for each step that is seen to end."""
+        samples, _ = await self._page(self._read)
+        if not samples.told:
+            raise self._endpoint.trouble(_nothing(samples))
+        told = {sample.name: sample.value for sample in samples.told}
+        values = {value: told[name] for name, value in self._values.items() if name in told}
+        if told.get(_AT, 0.0) > 0:
+            values["step_age_s"] = round(max(0.0, self._machine.now().timestamp() - told[_AT]), 3)
+        step = told.get(_STEP)
+        if step is not None:
+            if self._step is not None and step != self._step:
+                values["new_step"] = step
+            self._step = step
+        return [Reading(Area.QUEUE, self._endpoint.short, values, {"kind": "prime-rl", "role": "trainer"})]
+
+    def _read(self, page: bytes) -> Samples:
+        return read_samples(page, {*self._values, _AT})
+
+
+def _nothing(samples: Samples) -> str:
+    if samples.refused:
+        return "its trainer metrics are not numeric"
+    return "no metrics of a prime-rl trainer on this page; use vllm=URL for its inference server"
+
+
+# --- Works out what each engine of a page does, each apart: a sick one would not be seen in a mean ---
+
+ENGINE_LABELS = ("engine", "dp_rank", "instance", "replica", "ReplicaId", "WorkerId")
+"""Labels that tell engines of one page apart, beside the model."""
+_QUANTILES = (("p50", 0.5), ("p95", 0.95))
+
+Key = tuple[str, ...]
+"""Model, and what else tells an engine from others."""
+ByName = Mapping[str, Sequence[Sample]]
+Engines = Mapping[Key, ByName]
+Values = dict[str, float]
+
+
+def by_engine(samples: Sequence[Sample], only: Mapping[str, str]) -> Engines:
+    """The samples of each engine by name, without those of other ranks than are looked at."""
+    engines: dict[Key, dict[str, list[Sample]]] = {}
+    for sample in samples:
+        labels = sample.labels
+        if any(labels.get(name, wanted) != wanted for name, wanted in only.items()):
+            continue
+        key = (labels.get("model_name", ""), *[labels[name] for name in ENGINE_LABELS if labels.get(name)])
+        engines.setdefault(key, {}).setdefault(sample.name, []).append(sample)
+    return engines
+
+
+class EngineValues:
+    """The values of engines, poll after poll."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._counters, self._histograms = Counters(), Histograms()
+
+    def take(self, engines: Engines, at: float) -> Mapping[Key, Values]:
+        """What a page tells at a moment (monotonic seconds)."""
+        values = {key: self._gauges(samples) for key, samples in engines.items()}
+        grown = self._counters.take(self._counted(engines), at)
+        windows = self._histograms.take(self._buckets(engines), at)
+        for key, samples in engines.items():
+            values[key] |= self._grown(key, samples, grown)
+            values[key] |= self._quantiles(key, windows)
+        return values
+
+    def _gauges(self, samples: ByName) -> Values:
+        values: Values = {}
+        for told in self._dialect.told:
+            if told.sort in GAUGES and (found := _chosen(told, samples)):
+                fold = sum if told.sort is Sort.SUM else max
+                values[told.value] = told.scale * fold(sample.value for sample in found)
+        return values
+
+    def _counted(self, engines: Engines) -> Mapping[Hashable, float]:
+        names = self._dialect.counters
+        return {
+            _id(key, sample): sample.value
+            for key, samples in engines.items()
+            for name in names & samples.keys()
+            for sample in samples[name]
+        }
+
+    def _grown(self, key: Key, samples: ByName, grown: Increase) -> Values:
+        values: Values = {}
+        for told in self._dialect.told:
+            if told.sort not in COUNTERS:
+                continue
+            by = _sum(key, _first(told.names, samples), grown)
+            if by is None:
+                continue
+            if told.sort is Sort.PER_S:
+                values[told.value] = told.scale * by / grown.seconds
+            else:
+                values[told.value], values[f"{told.value}_per_min"] = by, 60.0 * by / grown.seconds
+        for share in self._dialect.shares:
+            part = _share_of(key, share, samples, grown)
+            if part is not None:
+                values[share.value] = part
+        return values
+
+    def _buckets(self, engines: Engines) -> Mapping[Hashable, Mapping[float, float]]:
+        told: dict[Hashable, dict[float, float]] = {}
+        for key, samples in engines.items():
+            for row in self._dialect.told:
+                if row.sort is Sort.QUANTILES:
+                    for sample in _first(row.on_page, samples):
+                        _add(told.setdefault((key, row.value), {}), sample)
+        return told
+
+    def _quantiles(self, key: Key, windows: Mapping[Hashable, Mapping[float, float]]) -> Values:
+        values: Values = {}
+        for row in self._dialect.told:
+            window = windows.get((key, row.value))
+            for name, share in _QUANTILES if window else ():
+                value = quantile(window or {}, share)
+                if value is not None:
+                    values[f"{row.value}_{name}_s"] = value
+        return values
+
+
+def _first(names: Sequence[str], samples: ByName) -> Sequence[Sample]:
+    """The samples of the first name that there are some of."""
+    return next((samples[name] for name in names if name in samples), ())
+
+
+def _chosen(told: Told, samples: ByName) -> Sequence[Sample]:
+    """The samples of a gauge that count."""
+    found = _first(told.names, samples)
+    if not told.labels:
+        return found
+    return [one for one in found if all(one.labels.get(name, "") in wanted for name, wanted in told.labels.items())]
+
+
+def _id(key: Key, sample: Sample) -> Hashable:
+    return (key, sample.name, tuple(sorted(sample.labels.items())))
+
+
+def _sum(key: Key, samples: Sequence[Sample], grown: Increase) -> float | None:
+    """What some counters grew by together; None where none of them was there before."""
+    found = [grown.by[name] for sample in samples if (name := _id(key, sample)) in grown.by]
+    return sum(found) if found else None
+
+
+def _share_of(key: Key, share: Share, samples: ByName, grown: Increase) -> float | None:
+    parts = _first(share.part, samples)
+    part = _sum(key, [s for s in parts if all(s.labels.get(n) == v for n, v in share.labels.items())], grown)
+    whole = _sum(key, _first(share.whole, samples), grown)
+    return None if part is None or whole is None or whole < share.least else 100.0 * part / whole
+
+
+def _add(buckets: dict[float, float], sample: Sample) -> None:
+    """Histograms of one engine that other labels tell apart are counted together."""
+    try:
+        limit = float(sample.labels.get("le", ""))
+    except ValueError:
+        return
+    if not isnan(limit) and sample.value >= 0:
+        buckets[limit] = buckets.get(limit, 0.0) + sample.value
+
+
+# --- Asks servers of engines for their page of metrics: vLLM, SGLang, and what TRL generates with ---
+
+MOST_ENGINES = 64
+"""Engines of one page that are told of."""
+_WORD = 60
+
+
+class EnginePoller(PagePoller):
+    """Asks one server: one reading for each engine."""
+
+    def __init__(
+        self, machine: Machine, endpoint: Endpoint, dialect: Dialect, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(machine, endpoint, clock)
+        self._dialect, self._values = dialect, EngineValues(dialect)
+
+    async def poll(self) -> Sequence[Reading]:
+        """Asks once; rates and quantiles come from the second time on."""
+        samples, at = await self._page(self._read)
+        engines = by_engine(samples.told, self._dialect.only)
+        if not engines:
+            raise self._endpoint.trouble(self._nothing(samples))
+        return self._readings(self._values.take(engines, at))
+
+    def _read(self, page: bytes) -> Samples:
+        return read_samples(page, self._dialect.names)
+
+    def _nothing(self, samples: Samples) -> str:
+        if samples.refused:
+            return f"its {self._dialect.title} metrics are not numeric"
+        return f"no {self._dialect.title} metrics on this page; use prometheus=URL for other servers"
+
+    def _readings(self, values: Mapping[Key, Mapping[str, float]]) -> list[Reading]:
+        kind, short = self._dialect.kind, self._endpoint.short
+        several = len({key[0] for key in values}) > 1
+        made = []
+        for key in sorted(values)[:MOST_ENGINES]:
+            model, *parts = (plain(part, _WORD) for part in key)
+            name = "/".join([short, *([model] if several else []), *parts])
+            made.append(Reading(Area.QUEUE, name, values[key], {"kind": kind, "model": model}))
+        if len(values) > MOST_ENGINES:
+            left_out = {"left_out": float(len(values) - MOST_ENGINES)}
+            made.append(Reading(Area.QUEUE, f"{short}/others", left_out, {"kind": kind}))
+        return made
+
+
+# --- What TRL generates with: a vLLM server with its metrics, or `trl vllm-serve`, which only says that it is there ---
+
+HEALTH = "/health/"
+"""`trl vllm-serve` has this and no metrics (read in trl/scripts/vllm_serve.py)."""
+_AGAIN = 12
+"""Polls after which a server that had no metrics is asked for them again: it may have been replaced."""
+
+
+class TrlPoller(PagePoller):
+    """Asks for metrics; where there are none, how long the server takes to say that it is well."""
+
+    def __init__(self, machine: Machine, endpoint: Endpoint, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(machine, endpoint, clock)
+        self._engines = EnginePoller(machine, endpoint, replace(load_dialect("vllm"), kind="trl"), clock)
+        self._without = 0
+
+    async def poll(self) -> Sequence[Reading]:
+        """Asks once."""
+        if self._without:
+            self._without -= 1
+            return [await self._health(None)]
+        try:
+            return await self._engines.poll()
+        except PollError as error:
+            reading = await self._health(error)
+            self._without = _AGAIN
+            return [reading]
+
+    async def _health(self, error: PollError | None) -> Reading:
+        asked = self._endpoint.url
+        url = Url(asked.scheme, asked.host, asked.port, HEALTH)
+        try:
+            reply = await get(self._machine.opener, url, timeout_s=TIMEOUT_S)
+        except ReplyError as why:
+            raise error or self._endpoint.trouble(str(why)) from None
+        if reply.status != 200:
+            raise error or self._endpoint.trouble(f"{HEALTH} answered {reply.status}")
+        words = {"kind": "trl", "state": "ok"}
+        return Reading(Area.QUEUE, self._endpoint.short, {"health_ms": round(1e3 * reply.took_s, 1)}, words)

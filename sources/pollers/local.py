@@ -11,13 +11,11 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import datetime
 
-from perfmon.text import plain
+from perfmon.core.text import plain
 
-from ..remote.http import Opener, open_here
-from ..remote.local import LocalRunner
-from ..remote.runner import Runner
-from .pieces import lines_of
-from .poller import PollError
+from ..http_client import Opener, open_here
+from ..shell import LocalRunner, Runner
+from .base import PollError, lines_of
 
 _CHUNK = 1 << 16
 _END_S = 1.0

@@ -1,19 +1,25 @@
-"""Fetches a page of metrics, and says in one line why there is none."""
+"""Pages of metrics: their endpoints, fetching them, and the poller of any Prometheus page."""
 
 from __future__ import annotations
 
 import asyncio
 import re
+import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeVar
 
-from perfmon.errors import UsageError
-from perfmon.text import plain, without_secrets
+from perfmon.core.errors import UsageError
+from perfmon.core.text import plain, without_secrets
 
-from ...remote.http import LIMIT, Opener, ReplyError, Url, get, parse_url
-from ..poller import PollError
+from ..http_client import LIMIT, Opener, ReplyError, Url, get, parse_url
+from .base import Machine, PollError
+from .openmetrics import Counters, Histograms, Sample, quantile, read_samples, read_types
+from .reading import Area, Reading
+
+# --- Fetches a page of metrics, and says in one line why there is none ---
 
 TIMEOUT_S = 15.0
 _INLINE = 1 << 14
@@ -89,3 +95,132 @@ class Endpoint:
 async def off_loop(page: bytes, read: Callable[[bytes], T]) -> T:
     """What is read of a page: of a large one in a thread, so that the loop of the polls goes on meanwhile."""
     return read(page) if len(page) <= _INLINE else await asyncio.to_thread(read, page)
+
+
+# --- What all pollers of a page of metrics are: a name, a pace, and the page as it was read, with the moment of it ---
+
+EVERY_S = 5.0
+
+
+class PagePoller:
+    """Asks one page again and again; who asks says what becomes of it."""
+
+    every_s = EVERY_S
+
+    def __init__(self, machine: Machine, endpoint: Endpoint, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` gives the moments that rates are told by, in seconds."""
+        self._machine, self._endpoint, self._clock = machine, endpoint, clock
+
+    @property
+    def name(self) -> str:
+        """Kind and address: `vllm http://127.0.0.1:8000`."""
+        return self._endpoint.shown
+
+    async def close(self) -> None:
+        """Nothing is kept open."""
+
+    async def _page(self, read: Callable[[bytes], T]) -> tuple[T, float]:
+        """What is read of the page, and when it came. Raises PollError."""
+        page = await self._endpoint.fetch(self._machine.opener)
+        at = self._clock()
+        return await off_loop(page, read), at
+
+
+# --- Asks any page of metrics: those that are named, else the first gauges, counters and histograms of the page ---
+
+MOST_NAMED, MOST_FOUND = 200, 40
+"""Values that are told of a page: of names that were asked for, and of those that just are there."""
+_DULL = ("python_", "process_", "go_", "promhttp_", "prometheus_", "scrape_", "net_conntrack_")
+"""What nearly every page begins with, and nobody asks for."""
+_NAME = re.compile(r"[A-Za-z_:][\w:]*")
+_SIGN = re.compile(r"[^\w.:/-]+")
+_WORD = 120
+_QUANTILES = (("p50", 0.5), ("p95", 0.95))
+
+
+def parse_prometheus(argument: str) -> tuple[Endpoint, tuple[str, ...]]:
+    """`URL[#NAME,NAME…]`. Raises UsageError."""
+    text, _, chosen = argument.partition("#")
+    names = tuple(name.strip() for name in chosen.split(",") if name.strip())
+    wrong = next((name for name in names if not _NAME.fullmatch(name)), None)
+    if wrong is not None or len(names) > MOST_NAMED:
+        shown = without_secrets(plain(wrong or f"{len(names)} names", 60))
+        raise UsageError(f"prometheus=…#{shown}: expected comma-separated metric names after #, at most {MOST_NAMED}")
+    return Endpoint.parse("prometheus", text), names
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was read of a page."""
+
+    samples: tuple[Sample, ...]
+    counters: frozenset[str]
+    """Names of samples that are counters."""
+
+
+class PrometheusPoller(PagePoller):
+    """Asks one page."""
+
+    def __init__(
+        self, machine: Machine, endpoint: Endpoint, names: Sequence[str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(machine, endpoint, clock)
+        self._names = names
+        self._counters, self._histograms = Counters(), Histograms()
+
+    async def poll(self) -> Sequence[Reading]:
+        """A reading for each value; rates and quantiles come from the second time on."""
+        found, at = await self._page(self._read)
+        if not found.samples:
+            named = f"none of {', '.join(self._names)}"
+            raise self._endpoint.trouble(f"{named if self._names else 'no numbers'} on this page")
+        told = self._told(found, at)
+        most = MOST_NAMED if self._names else MOST_FOUND
+        readings = [Reading(Area.VALUE, name, {"value": value}) for name, value in islice(told.items(), most)]
+        if len(told) > most:
+            left_out = {"value": float(len(told) - most)}
+            readings.append(Reading(Area.VALUE, f"{self._endpoint.short}/left_out", left_out))
+        return readings
+
+    def _read(self, page: bytes) -> Found:
+        types = {name: kind for name, kind in read_types(page) if _NAME.fullmatch(name)}
+        names = self._names or [name for name in types if not name.startswith(_DULL)][: 4 * MOST_FOUND]
+        on_page = [*names, *[f"{name}_total" for name in names], *[f"{name}_bucket" for name in names]]
+        counters = {name for name, kind in types.items() if kind == "counter"}
+        counters |= {f"{name}_total" for name in counters} | {name for name in on_page if name.endswith("_total")}
+        return Found(read_samples(page, on_page).told, frozenset(counters))
+
+    def _told(self, found: Found, at: float) -> Mapping[str, float]:
+        """Value by name, in the order of the page; what has the same name is added up."""
+        counted: dict[Hashable, float] = {}
+        buckets: dict[Hashable, dict[float, float]] = {}
+        told: dict[str, float] = {}
+        for sample in found.samples:
+            name = self._named(sample)
+            if sample.name.endswith("_bucket"):
+                _add(buckets.setdefault(name, {}), sample)
+            elif sample.name in found.counters:
+                counted[name] = counted.get(name, 0.0) + sample.value
+            else:
+                told[name] = told.get(name, 0.0) + sample.value
+        grown = self._counters.take(counted, at)
+        told |= {f"{name}_per_s": by / grown.seconds for name, by in grown.by.items()}
+        for family, window in self._histograms.take(buckets, at).items():
+            values = {f"{family}_{label}": quantile(window, share) for label, share in _QUANTILES}
+            told |= {name: value for name, value in values.items() if value is not None}
+        return told
+
+    def _named(self, sample: Sample) -> str:
+        """`host:port/metric/label`: labels by their values, in the order of the page."""
+        name = sample.name.removesuffix("_bucket").removesuffix("_total")
+        labels = [_SIGN.sub("_", plain(value, 40)) for key, value in sample.labels.items() if key != "le" and value]
+        return plain("/".join([self._endpoint.short, name, *labels]), _WORD)
+
+
+def _add(buckets: dict[float, float], sample: Sample) -> None:
+    try:
+        limit = float(sample.labels.get("le", ""))
+    except ValueError:
+        return
+    if sample.value >= 0:
+        buckets[limit] = buckets.get(limit, 0.0) + sample.value

@@ -1,15 +1,17 @@
-"""Reads pages of metrics, Prometheus' text and OpenMetrics alike: only the samples of names that are asked for.
-
-`prometheus-client` reads every line into objects, which takes 0.5 s a megabyte (`python bench/openmetrics.py`); of a
-page that engines or Ray serve hardly a tenth is looked at, so here all other lines are passed over unread.
-"""
+"""Pages of metrics read: samples, and rates and quantiles between two pages."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections import deque
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
+
+# --- Reads pages of metrics, Prometheus' text and OpenMetrics alike: only the samples of names that are asked for ---
+#
+# `prometheus-client` reads every line into objects, which takes 0.5 s a megabyte (`python bench/openmetrics.py`); of a
+# page that engines or Ray serve hardly a tenth is looked at, so here all other lines are passed over unread.
 
 MOST = 20_000
 """Samples that are read of one page: a page that has more of what was asked for is broken, or means harm."""
@@ -94,3 +96,94 @@ def _labels(text: bytes) -> Mapping[str, str]:
 def _unescaped(value: bytes) -> str:
     text = value.decode("utf-8", "replace")
     return _ESCAPE.sub(lambda match: "\n" if match[1] == "n" else match[1], text) if "\\" in text else text
+
+
+# --- What happened between two polls: increases of counters, and quantiles of histograms over the last half minute ---
+#
+# Both survive a server that starts again: a counter that is lower than before has begun anew at zero.
+
+Buckets = Mapping[float, float]
+"""Upper limit → how many were not above it, as histograms on a page count them; inf for all."""
+WINDOW_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Increase:
+    """What counters grew by since they were seen before."""
+
+    seconds: float
+    by: Mapping[Hashable, float]
+    """Of those counters that were seen before, too."""
+
+
+class Counters:
+    """Counters by key, poll after poll."""
+
+    def __init__(self) -> None:
+        self._last: Mapping[Hashable, float] = {}
+        self._at: float | None = None
+
+    def take(self, values: Mapping[Hashable, float], at: float) -> Increase:
+        """The counters at a moment (monotonic seconds); a negative one is none, and is left out."""
+        now = {key: value for key, value in values.items() if value >= 0}
+        before, since = self._last, self._at
+        self._last, self._at = now, at
+        if since is None or at <= since:
+            return Increase(0.0, {})
+        return Increase(at - since, {key: _grown(before[key], value) for key, value in now.items() if key in before})
+
+
+def _grown(before: float, now: float) -> float:
+    return now - before if now >= before else now
+
+
+class Histograms:
+    """Histograms by key, poll after poll."""
+
+    def __init__(self, window_s: float = WINDOW_S) -> None:
+        self._window_s = window_s
+        self._seen: dict[Hashable, deque[tuple[float, Buckets]]] = {}
+
+    def take(self, told: Mapping[Hashable, Buckets], at: float) -> Mapping[Hashable, Buckets]:
+        """What was counted within the window that ends at this moment (monotonic seconds); nothing at first."""
+        self._seen = {key: self._seen.get(key) or deque() for key in told}
+        return {key: counted for key, buckets in told.items() if (counted := self._one(key, buckets, at))}
+
+    def _one(self, key: Hashable, buckets: Buckets, at: float) -> Buckets:
+        seen = self._seen[key]
+        if seen and _is_other(seen[-1][1], buckets):
+            seen.clear()
+        seen.append((at, buckets))
+        while len(seen) > 2 and seen[1][0] <= at - self._window_s:
+            seen.popleft()
+        if len(seen) < 2:
+            return {}
+        first = seen[0][1]
+        return {limit: count - first[limit] for limit, count in buckets.items()}
+
+
+def _is_other(before: Buckets, now: Buckets) -> bool:
+    """The server has started again, or has other limits: the two cannot be told apart by subtraction."""
+    return before.keys() != now.keys() or any(count < before[limit] for limit, count in now.items())
+
+
+def quantile(counted: Buckets, share: float) -> float | None:
+    """The value below which `share` of what was counted lies, straight within a bucket; None where nothing was.
+
+    What lies in the last bucket, which has no upper limit, is taken to be at its lower one.
+    """
+    limits = sorted(counted)
+    if len(limits) < 2 or limits[-1] != inf:
+        return None
+    wanted = share * max(counted.values())
+    if wanted <= 0:
+        return None
+    low, below = 0.0, 0.0
+    for limit in limits:
+        count = max(counted[limit], below)
+        if count >= wanted:
+            if limit == inf:
+                return low
+            return low if count == below else low + (limit - low) * (wanted - below) / (count - below)
+        low, below = limit, count
+    return None

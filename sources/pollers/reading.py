@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from math import isfinite
 
-from perfmon.items import Block
-from perfmon.text import plain
+from perfmon.core.model import Block
+from perfmon.core.text import plain
 
 NEEDLE = b"[poll] "
 """What every line of a poller holds."""

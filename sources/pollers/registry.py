@@ -1,28 +1,32 @@
-"""Which pollers a SPEC means: one line for each kind, and nothing is loaded before it is asked for."""
+"""Registry of pollers: which pollers a SPEC means."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from perfmon.errors import PerfmonError, UsageError
+from perfmon.core.errors import PerfmonError, UsageError
+from perfmon.core.text import plain
 
-from .asked import Asked
-from .poller import AbsentError, Machine, Places, Poller, nowhere
+from .base import AbsentError, Machine, Places, Poller, nowhere
+from .metrics_endpoint import Endpoint
 from .reading import Reading
+from .request import Asked
+
+# --- Which pollers a SPEC means: one line for each kind, and nothing is loaded before it is asked for ---
 
 _TABLE: dict[str, tuple[str, str]] = {
-    "host": ("hosts.host", "host_pollers"),
+    "host": ("host.host", "host_pollers"),
     "gpu": ("gpu.poller", "gpu_pollers"),
-    "net": ("network.sockets", "socket_pollers"),
-    "vllm": ("queues", "queue_pollers"),
-    "sglang": ("queues", "queue_pollers"),
-    "trl": ("queues", "queue_pollers"),
-    "prime-rl": ("queues", "queue_pollers"),
-    "prometheus": ("queues", "queue_pollers"),
-    "ray": ("queues", "queue_pollers"),
-    "slurm": ("queues", "queue_pollers"),
-    "command": ("queues", "queue_pollers"),
+    "net": ("network", "socket_pollers"),
+    "vllm": ("registry", "queue_pollers"),
+    "sglang": ("registry", "queue_pollers"),
+    "trl": ("registry", "queue_pollers"),
+    "prime-rl": ("registry", "queue_pollers"),
+    "prometheus": ("registry", "queue_pollers"),
+    "ray": ("registry", "queue_pollers"),
+    "slurm": ("registry", "queue_pollers"),
+    "command": ("registry", "queue_pollers"),
 }
 """Kind → module of this package, and what makes its pollers there."""
 
@@ -68,3 +72,78 @@ class Missing:
 
     async def close(self) -> None:
         """Nothing is held."""
+
+
+# --- Which pollers ask engines, endpoints, clusters, schedulers and the user's own commands ---
+
+
+def queue_pollers(machine: Machine, kind: str, argument: str) -> list[Poller]:
+    """The pollers of `KIND=ARGUMENT` (`command:ARGUMENT`). Raises UsageError, one line, where it means nothing."""
+    make = _MAKERS.get(kind)
+    if make is None:
+        raise UsageError(f"'{plain(kind, 40)}': expected one of {', '.join(_MAKERS)}")
+    return make(machine, argument)
+
+
+def _engines(kind: str) -> Callable[[Machine, str], list[Poller]]:
+    def make(machine: Machine, argument: str) -> list[Poller]:
+        from .engines import EnginePoller, load_dialect
+
+        return [EnginePoller(machine, Endpoint.parse(kind, argument), load_dialect(kind))]
+
+    return make
+
+
+def _trl(machine: Machine, argument: str) -> list[Poller]:
+    from .engines import TrlPoller
+
+    return [TrlPoller(machine, Endpoint.parse("trl", argument))]
+
+
+def _prime_rl(machine: Machine, argument: str) -> list[Poller]:
+    from .engines import TrainerPoller
+
+    return [TrainerPoller(machine, Endpoint.parse("prime-rl", argument))]
+
+
+def _prometheus(machine: Machine, argument: str) -> list[Poller]:
+    from .metrics_endpoint import PrometheusPoller, parse_prometheus
+
+    endpoint, names = parse_prometheus(argument)
+    return [PrometheusPoller(machine, endpoint, names)]
+
+
+def _ray(machine: Machine, argument: str) -> list[Poller]:
+    from .ray.attach import AttachedPoller, Queues
+    from .ray.poller import Place, RayPoller
+
+    where, attach, named = argument.partition("#")
+    place = Place.parse(where)
+    pollers: list[Poller] = [RayPoller(machine, place)]
+    return [*pollers, AttachedPoller(machine, Queues.parse(named), place.folder)] if attach else pollers
+
+
+def _slurm(machine: Machine, argument: str) -> list[Poller]:
+    from .slurm import SlurmPoller
+
+    if argument:
+        raise UsageError("slurm: takes no value; it reports the jobs of the user")
+    return [SlurmPoller(machine)]
+
+
+def _command(machine: Machine, argument: str) -> list[Poller]:
+    from .command import CommandPoller
+
+    return [CommandPoller(machine, argument)]
+
+
+_MAKERS: Mapping[str, Callable[[Machine, str], list[Poller]]] = {
+    "vllm": _engines("vllm"),
+    "sglang": _engines("sglang"),
+    "trl": _trl,
+    "prime-rl": _prime_rl,
+    "prometheus": _prometheus,
+    "ray": _ray,
+    "slurm": _slurm,
+    "command": _command,
+}

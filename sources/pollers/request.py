@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from perfmon.errors import UsageError
-from perfmon.text import plain, without_secrets
+from perfmon.core.errors import UsageError
+from perfmon.core.text import plain, without_secrets
 
 BARE = ("gpu", "host", "ray", "slurm")
 URLS = ("vllm", "sglang", "trl", "prime-rl", "prometheus")
@@ -56,7 +56,7 @@ def parse_asked(text: str) -> Asked | None:
         if not value or not _ADDRESS.fullmatch(value):
             raise _wrong(text, "expected ray=HOST:PORT, ray=/TEMP/DIR, either or ray#NAMESPACE/QUEUE")
         return Asked(kind, value)
-    from ..remote.http import parse_url
+    from ..http_client import parse_url
 
     try:
         url = parse_url(value.partition("#")[0] if kind == "prometheus" else value)

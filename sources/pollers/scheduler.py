@@ -1,7 +1,4 @@
-"""Asks pollers at their pace, each by itself: what hangs delays nothing else, and how old its last answer is is told.
-
-Every poller has a virtual log. Its readings, and what becomes of itself, come out of it the way lines of logs do.
-"""
+"""Scheduling of pollers, each at its own pace, or once; the log that their readings go to."""
 
 from __future__ import annotations
 
@@ -9,15 +6,34 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from zlib import crc32
 
-from perfmon.text import plain, without_secrets
+from perfmon.core.model import Block, Notice
+from perfmon.core.text import plain, without_secrets
 
-from ..ending import end
-from ..remote.following import Emit
-from .log import poll_log
-from .poller import AbsentError, Machine, Poller
-from .reading import Area, Reading, polled_block
+from ..discovery import LogFile
+from ..follow.wakeups import end
+from ..remote.follow import Emit
+from .base import AbsentError, Machine, Places, Poller, nowhere
+from .local import HereMachine
+from .reading import SCHEME, Area, Reading, polled_block
+from .registry import pollers_for
+from .request import Asked
+
+# --- The virtual logs in which pollers tell what they found out, known by their names ---
+
+
+def poll_log(host: str, name: str) -> LogFile:
+    """The virtual log of a poller."""
+    shown = plain(f"{SCHEME}{host}/{without_secrets(name)}", 200)
+    return LogFile(shown, Path(SCHEME, host), shown)
+
+
+# --- Asks pollers at their pace, each by itself: what hangs delays nothing else, and how old its last answer is is told
+# ---
+#
+# Every poller has a virtual log. Its readings, and what becomes of itself, come out of it the way lines of logs do.
 
 MISSED = 3
 """Periods without an answer from which on the last one is stale."""
@@ -153,3 +169,34 @@ def _said(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error) or type(error).__name__
+
+
+# --- One answer of each poller, for whoever looks once ---
+
+PATIENCE_S = 5.0
+_LOOK_S = 0.05
+
+
+def asked_once(asked: Sequence[Asked], places: Places = nowhere) -> list[tuple[LogFile, Block]]:
+    """What pollers of this machine say within some seconds."""
+    return asyncio.run(_asked_once(asked, places))
+
+
+async def _asked_once(asked: Sequence[Asked], places: Places) -> list[tuple[LogFile, Block]]:
+    machine = HereMachine()
+    told: list[tuple[LogFile, Block]] = []
+
+    async def take(items: list[tuple[LogFile, Block | Notice]]) -> None:
+        told.extend((log, item) for log, item in items if isinstance(item, Block))
+
+    pacing = Pacing(machine, [poller for one in asked for poller in pollers_for(machine, one, places)], take)
+    running = asyncio.ensure_future(pacing.run())
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while {log for log, _ in told} != {paced.log for paced in pacing.paced}:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(_LOOK_S)
+    except TimeoutError:
+        pass
+    finally:
+        await end(running)
+    return told

@@ -1,20 +1,256 @@
-"""Makes the connection to one host as `ssh` would: its configuration, jumps, keys and questions."""
+"""The connection to one host as `ssh` would make it: configuration, jumps, keys, prompts, failures."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
-from collections.abc import Sequence
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 
 import asyncssh
 
-from .address import Address
-from .asking import Client
-from .failures import Cause, HostError, explained
-from .hostkeys import HostKeys, Trusted, algorithms, fingerprint
-from .login import Login
-from .sshconfig import HostConfig, read_config
+from perfmon.core.errors import ConnectError
+from perfmon.core.text import plain
+
+from ..shell import BOOTSTRAP, NoAnswerError, RunnerError, Shell
+from .model import Address
+from .ssh_config import HostConfig, HostKeys, Trusted, algorithms, fingerprint, read_config
+
+# --- What a login may ask its user for. Answers stay in memory, so that a lost connection can be made again ---
+
+Ask = Callable[[str, bool], Awaitable[str | None]]
+"""Shows a prompt and gives the answer (True: echoed); None where nobody can be asked, or nobody answered."""
+
+
+async def nobody(_prompt: str, _echo: bool) -> str | None:
+    """There is no terminal, or the screen is open."""
+    return None
+
+
+@dataclass(slots=True)
+class Login:
+    """How this user may log in; shared by all hosts of a command."""
+
+    ask: Ask = nobody
+    accept_new: bool = False
+    """Keys of hosts that were never seen are believed, and remembered."""
+    config: tuple[str, ...] | None = None
+    """Configuration files of ssh; None: `~/.ssh/config`."""
+    known_hosts: tuple[str, ...] | None = None
+    """Files of host keys, the first of which learns new ones; None: as the configuration says."""
+    answers: dict[tuple[str, str], str] = field(default_factory=dict, repr=False)
+    """(host, or "" for all of them; prompt) → what was answered."""
+
+    _asking: dict[tuple[str, str], asyncio.Lock] = field(default_factory=dict, repr=False)
+
+    async def answer(self, host: str, prompt: str, echo: bool = False, *, wrong: str | None = None) -> str | None:
+        """What was answered before, unless that was `wrong`; else what is answered now, once for all who wait."""
+        key = (host, prompt)
+        async with self._asking.setdefault(key, asyncio.Lock()):
+            if wrong is not None and self.answers.get(key) == wrong:
+                del self.answers[key]
+            if key not in self.answers:
+                said = await self.ask(prompt, echo)
+                if said is None:
+                    return None
+                self.answers[key] = said
+            return self.answers[key]
+
+
+# --- What a server asks while somebody logs in, and who answers ---
+
+_TRIES = 3
+_DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
+
+
+class Client(asyncssh.SSHClient):
+    """Answers for one attempt to connect."""
+
+    def __init__(self, shown: str, login: Login, keys: HostKeys, identities: Sequence[Path]) -> None:
+        self.keys = keys
+        self.deadline: asyncio.Timeout | None = None
+        """By when the host must have answered; people are given the time they need."""
+        self._shown, self._login = shown, login
+        self._locked: list[Path] | None = None
+        self._identities = identities
+        self._passwords = self._challenges = 0
+        self._password: str | None = None
+        self._answered: dict[str, str] = {}
+        """What was answered, and not enough, as long as questions go on."""
+
+    def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
+        """No key is trusted here: it is remembered, so that its user can be asked."""
+        self.keys.offered = key
+        return False
+
+    async def public_key_auth_requested(self) -> list[asyncssh.SSHKey] | None:
+        """Keys that need a passphrase, once all others were refused."""
+        if self._locked is None:
+            self._locked = await asyncio.to_thread(_locked, self._identities)
+        while self._locked:
+            key = await self._unlock(self._locked.pop(0))
+            if key is not None:
+                return [key]
+        return None
+
+    async def _unlock(self, path: Path) -> asyncssh.SSHKey | None:
+        """A key that needs a passphrase, which is asked for once for all hosts; three times where it is wrong."""
+        passphrase: str | None = None
+        for _ in range(_TRIES):
+            prompt = f"passphrase of {plain(str(path))} (Enter skips): "
+            passphrase = await self._answer(prompt, False, host="", wrong=passphrase)
+            if not passphrase:
+                return None
+            with suppress(OSError, ValueError, asyncssh.Error):
+                return await asyncio.to_thread(_unlocked, path, passphrase)
+        return None
+
+    async def password_auth_requested(self) -> str | None:
+        """Asks for the password, at most three times."""
+        self._passwords += 1
+        if self._passwords > _TRIES:
+            return None
+        self._password = await self._answer(f"password of {self._shown}: ", False, wrong=self._password)
+        return self._password
+
+    def kbdint_auth_requested(self) -> str | None:
+        """Questions are welcome."""
+        self._challenges += 1
+        return "" if self._challenges <= _TRIES else None
+
+    async def kbdint_challenge_received(
+        self, name: str, instructions: str, lang: str, prompts: Sequence[tuple[str, bool]]
+    ) -> list[str] | None:
+        """Passes on what the server asks."""
+        answers = []
+        for prompt, echo in prompts:
+            asked = f"{self._shown}: {plain(prompt, 200)}"
+            answer = await self._answer(asked, echo, wrong=self._answered.get(asked))
+            if answer is None:
+                return None
+            self._answered[asked] = answer
+            answers.append(answer)
+        return answers
+
+    async def _answer(
+        self, prompt: str, echo: bool, *, host: str | None = None, wrong: str | None = None
+    ) -> str | None:
+        """Asks, while the clock stands."""
+        loop, deadline = asyncio.get_running_loop(), self.deadline
+        when = deadline.when() if deadline is not None else None
+        left = None if when is None else when - loop.time()
+        if deadline is not None:
+            deadline.reschedule(None)
+        try:
+            where = self._shown if host is None else host
+            return await self._login.answer(where, prompt, echo, wrong=wrong)
+        finally:
+            if deadline is not None and left is not None:
+                deadline.reschedule(loop.time() + max(left, 1.0))
+
+
+def _locked(identities: Sequence[Path]) -> list[Path]:
+    """Those keys, or of the usual ones, that need a passphrase (blocking)."""
+    paths = identities or [Path("~/.ssh", name).expanduser() for name in _DEFAULT_KEYS]
+    return [path for path in paths if _is_locked(path)]
+
+
+def _unlocked(path: Path, passphrase: str) -> asyncssh.SSHKey:
+    return asyncssh.import_private_key(path.read_bytes(), passphrase)
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        asyncssh.import_private_key(path.read_bytes())
+    except asyncssh.KeyImportError as error:
+        return str(error).startswith("Passphrase")
+    except (OSError, ValueError):
+        return False
+    return False
+
+
+# --- Why a host cannot be reached, in one line with the mend ---
+
+
+class Cause(StrEnum):
+    """Kinds of failure; the later ones no patience can mend."""
+
+    UNREACHABLE = "unreachable"
+    KEY_UNKNOWN = "key unknown"
+    KEY_CHANGED = "key changed"
+    LOGIN = "login"
+    SHELL = "shell"
+    CONFIG = "config"
+
+    @property
+    def final(self) -> bool:
+        """Trying again by itself is in vain, or wrong."""
+        return self is not Cause.UNREACHABLE
+
+
+class HostError(ConnectError):
+    """A host cannot be reached, or not be used."""
+
+    def __init__(self, text: str, cause: Cause = Cause.UNREACHABLE) -> None:
+        super().__init__(text)
+        self.cause = cause
+
+
+_ERRNOS = {
+    errno.ECONNREFUSED: "connection refused: is sshd running on this port?",
+    errno.EHOSTUNREACH: "no route to this host: is the network or VPN up?",
+    errno.ENETUNREACH: "no route to this host: is the network or VPN up?",
+    errno.ETIMEDOUT: "no answer: is the host up, and does a firewall let port {port} through?",
+    errno.ECONNRESET: "connection closed during setup: too many logins at once, or banned?",
+    errno.EPIPE: "connection closed during setup: too many logins at once, or banned?",
+}
+
+
+def explained(error: BaseException, shown: str, port: int, user: str, *, by_command: bool = False) -> HostError:
+    """The line for what was raised while a host was dialled, perhaps `by_command`: a ProxyCommand."""
+    if isinstance(error, HostError):
+        return error
+    if by_command and isinstance(error, asyncssh.ConnectionLost | BrokenPipeError | ConnectionResetError):
+        return HostError(f"{shown}: its ProxyCommand exited without a connection: run ssh to see its output")
+    cause, text = _reason(error, port, user)
+    return HostError(f"{shown}: {text}", cause)
+
+
+def _reason(error: BaseException, port: int, user: str) -> tuple[Cause, str]:
+    if isinstance(error, socket.gaierror):
+        return Cause.UNREACHABLE, "unknown host: is the name right (see ~/.ssh/config), and does DNS work?"
+    if isinstance(error, TimeoutError):
+        return Cause.UNREACHABLE, _ERRNOS[errno.ETIMEDOUT].format(port=port)
+    if isinstance(error, asyncssh.ConnectionLost):
+        return Cause.UNREACHABLE, _ERRNOS[errno.ECONNRESET]
+    if isinstance(error, asyncssh.PermissionDenied):
+        return Cause.LOGIN, f"login failed as {user}: try ssh once, load the key with ssh-add, or name the user"
+    if isinstance(error, asyncssh.DisconnectError) and "too many authentication failures" in str(error).lower():
+        return Cause.LOGIN, "too many keys were tried before the right one: name it (IdentityFile, IdentitiesOnly yes)"
+    if isinstance(error, asyncssh.KeyExchangeFailed | asyncssh.ProtocolNotSupported | asyncssh.ProtocolError):
+        return Cause.UNREACHABLE, f"SSH negotiation failed: {_said(error)}"
+    if isinstance(error, asyncssh.ChannelOpenError):
+        return Cause.UNREACHABLE, f"the jump host cannot reach it: {_said(error)}"
+    if isinstance(error, asyncssh.Error):
+        return Cause.UNREACHABLE, f"the connection failed: {_said(error)}"
+    if isinstance(error, OSError):
+        known = _ERRNOS.get(error.errno or 0)
+        return Cause.UNREACHABLE, known.format(port=port) if known else f"cannot be reached: {_said(error)}"
+    return Cause.CONFIG, f"the ssh configuration cannot be used: {_said(error)}"
+
+
+def _said(error: BaseException) -> str:
+    """What a library or the other side says, as one line."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return plain(" ".join(text.split()) or type(error).__name__, 200)
+
+
+# --- Makes the connection to one host as `ssh` would: its configuration, jumps, keys and questions ---
 
 Connection = asyncssh.SSHClientConnection
 _JUMPS = 8
@@ -142,3 +378,60 @@ async def _judge(address: Address, login: Login, keys: HostKeys, known: Sequence
         raise HostError(
             f"{address.shown}: host key cannot be saved in {keys.files[0]}: {error.strerror}", Cause.KEY_UNKNOWN
         ) from None
+
+
+# --- A shell on another machine, as one channel of the connection that all of its streams share ---
+
+_READY_S = 15.0
+
+
+async def open_shell(connection: Connection, shown: str) -> Shell:
+    """A shell that has answered once. Raises HostError where there is none to be had."""
+    shell = Shell(shown)
+    try:
+        channel, _ = await connection.create_session(
+            lambda: _Session(shell),
+            BOOTSTRAP,
+            encoding=None,
+            request_pty=False,
+            window=4 << 20,
+            max_pktsize=1 << 15,
+        )
+    except asyncssh.ChannelOpenError as error:
+        raise HostError(f"{shown}: no session: {error.reason} (MaxSessions of sshd?)") from None
+    except (asyncssh.Error, OSError) as error:
+        raise HostError(f"{shown}: the connection was lost: {error}") from None
+    shell.start(channel.write, channel.abort)
+    try:
+        await shell.run(":", timeout_s=_READY_S)
+    except asyncio.CancelledError:
+        shell.lost("closed")
+        raise
+    except NoAnswerError:
+        raise HostError(
+            f"{shown}: no response from its shell for {_READY_S:.0f} s: host overloaded, or home folder missing?"
+        ) from None
+    except RunnerError:
+        said = f": '{shell.said}'" if shell.said else ""
+        if connection.is_closed():
+            raise HostError(f"{shown}: the connection was lost{said}") from None
+        raise HostError(
+            f"{shown}: no usable POSIX shell{said} (a restricted account, or no sh and dd?)", Cause.SHELL
+        ) from None
+    return shell
+
+
+class _Session(asyncssh.SSHClientSession[bytes]):
+    """Passes on what comes."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+
+    def data_received(self, data: bytes, datatype: int | None) -> None:
+        if datatype is None:
+            self._shell.received(data)
+        else:
+            self._shell.complained(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._shell.lost("the connection was lost" if exc is not None else "the shell has ended")

@@ -1,4 +1,4 @@
-"""What runs on a machine, which logs it writes, and where it listens: found without being told, and why."""
+"""Discovery of runs on a machine: processes, the logs that they write, the ports that they listen on."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from perfmon.text import evidence_text
+from perfmon.core.text import evidence_text
 
-from ..kinds import is_log_name
-from .files import Files, State
-from .http import Opener, ReplyError, Url, get
-from .listing import Wanted, list_logs
-from .quoting import pattern, quoted
+from ..http_client import Opener, ReplyError, Url, get, open_here
+from ..pollers.request import Asked
+from ..shell import LocalRunner, RunnerError, pattern, quoted
+from ..spec import is_log_name
+from .files import Files, State, Wanted, list_logs
+
+# --- What runs on a machine, which logs it writes, and where it listens: found without being told, and why ---
 
 KINDS = (
     ("prime-rl", re.compile(r"PRIME-RL::|\bprime_rl\b")),
@@ -278,3 +280,38 @@ def _short(path: str, home: str) -> str:
 
 def _counted(count: int, what: str, plural: str = "s") -> str:
     return f"{count or 'no'} {what}{'' if count == 1 else plural}"
+
+
+# --- What runs on this machine, found in the same way as on others ---
+
+
+def discover_here() -> Discovery:
+    """Processes of a run and their logs; nothing where this machine has no `/proc` or no shell."""
+    return asyncio.run(_discover())
+
+
+async def _discover() -> Discovery:
+    try:
+        runner = await LocalRunner.open()
+    except OSError:
+        return Discovery()
+    try:
+        return await with_metrics(await discover(await Files.open(runner)), open_here)
+    except RunnerError:
+        return Discovery()
+    finally:
+        await runner.close()
+
+
+# --- What to ask pollers for, of what was found to run on a machine ---
+
+_KINDS = {"vLLM": "vllm", "SGLang": "sglang", "prime-rl": "prime-rl"}
+
+
+def asked_of(found: Discovery) -> list[Asked]:
+    """The metrics pages of its processes, each once."""
+    kinds: dict[int, str] = {}
+    for process in found.processes:
+        for port in process.metrics:
+            kinds.setdefault(port, _KINDS.get(process.kind, "prometheus"))
+    return [Asked(kind, f"http://127.0.0.1:{port}") for port, kind in sorted(kinds.items())]

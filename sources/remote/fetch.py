@@ -12,14 +12,13 @@ from pathlib import Path
 
 import aiofiles
 
-from perfmon.text import evidence_text, plain
+from perfmon.core.text import evidence_text, plain
 
+from ..shell import RunnerError
+from .connection import Cause, HostError
 from .discovery import discover
-from .failures import Cause, HostError
-from .files import Files, Handle, State, UnreadableError
+from .files import Files, Handle, State, UnreadableError, Wanted, list_logs
 from .host import Host
-from .listing import Wanted, list_logs
-from .runner import RunnerError
 
 _CHUNK = 4 << 20
 _COMPARED = 4096

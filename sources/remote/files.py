@@ -1,21 +1,25 @@
-"""The files of a machine behind a runner: what they are now, and their bytes from a place on."""
+"""Files of a remote machine: what they are, their bytes, and who writes them."""
 
 from __future__ import annotations
 
 import posixpath
 import re
 import zlib
+from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from perfmon.text import plain
+from perfmon.core.text import plain
 
-from ..kinds import compression_of
-from ..rotation import age_by_name, is_part_of
-from ..stream import Identity
-from .quoting import pattern, quoted
-from .runner import Output, Runner, RunnerError
+from ..blocks import Cutter
+from ..file_tree import holds_logs
+from ..follow.file_reader import EMPTY, Identity, Print
+from ..follow.rotation import age_by_name, is_part_of
+from ..shell import MAGIC, Output, Runner, RunnerError, literal_base, pattern, quoted, regex
+from ..spec import compression_of, is_log_name
+
+# --- The files of a machine behind a runner: what they are now, and their bytes from a place on ---
 
 _STAT = "stat -L -c '%d %i %s %Y|%y|%n'"
 PREPARE = """\
@@ -256,3 +260,137 @@ def _inflated(data: bytes, size: int, name: str) -> bytes:
         return zlib.decompressobj(31).decompress(data, size + 1)
     except zlib.error:
         raise RunnerError(f"{name}: damaged compressed data") from None
+
+
+# --- Which text of a machine is read by whom, by device and inode: so that none is read twice under two names ---
+
+_REMEMBERED = 4096
+
+
+@dataclass(slots=True)
+class Text:
+    """One file's text: where reading stands, and whether it is still the same."""
+
+    identity: Identity
+    print: Print = EMPTY
+    cutter: Cutter = field(default_factory=lambda: Cutter(frames=True))
+    handle: Handle | None = None
+    """How it is read; None while there is no connection, or once it was let go."""
+    ignored: bool = False
+    """Its contents are no log: read over."""
+    owner: object | None = None
+    changed_s: float = -1.0
+    """When it had last been written to as it was read last."""
+    stamp: str = ""
+    since_s: float | None = None
+    """Since when parts may have been missed: they are looked for as soon as something is read."""
+    history: int = 0
+    """Up to here it was there when it was found."""
+
+    def restart(self) -> None:
+        """The file holds another text."""
+        self.print, self.cutter, self.changed_s, self.stamp = EMPTY, Cutter(frames=True), -1.0, ""
+
+    def advance(self, data: bytes) -> None:
+        """These bytes were read."""
+        self.print = grown(self.print, data)
+
+
+HEAD, TAIL = 256, 64
+"""Bytes by which a text is told again."""
+
+
+def grown(old: Print, data: bytes) -> Print:
+    """The print of a text of which these bytes were read, too."""
+    if not data:
+        return old
+    head = old.head if len(old.head) == HEAD else (old.head + data[:HEAD])[:HEAD]
+    return Print(head, (old.tail + data[-TAIL:])[-TAIL:], old.position + len(data))
+
+
+class Claims:
+    """The texts of one machine that are read, or were."""
+
+    def __init__(self) -> None:
+        self._texts: OrderedDict[Identity, Text] = OrderedDict()
+
+    def known(self, identity: Identity) -> bool:
+        """Whether it is, or was, read."""
+        return identity in self._texts
+
+    def text(self, identity: Identity) -> Text | None:
+        """The text that was read last of the file with this number."""
+        return self._texts.get(identity)
+
+    def owner(self, identity: Identity) -> object | None:
+        """Who reads a file; None when nobody does."""
+        text = self._texts.get(identity)
+        return None if text is None else text.owner
+
+    def claim(self, identity: Identity, owner: object) -> Text | None:
+        """The text of a file, going on where it ended; None while someone else reads it."""
+        text = self._texts.get(identity)
+        if text is not None and text.owner not in (None, owner):
+            return None
+        if text is None:
+            text = self._texts[identity] = Text(identity)
+        text.owner = owner
+        return text
+
+    def release(self, text: Text) -> None:
+        """Nobody reads it any more; it stays known."""
+        text.owner = text.handle = None
+        self._texts.move_to_end(text.identity)
+        while len(self._texts) > _REMEMBERED:
+            oldest = next(iter(self._texts.values()))
+            if oldest.owner is not None:
+                break
+            del self._texts[oldest.identity]
+
+
+# --- The logs that a path or pattern names on a machine ---
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be followed there."""
+
+    path: str
+    """Absolute; may be a pattern."""
+    packed: bool = False
+    """Compressed logs below folders count, too."""
+
+    @property
+    def literal(self) -> bool:
+        """It names one file or folder."""
+        return MAGIC.search(self.path) is None
+
+
+async def list_logs(files: Files, wanted: Wanted) -> list[str]:
+    """The logs that exist now, by absolute path; a literal name need not exist, folders stand for logs below.
+
+    Raises RunnerError.
+    """
+    path = wanted.path.rstrip("/") or "/"
+    if wanted.literal:
+        found = await files.listed(quoted(path))
+        is_file = found == [path] or (not found and not await _is_folder(files, path))
+        return [path] if is_file else [name for name in found if _is_below(name, path, wanted.packed)]
+    if "**" in path.split("/"):
+        whole, bare = regex(path), not posixpath.basename(path).strip("*")
+        found = await files.listed(pattern(literal_base(path)))
+        return [name for name in found if whole.fullmatch(name) and (not bare or is_log_name(posixpath.basename(name)))]
+    found = await files.listed(pattern(path))
+    whole = regex(path)
+    return [name for name in found if whole.fullmatch(name) or _is_below(name, "", wanted.packed)]
+
+
+async def _is_folder(files: Files, path: str) -> bool:
+    return (await files.runner.run(f"[ -d {quoted(path)} ]")).code == 0
+
+
+def _is_below(name: str, root: str, packed: bool) -> bool:
+    """Whether a file in a folder is a log by its name, in folders that may hold some."""
+    *folders, last = name[len(root) :].strip("/").split("/")
+    fits = is_log_name(last) and (packed or not compression_of(last))
+    return fits and (not root or all(map(holds_logs, folders)))

@@ -1,4 +1,4 @@
-"""All hosts of a command, in a thread of their own: logins are asked for before a screen opens, then logs come."""
+"""All hosts of a command, in a thread of their own: logins first, then logs and pollers."""
 
 from __future__ import annotations
 
@@ -6,28 +6,130 @@ import asyncio
 import queue
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from perfmon.errors import ConnectError
+from perfmon.core.errors import ConnectError
 
-from ..polls.asked import Asked
-from .address import Address, RemoteSpec
-from .beside import check, checks_of, poll
-from .conveyor import Conveyor
-from .failures import HostError
-from .fetching import Fetcher, HostCopy, Progress
-from .following import Finder, HostLogs
-from .host import POLL_S, Host
-from .http import Url
-from .login import Login
-from .looking import Found, look_around
-from .states import HostState
-from .tail import Item
+from ..http_client import Url
+from ..pollers.request import Asked
+from ..shell import RunnerError
+from .connection import HostError, Login
+from .discovery import Discovery, discover, named, with_metrics
+from .fetch import Fetcher, HostCopy, Progress
+from .follow import Conveyor, Emit, Finder, HostLogs
+from .host import EVERY_S, POLL_S, HealthCheck, Host, ThereMachine, opener_of
+from .model import Address, HostState, RemoteSpec
+from .reader import Item
+
+# --- Looks for what runs on several hosts at once: one that hangs, or is lost meanwhile, holds nobody up ---
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found on a host."""
+
+    host: str
+    what: Discovery | None
+    """None where there was no answer."""
+    problem: str = ""
+    """Why not; one line."""
+
+
+async def look_around(hosts: Sequence[Host], grace_s: float) -> list[Found]:
+    """What runs on hosts that are connected; once the first has answered, the others have so long.
+
+    Raises HostError when none answers.
+    """
+    tasks = {host: asyncio.create_task(_found(host)) for host in hosts if host.connection is not None}
+    await _first(set(tasks.values()))
+    left = {task for task in tasks.values() if not task.done()}
+    if left:
+        await asyncio.wait(left, timeout=grace_s)
+    found = [await _outcome(host.address.shown, task, grace_s) for host, task in tasks.items()]
+    if found and all(one.what is None for one in found):
+        raise HostError(found[0].problem)
+    return found
+
+
+async def _first(left: set[asyncio.Task[Discovery]]) -> None:
+    """Until one has answered, or all have failed."""
+    while left:
+        done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+        if any(task.exception() is None for task in done):
+            return
+
+
+async def _outcome(name: str, task: asyncio.Task[Discovery], grace_s: float) -> Found:
+    if not task.done():
+        task.cancel()
+        await asyncio.wait({task})
+    if task.cancelled():
+        return Found(name, None, f"{name}: process discovery has not finished after {grace_s:.0f} s (hung disk?)")
+    error = task.exception()
+    return Found(name, None, str(error)) if error is not None else Found(name, task.result())
+
+
+async def _found(host: Host) -> Discovery:
+    """What runs there; of a host whose logs were named, also what these names stand for. Raises HostError."""
+    files, connection = host.files, host.connection
+    if files is None or connection is None:
+        raise HostError(f"{host.address.shown}: not connected")
+    try:
+        found = await with_metrics(await discover(files), opener_of(connection))
+        return await named(files, found, host.logs.paths) if host.logs.paths else found
+    except RunnerError as error:
+        raise HostError(str(error)) from None
+
+
+# --- What is asked of hosts beside their logs, for as long as they are followed: checks of servers, and pollers ---
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_LOGS_FIRST_S, _COMPANION_LOOK_S = 2.0, 0.1
+"""What logs hold already is read before pollers ask: so long at most is waited for it."""
+
+
+def checks_of(hosts: Sequence[Host], urls: Sequence[Url]) -> list[tuple[Host, Url]]:
+    """Every host asks itself where a URL is about the host that asks; else the first one asks for all."""
+    return [(host, url) for url in urls for host in (hosts if url.host in _LOOPBACK else hosts[:1])]
+
+
+async def check(host: Host, url: Url, emit: Emit) -> None:
+    """Asks for a URL from a host, again and again."""
+    asking = HealthCheck(url, host.address.shown, emit, host.clock.now)
+    while True:
+        connection = host.connection  # without one nobody knows: nothing is told
+        if connection is not None:
+            await asking.ask(opener_of(connection))
+        await asyncio.sleep(EVERY_S)
+
+
+async def poll(host: Host, asked: Sequence[Asked], emit: Emit) -> None:
+    """Asks a host's pollers at their pace, once its logs were read."""
+    if not asked:
+        return
+    from ..pollers.registry import pollers_for
+    from ..pollers.scheduler import Pacing
+
+    began = time.monotonic()
+    while not host.logs.caught_up and time.monotonic() - began < _LOGS_FIRST_S:  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(_COMPANION_LOOK_S)
+    machine, places = ThereMachine(host), partial(_places, host)
+    pollers = [poller for one in dict.fromkeys(asked) for poller in pollers_for(machine, one, places)]
+    await Pacing(machine, pollers, emit).run()
+
+
+def _places(host: Host) -> Mapping[str, str]:
+    """The folders of the logs that are followed."""
+    return {str(PurePosixPath(path).parent): "logs" for path in host.logs.tails}
+
+
+# --- All hosts of a command, in a thread of their own: logins are asked for before a screen opens, then logs come ---
 
 _T = TypeVar("_T")
 AskHere = Callable[[str, bool], str | None]

@@ -1,20 +1,25 @@
-"""Follows one log of a machine by its name: through rotation, truncation and lost connections."""
+"""Remote logs followed by name through rotation and lost connections, and handed to another thread."""
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 
-from perfmon.units import format_bytes
+from perfmon.core.model import Block, Notice
+from perfmon.core.text import plain
+from perfmon.core.units import format_bytes
 
-from ..files import LogFile
-from .claims import Claims, Text
-from .files import Files, Handle, State, UnreadableError
-from .reading import Item, LogReader, unread
-from .texts import skip_history, state_of, whole_print
+from ..discovery import LogFile
+from ..follow.rotation import is_part_of
+from .files import Claims, Files, Handle, State, Text, UnreadableError, Wanted, list_logs
+from .reader import Item, LogReader, skip_history, state_of, unread, whole_print
 
-__all__ = ["Item", "RemoteTail", "Wish"]
+# --- Follows one log of a machine by its name: through rotation, truncation and lost connections ---
 LINGER_S = 5.0
 """How long a file that was renamed is still read after it grew last: some writers are slow to let go."""
 
@@ -229,3 +234,183 @@ async def _held(files: Files, path: str) -> Handle | None:
         return await files.hold(path)
     except UnreadableError:
         return None
+
+
+# --- All logs of one machine, followed in rounds: one look at all of them, then the bytes of those that have grown ---
+
+Finder = Callable[[Files], Awaitable[Sequence[str]]]
+"""Tells the logs of whatever runs on a machine."""
+Emit = Callable[[list[Item]], Awaitable[None]]
+_RESCAN_S = 5.0
+_RESCAN_SHARE = 0.02
+"""Looking for new logs takes no more than this share of the time."""
+_MOST = 1000
+_TOGETHER = 4
+"""Logs that are read at a time: each may bring some megabytes."""
+
+
+class HostLogs:
+    """What is followed on one machine; its state outlives connections."""
+
+    def __init__(self, shown: str, paths: Sequence[str], history: int | None, finder: Finder | None = None) -> None:
+        self.shown = shown
+        self.paths = list(paths)
+        """Paths and patterns; absolute, or from the home folder on."""
+        self.tails: dict[str, RemoteTail] = {}
+        self.caught_up = False
+        """All that was there at the start was read."""
+        self._history, self._finder = history, finder
+        self._claims = Claims()
+        self._next_scan = 0.0
+        self._scanned = self._told_many = False
+        self._left_out: set[str] = set()
+
+    @property
+    def behind(self) -> int:
+        """Bytes that are known to be there and are not read yet."""
+        return sum(tail.behind for tail in self.tails.values())
+
+    async def round(self, files: Files, emit: Emit) -> bool:
+        """One look; whether there is more to be read at once. Raises RunnerError."""
+        if time.monotonic() >= self._next_scan:
+            await self._scan(files, emit)
+        states = await files.look(list(self.tails))
+        turns = [tail for path, tail in self.tails.items() if not tail.quiet(files, states.get(path))]
+        for at in range(0, len(turns), _TOGETHER):
+            async with asyncio.TaskGroup() as tasks:
+                for tail in turns[at : at + _TOGETHER]:
+                    tasks.create_task(self._turn(tail, files, states.get(tail.path), emit))
+        more = any(tail.more for tail in self.tails.values())
+        self.caught_up = self.caught_up or not more
+        return more
+
+    async def _turn(self, tail: RemoteTail, files: Files, state: State | None, emit: Emit) -> None:
+        items: list[Item] = []
+        try:
+            await tail.advance(files, state, items)
+        finally:
+            if items:
+                await emit(items)
+
+    async def _scan(self, files: Files, emit: Emit) -> None:
+        began = time.monotonic()
+        first, self._scanned = not self._scanned, True
+        for found in await self._finder(files) if self._finder is not None else ():
+            await self._admit(found, files.home, first, emit)
+        for path in self.paths:
+            for found in await list_logs(files, Wanted(await files.expanded(path))):
+                await self._admit(found, files.home, first, emit)
+        await self._tell_left_out(files, emit)
+        took = time.monotonic() - began
+        self._next_scan = time.monotonic() + max(_RESCAN_S, took / _RESCAN_SHARE)
+
+    async def _tell_left_out(self, files: Files, emit: Emit) -> None:
+        for why in files.left_out:
+            if why not in self._left_out:
+                self._left_out.add(why)
+                log = LogFile(self.shown, Path(f"ssh:/{self.shown}"), "")
+                await emit([(log, Notice(f"{self.shown}: not followed: {why}", "lost"))])
+
+    async def _admit(self, path: str, home: str, first: bool, emit: Emit) -> None:
+        if path in self.tails or (not first and self._is_part(path)):
+            return
+        if len(self.tails) >= _MOST:
+            if not self._told_many:
+                self._told_many = True
+                log = next(iter(self.tails.values())).log
+                await emit([(log, Notice(f"{self.shown}: more than {_MOST} logs: name the relevant ones", "lost"))])
+            return
+        log = LogFile(f"{self.shown}:{_short(path, home)}", Path(f"ssh:/{self.shown}"), path)
+        if any(ord(sign) < 32 for sign in path):
+            if first:
+                await emit([(log, Notice(f"{log.name}: a name with control characters: not followed", "lost"))])
+            return
+        self.tails[path] = RemoteTail(log, path, self._claims, Wish(self._history, not first))
+
+    def _is_part(self, path: str) -> bool:
+        """An older part of a log that is followed is read with it, where it has to be."""
+        return any(is_part_of(Path(path), Path(other)) for other in self.tails)
+
+
+def _short(path: str, home: str) -> str:
+    inside = home != "/" and PurePosixPath(path).is_relative_to(home)
+    return plain(f"~/{PurePosixPath(path).relative_to(home)}" if inside else path)
+
+
+# --- Hands items from one thread's event loop to another's, no more of them at a time than a limit ---
+
+_LIMIT = 32 << 20
+
+
+class Conveyor:
+    """Between one loop that puts and one that takes."""
+
+    def __init__(self, limit: int = _LIMIT) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._items: list[Item] = []
+        self._size = 0
+        self._ended = self._waiting = False
+        self._error: BaseException | None = None
+        self._wake_taker: Callable[[], None] = lambda: None
+        self._wake_putter: Callable[[], None] = lambda: None
+        self._room: asyncio.Event | None = None
+
+    async def put(self, items: list[Item]) -> None:
+        """Hands over; waits while the other side has more than the limit before it."""
+        if self._room is None:
+            self._room = asyncio.Event()
+            self._wake_putter = _waker(self._room)
+        with self._lock:
+            self._items += items
+            self._size += sum(len(item.data) for _, item in items if isinstance(item, Block))
+            full = self._size > self._limit
+            if full:
+                self._room.clear()
+        self._wake_taker()
+        if full:
+            await self._room.wait()
+
+    @property
+    def idle(self) -> bool:
+        """All that was put has been taken, and whoever takes has asked for more."""
+        with self._lock:
+            return self._waiting and not self._items
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Nothing more will come; `error` is raised on the other side."""
+        self._error = self._error or error
+        self._ended = True
+        self._wake_taker()
+
+    async def take(self) -> AsyncIterator[Item]:
+        """All items, as they come, until the end."""
+        ready = asyncio.Event()
+        self._wake_taker = _waker(ready)
+        while True:
+            ready.clear()
+            ended = self._ended
+            with self._lock:
+                items, self._items, self._size = self._items, [], 0
+            self._wake_putter()
+            for item in items:
+                yield item
+            if ended and not items:
+                if self._error is not None:
+                    raise self._error
+                return
+            if not items:
+                self._waiting = True
+                await ready.wait()
+                self._waiting = False
+
+
+def _waker(event: asyncio.Event) -> Callable[[], None]:
+    """Sets an event of the loop that runs here, from any thread."""
+    loop = asyncio.get_running_loop()
+
+    def wake() -> None:
+        with suppress(RuntimeError):  # the loop has closed meanwhile
+            loop.call_soon_threadsafe(event.set)
+
+    return wake

@@ -1,26 +1,75 @@
-"""One host: connected, followed, and connected again when it was lost."""
+"""One host: connected, followed, reconnected, its clock; and as pollers ask it."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from datetime import datetime, tzinfo
 from pathlib import Path
 
-from ..blocks import Notice
-from ..files import LogFile
-from .address import Address
-from .channel import open_shell
-from .clocks import ClockEcho
-from .dialing import Connection, dial
-from .failures import Cause, HostError
+import asyncssh
+
+from perfmon.core.model import Notice
+
+from ..blocks import Cutter
+from ..discovery import LogFile
+from ..http_client import ForbiddenError, Opener, Reader, ReplyError, Url, Writer, get
+from ..pollers.base import PollError, lines_of
+from ..shell import Runner, RunnerError, Shell, quoted
+from .connection import Cause, Connection, HostError, Login, dial, open_shell
 from .files import Files
-from .following import Emit, HostLogs
-from .login import Login
-from .runner import Runner, RunnerError
-from .shell import Shell
-from .states import HostState, Phase
+from .follow import Emit, HostLogs
+from .model import Address, ClockOffset, HostState, Phase
+
+# --- How far the clock of a machine is from this one's ---
+
+_KEPT = 16
+_ZONE = re.compile(r"[+-](0[0-9]|1[0-4])[0-5][0-9]")
+_SECONDS = re.compile(r"([0-9]{9,11})(?:\.([0-9]{9}))?")
+
+
+class ClockEcho:
+    """Asks for the time there; the answer that came quickest says most."""
+
+    def __init__(self) -> None:
+        self.zone: tzinfo | None = None
+        """That its user's clocks show; None while unknown."""
+        self._samples: deque[ClockOffset] = deque(maxlen=_KEPT)
+
+    @property
+    def offset(self) -> ClockOffset | None:
+        """The best of the last estimates."""
+        return min(self._samples, key=lambda sample: sample.uncertainty_s, default=None)
+
+    def now(self) -> datetime:
+        """What a clock there shows, as its logs print it."""
+        offset = self.offset
+        return datetime.fromtimestamp(time.time() + (0.0 if offset is None else offset.seconds), self.zone)
+
+    async def ask(self, runner: Runner) -> None:
+        """Takes a sample. Raises RunnerError."""
+        sent, before = time.time(), time.monotonic()
+        text, _, zone = (await runner.run("date '+%s.%N %z'")).text.strip().partition(" ")
+        trip = time.monotonic() - before
+        if _ZONE.fullmatch(zone):
+            self.zone = datetime.strptime(zone, "%z").tzinfo
+        match = _SECONDS.match(text)
+        if match is None:
+            return
+        exact = match[2] is not None
+        there = int(match[1]) + (int(match[2]) / 1e9 if exact else 0.5)
+        offset = there - (sent + trip / 2)
+        if self._samples and abs(offset - self._samples[-1].seconds) > 1.0 + trip:
+            self._samples.clear()  # one of the clocks was set
+        self._samples.append(ClockOffset(offset, trip / 2 + (0.0 if exact else 0.5), trip))
+
+
+# --- One host: connected, followed, and connected again when it was lost ---
 
 POLL_S = 1.0
 _STALE_S = 3.0
@@ -174,3 +223,140 @@ def _first(group: BaseExceptionGroup[HostError | RunnerError]) -> HostError | Ru
         error = error.exceptions[0]
     assert isinstance(error, HostError | RunnerError)  # noqa: S101 - the group holds nothing else
     return error
+
+
+# --- A machine that a connection leads to, as pollers ask it: the same one also when the connection was made anew ---
+
+
+class ThereMachine:
+    """A host that is followed."""
+
+    def __init__(self, host: Host) -> None:
+        self.name = host.address.shown
+        self.here = False
+        self._host = host
+
+    def now(self) -> datetime:
+        """What its clock shows."""
+        return self._host.clock.now()
+
+    async def runner(self) -> Runner:
+        """A shell of its own on the connection. Raises HostError."""
+        return await self._host.runner()
+
+    @property
+    def opener(self) -> Opener:
+        """Streams through the connection that there is then."""
+        return self._open
+
+    async def lines(self, command: str) -> AsyncIterator[bytes]:
+        """What a command prints there. Raises HostError and PollError."""
+
+        async for line in remote_lines(self._connection(), self.name, command):
+            yield line
+
+    async def _open(self, host: str, port: int) -> tuple[Reader, Writer]:
+        return await opener_of(self._connection())(host, port)
+
+    def _connection(self) -> Connection:
+        connection = self._host.connection
+        if connection is None:
+            raise HostError(f"{self.name}: not connected")
+        return connection
+
+
+def opener_of(connection: Connection) -> Opener:
+    """Streams through a connection: no port is opened on this machine."""
+
+    async def opened(host: str, port: int) -> tuple[Reader, Writer]:
+        reader, writer = await connection.open_connection(host, port, encoding=None)
+        return reader, writer
+
+    return opened
+
+
+# --- What a command prints on another machine, line by line, and that nothing of it stays when nobody reads it ---
+
+_CHUNK = 1 << 16
+_SCRIPT = (
+    'PATH="$PATH:/usr/local/bin:/usr/bin:/bin"; LC_ALL=C; export PATH LC_ALL; cd /; exec 2>/dev/null 3<&0; '
+    "s=; command -v setsid >/dev/null && s=setsid; "
+    "(exec 3<&-; exec $s sh -c %s) </dev/null & p=$!; "
+    '(read -r l <&3; kill -- "-$p" || kill "$p") >/dev/null & exec 3<&- >/dev/null; wait "$p"'
+)
+"""The command ends with its channel: what waits for the end of the channel's input ends it, and what it began."""
+
+
+async def remote_lines(connection: Connection, shown: str, command: str) -> AsyncIterator[bytes]:
+    """The lines, without newlines, until the command or the connection ends. Raises PollError."""
+    try:
+        process = await connection.create_process(
+            f"exec sh -c {quoted(_SCRIPT % quoted(command))}", encoding=None, stderr=asyncssh.DEVNULL
+        )
+    except asyncssh.ChannelOpenError as error:
+        raise PollError(f"{shown}: no session: {error.reason} (MaxSessions of sshd?)") from None
+    except (asyncssh.Error, OSError) as error:
+        raise PollError(f"{shown}: the connection was lost: {error}") from None
+    try:
+        async for line in lines_of(_chunks(process, shown)):
+            yield line
+    finally:
+        process.channel.abort()
+
+
+async def _chunks(process: asyncssh.SSHClientProcess[bytes], shown: str) -> AsyncIterator[bytes]:
+    try:
+        while chunk := await process.stdout.read(_CHUNK):
+            yield chunk
+    except (asyncssh.Error, OSError) as error:
+        raise PollError(f"{shown}: the connection was lost: {error}") from None
+
+
+# --- Whether servers answer: asked for again and again, and told as the lines of a log ---
+
+EVERY_S = 5.0
+_TIMEOUT_S = 4.0
+
+
+class HealthCheck:
+    """One URL, asked for through an opener.
+
+    Its lines say `[check] url=... failed=0 status=200 check_ms=12.3`, or why not: so a check is seen, judged, recorded
+    and replayed like every other log.
+    """
+
+    def __init__(self, url: Url, seen_from: str, emit: Emit, now: Callable[[], datetime] = datetime.now) -> None:
+        """`seen_from` is the host from which it is asked for, "" for this one; `now` is what a clock shows there."""
+        self.url = url
+        where = f"{seen_from}:" if seen_from else ""
+        self.log = LogFile(f"{where}{url.shown}", Path("check:/", seen_from), url.shown)
+        self._emit, self._now = emit, now
+        self._cutter = Cutter()
+        self._told = False
+
+    async def ask(self, opener: Opener) -> bool:
+        """Asks once and tells; whether all is well."""
+        began = time.monotonic()
+        status = 0
+        try:
+            reply = await get(opener, self.url, timeout_s=_TIMEOUT_S)
+            status = reply.status
+            well = status == 0 or 200 <= status < 400
+            why = f"status={status}" if status else "status=open"
+        except ForbiddenError as error:
+            await self._forbidden(str(error))
+            return False
+        except ReplyError as error:
+            well, why = False, "why=" + "-".join(str(error).split())
+        took_ms = 1e3 * (time.monotonic() - began)
+        stamp = self._now().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        line = f"{stamp} [check] url={self.url.shown} failed={int(not well)} {why} check_ms={took_ms:.1f}\n"
+        await self._emit([(self.log, block) for block in self._cutter.feed(line.encode())])
+        self._told = False
+        return well
+
+    async def _forbidden(self, why: str) -> None:
+        """Nothing is known of the server then: that is no bad answer of it."""
+        if not self._told:
+            self._told = True
+            await self._emit([(self.log, Notice(f"{self.log.name}: cannot be checked from there: {why}", "lost"))])

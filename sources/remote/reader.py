@@ -1,23 +1,172 @@
-"""Reads the texts of one log of a machine, whatever their files are called by now, and the parts that were missed."""
+"""The text of one remote log, whatever its files are called by now."""
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from perfmon.text import plain
-from perfmon.units import format_bytes
+from perfmon.core.model import Block, Notice, NoticeKind
+from perfmon.core.text import plain
+from perfmon.core.units import format_bytes
 
-from ..blocks import Block, Notice, NoticeKind
-from ..files import LogFile
-from ..kinds import HEAD as JUDGED
-from ..kinds import compression_in, is_binary
-from ..stream import Print
-from .claims import Claims, Text, grown
-from .files import Files, State, UnreadableError
-from .parts import Part, holds, parts_since, pieces, rest_in_packed, seen_again, trouble, was_read
-from .texts import SQUEEZED, rest_in_copy, state_of
+from ..blocks import Cutter
+from ..discovery import LogFile
+from ..follow.file_reader import EMPTY, Print
+from ..follow.rotation import age_by_name
+from ..spec import HEAD as JUDGED
+from ..spec import compression_in, is_binary
+from .files import HEAD, TAIL, Claims, Files, Handle, State, Text, UnreadableError, grown
+
+# --- Older parts of a log that were not read to their end: plain ones, and compressed ones, unpacked on their machine
+# ---
+
+_PIECE = 16 << 20
+_LARGEST = 256 << 20
+"""A compressed part that is larger is not unpacked: the machine has better things to do."""
+_MOST = 1 << 30
+"""Of what it holds no more than that is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a log."""
+
+    path: str
+    state: State
+    packed: bool
+    head: bytes = b""
+    """What its text begins with; empty where it cannot be read."""
+
+
+async def parts_since(files: Files, log: str, since_s: float) -> list[Part]:
+    """Those that were written then or later, the oldest first."""
+    found = [
+        Part(path, state, packed)
+        for packed in (False, True)
+        for path, state in await files.parts(log, packed=packed)
+        if state.changed_s >= since_s
+    ]
+    found.sort(key=lambda part: (part.state.changed_s, part.state.stamp, *age_by_name(part.path)))
+    return [await seen_again(files, part) for part in found]
+
+
+async def seen_again(files: Files, part: Part) -> Part:
+    """The same after another look: it may have been half written before."""
+    return replace(part, head=await _read(files, part, 0, HEAD))
+
+
+async def _read(files: Files, part: Part, offset: int, size: int) -> bytes:
+    if not part.packed:
+        return await files.read(Handle(part.state.identity, part.path), offset, size) or b""
+    return await files.unpacked(part.path, offset, size) if part.state.size <= _LARGEST else b""
+
+
+async def rest_in_packed(files: Files, log: str, known: Print, since_s: float) -> Part | None:
+    """The compressed part that holds a text of which so much was read."""
+    for part in reversed(await parts_since(files, log, since_s)) if known.position else ():
+        if part.packed and await holds(files, part, known) and not await trouble(files, part):
+            return part
+    return None
+
+
+async def trouble(files: Files, part: Part) -> str:
+    """Why a compressed part cannot be read to its end; "" where it can."""
+    if part.state.size > _LARGEST:
+        return f"larger than {format_bytes(_LARGEST)}"
+    return await files.damage(part.path)
+
+
+async def holds(files: Files, part: Part, known: Print) -> bool:
+    """Whether a part begins with a known text."""
+    if not part.head or not part.head.startswith(known.head):
+        return False
+    again = len(known.tail)
+    return await _read(files, part, known.position - again, again) == known.tail
+
+
+async def was_read(files: Files, part: Part, past: Iterable[Print]) -> bool:
+    """Whether its text is one of those that were read, under another name or before it was compressed or copied."""
+    for known in past:
+        if known.position and await holds(files, part, known):
+            return True
+    return False
+
+
+async def pieces(files: Files, part: Part, offset: int) -> AsyncIterator[bytes]:
+    """What a compressed part holds from `offset` on."""
+    end = offset + _MOST
+    while offset < end and (data := await files.unpacked(part.path, offset, min(_PIECE, end - offset))):
+        yield data
+        offset += len(data)
+
+
+# --- Looks at the text of a file on a machine apart from following it: its state, where to begin, where it went on ---
+
+SQUEEZED = 1 << 17
+"""History that is larger is sent compressed."""
+_LOOK_BACK = 1 << 16
+_REST = 64 << 20
+
+
+async def state_of(files: Files, text: Text) -> State | None:
+    """What a text's own file is now; None when it cannot be found."""
+    if text.handle is None:
+        return None
+    now = await files.state(text.handle)
+    return now if now is not None and now.identity == text.identity else None
+
+
+async def whole_print(files: Files, text: Text) -> Print:
+    """The print of all that a text's own file holds now; an empty one when it cannot be read."""
+    now = await state_of(files, text)
+    if now is None or text.handle is None:
+        return EMPTY
+    head = await files.read(text.handle, 0, min(HEAD, now.size))
+    tail = await files.read(text.handle, max(0, now.size - TAIL), min(TAIL, now.size))
+    return EMPTY if head is None or tail is None else Print(head, tail, now.size)
+
+
+async def skip_history(files: Files, text: Text, wanted: int | None) -> int:
+    """Moves on to the beginning of a line, so that at most `wanted` bytes of what exists are left.
+
+    None leaves all of it, 0 nothing but the line that is unfinished now. The result is how many bytes were left out.
+    """
+    now = await state_of(files, text)
+    size = text.history = 0 if now is None else now.size
+    if wanted is None or size <= wanted or text.handle is None:
+        return 0
+    start = max(0, size - (wanted or _LOOK_BACK))
+    data = await files.read(text.handle, start, min(size - start, _LOOK_BACK)) or b""
+    end = data.rfind(b"\n") if not wanted else data.find(b"\n")
+    at = start + end + 1 if end >= 0 else start
+    head = await files.read(text.handle, 0, min(HEAD, at)) or b""
+    tail = await files.read(text.handle, max(0, at - TAIL), min(TAIL, at)) or b""
+    text.print = Print(head, tail, at)
+    text.cutter = Cutter(offset=at, frames=True, counted=False)
+    return at
+
+
+async def rest_in_copy(files: Files, log: str, known: Print) -> bytes | None:
+    """What a copy of a truncated log holds after the place that was reached; None when there is no copy."""
+    if not known.position:
+        return None
+    for path, state in reversed(await files.parts(log)):
+        if state.size < known.position:
+            continue
+        handle, again = Handle(state.identity, path), len(known.tail)
+        if await files.read(handle, 0, len(known.head)) != known.head:
+            continue
+        size = min(_REST, state.size - known.position)
+        data = await files.read(handle, known.position - again, again + size, squeezed=size > SQUEEZED)
+        if data is not None and data[:again] == known.tail:
+            return data[again:]
+    return None
+
+
+# --- Reads the texts of one log of a machine, whatever their files are called by now, and the parts that were missed
+# ---
 
 CHUNK = 1 << 20
 _HISTORY_CHUNK = 4 << 20

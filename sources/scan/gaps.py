@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from math import inf
 
-from perfmon.model import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
-from perfmon.text import ESCAPES
+from perfmon.core.model import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
+from perfmon.core.text import ESCAPES
 
-from .envelope import json_begin, read_line
-from .formats.headers import HeaderReader
+from ..formats.timestamps import HeaderReader
+from .json_envelope import json_begin, read_line
 
 QUIET_S = 10.0
 """Silences are told from this length on."""

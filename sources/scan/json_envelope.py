@@ -11,13 +11,11 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from perfmon.model import Stamp
-from perfmon.text import ESCAPES
+from perfmon.core.model import Stamp
+from perfmon.core.text import ESCAPES
 
-from .formats.headers import HeaderReader
-from .formats.prefixes import PREFIXES
-from .formats.stamps import any_stamp
-from .formats.values import loaded
+from ..formats.fields import PREFIXES, loaded
+from ..formats.timestamps import HeaderReader, any_stamp
 
 _TIMES = ("timestamp", "time", "ts", "@timestamp", "asctime")
 _MESSAGES = ("message", "log", "msg", "textPayload")

@@ -1,23 +1,111 @@
-"""Finds the lines of a block that may mean something; lines of known shapes are read at once and left out."""
+"""Search for the literals of all patterns in a block, compiled or plain; line numbers."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import pairwise, repeat
+from collections.abc import Iterable, Sequence
+from io import BytesIO
+from itertools import accumulate, pairwise, repeat
+from operator import sub
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from perfmon.model import J_LINES, LEG, Record, Stamp
+from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
-from .heads import Heads
-from .joining import Calm, HeldLeg, Leg, join
-from .needles import Hit, NeedleSearch
-from .numbering import Numbering
-from .shapes import Shapes
-from .silence import Dated
+from perfmon.core.model import J_LINES, LEG, Record, Stamp
+
+from ..blocks import in_use, scanning
+from .gaps import Dated
+from .update_templates import Calm, Heads, HeldLeg, Leg, Shapes, Slot, join
 
 if TYPE_CHECKING:
-    from ._scanning import Clocks
+    from .._scanning import Clocks
+    from .._scanning import Finder as CompiledFinder
+
+
+# --- Finds any of many literal texts in a block, in one pass or a few ---
+#
+# The search is vectorised for up to about sixty needles and several times slower for more, hence the groups. It looks
+# at the low four bits of four bytes first: needles that share those are quicker to look for together.
+
+_GROUP = 48
+
+Hit = tuple[int, int, int]
+"""(begin, end, number of the needle)."""
+
+
+def grouped(needles: Sequence[bytes]) -> list[list[int]]:
+    """Numbers of the needles, by group, in the order in which they are asked."""
+    order = sorted(range(len(needles)), key=lambda number: bytes(byte & 15 for byte in needles[number][:4]))
+    return [order[first : first + _GROUP] for first in range(0, len(order), _GROUP)]
+
+
+class NeedleSearch:
+    """A fixed set of needles; the hits of `alone`, the number of one of them, are told apart from the others."""
+
+    def __init__(self, needles: Sequence[bytes], alone: int = -1) -> None:
+        self._alone = alone
+        self._groups = [
+            (numbers, BytesAhoCorasick([needles[number] for number in numbers], matchkind=MatchKind.LeftmostFirst))
+            for numbers in grouped(needles)
+        ]
+
+    def find(self, data: bytes) -> tuple[list[int], list[Hit]]:
+        """Positions of the needle that is told apart, and hits of all others; both by position.
+
+        Of needles of one group that overlap only the first is told.
+        """
+        alone: list[int] = []
+        hits: list[Hit] = []
+        for numbers, group in self._groups:
+            found = group.find_matches_as_indexes(data)
+            if self._alone in numbers:
+                own = numbers.index(self._alone)
+                alone = [match[1] for match in found if match[0] == own]
+                found = [match for match in found if match[0] != own]
+            hits += [(begin, end, numbers[needle]) for needle, begin, end in found]
+        if len(self._groups) > 1:
+            hits.sort()
+        return alone, hits
+
+
+# --- Numbers the lines of a block where something was found ---
+
+
+class Numbering:
+    """How many lines of a block stand before each of some lines."""
+
+    def __init__(self, data: bytes, begins: Iterable[int]) -> None:
+        # Cutting the lines takes two thirds of the time of counting newlines; a hint of 0 would mean all of them.
+        lines = BytesIO(data)
+        self._data = data
+        self._starts = sorted({*begins} - {0})
+        before = accumulate(map(len, map(lines.readlines, map(sub, self._starts, [0, *self._starts]))))
+        self.before: dict[int, int] = {0: 0, **dict(zip(self._starts, before, strict=True))}
+        """By the begin of each of these lines."""
+        self.count = self.before[self._starts[-1] if self._starts else 0] + len(lines.readlines())
+        """Lines in all; the last one may have no newline."""
+
+
+class LineCount:
+    """How many lines of a block stand before any position; quick for positions near the edges or the last one."""
+
+    def __init__(self, data: bytes, newlines: int) -> None:
+        self._data = data
+        self._marks = [(0, 0), (len(data), newlines)]
+        self.lines = newlines + (data != b"" and not data.endswith((b"\n", b"\r")))
+        """Lines in all; the last one may have no newline, but frames of a bar that goes on are no line yet."""
+
+    def before(self, position: int) -> int:
+        """Lines before the one that holds a position."""
+        mark, count = min(self._marks, key=lambda mark: abs(mark[0] - position))
+        low, high = sorted((mark, position))
+        between = self._data.count(b"\n", low, high)
+        count += between if mark == low else -between
+        self._marks[2:] = [(position, count)]
+        return count
+
+
+# --- Finds the lines of a block that may mean something; lines of known shapes are read at once and left out ---
 
 Sighting = tuple[
     int, int, int, int, int, int, str | None, int, Stamp | None, bool, Stamp | None, tuple[int, int] | None
@@ -222,3 +310,59 @@ class _PlainFound:
             end = len(self._data) if end < 0 else end
             told.append((at, to, needle, begin, end, before[begin], None, until, stamp, *_UNSEEN))
         return told
+
+
+# --- Finds what `search.py` finds with the compiled search, where it is in use ---
+
+_MAX_NEEDLES = 2000
+_MAX_NEEDLE = 10_000
+_MAX_PARTS = 16
+_MAX_PIECE = 64
+_MAX_REPEAT = 240
+_UNREAD, _NOTHING = -1, -2
+
+
+def finder(needles: Sequence[bytes], leg: int, heads: Heads) -> Finder:
+    """Finds these needles; lines of known shapes have the one numbered `leg`."""
+    if (
+        scanning is None
+        or not in_use()
+        or len(needles) > _MAX_NEEDLES
+        or max(map(len, needles), default=0) > _MAX_NEEDLE
+    ):
+        return PlainFinder(needles, leg, heads)
+    told = [(needles[number], group, number) for group, numbers in enumerate(grouped(needles)) for number in numbers]
+    return NativeFinder(scanning.Finder(told, leg), heads)
+
+
+class NativeFinder:
+    """Finds them in C."""
+
+    def __init__(self, compiled: CompiledFinder, heads: Heads) -> None:
+        self._compiled = compiled
+        self._stamp_of = heads.stamp
+
+    def find(self, data: bytes, clocks: Clocks | None = None) -> Found:
+        """What a block holds; other threads run meanwhile."""
+        return self._compiled.find(data, self._stamp_of, clocks)
+
+    def repeat(self, text: Repeat) -> None:
+        """Leaves such lines out from now on, but for those that have no room."""
+        if len(text.text) <= _MAX_REPEAT:
+            self._compiled.repeats(*text)
+
+    def know(self, shapes: Shapes) -> None:
+        """Reads lines of these shapes from now on, but for those that have no room."""
+        told = [
+            (leg, [_part(*part) for part in parts])
+            for leg, parts in shapes.parts
+            if len(parts) <= _MAX_PARTS and all(len(piece) <= _MAX_PIECE for piece, _ in parts)
+        ]
+        if len(shapes.opening) <= _MAX_PIECE:
+            self._compiled.know(shapes.opening, told)
+
+
+def _part(piece: bytes, slot: Slot | None) -> tuple[bytes, int, bool]:
+    if slot is None:
+        return piece, _UNREAD if piece.endswith(b"=") else _NOTHING, False
+    return piece, *slot

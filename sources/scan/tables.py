@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from perfmon.text import ESCAPES
+from perfmon.core.text import ESCAPES
 
-from .formats.steplines import figure_of
+from ..formats.step_lines import figure_of
 
 BEGIN = 1 << 12
 """So many bytes from its begin a log's table may begin."""
@@ -81,7 +81,7 @@ class Columns:
     epoch: int
     """Column of the epoch, beside another counter; -1 for none."""
     figures: tuple[tuple[str, int, str], ...]
-    """Names of figures (see `steplines.py`), their columns and units."""
+    """Names of figures (see `step_lines.py`), their columns and units."""
     results: tuple[tuple[int, bool], ...]
     """Columns of results, and whether they are of an evaluation."""
     clocks: tuple[int, ...]

@@ -1,1 +1,1 @@
-"""GPUs: through NVML, or the tools of NVIDIA and AMD."""
+"""GPUs, through NVML or the tools of NVIDIA and AMD."""

@@ -1,10 +1,17 @@
-"""Which GPUs a run was given: CUDA_VISIBLE_DEVICES, and what Slurm says."""
+"""What all GPU pollers share: visible devices, processes, throttle reasons."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+from perfmon.core.text import plain, without_secrets
+
+from ..reading import Area, Reading
+
+# --- Which GPUs a run was given: CUDA_VISIBLE_DEVICES, and what Slurm says ---
 
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
 """The first that is set counts: what a process sees is narrower than its step, and that than its job."""
@@ -56,3 +63,122 @@ def _read(text: str, *, local: bool) -> Mine:
 def _uuid(part: str) -> str:
     """`MIG-GPU-<uuid>/1/0`, as older drivers name an instance, is one of the GPU with that UUID."""
     return part.partition("/")[0]
+
+
+# --- What computes on the GPUs of this machine: a reading for each process, however many GPUs it is on ---
+
+_LONGEST = 120
+NOBODY: Mapping[int, tuple[str, float | None]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One process on one GPU."""
+
+    pid: int
+    gpu: str
+    mem_mb: float | None
+    util_pct: float | None
+    """Of the GPU's time."""
+    command: str = ""
+
+
+class Processes:
+    """Remembers the command lines of processes: they are read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[str, float | None]] = {}
+
+    def readings(self, uses: Iterable[Use]) -> list[Reading]:
+        """One for each process of this machine."""
+        uses = list(uses)
+        self._known = {pid: self._known.get(pid) or _looked_up(pid) for pid in {use.pid for use in uses}}
+        return readings_of(uses, self._known)
+
+
+def readings_of(uses: Iterable[Use], known: Mapping[int, tuple[str, float | None]] = NOBODY) -> list[Reading]:
+    """One for each process: memory of all its GPUs together, and the mean of its shares of their time."""
+    by_pid: dict[int, list[Use]] = {}
+    for use in uses:
+        by_pid.setdefault(use.pid, []).append(use)
+    now = time.time()
+    return [_reading(pid, mine, *known.get(pid, ("", None)), now) for pid, mine in sorted(by_pid.items())]
+
+
+def _reading(pid: int, uses: list[Use], command: str, began: float | None, now: float) -> Reading:
+    memory = [use.mem_mb for use in uses if use.mem_mb is not None]
+    shares = [use.util_pct for use in uses if use.util_pct is not None]
+    values = {}
+    if memory:
+        values["gpu_mem_mb"] = sum(memory)
+    if shares:
+        values["gpu_util_pct"] = sum(shares) / len(shares)
+    if began is not None:
+        values["uptime_s"] = float(round(max(0.0, now - began)))
+    gpus = "+".join(sorted({use.gpu for use in uses}, key=lambda gpu: (len(gpu), gpu)))
+    command = command or next((use.command for use in uses if use.command), "")
+    return Reading(Area.PROCESS, str(pid), values, {"gpu": gpus, "command": told_command(command)})
+
+
+def told_command(command: str) -> str:
+    """A command line as it may be shown: without secrets, short."""
+    return plain(without_secrets(command), _LONGEST)
+
+
+def _looked_up(pid: int) -> tuple[str, float | None]:
+    """(command line, when it began): unknown of processes of others, and of those beyond a container's walls."""
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return " ".join(process.cmdline()) or process.name(), process.create_time()
+    except (psutil.Error, OSError):
+        return "", None
+
+
+# --- Why a GPU's clocks are lower than they could be: the driver's bits and AMD's flags, in words ---
+
+BUSY_PCT = 20.0
+"""A GPU that does less is not held back by its clocks."""
+_IDLE = 0x1
+_WORDS = (
+    (0x80, "power-brake"),  # the power supply, or the rack, pulls the brake
+    (0x40, "hw-thermal"),
+    (0x20, "sw-thermal"),
+    (0x08, "hw-slowdown"),
+    (0x04, "power-cap"),
+    (0x10, "sync-boost"),
+    (0x02, "app-clocks"),  # somebody set them
+    (0x100, "display-clocks"),
+)
+"""Bits of nvmlClocksEventReasons (nvml.h), the gravest first. Bit 1, idle, is no throttling."""
+_PRECISE = frozenset({"power-brake", "hw-thermal"})
+HOLDS_BACK = frozenset({"power-brake", "hw-thermal", "sw-thermal", "hw-slowdown", "power-cap"})
+"""Power, heat and hardware: what nobody asked for."""
+
+
+def reasons(mask: int) -> tuple[str, ...]:
+    """The words of a mask; `hw-slowdown` only where no other bit says what the hardware slows down for."""
+    found = [word for bit, word in _WORDS if mask & bit]
+    if _PRECISE.intersection(found):
+        found = [word for word in found if word != "hw-slowdown"]
+    return tuple(found)
+
+
+def throttled(words: Iterable[str], util_pct: float | None) -> float:
+    """1 where power, heat or hardware hold back a GPU that works, else 0."""
+    busy = util_pct is None or util_pct >= BUSY_PCT
+    return float(busy and not HOLDS_BACK.isdisjoint(words))
+
+
+def read_mask(text: str) -> int | None:
+    """The number in `0x0000000000000004`; None for `N/A`, `Not Active` and the like."""
+    try:
+        return int(text, 16) if text.lower().startswith("0x") else int(text)
+    except ValueError:
+        return None
+
+
+def idle(mask: int) -> bool:
+    """Nothing runs, says the driver."""
+    return bool(mask & _IDLE)

@@ -8,10 +8,10 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from ...remote.runner import Runner
-from ..poller import AbsentError, Machine, Poller
+from ...shell import Runner
+from ..base import AbsentError, Machine, Poller
 from ..reading import Reading
-from .mine import VARIABLES, Mine, mine
+from .common import VARIABLES, Mine, mine
 
 Tool = Literal["nvidia-smi", "amd-smi", "rocm-smi"]
 _TOOLS: tuple[Tool, ...] = ("nvidia-smi", "amd-smi", "rocm-smi")
@@ -90,11 +90,11 @@ class GpuPoller:
         found = await self._tools()
         for tool in found.names:
             if tool == "nvidia-smi":
-                from .smi import SmiRoad
+                from .nvidia_smi import SmiRoad
 
                 yield SmiRoad(self._machine, await self._machine.runner(), found.mine, found.buffered)
             else:
-                from .amd_road import AmdRoad
+                from .amd import AmdRoad
 
                 yield AmdRoad(await self._machine.runner(), found.mine, tool)
 
@@ -119,7 +119,7 @@ class Tools:
 
 async def tools_of(runner: Runner) -> Tools:
     """Looks for them. Raises RunnerError."""
-    from .smi import PATHS
+    from .nvidia_smi import PATHS
 
     tools = " ".join((*_TOOLS, "stdbuf"))
     script = f"{PATHS}for t in {tools}; do command -v $t >/dev/null 2>&1 && echo $t; done; "

@@ -9,10 +9,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...remote.quoting import quoted
-from ..poller import AbsentError, Machine, Places, nowhere
+from ...shell import quoted
+from ..base import AbsentError, Machine, Places, Script, nowhere
 from ..reading import Area, Reading
-from ..script import Script
 
 EVERY_S = 10.0
 _PLACES_S = 60.0

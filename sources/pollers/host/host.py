@@ -1,16 +1,171 @@
-"""A host: its processors, memory, load, pressure and network interfaces, in one round; its disks and the run's
-processes in rounds of their own."""
+"""A host: processors, memory, load, pressure and network interfaces."""
 
 from __future__ import annotations
 
+import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from glob import glob
 
-from ..poller import AbsentError, Machine, Places, Poller, nowhere
+from ..base import AbsentError, Machine, Places, Poller, Script, nowhere
 from ..reading import Area, Reading
-from ..script import Script
-from .procfs import SCRIPT, CpuTimes, HostFacts, facts_of, printed, read_here
+
+# --- What `/proc` says of a host, read here or printed by one command there, as counters and levels ---
+
+_FILES = (
+    "/proc/stat", "/proc/meminfo", "/proc/loadavg", "/proc/net/dev",
+    "/proc/pressure/cpu", "/proc/pressure/memory", "/proc/pressure/io",
+)  # fmt: skip
+_SPEEDS = "/sys/class/net/*/speed"
+_WANTED = r"^(cpu|MemT|MemA|MemF|Buff|Cached|SwapT|SwapF|some|-?[0-9])|: *[0-9]+ +[0-9]"
+SCRIPT = f"grep -sE '{_WANTED}' {' '.join(_FILES)} {_SPEEDS}"
+"""Prints `FILE:LINE` for all that is read: one process a round."""
+_MEMORY = frozenset(("MemTotal", "MemAvailable", "MemFree", "Buffers", "Cached", "SwapTotal", "SwapFree"))
+_SHORT = {"cpu": "cpu", "memory": "mem", "io": "io"}
+_AVERAGE = re.compile(r"\bavg10=(\d+(?:\.\d+)?)")
+_PARTS = 8
+"""user nice system idle iowait irq softirq steal; time of guests is in that of users."""
+_IDLE, _WAIT = 3, 4
+_MOST_CPUS, _MOST_NICS = 4096, 256
+KIB_A_MIB = 1024.0
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTimes:
+    """Since the machine started, in ticks."""
+
+    busy: float
+    iowait: float
+    total: float
+
+
+@dataclass(frozen=True, slots=True)
+class NicCounts:
+    """Since the machine started."""
+
+    rx_bytes: float
+    tx_bytes: float
+    errors: float
+    drops: float
+
+
+@dataclass(slots=True)
+class HostFacts:
+    """All of one round; what the machine does not tell is missing."""
+
+    cpus: dict[str, CpuTimes] = field(default_factory=dict)
+    """`cpu` is all of them together."""
+    levels: dict[str, float] = field(default_factory=dict)
+    """load1 mem_used_mb mem_total_mb swap_used_mb psi_cpu_pct psi_mem_pct psi_io_pct."""
+    nics: dict[str, NicCounts] = field(default_factory=dict)
+    speeds: dict[str, float] = field(default_factory=dict)
+    """MB/s, of interfaces that have a speed."""
+
+
+def read_here() -> HostFacts:
+    """The facts of this machine. Raises OSError where it has no `/proc`."""
+    return facts_of(_lines_here())
+
+
+def facts_of(lines: Iterator[tuple[str, str]]) -> HostFacts:
+    """Reads (file, line) pairs."""
+    facts, memory = HostFacts(), dict[str, float]()
+    for path, line in lines:
+        if path == "/proc/stat":
+            _cpu(line, facts)
+        elif path == "/proc/meminfo":
+            _memory(line, memory)
+        elif path == "/proc/net/dev":
+            _nic(line, facts)
+        elif path.startswith("/proc/pressure/"):
+            average = _AVERAGE.search(line) if line.startswith("some ") else None
+            if average is not None:
+                facts.levels[f"psi_{_SHORT.get(path[15:], 'other')}_pct"] = float(average[1])
+        elif path == "/proc/loadavg":
+            load = _numbers(line.split()[:1])
+            facts.levels.update({"load1": load[0]} if load else {})
+        elif path.endswith("/speed"):
+            _speed(path, line, facts)
+    facts.levels.update(_memory_levels(memory))
+    return facts
+
+
+def printed(text: str) -> Iterator[tuple[str, str]]:
+    """What `SCRIPT` printed."""
+    for line in text.split("\n"):
+        path, found, rest = line.partition(":")
+        if found:
+            yield path, rest
+
+
+def _lines_here() -> Iterator[tuple[str, str]]:
+    for path in (*_FILES, *glob(_SPEEDS)):
+        try:
+            with open(path, encoding="ascii", errors="replace") as file:
+                text = file.read()
+        except OSError:
+            if path == _FILES[0]:
+                raise
+            continue  # a kernel without pressure, an interface without a speed
+        for line in text.split("\n"):
+            yield path, line
+
+
+def _cpu(line: str, facts: HostFacts) -> None:
+    name, *rest = line.split()[: _PARTS + 1] or [""]
+    if not name.startswith("cpu") or len(facts.cpus) > _MOST_CPUS:
+        return
+    parts = _numbers(rest)
+    if len(parts) > _WAIT:
+        total = sum(parts)
+        facts.cpus[name] = CpuTimes(total - parts[_IDLE] - parts[_WAIT], parts[_WAIT], total)
+
+
+def _memory(line: str, memory: dict[str, float]) -> None:
+    key, _, rest = line.partition(":")
+    value = _numbers(rest.split()[:1]) if key in _MEMORY else None
+    if value:
+        memory[key] = value[0] / KIB_A_MIB
+
+
+def _memory_levels(memory: Mapping[str, float]) -> dict[str, float]:
+    levels: dict[str, float] = {}
+    total = memory.get("MemTotal")
+    left = memory.get("MemAvailable")
+    if left is None and "MemFree" in memory:  # kernels before 3.14
+        left = memory["MemFree"] + memory.get("Buffers", 0.0) + memory.get("Cached", 0.0)
+    if total and left is not None:
+        levels["mem_used_mb"], levels["mem_total_mb"] = max(0.0, total - left), total
+    if memory.get("SwapTotal"):
+        levels["swap_used_mb"] = max(0.0, memory["SwapTotal"] - memory.get("SwapFree", 0.0))
+    return levels
+
+
+def _nic(line: str, facts: HostFacts) -> None:
+    name, found, rest = line.partition(":")
+    counts = _numbers(rest.split())
+    if found and len(counts) >= 12 and len(facts.nics) < _MOST_NICS:
+        # Received: bytes packets errs drop fifo frame compressed multicast; sent: bytes packets errs drop ...
+        facts.nics[name.strip()] = NicCounts(counts[0], counts[8], counts[2] + counts[10], counts[3] + counts[11])
+
+
+def _speed(path: str, line: str, facts: HostFacts) -> None:
+    speed = _numbers(line.split()[:1])
+    if speed and 0 < speed[0] < 1e7:  # -1 where there is no link
+        facts.speeds[path.split("/")[4]] = speed[0] / 8.0
+
+
+def _numbers(words: list[str]) -> list[float]:
+    try:
+        return [float(word) for word in words]
+    except ValueError:
+        return []
+
+
+# --- A host: its processors, memory, load, pressure and network interfaces, in one round; its disks and the run's
+# processes in rounds of their own ---
 
 EVERY_S = 5.0
 """Also while nothing happens a monitor must cost next to nothing; so the last ten minutes are remembered."""
@@ -33,7 +188,6 @@ class HostPoller:
     every_s = EVERY_S
 
     def __init__(self, machine: Machine, shell: Script | None = None) -> None:
-        from .nic import NicRates
 
         self._machine, self._shell = machine, shell or Script(machine)
         self._cpus: Mapping[str, CpuTimes] = {}
@@ -87,7 +241,6 @@ def signs(shares: Sequence[float | None]) -> str:
 def _here() -> HostFacts:
     if sys.platform.startswith("linux"):
         return read_here()
-    from .elsewhere import read_psutil
 
     return read_psutil()
 
@@ -99,3 +252,73 @@ def _busy(before: CpuTimes | None, now: CpuTimes | None) -> tuple[float, float] 
     passed = now.total - before.total
     busy, wait = 100.0 * (now.busy - before.busy) / passed, 100.0 * (now.iowait - before.iowait) / passed
     return min(100.0, max(0.0, busy)), min(100.0, max(0.0, wait))
+
+
+# --- What a host without `/proc` (macOS, BSD) says of itself, through psutil ---
+
+_MIB = float(1 << 20)
+
+
+def read_psutil() -> HostFacts:
+    """The facts of this machine."""
+    import psutil
+
+    facts = HostFacts()
+    everywhere = psutil.cpu_times(percpu=False)
+    for name, times in (("cpu", everywhere), *((f"cpu{at}", one) for at, one in enumerate(psutil.cpu_times(True)))):
+        wait = float(getattr(times, "iowait", 0.0))
+        total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
+        facts.cpus[name] = CpuTimes(total - times.idle - wait, wait, total)
+    memory, swap = psutil.virtual_memory(), psutil.swap_memory()
+    facts.levels = {
+        "load1": psutil.getloadavg()[0],
+        "mem_used_mb": (memory.total - memory.available) / _MIB,
+        "mem_total_mb": memory.total / _MIB,
+        **({"swap_used_mb": swap.used / _MIB} if swap.total else {}),
+    }
+    for name, nic in psutil.net_io_counters(pernic=True).items():
+        facts.nics[name] = NicCounts(nic.bytes_recv, nic.bytes_sent, nic.errin + nic.errout, nic.dropin + nic.dropout)
+    facts.speeds = {name: state.speed / 8.0 for name, state in psutil.net_if_stats().items() if state.speed > 0}
+    return facts
+
+
+# --- Rates of network interfaces, out of what they have counted ---
+
+_INNER = re.compile(r"lo\d*$|veth|docker|br-|virbr|cali|cni|flannel|vnet|ifb|dummy|tun|tap|kube|cilium|lxc|nerdctl")
+"""Interfaces through which nothing leaves the machine, or what passes another one as well."""
+_MOST = 16
+_MB = 1e6
+
+
+class NicRates:
+    """Remembers the last counts."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, NicCounts] = {}
+        self._at = 0.0
+
+    def take(self, nics: Mapping[str, NicCounts], speeds: Mapping[str, float], at: float) -> list[Reading]:
+        """The rates since the last time, at `at` seconds of a steady clock; of those that ever carried something."""
+        since, last, self._at, self._last = at - self._at, self._last, at, dict(nics)
+        used = [name for name, counts in nics.items() if counts.rx_bytes + counts.tx_bytes and not _INNER.match(name)]
+        used.sort(key=lambda name: -(nics[name].rx_bytes + nics[name].tx_bytes))
+        readings = []
+        for name in sorted(used[:_MOST]):
+            values = {"speed_mb_s": speeds[name]} if name in speeds else {}
+            before, now = last.get(name), nics[name]
+            if before is not None and since > 0:
+                values = {
+                    "rx_mb_s": _rate(now.rx_bytes, before.rx_bytes, since) / _MB,
+                    "tx_mb_s": _rate(now.tx_bytes, before.tx_bytes, since) / _MB,
+                    **values,
+                    "errors_per_s": _rate(now.errors, before.errors, since),
+                    "drops_per_s": _rate(now.drops, before.drops, since),
+                }
+            if values:
+                readings.append(Reading(Area.NIC, name, values))
+        return readings
+
+
+def _rate(now: float, before: float, seconds: float) -> float:
+    """A counter that fell began anew."""
+    return (now - before if now >= before else now) / seconds

@@ -7,13 +7,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from perfmon.text import evidence_text
+from perfmon.core.text import evidence_text
 
 from ...remote.discovery import ANY, kind_of
-from ...remote.quoting import quoted
-from ..poller import Machine
+from ...shell import quoted
+from ..base import Machine, Script
 from ..reading import Area, Reading
-from ..script import Script
 
 EVERY_S = 10.0
 _MOST = 32

@@ -1,1 +1,1 @@
-"""Ray clusters, from outside."""
+"""Ray clusters: metrics pages, and an attached driver."""

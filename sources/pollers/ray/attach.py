@@ -10,21 +10,20 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perfmon.errors import UsageError
-from perfmon.text import plain, without_secrets
+from perfmon.core.errors import UsageError
+from perfmon.core.text import plain, without_secrets
 
-from ...ending import end
-from ...remote.quoting import quoted
-from ...remote.runner import Runner, RunnerError
-from ..poller import AbsentError, Machine, PollError
+from ...follow.wakeups import end
+from ...shell import Runner, RunnerError, quoted
+from ..base import AbsentError, Machine, PollError
 from ..reading import Area, Reading
-from .discovery import Cluster, cluster_on
+from .poller import Cluster, cluster_on
 
 EVERY_S = 5.0
 SAMPLE_S = 0.1
 MOST_QUEUES, MOST_SAMPLES = 32, 600
 _NAME = re.compile(r"[\w.:@/+-]{1,100}")
-_SCRIPT = Path(__file__).with_name("attached.py")
+_SCRIPT = Path(__file__).with_name("attached_script.py")
 _EOF = "PERFMON_END_OF_SCRIPT"
 
 

@@ -1,19 +1,272 @@
-"""Asks a Ray cluster's pages of metrics, without joining it: no client, no driver, nothing that Ray would notice."""
+"""Ray clusters by their pages of metrics: discovery, queues, waits."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
-from ...remote.runner import Runner, RunnerError
-from ..pages.endpoint import Endpoint, off_loop
-from ..pages.openmetrics import Sample, Samples, read_samples
-from ..poller import Machine, PollError
-from ..reading import Reading
-from .discovery import Place, cluster_on, targets_by, targets_in
-from .waits import NAMES, RayWaits
+from perfmon.core.errors import UsageError
+from perfmon.core.text import plain
+
+from ...http_client import Opener, ReplyError, Url, get, parse_url
+from ...shell import Runner, RunnerError, quoted
+from ..base import AbsentError, Machine, PollError
+from ..metrics_endpoint import Endpoint, off_loop
+from ..openmetrics import Counters, Increase, Sample, Samples, read_samples
+from ..reading import Area, Reading
+
+# --- What Ray's metrics say of its queues, of Ray Data and of the object store ---
+#
+# Of `ray.util.queue` they tell who waits: a `get` of the queue's actor that runs is a consumer before an empty queue, a
+# `put` that runs a producer before a full one. (Depth as puts less gets is only rough, for workers report when they
+# like; and puts equal gets in every steady state: which side waits is what tells.)
+
+NAMES = frozenset({
+    "ray_tasks", "ray_object_store_used_memory", "ray_object_store_available_memory", "ray_spill_manager_objects_bytes",
+    "ray_data_iter_total_blocked_seconds", "ray_data_iter_time_to_first_batch_seconds", "ray_data_iter_user_seconds",
+    "ray_data_iter_batches_total", "ray_data_num_external_inqueue_blocks", "ray_data_num_external_outqueue_blocks",
+})  # fmt: skip
+"""What is looked for on the pages."""
+_CALL = re.compile(r"(?:[^:]*:)?(\w*[Qq]ueue\w*)\.(get|put)\w*")
+_DATA = {
+    "ray_data_iter_total_blocked_seconds": "blocked_s",
+    "ray_data_iter_time_to_first_batch_seconds": "first_s",
+    "ray_data_iter_user_seconds": "user_s",
+    "ray_data_iter_batches_total": "batches",
+}
+_LOOKS = 6
+"""Polls over which shares of time are taken."""
+_LEAST_S = 0.5
+"""Of a dataset that was read for less than this since the last poll nothing is told."""
+MOST = 32
+_MB = 1e6
+
+Told = dict[str, dict[str, float]]
+
+
+class RayWaits:
+    """Readings of all pages of a cluster, poll after poll."""
+
+    def __init__(self) -> None:
+        self._counters = Counters()
+        self._looks: dict[str, deque[tuple[bool, bool]]] = {}
+
+    def take(self, samples: Sequence[Sample], at: float) -> list[Reading]:
+        """What the pages tell at a moment (monotonic seconds)."""
+        running, ended = _calls(samples)
+        data, blocks, store = _datasets(samples), _blocks(samples), _store(samples)
+        counted: dict[Hashable, float] = {(name, call): n for name, calls in ended.items() for call, n in calls.items()}
+        counted |= {(name, key): n for name, told in data.items() for key, n in told.items()}
+        if "spilled" in store:
+            counted["spilled"] = store["spilled"]
+        grown = self._counters.take(counted, at)
+        readings = [self._queue(name, running.get(name, {}), grown) for name in sorted({*running, *ended})[:MOST]]
+        readings += [_dataset(name, blocks.get(name, {}), grown) for name in sorted(data)[:MOST]]
+        if store:
+            readings.append(_object_store(store, grown))
+        return [reading for reading in readings if reading.values]
+
+    def _queue(self, name: str, running: Mapping[str, float], grown: Increase) -> Reading:
+        waiting = {"consumers_waiting": running.get("get", 0.0), "producers_waiting": running.get("put", 0.0)}
+        looks = self._looks.setdefault(name, deque(maxlen=_LOOKS))
+        looks.append((waiting["consumers_waiting"] > 0, waiting["producers_waiting"] > 0))
+        values = {**waiting, **_rates(name, ("put", "get"), grown)}
+        if len(looks) == _LOOKS:
+            values["empty_pct"] = 100.0 * sum(empty for empty, _ in looks) / _LOOKS
+            values["full_pct"] = 100.0 * sum(full for _, full in looks) / _LOOKS
+        return Reading(Area.QUEUE, f"ray/{plain(name, 80)}", values, {"kind": "ray"})
+
+
+def _rates(name: str, calls: Iterable[str], grown: Increase) -> dict[str, float]:
+    told = {call: grown.by[name, call] for call in calls if (name, call) in grown.by}
+    return {f"{call}_per_s": by / grown.seconds for call, by in told.items()}
+
+
+def _calls(samples: Sequence[Sample]) -> tuple[Told, Told]:
+    """Calls of queues that run, and that have ended, by class and what they do; all other labels added up."""
+    running, ended = Told(), Told()
+    for sample in samples:
+        match = _CALL.fullmatch(sample.labels.get("Name", "")) if sample.name == "ray_tasks" else None
+        if match is None:
+            continue
+        teller = sample.labels.get("Source")  # since 2.5x; owners and executors tell of the same calls
+        if sample.labels.get("State") == "RUNNING" and teller in (None, "executor"):
+            _add(running, match[1], match[2], sample.value)
+        elif sample.labels.get("State") == "FINISHED" and teller in (None, "owner"):
+            _add(ended, match[1], match[2], sample.value)
+    return running, ended
+
+
+def _datasets(samples: Sequence[Sample]) -> Told:
+    told = Told()
+    for sample in samples:
+        if sample.name in _DATA:
+            _add(told, sample.labels.get("dataset", ""), _DATA[sample.name], sample.value)
+    return told
+
+
+def _blocks(samples: Sequence[Sample]) -> Told:
+    told = Told()
+    for sample in samples:
+        if sample.name.startswith("ray_data_num_external_"):
+            way = "in" if "_inqueue_" in sample.name else "out"
+            _add(told, sample.labels.get("dataset", ""), f"{way}_blocks", sample.value)
+    return told
+
+
+def _dataset(name: str, blocks: Mapping[str, float], grown: Increase) -> Reading:
+    """The share of its reader's time that went into waiting, but for the first batch, which says nothing."""
+    by = {key: grown.by.get((name, key)) for key in _DATA.values()}
+    values = dict(blocks)
+    if by["blocked_s"] is not None and by["user_s"] is not None:
+        blocked = max(0.0, by["blocked_s"] - (by["first_s"] or 0.0))
+        if blocked + by["user_s"] >= _LEAST_S:
+            values["data_share_pct"] = 100.0 * blocked / (blocked + by["user_s"])
+    if by["batches"] is not None:
+        values["get_per_s"] = by["batches"] / grown.seconds
+    return Reading(Area.QUEUE, f"ray/data/{plain(name, 80)}", values, {"kind": "ray"})
+
+
+def _store(samples: Sequence[Sample]) -> dict[str, float]:
+    told: dict[str, float] = {}
+    for sample in samples:
+        key = {"ray_object_store_used_memory": "used", "ray_object_store_available_memory": "free"}.get(sample.name)
+        if sample.name == "ray_spill_manager_objects_bytes" and sample.labels.get("State") == "Spilled":
+            key = "spilled"
+        if key is not None:
+            told[key] = told.get(key, 0.0) + sample.value
+    return told
+
+
+def _object_store(store: Mapping[str, float], grown: Increase) -> Reading:
+    values = {}
+    whole = store.get("used", 0.0) + store.get("free", 0.0)
+    if whole > 0:
+        values["store_fill_pct"] = 100.0 * store.get("used", 0.0) / whole
+    if "spilled" in store:
+        values["spilled_mb"] = store["spilled"] / _MB
+    if "spilled" in grown.by:
+        values["spill_mb_s"] = grown.by["spilled"] / _MB / grown.seconds
+    return Reading(Area.QUEUE, "ray/object-store", values, {"kind": "ray"})
+
+
+def _add(told: Told, name: str, key: str, value: float) -> None:
+    values = told.setdefault(name, {})
+    values[key] = values.get(key, 0.0) + value
+
+
+# --- Finds where a Ray cluster tells its metrics: by the files that it leaves, its own processes, or an address ---
+
+FILE = "prom_metrics_service_discovery.json"
+USUAL = "/tmp/ray"  # noqa: S108 - that is where Ray puts it
+MOST_TARGETS = 32
+SD_PATH = "/api/prometheus/sd"
+"""Where a dashboard (port 8265) tells its targets, in Ray 2.5x and later."""
+_TARGET = re.compile(r"(?:[A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:.]+\]):\d{1,5}")
+_PROCESS = (
+    "for f in $(grep -lsa 'ray/_private/[l]og_monitor.py' /proc/[0-9]*/cmdline); do "
+    "if [ -O \"$f\" ]; then tr '\\0' '\\n' <\"$f\"; echo; fi; done"
+)
+"""Every node has this process, started by the cluster's Python; one of another user's is not believed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A Ray that runs on a machine, as its process there tells."""
+
+    python: str = ""
+    folder: str = USUAL
+    """Its `--temp-dir`."""
+    gcs: str = ""
+    """HOST:PORT to attach to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What an argument says: of `ray=HOST:PORT`, `ray=http://HOST:PORT`, `ray=/temp/dir`, or `ray`."""
+
+    url: Url | None = None
+    folder: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Place:
+        """Raises UsageError."""
+        if not text:
+            return cls()
+        if text.startswith("/"):
+            return cls(folder=text.removesuffix(f"/{FILE}").rstrip("/") or "/")
+        url = text if "://" in text else f"http://{text}"
+        try:
+            parsed = parse_url(url)
+        except UsageError:
+            parsed = None
+        if parsed is None or parsed.scheme != "http" or (parsed.port == 80 and ":80" not in text):
+            raise UsageError(
+                f"'ray={plain(text, 100)}': expected the metrics port or the dashboard as HOST:PORT, "
+                "Ray's --temp-dir as /PATH, or nothing"
+            )
+        return cls(url=parsed)
+
+
+async def cluster_on(runner: Runner, folder: str = "") -> Cluster:
+    """The user's Ray that runs on a machine, with this `--temp-dir` where one is named; else where one would be."""
+    told = (await runner.run(_PROCESS)).text.split("\n\n")
+    found = [cluster for text in told if (cluster := _cluster(text.splitlines())) is not None]
+    return next((cluster for cluster in found if folder in ("", cluster.folder)), Cluster(folder=folder or USUAL))
+
+
+def _cluster(arguments: Sequence[str]) -> Cluster | None:
+    told = dict(argument.removeprefix("--").split("=", 1) for argument in arguments if "=" in argument)
+    folder, gcs = told.get("session-dir", "").rpartition("/session_")[0], told.get("gcs-address", "")
+    if not folder.startswith("/") or not _TARGET.fullmatch(gcs) or not arguments[0].startswith("/"):
+        return None
+    return Cluster(arguments[0], folder, gcs)
+
+
+async def targets_in(runner: Runner, folder: str) -> list[str]:
+    """HOST:PORT of all pages of metrics. Raises AbsentError where there is no such file, PollError where it is none."""
+    path = f"{folder}/{FILE}"
+    output = await runner.run(f"head -c 1000000 {quoted(path)}")
+    if output.code or not output.data:
+        raise AbsentError(f"ray: no {plain(path, 200)} on {runner.name}: is Ray running?")
+    targets = targets_of(output.text)
+    if not targets:
+        raise PollError(f"ray: {plain(path, 200)} lists no metrics endpoints")
+    return targets
+
+
+async def targets_by(opener: Opener, url: Url) -> list[str]:
+    """HOST:PORT of all pages that a dashboard names; of a page of metrics itself, that one."""
+    with suppress(ReplyError):
+        reply = await get(opener, Url(url.scheme, url.host, url.port, SD_PATH))
+        if reply.status == 200 and (targets := targets_of(reply.body.decode("utf-8", "replace"))):
+            return targets
+    host = f"[{url.host}]" if ":" in url.host else url.host
+    return [f"{host}:{url.port}"]
+
+
+def targets_of(text: str) -> list[str]:
+    """Targets of a discovery file; what is no address is left out."""
+    try:
+        groups = json.loads(text)
+    except ValueError:
+        return []
+    found = [target for group in _list(groups) if isinstance(group, dict) for target in _list(group.get("targets"))]
+    return list(dict.fromkeys(t for t in found if isinstance(t, str) and _TARGET.fullmatch(t)))[:MOST_TARGETS]
+
+
+def _list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else []
+
+
+# --- Asks a Ray cluster's pages of metrics, without joining it: no client, no driver, nothing that Ray would notice ---
 
 EVERY_S = 10.0
 """Ray's own metrics are as old as that."""

@@ -1,0 +1,1 @@
+"""Logs followed as they grow: rotation, truncation, pipes, notifications of the kernel."""

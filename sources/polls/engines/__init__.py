@@ -1,1 +1,0 @@
-"""Servers of engines and trainers, by their own metrics."""

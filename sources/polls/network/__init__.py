@@ -1,1 +1,0 @@
-"""The TCP connections of a port, and who holds them up."""

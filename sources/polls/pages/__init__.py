@@ -1,1 +1,0 @@
-"""Pages of metrics: fetched, parsed, and counters and histograms of them differenced; any page at all."""

@@ -1,1 +1,0 @@
-"""Slurm: the user's own jobs, and their nodes."""

@@ -1,0 +1,1 @@
+"""The scanner of blocks, and its search for literals."""
