@@ -1,1 +1,1 @@
-"""The live monitor: Textual panes over the same Snapshot as every report."""
+"""The live monitor: Textual panes over the same diagnosis as every report."""

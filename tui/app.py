@@ -6,43 +6,42 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from contextvars import Context, copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.events import Resize
 from textual.filter import LineFilter
 from textual.geometry import Size
 from textual.widget import Widget
 
-from perfmon.glyphs import UNICODE, Glyphs
-from perfmon.monitor import Monitor
-from perfmon.picture import Picture
-from perfmon.snapshot import Snapshot
-from perfmon.themes.schema import ThemeData
+from perfmon.diagnosis.result import Snapshot
+from perfmon.monitor.monitor import Monitor
+from perfmon.viewmodel.state import Picture
 
 from .actions import Action, by_key, chosen
-from .asciionly import filters_for
-from .cost import OwnCost
-from .doings import PANES, Doings
-from .driver import SturdyDriver
-from .journey import Journey
-from .layout import Layout, layout_for, shares
-from .leaving import Leaving, terminal_is_gone
-from .pane import Pane
+from .app_base import Journey, OwnCost
+from .handlers.open import Doings
+from .handlers.view import PANES
+from .layout import Layout, Room, layout_for, shares
 from .panes.alerts import AlertPane
-from .panes.answer import AnswerPane, FooterPane, HeaderPane
-from .panes.board import BoardPane
 from .panes.logs import LogPane
 from .panes.sources import SourcesPane
-from .render.bars import Place
-from .room import Room
-from .skin import Skin, depth_of
-from .typeahead import TypedAhead
+from .panes.status import AnswerPane, FooterPane, HeaderPane
+from .panes.timeline import BoardPane
+from .render.header_footer import Place
+from .terminal.driver import SturdyDriver, TypedAhead, filters_for
+from .terminal.suspend import Leaving, terminal_is_gone
+from .theme import Skin, depth_of
+from .widgets.pane import Pane
+
+if TYPE_CHECKING:
+    from .messages import Opening
+
 
 _SAID_S = 6.0
 _STUCK_S = 5.0
@@ -54,19 +53,6 @@ _SLOWLY_S = 0.9
 _TICK_S = 2.0
 _UNSEEN_S = 1.5
 """Pictures show the header, too: only where none came for so long is it shown for its own sake."""
-
-
-@dataclass(slots=True)
-class Opening:
-    """How the monitor is opened."""
-
-    title: str
-    themes: Mapping[str, ThemeData]
-    theme: str
-    layout: str = "auto"
-    keys: Mapping[str, str] = field(default_factory=dict)
-    """Keys that the user chose, by action."""
-    glyphs: Glyphs = UNICODE
 
 
 class PerfmonApp(Doings, Leaving, TypedAhead, inherit_bindings=False):
@@ -413,6 +399,3 @@ class PerfmonApp(Doings, Leaving, TypedAhead, inherit_bindings=False):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Colours and characters that a terminal does not have are left out everywhere."""
         return filters_for(self.skin, super().get_line_filters())
-
-
-__all__ = ["Binding", "Opening", "PerfmonApp"]

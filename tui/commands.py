@@ -1,30 +1,148 @@
-"""Everything that can be typed after `:`, in one table: the palette and the help are made from it."""
+"""Commands that can be typed after `:`, and what their arguments mean."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.errors import PerfmonError, UsageError
-from perfmon.logbook import Query
-from perfmon.model import TimeBase
-from perfmon.moments import moment
-from perfmon.picture import Alert
-from perfmon.text import plain
+from perfmon.core.config import moment
+from perfmon.core.errors import PerfmonError, UsageError
+from perfmon.core.model import TimeBase
+from perfmon.core.text import plain
+from perfmon.core.units import format_seconds, parse_duration
+from perfmon.logbuffer.filters import Query
+from perfmon.viewmodel.state import Alert
 
-from . import given
 from .actions import ACTIONS, Action
 from .layout import LAYOUTS
-from .render.moments import brief_seconds, moment_text
-from .words import split_words
+from .render.rows import brief_seconds, moment_text
 
 if TYPE_CHECKING:
-    from .doings import Doings
+    from perfmon.sources.replay import Player
+
+    from .handlers.open import Doings
+
+
+# --- Parsing of command arguments; a one-line UsageError for invalid ones ---
+
+_NAMED = 60
+_TOLD = 6
+
+
+def seconds_of(text: str, least: float, most: float, example: str) -> float:
+    """A duration within these bounds; `example` says how one is typed."""
+    try:
+        seconds = parse_duration(text)
+    except (ValueError, OverflowError):
+        seconds = -1.0
+    if not (isfinite(seconds) and least <= seconds <= most):
+        span = f"{format_seconds(least)} to {format_seconds(most)}"
+        raise UsageError(f"{plain(text, _NAMED)!r}: expected {span}, as in {example}")
+    return seconds
+
+
+def name_among(text: str, names: Iterable[str], what: str) -> str:
+    """The name that is meant: that one, or the only one that begins with the text, or else has it."""
+    known = list(dict.fromkeys(names))
+    if text in known:
+        return text
+    low = text.lower()
+    for fitting in (
+        [name for name in known if name.lower().startswith(low)],
+        [name for name in known if low in name.lower()],
+    ):
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            raise UsageError(f"{plain(text, _NAMED)!r} is ambiguous: expected one of {_listed(fitting)}")
+    if not known:
+        raise UsageError(f"no such {what}: {plain(text, _NAMED)!r} (there are none yet)")
+    raise UsageError(f"no such {what}: {plain(text, _NAMED)!r}, expected one of {_listed(known)}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    told = ", ".join(plain(name, 40) for name in names[:_TOLD])
+    return f"{told} and {len(names) - _TOLD} more" if len(names) > _TOLD else told
+
+
+def alerts_of(app: Doings, text: str) -> list[Alert]:
+    """Alerts by number (`#12`, `12`), or all of one signature, by its name or a part of it or of a title."""
+    alerts = app.monitor.picture.alerts
+    number = text.removeprefix("#")
+    if number.isdecimal():
+        found = [alert for alert in alerts if str(alert.number) == number.lstrip("0")]
+        if not found:
+            raise UsageError(f"no such alert: #{number[:_NAMED]}")
+        return found
+    titled = {alert.key[0] for alert in alerts if text.lower() in alert.finding.title.lower()}
+    signature = titled.pop() if len(titled) == 1 else name_among(text, [alert.key[0] for alert in alerts], "alert")
+    return [alert for alert in alerts if alert.key[0] == signature]
+
+
+def file_of(text: str) -> str:
+    """Path of a file, which may not exist."""
+    try:
+        return str(Path(plain(text, 4000)).expanduser())
+    except RuntimeError:
+        raise UsageError(f"{plain(text, _NAMED)}: unknown home folder") from None
+
+
+def player_of(app: Doings) -> Player:
+    """The player of a replay."""
+    player = None if app.monitor.feed is None else app.monitor.feed.player
+    if player is None:
+        raise UsageError("this run is live: only for replays")
+    return player
+
+
+# --- A line that somebody typed, in words: like a shell's, but every line has a meaning ---
+
+
+def split_words(line: str) -> list[str]:
+    """Words between blanks; one that begins with a quote goes on to the next one, or to the end.
+
+    Within double quotes `\\"` and `\\\\` stand for themselves; a backslash elsewhere is a backslash.
+    """
+    words: list[str] = []
+    at = 0
+    while at < len(line):
+        if line[at].isspace():
+            at += 1
+            continue
+        word, at = _quoted(line, at + 1, line[at]) if line[at] in "\"'" else _bare(line, at)
+        words.append(word)
+    return words
+
+
+def _bare(line: str, at: int) -> tuple[str, int]:
+    end = next((i for i in range(at, len(line)) if line[i].isspace()), len(line))
+    return line[at:end], end
+
+
+def _quoted(line: str, at: int, quote: str) -> tuple[str, int]:
+    kept: list[str] = []
+    while at < len(line) and line[at] != quote:
+        if quote == '"' and line[at] == "\\" and line[at + 1 : at + 2] in ('"', "\\"):
+            at += 1
+        kept.append(line[at])
+        at += 1
+    return "".join(kept), at + 1
+
+
+def quoted(word: str) -> str:
+    """`word` as `split_words` gives it back."""
+    if word and not any(char.isspace() for char in word) and word[0] not in "\"'":
+        return word
+    return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+# --- Everything that can be typed after `:`, in one table: the palette and the help are made from it ---
 
 _DAY_S = 86400.0
-_NAMED = 60
 _YEARS_S = 3650 * _DAY_S
 
 
@@ -65,13 +183,13 @@ def _at(app: Doings, words: Sequence[str]) -> None:
 
 
 def _last(app: Doings, words: Sequence[str]) -> None:
-    seconds = given.seconds(words[0], 30.0, 7 * _DAY_S, "30m")
+    seconds = seconds_of(words[0], 30.0, 7 * _DAY_S, "30m")
     app.journey.zoom(seconds / app.journey.span_s)
     app.do_live()
 
 
 def _window(app: Doings, words: Sequence[str]) -> None:
-    seconds = given.seconds(words[0], 10.0, 7 * _DAY_S, "10m")
+    seconds = seconds_of(words[0], 10.0, 7 * _DAY_S, "10m")
     app.monitor.judge_window(seconds)
     app.journey.usual_s = seconds
     app.say(f"analysis window: last {brief_seconds(seconds)}")
@@ -82,11 +200,11 @@ def _silence(app: Doings, words: Sequence[str]) -> None:
     if not words:
         _act(app, _action("silence"))
         return
-    alerts = given.alerts(app, words[0])
+    alerts = alerts_of(app, words[0])
     if len(words) == 1:
         app.ask_silence(alerts[0])
         return
-    seconds = given.seconds(words[1], 1.0, 30 * _DAY_S, "15m")
+    seconds = seconds_of(words[1], 1.0, 30 * _DAY_S, "15m")
     for alert in alerts:
         app.monitor.silence(alert.key, seconds)
     app.say(f"{_title(alerts)}: silenced for {brief_seconds(seconds)}")
@@ -96,7 +214,7 @@ def _ack(app: Doings, words: Sequence[str]) -> None:
     if not words:
         _act(app, _action("ack"))
         return
-    alerts = given.alerts(app, words[0])
+    alerts = alerts_of(app, words[0])
     for alert in alerts:
         app.monitor.ack(alert.key)
     app.say(f"{_title(alerts)}: acknowledged")
@@ -106,7 +224,7 @@ def _undo(app: Doings, words: Sequence[str]) -> None:
     if not words:
         _act(app, _action("undo"))
         return
-    for alert in given.alerts(app, words[0]):
+    for alert in alerts_of(app, words[0]):
         app.monitor.undo(alert.key)
 
 
@@ -114,7 +232,7 @@ def _open(app: Doings, words: Sequence[str]) -> None:
     if not words:
         _act(app, _action("open"))
         return
-    app.open_alert(given.alerts(app, words[0])[0])
+    app.open_alert(alerts_of(app, words[0])[0])
 
 
 def _title(alerts: Sequence[Alert]) -> str:
@@ -123,14 +241,14 @@ def _title(alerts: Sequence[Alert]) -> str:
 
 # --- what there is to see ---------------------------------------------------------------------------------------------
 def _chart(app: Doings, words: Sequence[str]) -> None:
-    app.open_chart(given.named(words[0], [lane.name for lane in app.picture.board.metrics], "metric"))
+    app.open_chart(name_among(words[0], [lane.name for lane in app.picture.board.metrics], "metric"))
 
 
 def _trace(app: Doings, words: Sequence[str]) -> None:
     bars = {bar.key: bar for bar in app.updates()}
     if not bars:
         raise UsageError("no weight update in view (- zooms out)")
-    app.open_trace(bars[given.named(words[0], bars, "weight update in view with the id")])
+    app.open_trace(bars[name_among(words[0], bars, "weight update in view with the id")])
 
 
 def _lane(app: Doings, words: Sequence[str]) -> None:
@@ -149,14 +267,14 @@ def _log(app: Doings, words: Sequence[str]) -> None:
 
 def _source(app: Doings, words: Sequence[str]) -> None:
     indices = {name: index for index, name in app.log_pane.book.names.items()}
-    wanted = None if not words else frozenset({indices[given.named(words[0], indices, "log")]})
+    wanted = None if not words else frozenset({indices[name_among(words[0], indices, "log")]})
     app.show_log()
     app.log_pane.filter(replace(app.log_pane.view.wanted, sources=wanted))
 
 
 def _theme(app: Doings, words: Sequence[str]) -> None:
     if words:
-        app.choose_theme(given.named(words[0], app.opening.themes, "theme"))
+        app.choose_theme(name_among(words[0], app.opening.themes, "theme"))
     else:
         app.do_theme()
 
@@ -164,14 +282,14 @@ def _theme(app: Doings, words: Sequence[str]) -> None:
 def _layout(app: Doings, words: Sequence[str]) -> None:
     app.uncover()
     if words:
-        app.choose_preset(given.named(words[0], LAYOUTS, "layout"))
+        app.choose_preset(name_among(words[0], LAYOUTS, "layout"))
     else:
         app.do_preset()
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
 def _snapshot(app: Doings, words: Sequence[str]) -> None:
-    app.do_snapshot(given.file(words[0]) if words else "")
+    app.do_snapshot(file_of(words[0]) if words else "")
 
 
 def _learn(app: Doings, words: Sequence[str]) -> None:
@@ -179,9 +297,9 @@ def _learn(app: Doings, words: Sequence[str]) -> None:
 
 
 def _svg(app: Doings, words: Sequence[str]) -> None:
-    from .capture import save_svg
+    from .render.svg import save_svg
 
-    app.run_worker(save_svg(app, given.file(words[0]) if words else ""), exclusive=False)
+    app.run_worker(save_svg(app, file_of(words[0]) if words else ""), exclusive=False)
 
 
 def _record(app: Doings, words: Sequence[str]) -> None:
@@ -196,12 +314,12 @@ def _record(app: Doings, words: Sequence[str]) -> None:
     elif word in ("", "start"):
         app.do_record()
     else:
-        app.monitor.record(given.file(word))
+        app.monitor.record(file_of(word))
 
 
 # --- a replay ---------------------------------------------------------------------------------------------------------
 def _speed(app: Doings, words: Sequence[str]) -> None:
-    player = given.player(app)
+    player = player_of(app)
     try:
         speed = float(words[0].lower().strip("x"))
     except ValueError:
@@ -212,8 +330,8 @@ def _speed(app: Doings, words: Sequence[str]) -> None:
 
 
 def _seek(app: Doings, words: Sequence[str]) -> None:
-    player = given.player(app)
-    app.seek_to(player, given.seconds(words[0], 0.0, max(0.0, player.duration_s), "1:30"))
+    player = player_of(app)
+    app.seek_to(player, seconds_of(words[0], 0.0, max(0.0, player.duration_s), "1:30"))
 
 
 COMMANDS: tuple[Command, ...] = (

@@ -1,10 +1,17 @@
-"""Messages of panes and screens of alerts to the app."""
+"""Messages from panes and screens to the app, and the options that the app opens with."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 from textual.message import Message
 
-from perfmon.picture import Alert
+from perfmon.textgraphics.glyphs import UNICODE, Glyphs
+from perfmon.themes.loader import ThemeData
+from perfmon.viewmodel.state import Alert
+
+# --- Messages of panes and screens of alerts to the app ---
 
 
 class AlertMessage(Message):
@@ -54,3 +61,16 @@ class LineYanked(LineMessage):
 
 class PagerAsked(LineMessage):
     """Open its log in the user's pager, at the line."""
+
+
+@dataclass(slots=True)
+class Opening:
+    """How the monitor is opened."""
+
+    title: str
+    themes: Mapping[str, ThemeData]
+    theme: str
+    layout: str = "auto"
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Keys that the user chose, by action."""
+    glyphs: Glyphs = UNICODE

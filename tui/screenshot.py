@@ -6,16 +6,18 @@ from collections.abc import Callable, Collection, Sequence
 
 from textual.pilot import Pilot
 
-from perfmon.config import Config
-from perfmon.errors import PerfmonError
-from perfmon.logbook import LogBook
-from perfmon.monitor import Feed, Monitor
-from perfmon.picture import Picture
+from perfmon.core.config import Config
+from perfmon.core.errors import PerfmonError
+from perfmon.logbuffer.buffer import LogBook
+from perfmon.monitor.feeds import Feed
+from perfmon.monitor.monitor import Monitor
+from perfmon.viewmodel.state import Picture
 
-from .app import Opening, PerfmonApp
-from .capture import captured, strips
+from .app import PerfmonApp
+from .messages import Opening
 from .render.lanes import Geometry
-from .skin import Skin, depth_of
+from .render.svg import captured, strips
+from .theme import Skin, depth_of
 
 _LOOK_S = 0.03
 _LOOKS = 600

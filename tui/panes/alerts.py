@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from perfmon.picture import Alert, AlertKey, Picture
-from perfmon.units import format_seconds
+from perfmon.core.units import format_seconds
+from perfmon.viewmodel.state import Alert, AlertKey, Picture
 
 from ..layout import HEADED
-from ..listing import Listing
 from ..messages import AlertAcked, AlertMessage, AlertOpened, AlertSilenceAsked, AlertUndone
 from ..render.alerts import Moment, alert_row, heading_row, preview
-from ..render.moments import brief_seconds
-from ..render.rows import Row
-from ..skin import Skin
+from ..render.rows import Row, brief_seconds
+from ..theme import Skin
+from ..widgets.pane import Listing
 
 _COUNTED = ("firing", "acked", "pending", "resolving", "unknown", "inhibited", "silenced", "resolved")
 _KEYS = "Enter evidence  a ack  S silence  u undo"

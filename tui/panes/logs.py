@@ -1,25 +1,74 @@
-"""The pane of log lines: all logs merged by time, following, searched, filtered."""
+"""The pane of log lines and its title."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from textual import events
 from textual.timer import Timer
 
-from perfmon.errors import InputError
-from perfmon.logbook import EVERYTHING, Line, LogBook, Place, Query
-from perfmon.snapshot import EvidenceLine
-from perfmon.text import plain
+from perfmon.core.errors import InputError
+from perfmon.core.text import plain
+from perfmon.diagnosis.result import EvidenceLine
+from perfmon.logbuffer.buffer import LogBook
+from perfmon.logbuffer.filters import EVERYTHING, Query
+from perfmon.logbuffer.lines import Line, Place
 
-from ..loghunt import Hunting
-from ..logview import LogView
+from ..log_view import Hunting, LogView
 from ..messages import LineMessage, LineYanked, PagerAsked
-from ..render.loglines import UNMARKED, Columns, Marked, gaps_of, log_row, short_names
-from ..render.logtitle import keys_within, told
+from ..render.logs import UNMARKED, Columns, Marked, gaps_of, log_row, short_names
 from ..render.rows import Row, cells
-from ..skin import Skin
+from ..theme import Skin
+
+# --- Title of the log pane: the visible part of the logs ---
+
+_KEYS = ("/ find", "& only", "f log", "v level", "r trace", "e error", "m mark", "O pager")
+_TAKEN = 18
+"""Cells of a title that have other uses, whatever it says."""
+
+
+@lru_cache(16)
+def keys_within(room: int) -> str:
+    """As many of the pane's keys as a title of `room` cells can name."""
+    shown = 0
+    while shown < len(_KEYS) and len("  ".join(_KEYS[: shown + 1])) + _TAKEN <= room:
+        shown += 1
+    return "  ".join(_KEYS[:shown])
+
+
+def told(view: LogView, query: Query | None, note: str, *, piece: bool) -> str:
+    """`note` first; `piece` when it shows lines that were read back from a file."""
+    wanted = view.wanted
+    parts = [plain(note, 120)] if note else []
+    if piece:
+        parts.append("read from the file: End returns")
+    elif not view.follow:
+        parts.append(f"+{_grouped(view.unseen)} line{'s' * (view.unseen != 1)}" if view.unseen else "not following")
+    if wanted.sources:
+        names = short_names(view.book.names)
+        parts.append("only " + ", ".join(names.get(source, "?") for source in sorted(wanted.sources)))
+    if wanted.level:
+        parts.append(f"{wanted.level.name.lower()} and worse")
+    if wanted.trace:
+        parts.append(f"trace {plain(wanted.trace, 30)}")
+    parts += [f"with {plain(text, 40)}" for text in wanted.texts]
+    if query is not None:
+        parts.append(f"find {plain(query.query, 40)}")
+    if view.searching or view.waiting:
+        parts.append("searching …")
+    lost = 0 if view.follow else view.book.totals().lost_lines
+    if lost:
+        parts.append(f"{_grouped(lost)} older lines dropped")
+    return " · ".join(parts)
+
+
+def _grouped(count: int) -> str:
+    return f"{count:,}".replace(",", "\u202f")
+
+
+# --- The pane of log lines: all logs merged by time, following, searched, filtered ---
 
 _PACE_S = 0.1
 _SHARE = 0.15
@@ -251,7 +300,7 @@ class LogPane(Hunting, can_focus=True):
 
     def _read_back(self, index: int, source: str, line: int) -> None:
         """Reads a piece of a file (in a worker)."""
-        from ..logpiece import piece_of
+        from ..log_view import piece_of
 
         try:
             piece = piece_of(self.book, index, line)

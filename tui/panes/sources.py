@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from perfmon.picture import Freshness, Picture, SourceNow
+from perfmon.viewmodel.state import Freshness, Picture, SourceNow
 
-from ..listing import Listing
-from ..pane import Asked
-from ..render.machines.kept import KeptLines
-from ..render.machines.look import Look
-from ..render.machines.plan import VIEWS, Line, View
-from ..render.machines.sections import Key
-from ..render.machines.summary import TITLES, keys_of, summary_of
-from ..render.prose import Words, dressed
-from ..render.rows import Row, fitted
+from ..render.hosts.layout import VIEWS, KeptLines, Line, View
+from ..render.hosts.sections import TITLES, Key, keys_of, summary_of
+from ..render.hosts.table import Look
+from ..render.rows import Row, Words, dressed, fitted
 from ..render.sources import common_ending, common_folder, source_row
-from ..skin import Skin
+from ..theme import Skin
+from ..widgets.pane import Asked, Listing
 
 
 class SourcesPane(Listing):

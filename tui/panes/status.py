@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from textual.events import Click
 
-from perfmon.picture import Picture
+from perfmon.viewmodel.state import Picture
 
-from ..pane import Asked, Pane
-from ..render.answer import answer_rows
-from ..render.bars import Place, footer_action, footer_row, header_row
+from ..render.header_footer import Place, footer_action, footer_row, header_row
 from ..render.rows import Row
-from ..skin import Skin
+from ..render.summary import answer_rows
+from ..theme import Skin
+from ..widgets.pane import Asked, Pane
 
 
 class AnswerPane(Pane):

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from textual import events
 
-from perfmon.picture import Picture
+from perfmon.viewmodel.state import Picture
 
-from ..pane import Asked, Pane
-from ..render.board import Drawn, Made, Sight, board_title, draw_board
 from ..render.lanes import Geometry, Lane
 from ..render.rows import Row
-from ..skin import Skin
+from ..render.timeline import Drawn, Made, Sight, board_title, draw_board
+from ..theme import Skin
+from ..widgets.pane import Asked, Pane
 
 _ORDERS = ("usual", "worst", "name")
 

@@ -1,1 +1,1 @@
-"""Pure drawing: pictures and numbers in, rows of styled text out."""
+"""Pure drawing: state and numbers in, rows of styled text out."""

@@ -1,19 +1,24 @@
-"""An alert as one row: what it is, how long, how often, what it cost, and when it happened."""
+"""Alerts as rows: one line each, all details, the weight updates behind it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, isfinite
 
-from perfmon.alerts import of_pollers
-from perfmon.drawing import compact, compact_seconds, cut, fit, spark
-from perfmon.model import Severity, TimeBase
-from perfmon.picture import Alert, AlertState
+from perfmon.alerting.alerts import of_pollers
+from perfmon.core.model import Severity, TimeBase
+from perfmon.core.units import counted, format_seconds, format_share
+from perfmon.diagnosis.result import EvidenceLine, Finding, TimelineRow
+from perfmon.diagnosis.result import Moment as FindingMoment
+from perfmon.textgraphics.charts import axis, gantt, spark, ticks
+from perfmon.textgraphics.text_fit import compact, compact_seconds, cut, fit
+from perfmon.viewmodel.state import Alert, AlertState, Bar, Leg, Level, Picture
 
-from ..skin import Skin
-from .moments import moment_text
-from .prose import wrapped
-from .rows import Row, Run
+from ..theme import Skin
+from .rows import Row, Run, Words, brief_seconds, cells, ending, moment_text, paragraph, rule, wrapped
+
+# --- An alert as one row: what it is, how long, how often, what it cost, and when it happened ---
 
 WORDS = {Severity.CRITICAL: "CRIT", Severity.WARNING: "WARN", Severity.INFO: "INFO"}
 LEVELS = {Severity.CRITICAL: "critical", Severity.WARNING: "warning", Severity.INFO: "info"}
@@ -191,3 +196,229 @@ def _activity(alert: Alert, moment: Moment, cells: int, skin: Skin) -> str:
         if begin <= time < begin + cells * stretch:
             counts[min(cells - 1, int((time - begin) / stretch))] += 1
     return spark(counts, 0.0, max(counts), glyphs=skin.glyphs)
+
+
+# --- Occurrences of an alert: weight updates as bars that all begin at 0, anything else as a list of moments ---
+
+_UPDATE = "weight-update"
+_LABEL, _FIGURES, _MARK = 17, 29, 3
+_MOST = 12
+_OF_SPANS = (1, 2)
+"""Numbers in the id of a moment that is a span: the span's own, and which of several of its moments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A weight update, its legs in seconds since it began."""
+
+    key: str
+    step: str
+    legs: tuple[Leg, ...]
+    end_s: float
+    level: Level
+    open: bool
+    values: Mapping[str, float]
+
+
+def traces_of(alert: Alert, picture: Picture) -> list[Trace]:
+    """The weight updates among its occurrences, newest first; those that the picture still knows."""
+    bars = {bar.seq: bar for lane in picture.board.spans if lane.kind == _UPDATE for bar in lane.bars}
+    slowest = {row.key: row for row in (picture.snapshot.slowest if picture.snapshot else ())}
+    return [trace for moment in reversed(alert.finding.moments) for trace in _trace(moment, bars, slowest)]
+
+
+def _trace(moment: FindingMoment, bars: Mapping[int, Bar], slowest: Mapping[str, TimelineRow]) -> Iterator[Trace]:
+    bar = bars.get(moment.id[0]) if len(moment.id) in _OF_SPANS else None
+    if bar is not None:
+        legs = tuple(Leg(leg.kind, leg.start - bar.start, leg.end - bar.start) for leg in bar.legs)
+        if legs and not bar.open:
+            legs = (*legs, Leg("done", legs[-1].end, legs[-1].end))
+        yield Trace(bar.key, _step(bar.values), legs, bar.end - bar.start, bar.level, bar.open, bar.values)
+    elif moment.key and moment.key in slowest:
+        yield _told(slowest[moment.key])
+
+
+def _told(row: TimelineRow) -> Trace:
+    """A weight update whose bar is not on the board: its legs follow from its figures."""
+    values = {name: value for name, value in row.fields.items() if isinstance(value, float)}
+    queue_s, rpc_s = values.get("queue_ms", 0.0) / 1000, values.get("rpc_ms", 0.0) / 1000
+    end_s = max(row.end_s - row.start_s, queue_s + rpc_s)
+    legs = (Leg("queue", 0.0, queue_s), Leg("rpc", queue_s, queue_s + rpc_s), Leg("done", end_s, end_s))
+    return Trace(row.key, _step(row.fields), legs, end_s, Level.NONE, False, values)
+
+
+def _step(values: Mapping[str, float | str]) -> str:
+    step = values.get("step")
+    return "" if step is None else f" s{step:.0f}" if isinstance(step, float) else f" s{step}"
+
+
+def waterfall(alert: Alert, picture: Picture, skin: Skin, width: int) -> list[Words]:
+    """An axis and a bar each, newest first; where there are no weight updates, when it occurred and how long."""
+    traces = traces_of(alert, picture)
+    if not traces:
+        return _moments(alert, picture)
+    label = _LABEL if width >= 72 else 10
+    figures = _FIGURES if width >= 72 else 0
+    room = max(8, width - label - figures - _MARK)
+    end = max(1e-3, *(trace.end_s for trace in traces))
+    scale = axis(ticks(0.0, end, room, origin=0.0, zero="0 s", plus=""), room)
+    rows: list[Words] = [((" " * label, "faint"), (scale, "faint"))]
+    rows += [_bar(trace, end, room, label, figures, skin) for trace in traces[:_MOST]]
+    rest = alert.finding.count - min(len(traces), _MOST)
+    return [*rows, *([((f" {rest} more in this window", "faint"),)] if rest > 0 else [])]
+
+
+def _bar(trace: Trace, end: float, room: int, label: int, figures: int, skin: Skin) -> Words:
+    cells = gantt(trace.legs, 0.0, end, room, still_open=trace.open, glyphs=skin.glyphs)
+    words: list[tuple[str, str]] = [(fit(f" {trace.key}{trace.step}", label, glyphs=skin.glyphs), "text")]
+    words += [(character, kind if kind in ("send", "queue", "rpc", "done") else "unknown") for character, kind in cells]
+    words.append((f" {skin.mark(trace.level) if trace.level else ' '} ", _LEVELS[trace.level]))
+    if figures:
+        told = [f"{name} {_ms(trace.values, f'{name}_ms'):>8}" for name in ("queue", "rpc")]
+        words.append((fit("  ".join(told), figures), "muted"))
+    return tuple(words)
+
+
+_LEVELS = {Level.NONE: "faint", Level.GOOD: "good", Level.WARNING: "warning", Level.CRITICAL: "critical"}
+
+
+def _ms(values: Mapping[str, float], name: str) -> str:
+    value = values.get(name) if name in values else next((v for n, v in values.items() if n.startswith(name)), None)
+    return "?" if value is None else compact_seconds(value / 1000, 8)
+
+
+def _moments(alert: Alert, picture: Picture) -> list[Words]:
+    begin = picture.snapshot.run.start if picture.snapshot else picture.now
+    rows: list[Words] = []
+    for moment in reversed(alert.finding.moments[-_MOST:]):
+        long = moment.end_s - moment.start_s
+        when = moment_text(begin + moment.start_s, picture.time_base)
+        end = begin + moment.end_s
+        now = picture.now if end <= picture.now else picture.asked  # pollers go on while the run is silent
+        ago = f"{compact_seconds(max(0.0, now - end), 8)} ago"
+        lasted = f"took {compact_seconds(long, 8)}" if long > 0 else ""
+        words: Words = ((f" {when:<12}", "text"), (f"{ago:>14}  {lasted:<16}", "muted"), (moment.key, "text"))
+        rows.append(words)
+    rest = alert.finding.count - len(rows)
+    return [*rows, *([((f" {rest} more in this window", "faint"),)] if rest > 0 else [])]
+
+
+# --- All that is known of one alert, as lines: what holds, what else it could be, what it costs, what to do, the proof
+# ---
+
+_HELD = {True: ("good", "good"), False: ("critical", "muted"), None: ("unknown", "stale")}
+"""Glyph and style of a condition that holds, does not, or could not be observed."""
+_HOUR_S = 3600.0
+_SOURCE_SHARE = 0.35
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the page."""
+
+    words: Words
+    evidence: EvidenceLine | None = None
+    """The log line that it shows: what the cursor stops at."""
+
+
+def status(alert: Alert, picture: Picture, skin: Skin, width: int) -> Words:
+    """Severity, state, age, how often, first and last."""
+    finding, base = alert.finding, picture.time_base
+    level = LEVELS[finding.severity]
+    words = state_words(alert, base) or alert.state.value
+    return (
+        (f"{skin.glyph('edge')}{skin.glyph(level)} {WORDS[finding.severity]} ", level),
+        (f"{skin.glyph(alert.state.value)} {words} ", state_style(alert)),
+        (f"{compact_seconds(age_s(alert, picture.now), 6)}  ", "muted"),
+        (f"{finding.title}  " if width >= 110 else "", "title"),
+        (f"{counted(alert.count, 'occurrence')}  ", "text"),
+        (f"first {moment_text(alert.began, base)}  last {moment_text(alert.last, base)}", "muted"),
+    )
+
+
+def detail(alert: Alert, picture: Picture, skin: Skin, width: int) -> list[Line]:
+    """The whole page at that width."""
+    finding = alert.finding
+    room = width - 2
+    sections: list[tuple[str, str, list[Words]]] = [
+        ("WHY", _confidence(finding), _conditions(finding, skin, room)),
+        ("OFTEN CONFUSED WITH", "", _rivals(finding, picture, skin, room)),
+        ("COST", "", [words for text in _cost(alert, picture) for words in paragraph(text, room, "text", "  ")]),
+        ("WHAT TO DO", "", _numbered(finding.advice, room)),
+        ("NOT OBSERVED", "would raise the confidence", _bullets(finding.unseen, skin, room)),
+        ("OCCURRENCES", "newest first", waterfall(alert, picture, skin, width)),
+    ]
+    lines = [Line(words) for words in paragraph(finding.sentence, room, "text", " ")]
+    # A name that fills the row would leave its value a column, and every line of that as wide as the name.
+    named = ((f" {cut(name, max(1, room // 2))}: ", value) for name, value in alert.key[1])
+    lines += [Line(words) for name, value in named for words in paragraph(value, room, "muted", name)]
+    for title, note, body in sections:
+        if body:
+            lines += [Line(rule(title, skin, width, note)), *map(Line, body)]
+    return [*lines, *_evidence(finding.evidence, skin, width)]
+
+
+def _confidence(finding: Finding) -> str:
+    held = sum(condition.held is True for condition in finding.conditions)
+    return f"{held} of {counted(len(finding.conditions), 'condition')} met" if finding.conditions else ""
+
+
+def _conditions(finding: Finding, skin: Skin, room: int) -> list[Words]:
+    rows: list[Words] = []
+    for condition in finding.conditions:
+        glyph, style = _HELD[condition.held]
+        rows += paragraph(condition.text, room, "text", f" {skin.glyph(glyph)} ", style)
+    return rows
+
+
+def _rivals(finding: Finding, picture: Picture, skin: Skin, room: int) -> list[Words]:
+    """Signatures that are often confused with it, and if they were found too."""
+    found = {other.signature: other.state for other in (picture.snapshot.findings if picture.snapshot else ())}
+    rows: list[Words] = []
+    for rival in finding.confused_with:
+        name = rival.partition(":")[0]
+        if name in found:
+            rows += paragraph(
+                f"{rival} (also found: {found[name]})", room, "text", f" {skin.glyph('warning')} ", "warning"
+            )
+        else:
+            absent = "" if " " in name else " (ruled out)"
+            rows += paragraph(f"{rival}{absent}", room, "muted", f" {skin.glyph('bullet')} ")
+    return rows
+
+
+def _cost(alert: Alert, picture: Picture) -> Iterable[str]:
+    finding = alert.finding
+    wall = picture.snapshot.run.wall_s if picture.snapshot else picture.window_s
+    if finding.lost_s > 0:
+        yield (
+            f"{format_seconds(finding.lost_s)} of the last {brief_seconds(wall)} "
+            f"({format_share(finding.lost_share)}); ≈ {format_seconds(finding.lost_share * _HOUR_S)} per hour"
+        )
+    elif alert.lost_s <= 0:
+        yield "no time attributed"
+    if alert.lost_s > finding.lost_s + 1.0:
+        yield f"{format_seconds(alert.lost_s)} since perfmon started"
+    if finding.explained_by is not None:
+        yield f"explained by {finding.explained_by}: fix that first"
+
+
+def _numbered(texts: Sequence[str], room: int) -> list[Words]:
+    return [words for at, text in enumerate(texts, 1) for words in paragraph(text, room, "text", f" {at} ", "accent")]
+
+
+def _bullets(texts: Sequence[str], skin: Skin, room: int) -> list[Words]:
+    return [words for text in texts for words in paragraph(text, room, "muted", f" {skin.glyph('unknown')} ", "stale")]
+
+
+def _evidence(lines: Sequence[EvidenceLine], skin: Skin, width: int) -> list[Line]:
+    """Position and text of each line; keys act on the one under the cursor."""
+    if not lines:
+        return []
+    where = [f"{line.source}:{line.line}" for line in lines]
+    column = min(max(cells(place) for place in where), max(8, int(_SOURCE_SHARE * width)))
+    rows = [Line(rule("EVIDENCE", skin, width, "Enter log  y copy  O pager" if width >= 60 else ""))]
+    for place, line in zip(where, lines, strict=True):
+        told = (f" {ending(place, column, skin)}  ", "accent"), (fit(line.text, max(0, width - column - 4)), "text")
+        rows.append(Line(told, line))
+    return rows

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, inf, isfinite, isnan, log10, nan
 
-from perfmon.drawing import axis, compact_value, cut, fit, ticks
-from perfmon.model import TimeBase
-from perfmon.picture import Level, MetricLane, Viewport
+from perfmon.core.model import TimeBase
+from perfmon.textgraphics.charts import axis, ticks
+from perfmon.textgraphics.text_fit import compact_value, cut, fit
+from perfmon.viewmodel.state import Level, MetricLane, Viewport
 
-from ..skin import Skin
+from ..theme import Skin
 from .rows import Row, Run
 
 LABEL = 9

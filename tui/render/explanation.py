@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from perfmon.drawing import compact_value
-from perfmon.picture import Level, Picture, RunState
-from perfmon.rules.wording import counted, format_share
-from perfmon.snapshot import ConditionState, Finding, MetricStats, Snapshot, Verdict
-from perfmon.text import plain
-from perfmon.units import format_value, read_value
+from perfmon.core.text import plain
+from perfmon.core.units import counted, format_share, format_value, read_value
+from perfmon.diagnosis.result import ConditionState, Finding, MetricStats, Snapshot, Verdict
+from perfmon.textgraphics.text_fit import compact_value
+from perfmon.viewmodel.state import Level, Picture, RunState
 
-from ..skin import Skin
+from ..theme import Skin
 from .rows import Row, Run, cells, row_cells
 
 _WIDE = 150

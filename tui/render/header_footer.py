@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from perfmon.model import Progress, TimeBase
-from perfmon.picture import Freshness, Level, Picture, RunState
-from perfmon.text import plain
-from perfmon.units import format_bytes, format_seconds
+from perfmon.core.model import Progress, TimeBase
+from perfmon.core.text import plain
+from perfmon.core.units import format_bytes, format_seconds
+from perfmon.viewmodel.state import Freshness, Level, Picture, RunState
 
 from ..actions import Action, footer_actions, keys_of, spelled
-from ..skin import Skin
-from .machines.badges import host_runs, polls_text
-from .moments import brief_seconds
-from .rows import Row, Run, between, cells, row_cells
+from ..theme import Skin
+from .hosts.sections import host_runs, polls_text
+from .rows import Row, Run, between, brief_seconds, cells, row_cells
+
+# --- The first and the last row: what is watched, and which keys matter ---
 
 _RUN_STYLES = {
     Progress.STARTING: "info",
@@ -191,3 +192,19 @@ def _footer_actions(pane: str, place: Place, width: int, remapped: Mapping[str, 
 
 def _footer_cells(action: Action, remapped: Mapping[str, str]) -> int:
     return cells(spelled(keys_of(action, remapped)[0])) + cells(action.title) + 3
+
+
+# --- A row of keys and what they do: whole ones, as many as there is room for ---
+
+
+def key_row(keys: Sequence[tuple[str, str]], right: Sequence[Run], width: int, skin: Skin) -> Row:
+    """The first of `keys` (key, what it does) from the left, and what stands at the right end."""
+    runs: list[Run] = []
+    room = width - row_cells(right) - 1
+    for key, what in keys:
+        more = [(f" {key} ", skin.style("footer-key", "panel")), (f"{what} ", skin.style("footer-text", "panel"))]
+        if row_cells(more) > room:
+            break
+        runs += more
+        room -= row_cells(more)
+    return between(runs, right, width, (" ", skin.style("panel")))

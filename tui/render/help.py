@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from perfmon.drawing import fit
+from perfmon.textgraphics.text_fit import fit
 
 from ..actions import ACTIONS, Action, keys_of, spelled
 from ..commands import COMMANDS
-from ..skin import Skin
-from .prose import Words, paragraph, rule
-from .rows import cells
+from ..theme import Skin
+from .rows import Words, cells, paragraph, rule
 
 Block = list[Words]
 _KEYS, _USAGE = 12, 25

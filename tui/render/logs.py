@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 from rich.style import Style
 
-from perfmon.drawing import fit
-from perfmon.logbook import Line, LogLevel, Query
-from perfmon.text import plain
+from perfmon.core.text import plain
+from perfmon.logbuffer.filters import Query
+from perfmon.logbuffer.lines import Line, LogLevel
+from perfmon.textgraphics.text_fit import fit
 
-from ..skin import Skin
+from ..theme import Skin
 from .rows import Fitted, Plain, Run, cells, fitted, row_cells
 
 _DAY = 86400.0

@@ -1,16 +1,24 @@
-"""Rows of styled text: what panes are drawn with. Text in them is shown as it is, markup in it means nothing."""
+"""Rows of styled text: built, wrapped and cropped; durations and times in few cells."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from perfmon.text import plain
+from perfmon.core.model import TimeBase
+from perfmon.core.text import plain
+from perfmon.core.units import format_seconds
+from perfmon.textgraphics.text_fit import fit
+
+from ..theme import Skin
+
+# --- Rows of styled text: what panes are drawn with. Text in them is shown as it is, markup in it means nothing ---
 
 _NARROW = re.compile(
     r"[ -~\u00a0-\u00ac\u00ae-\u02ff\u2010-\u2027\u202f\u2190-\u22ff\u2500-\u25fc\u2713\u2717\u2800-\u28ff]*"
@@ -147,3 +155,97 @@ def _common(before: Run, after: Run, forward: bool) -> int:
             break
         at += 1
     return at
+
+
+# --- Lines of words with the names of their styles, and long words laid out over several lines ---
+
+Words = tuple[tuple[str, str], ...]
+"""(text, name of a style): a row before anybody knows on which ground it will stand."""
+_LONGEST = 4000
+
+
+def dressed(words: Words, skin: Skin, ground: str) -> Row:
+    """The words as they are drawn, whatever they came with."""
+    return tuple((text if text.isprintable() else plain(text), skin.style(style, ground)) for text, style in words)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """`text` in lines of at most `width` cells, broken at spaces where there are any; at least one line."""
+    lines, line, room = [], "", max(1, width)
+    for word in plain(text, _LONGEST).split(" "):
+        rest = word
+        if line and cells(line) + 1 + cells(rest) <= room:
+            line = f"{line} {rest}"
+            continue
+        if line:
+            lines.append(line)
+        while cells(rest) > room:
+            head = _head(rest, room)
+            lines.append(head)
+            rest = rest[len(head) :]
+        line = rest
+    return [*lines, line] if line or not lines else lines
+
+
+def paragraph(text: str, width: int, style: str, mark: str = "", mark_style: str = "muted") -> list[Words]:
+    """`text` behind a mark, the lines below the first as far in as that."""
+    indent = cells(mark)
+    lines = wrapped(text, width - indent)
+    first: Words = ((mark, mark_style), (lines[0], style))
+    return [first, *(((" " * indent, style), (line, style)) for line in lines[1:])]
+
+
+def rule(title: str, skin: Skin, width: int, note: str = "") -> Words:
+    """A heading with a line behind it."""
+    line = skin.glyph("horizontal")
+    head: Words = ((f"{line}{line} ", "frame"), (title, "title"), (f"  {note} " if note else " ", "muted"))
+    return (*head, (line * max(0, width - sum(cells(text) for text, _ in head)), "frame"))
+
+
+def ending(text: str, width: int, skin: Skin) -> str:
+    """The end of `text` in exactly `width` cells: what tells places and files apart stands there."""
+    text = plain(text, _LONGEST)
+    if cells(text) > width:
+        text = text[-max(1, width) :]
+        while cells(text) >= max(1, width):
+            text = text[1:]
+        text = skin.glyph("cut") + text
+    return fit(text, width, glyphs=skin.glyphs)
+
+
+def ends(text: str, width: int, skin: Skin) -> str:
+    """Both ends of `text` in exactly `width` cells: names begin with what they are and end with which one it is."""
+    text = plain(text, _LONGEST)
+    if cells(text) <= width or width < 5:
+        return ending(text, width, skin)
+    head = text[: width // 2]
+    while cells(head) > width // 2:
+        head = head[:-1]
+    return head + ending(text, width - cells(head), skin)
+
+
+def _head(word: str, room: int) -> str:
+    """As much of a long word as there is room for; at least a character."""
+    size = room
+    while size > 1 and cells(word[:size]) > room:
+        size -= 1
+    return word[:size]
+
+
+# --- Moments on the run's axis, as people read them ---
+
+
+def moment_text(time: float, base: TimeBase) -> str:
+    """`14:06:38` by the clock of the logs; `t=1240.1` or `1240.1 s` where there is only another one."""
+    if base is TimeBase.WALL:
+        try:
+            return f"{datetime.fromtimestamp(time, UTC):%H:%M:%S}"
+        except (OverflowError, ValueError, OSError):
+            return "-"
+    return f"t={time:.1f}" if base is TimeBase.MONOTONIC else f"{time:.1f} s"
+
+
+def brief_seconds(seconds: float) -> str:
+    """`60 s`, `10m`, `3m 16s`, `1h`: without the zeros of a round length."""
+    told = format_seconds(seconds)
+    return told.replace(".0 s", " s").replace("m 00s", "m").replace("h 00m", "h")

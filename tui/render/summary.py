@@ -6,21 +6,19 @@ from collections.abc import Sequence
 
 from rich.style import Style
 
-from perfmon.drawing import stack
-from perfmon.ledger import PRODUCTIVE, REST
-from perfmon.model import Progress
-from perfmon.picture import Alert, AlertState, Freshness, Level, Picture, RunState, SourceNow
-from perfmon.rules.wording import format_share
-from perfmon.snapshot import Assessment, LedgerEntry, Snapshot, Verdict
-from perfmon.sources.polls.reading import Area
-from perfmon.text import plain
-from perfmon.units import format_seconds
+from perfmon.core.intervals import PRODUCTIVE, REST
+from perfmon.core.model import Progress
+from perfmon.core.text import plain
+from perfmon.core.units import format_seconds, format_share
+from perfmon.diagnosis.result import Assessment, LedgerEntry, Snapshot, Verdict
+from perfmon.sources.pollers.reading import Area
+from perfmon.textgraphics.charts import stack
+from perfmon.viewmodel.state import Alert, AlertState, Freshness, Level, Picture, RunState, SourceNow
 
-from ..skin import LEVEL_WORDS, Skin
-from .moments import brief_seconds, moment_text
-from .rows import Row, Run, cells, cropped, row_cells
+from ..theme import LEVEL_WORDS, Skin
+from .explanation import why_row
+from .rows import Row, Run, brief_seconds, cells, cropped, moment_text, row_cells
 from .sources import common_folder
-from .why import why_row
 
 _LEVELS = {"info": Level.NONE, "warning": Level.WARNING, "critical": Level.CRITICAL}
 _FILLS = ("full", "medium", "dark", "hatch", "light")

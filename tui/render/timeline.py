@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import floor, isnan
 
-from perfmon.drawing import Tick, axis, compact_value, cut, fit, ticks
-from perfmon.picture import Board, Level, MetricLane, Picture, SpanLane, Viewport
-from perfmon.text import plain
+from perfmon.core.text import plain
+from perfmon.textgraphics.charts import Tick, axis, ticks
+from perfmon.textgraphics.text_fit import compact_value, cut, fit
+from perfmon.viewmodel.state import Board, Level, MetricLane, Picture, SpanLane, Viewport
 
-from ..skin import Skin
-from .bars import moment_text
+from ..theme import Skin
+from .header_footer import moment_text
 from .lanes import UPDATES, Drawing, Geometry, Lane, lanes_of, length_of, pressing_spans, shown_unit
-from .moments import brief_seconds
-from .rows import Row, Run
+from .rows import Row, Run, brief_seconds
 
 _MOST_UPDATES = 7
 _ROWS_OF_UPDATES = ((22, _MOST_UPDATES), (13, 4), (9, 3))

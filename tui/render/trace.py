@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from perfmon.drawing import axis, compact_seconds, fit, gantt, ticks
-from perfmon.logbook import Line
-from perfmon.model import LEGS, TimeBase
-from perfmon.picture import Bar, Level, Picture
-from perfmon.rules.wording import counted, format_share
-from perfmon.snapshot import ClockOffset, EvidenceLine
-from perfmon.units import format_seconds
+from perfmon.core.model import LEGS, TimeBase
+from perfmon.core.units import counted, format_seconds, format_share
+from perfmon.diagnosis.result import ClockOffset, EvidenceLine
+from perfmon.logbuffer.lines import Line
+from perfmon.textgraphics.charts import axis, gantt, ticks
+from perfmon.textgraphics.text_fit import compact_seconds, fit
+from perfmon.viewmodel.state import Bar, Level, Picture
 
-from ..skin import LEVEL_NAMES, LEVEL_WORDS, Skin
-from .loglines import Columns, Marked, gap_text, gaps_of, log_row, short_names
-from .moments import moment_text
-from .prose import Words, dressed, ending, paragraph, rule
-from .rows import Row, cropped
+from ..theme import LEVEL_NAMES, LEVEL_WORDS, Skin
+from .logs import Columns, Marked, gap_text, gaps_of, log_row, short_names
+from .rows import Row, Words, cropped, dressed, ending, moment_text, paragraph, rule
 
 _LABEL, _FIGURES = 9, 17
 _MARK = 9

@@ -1,1 +1,1 @@
-"""Screens on top of the panes: an alert, a weight update, a chart, the help."""
+"""Screens that open over the panes: an alert, a trace, a chart, pages."""

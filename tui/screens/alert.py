@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from textual.app import ComposeResult
 from textual.screen import Screen
 
-from perfmon.picture import Alert, Picture
-from perfmon.snapshot import EvidenceLine
+from perfmon.diagnosis.result import EvidenceLine
+from perfmon.viewmodel.state import Alert, Picture
 
-from ..listing import Listing
 from ..messages import (
     AlertAcked,
     AlertMessage,
@@ -21,12 +20,11 @@ from ..messages import (
     LineYanked,
     PagerAsked,
 )
-from ..render.detail import Line, detail, status
-from ..render.keys import key_row
-from ..render.moments import moment_text
-from ..render.prose import dressed
-from ..render.rows import Row, between
-from ..skin import Skin
+from ..render.alerts import Line, detail, status
+from ..render.header_footer import key_row
+from ..render.rows import Row, between, dressed, moment_text
+from ..theme import Skin
+from ..widgets.pane import Listing
 
 _KEYS = (
     ("esc", "back"), ("[ ]", "other alerts"), ("j k", "lines"), ("Enter", "log"), ("y", "copy"), ("O", "pager"),

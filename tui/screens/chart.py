@@ -9,19 +9,16 @@ from textual.app import ComposeResult
 from textual.events import Click
 from textual.screen import Screen
 
-from perfmon.drawing import compact_value
-from perfmon.model import TimeBase
-from perfmon.picture import Level, MetricLane, Picture
-from perfmon.rules.wording import counted, format_share
-from perfmon.units import format_seconds, format_value
+from perfmon.core.model import TimeBase
+from perfmon.core.units import counted, format_seconds, format_share, format_value
+from perfmon.textgraphics.text_fit import compact_value
+from perfmon.viewmodel.state import Level, MetricLane, Picture
 
-from ..pane import Pane
 from ..render.chart import LABEL, chart_rows, resampled
-from ..render.keys import key_row
-from ..render.moments import brief_seconds, moment_text
-from ..render.prose import Words, dressed
-from ..render.rows import Row, between
-from ..skin import LEVEL_NAMES, LEVEL_WORDS, Skin
+from ..render.header_footer import key_row
+from ..render.rows import Row, Words, between, brief_seconds, dressed, moment_text
+from ..theme import LEVEL_NAMES, LEVEL_WORDS, Skin
+from ..widgets.pane import Pane
 
 _FAR = 10
 _LOOK_S = 0.5

@@ -7,18 +7,19 @@ from collections.abc import Sequence
 from textual.app import ComposeResult
 from textual.screen import Screen
 
-from perfmon.logbook import Filter, LogBook, View
-from perfmon.model import TimeBase
-from perfmon.picture import Bar, Picture
-from perfmon.snapshot import EvidenceLine
+from perfmon.core.model import TimeBase
+from perfmon.diagnosis.result import EvidenceLine
+from perfmon.logbuffer.buffer import LogBook
+from perfmon.logbuffer.filters import Filter
+from perfmon.logbuffer.reader import View
+from perfmon.viewmodel.state import Bar, Picture
 
-from ..listing import Listing
 from ..messages import LineMessage, LineYanked, PagerAsked
-from ..render.keys import key_row
-from ..render.prose import dressed
-from ..render.rows import Row, between
+from ..render.header_footer import key_row
+from ..render.rows import Row, between, dressed
 from ..render.trace import Entry, Told, entry_row, in_order, name_of, summary, trace_page
-from ..skin import Skin
+from ..theme import Skin
+from ..widgets.pane import Listing
 
 _KEYS = (("esc", "back"), (", .", "other updates"), ("j k", "lines"), ("Enter", "log"), ("y", "copy"), ("O", "pager"))
 _MOST = 200

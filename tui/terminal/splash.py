@@ -10,11 +10,11 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
-from perfmon.glyphs import Glyphs
-from perfmon.text import plain
-from perfmon.themes.schema import ThemeData
+from perfmon.core.text import plain
+from perfmon.textgraphics.glyphs import Glyphs
+from perfmon.themes.loader import ThemeData
 
-from .layout import USUALLY_LISTED, Layout, layout_for, share_of_alerts
+from ..layout import USUALLY_LISTED, Layout, layout_for, share_of_alerts
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[0m\x1b[?25h\x1b[?1049l"
 _DEEP = ("truecolor", "24bit")

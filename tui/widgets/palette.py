@@ -1,4 +1,4 @@
-"""Everything by name: alerts, metrics, traces and logs as they are at this moment, and all that can be done."""
+"""The palette, where everything has a name, and the prompt for one line."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
-from perfmon.picture import Picture
+from perfmon.viewmodel.state import Picture
 
-from .actions import ACTIONS, keys_of
-from .commands import Command, known
-from .fuzzy import Fit
-from .listing import Listing
-from .render.choices import Choice, choice_row, choices, fitting, problem_of
-from .render.rows import Row, between
-from .skin import Skin
+from ..actions import ACTIONS, keys_of
+from ..commands import Command, known
+from ..render.rows import Row, between
+from ..theme import Skin
+from .choices import Choice, Fit, choice_row, choices, fitting, problem_of
+from .pane import Listing
 
 if TYPE_CHECKING:
-    from .app import Opening
+    from ..messages import Opening
+
+
+# --- Everything by name: alerts, metrics, traces and logs as they are at this moment, and all that can be done ---
 
 
 class Chosen(Message):
@@ -169,6 +171,45 @@ class Palette(ModalScreen[str | None]):
     def action_move(self, where: str) -> None:
         """The cursor goes there."""
         getattr(self.offered, f"do_{where}")()
+
+    def action_leave(self) -> None:
+        """Escape."""
+        self.dismiss(None)
+
+
+# --- Asks for one line of text at the bottom of the screen ---
+
+
+class Prompt(ModalScreen[str | None]):
+    """Gives what was typed; None when it was left."""
+
+    DEFAULT_CSS = """
+    Prompt { align: left bottom; background: transparent; }
+    Prompt Horizontal { height: 1; background: $panel; }
+    Prompt Label { width: auto; color: $accent; padding: 0 1; }
+    Prompt Input { border: none; height: 1; padding: 0; background: $panel; }
+    Prompt Input:focus { border: none; }
+    """
+    BINDINGS = [("escape", "leave", "leave")]  # noqa: RUF012 - Textual's own way
+
+    def __init__(self, question: str, value: str = "") -> None:
+        super().__init__()
+        self._question, self._value = question, value
+
+    def compose(self) -> ComposeResult:
+        """One row."""
+        with Horizontal():
+            yield Label(self._question, markup=False)
+            yield Input(self._value, select_on_focus=False)
+
+    def on_mount(self) -> None:
+        """Typing replaces the initial text, unless the cursor was moved first."""
+        self.query_one(Input).action_select_all()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Enter."""
+        event.stop()
+        self.dismiss(event.value)
 
     def action_leave(self) -> None:
         """Escape."""

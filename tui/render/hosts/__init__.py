@@ -1,1 +1,1 @@
-"""Rows about GPUs, hosts and queues: tables whose columns are chosen by the room that there is."""
+"""Tables of GPUs, hosts and queues, whose columns are chosen by the width that there is."""

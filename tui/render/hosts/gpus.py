@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon.drawing import spark
-from perfmon.machines import Seen
-from perfmon.picture import Level
-from perfmon.sources.polls.reading import Area
-from perfmon.surroundings import Host, throttle_words
-from perfmon.surroundings.amounts import gib, percent, share, value
-from perfmon.surroundings.judging import throttle_level, worst_of
+from perfmon.sources.pollers.reading import Area
+from perfmon.store.latest_readings import Seen
+from perfmon.textgraphics.charts import spark
+from perfmon.viewmodel.hosts import Host, gib, percent, share, throttle_level, throttle_words, value, worst_of
+from perfmon.viewmodel.state import Level
 
-from ...skin import LEVEL_NAMES
-from .look import FULL, Look, Thing, widest
-from .table import Cell, Column
+from ...theme import LEVEL_NAMES
+from .table import FULL, Cell, Column, Look, Thing, widest
 
 _LATELY, _IDLE_PCT = 15, 50.0
 """Polls that are looked back on, and the use below which a GPU is idle: where the band gpu_busy is critical."""

@@ -5,17 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import nan
 
-from perfmon.drawing import cut, spark
-from perfmon.machines import Seen
-from perfmon.sources.polls.reading import Area
-from perfmon.surroundings import Host, state_of
-from perfmon.surroundings.amounts import cores, gib, labelled, percent, rate, share, size, uptime, value
-from perfmon.surroundings.judging import worst_of
-from perfmon.surroundings.wording import age_words, clock_words
+from perfmon.sources.pollers.reading import Area
+from perfmon.store.latest_readings import Seen
+from perfmon.textgraphics.charts import spark
+from perfmon.textgraphics.text_fit import cut
+from perfmon.viewmodel.hosts import (
+    Host,
+    age_words,
+    clock_words,
+    cores,
+    gib,
+    labelled,
+    percent,
+    rate,
+    share,
+    size,
+    state_of,
+    uptime,
+    value,
+    worst_of,
+)
 
-from ..prose import Words
-from .look import FULL, Look, Thing, widest
-from .table import Cell, Column
+from ..rows import Words
+from .table import FULL, Cell, Column, Look, Thing, widest
 
 _CALM = ("good",)
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon.drawing import compact
-from perfmon.machines import Seen
-from perfmon.surroundings import verdict_words
-from perfmon.surroundings.amounts import labelled, percent, rate, share, size_of_bytes, uptime, value
+from perfmon.store.latest_readings import Seen
+from perfmon.textgraphics.text_fit import compact
+from perfmon.viewmodel.hosts import labelled, percent, rate, share, size_of_bytes, uptime, value, verdict_words
 
-from ...skin import LEVEL_NAMES
-from .look import Look, Thing, widest
-from .table import Cell, Column
+from ...theme import LEVEL_NAMES
+from .table import Cell, Column, Look, Thing, widest
 
 _TOLD = frozenset({"depth", "capacity", "fill_pct", "put_per_s", "get_per_s", "empty_pct"})
 """Columns of queues between stages."""

@@ -1,22 +1,27 @@
-"""The parts of the pane: which things, in which table."""
+"""Sections of the hosts pane: tables, summary, badges, what is missing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perfmon.machines import Seen
-from perfmon.picture import Freshness, SourceNow
-from perfmon.sources.polls.reading import Area
-from perfmon.surroundings import Host
+from perfmon.sources.pollers.reading import Area
+from perfmon.sources.remote.model import Phase
+from perfmon.store.latest_readings import Seen
+from perfmon.textgraphics.text_fit import cut
+from perfmon.viewmodel.hosts import Host, Surroundings, age_words, percent, state_of, value
+from perfmon.viewmodel.state import Freshness, Picture, SourceNow
 
-from ..prose import Words
+from ...theme import Skin
+from ..rows import Run, Words, row_cells
 from .gpus import Folded, folded_columns, gpu_columns, processes_of
 from .hosts import disk_columns, host_columns, nic_columns, poller_columns, process_columns, unreached
-from .look import Look, Thing
 from .queues import depth_columns, engine_columns, is_engine, job_columns, socket_columns, value_columns
-from .table import Column
+from .table import Column, Look, Thing
+
+# --- The parts of the pane: which things, in which table ---
 
 Key = tuple[str, str, str]
 """Host, area and name: what the cursor stays on, and what is opened."""
@@ -129,3 +134,190 @@ def _some(sections: Sequence[Section]) -> list[Section]:
 def users_of(host: Host, gpu: Seen) -> Iterator[Thing]:
     """The processes of a GPU."""
     return ((host, process) for process in processes_of(host, gpu))
+
+
+# --- The title of the pane of machines: how many there are of each kind, and the keys ---
+
+TITLES: Mapping[str, str] = {
+    "auto": "HOSTS/GPUS",
+    "gpus": "GPUS",
+    "hosts": "HOSTS",
+    "queues": "QUEUES",
+    "sources": "SOURCES",
+}
+_LISTED = (Area.GPU, Area.HOST, Area.QUEUE, Area.SOCKET, Area.JOB, Area.NODE)
+
+
+def keys_of(machines: bool, width: int) -> str:
+    """The keys that there is room to name."""
+    if not machines:
+        return "Enter doctor" if width >= 60 else ""
+    return (
+        "M next view  i processes  Enter all values"
+        if width >= 110
+        else "M view  i processes  Enter values"
+        if width >= 90
+        else "M view"
+        if width >= 50
+        else ""
+    )
+
+
+def summary_of(look: Look | None, view: str, logs: Sequence[str], width: int) -> str:
+    """Counts, of one kind or all; the last parts are dropped first if room is short."""
+    if look is None or not look.any:
+        return " · ".join(logs) if view in ("auto", "sources") else ""
+    told = [*_machines(look), *(logs if view in ("auto", "sources") else ())]
+    if view == "sources":
+        told = [*logs, *_polls(look)]
+    while len(told) > 1 and len(" · ".join(told)) > max(8, width - 22 - len(keys_of(True, width))):
+        told.pop()
+    return " · ".join(told)
+
+
+def lines_wanted(picture: Picture) -> int:
+    """Number of lines without headings, to distribute the room."""
+    counts = Counter(seen.reading.area for seen in picture.seen if seen.reading.area in _LISTED)
+    return sum(counts.values()) + len(picture.sources) + max(0, len(picture.links) - counts[Area.HOST])
+
+
+def _machines(look: Look) -> list[str]:
+    gpus = [seen for _, seen in look.around.of_area(Area.GPU)]
+    used = [one for seen in gpus if (one := value(seen, "util_pct")) is not None and not look.around.stale(seen)]
+    busy = f" {percent(sum(used) / len(used))}" if used else ""
+    hosts = sum(host.told for host in look.around.hosts)
+    queues = sum(1 for _ in look.around.of_area(Area.QUEUE))
+    told = [f"{counted(len(gpus), 'GPU')}{busy}"] if gpus else []
+    told += [counted(hosts, "host")] if hosts else []
+    return [*told, *([counted(queues, "queue")] if queues else [])]
+
+
+def _polls(look: Look) -> list[str]:
+    count = sum(1 for _ in look.around.of_area(Area.POLLER))
+    return [counted(count, "poll")] if count else []
+
+
+def counted(count: int, what: str) -> str:
+    """`1 host`, `2 hosts`."""
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+# --- Texts of empty views: the reason, and how to fill them ---
+
+_NONE: Mapping[str, tuple[str, Sequence[str]]] = {
+    "gpus": (
+        "no GPU is monitored",
+        (
+            "Add the source gpu, as in: perfmon logs/ gpu. It polls NVML; over ssh nvidia-smi or amd-smi.",
+            "perfmon doctor shows what is missing on this machine.",
+        ),
+    ),
+    "hosts": (
+        "no host is monitored",
+        (
+            "Add the source host, as in: perfmon logs/ host. For remote hosts: perfmon ssh USER@HOST.",
+            "It reports CPU, memory, disks, network, and the processes of the run.",
+        ),
+    ),
+    "queues": (
+        "no queue is monitored",
+        (
+            "Add an engine: vllm=http://HOST:8000, sglang=URL or prometheus=URL.",
+            "Or ray, slurm, net:PORT for the sockets of a port, command:'COMMAND' for a custom value.",
+        ),
+    ),
+}
+_ASKED: Mapping[str, Sequence[str]] = {
+    "gpus": ("gpu", "nvidia", "nvml", "amd", "rocm"),
+    "hosts": ("host", "proc"),
+    "queues": ("vllm", "sglang", "ray", "slurm", "prometheus", "http", "net", "command", "queue"),
+}
+"""Parts of the names of pollers that would tell of these."""
+
+
+def nothing(view: str) -> str:
+    """That there is nothing, in a few words."""
+    return _NONE[view][0]
+
+
+def mends(view: str) -> Sequence[str]:
+    """Instructions, a sentence each."""
+    return _NONE[view][1]
+
+
+def reasons(view: str, around: Surroundings) -> list[str]:
+    """Errors of the pollers."""
+    told = []
+    for host, seen in around.of_area(Area.POLLER):
+        words, name = seen.reading.words, seen.reading.name.lower()
+        if words.get("why") and any(part in name for part in _ASKED[view]):
+            told.append(f"{host.short}: {seen.reading.name}: {words['why'].replace('_', ' ')}")
+    return told
+
+
+# --- Badges of hosts and pollers in the header ---
+
+_NAME = 14
+_AREAS = (Area.HOST, Area.GPU, Area.PROCESS, Area.QUEUE)
+Badge = tuple[str, str, str]
+"""Name of the host, name of the sign, what is said beside it."""
+
+
+def host_runs(picture: Picture, room: int, skin: Skin) -> list[Run]:
+    """`a100-0 ✓ 0.3s  a100-1 ? 12 s`; how many, where there is no room for each.
+
+    Nothing for this machine alone, nor where all is well and no room.
+    """
+    if not picture.links and len({seen.host for seen in picture.seen}) < 2:
+        return []
+    around = Surroundings.at(picture)
+    badges = [_badge(around, host) for host in around.hosts if host.told]
+    if not badges or (not picture.links and len(badges) < 2):
+        return []
+    each = [run for at, badge in enumerate(badges) for run in _runs(badge, skin, first=not at)]
+    forms = (each, _counted(badges, skin, " not live"), _counted(badges, skin, ""))
+    fitting = next((runs for runs in forms if row_cells(runs) <= room), None)
+    well = all(sign == "good" for _, sign, _ in badges)
+    return fitting if fitting is not None else [] if well else forms[-1]
+
+
+def _badge(around: Surroundings, host: Host) -> Badge:
+    if host.link is not None:
+        sign, words = state_of(host.link)
+        if host.link.phase is Phase.LIVE:
+            words = "" if host.link.age_s is None else f"{host.link.age_s:.1f}s"
+        elif host.link.phase is Phase.STALE and host.link.age_s is not None:
+            words = age_words(host.link.age_s)
+        return cut(host.short, _NAME), sign, words
+    newest = max(host.of(*_AREAS), key=lambda seen: seen.at, default=None)
+    if newest is None or not around.stale(newest):
+        return cut(host.short, _NAME), "good", ""
+    return cut(host.short, _NAME), "stale", age_words(around.age_s(newest))
+
+
+def _runs(badge: Badge, skin: Skin, *, first: bool) -> list[Run]:
+    name, sign, words = badge
+    style = skin.style("warning" if sign == "lagging" else sign)
+    head = [(f"{'' if first else '  '}{name} ", skin.style("text")), (skin.glyph(sign), style)]
+    if sign == "good":
+        return [*head, (words, skin.style("faint"))]
+    return [*head, (f" {words}" if words else "", style)]
+
+
+def _counted(badges: list[Badge], skin: Skin, what: str) -> list[Run]:
+    """`3 hosts ✓`, `3 hosts ✗ 2 not live`, with the sign of the worst of them."""
+    sick = [badge for badge in badges if badge[1] != "good"]
+    runs: list[Run] = [(f"{len(badges)} host{'s' * (len(badges) != 1)} ", skin.style("text"))]
+    if not sick:
+        return [*runs, (skin.glyph("good"), skin.style("good"))]
+    worst = max(sick, key=lambda badge: ("lagging", "stale", "critical").index(badge[1]))
+    style = skin.style("warning" if worst[1] == "lagging" else worst[1])
+    return [*runs, (f"{skin.glyph(worst[1])} {len(sick)}{what}", style)]
+
+
+def polls_text(picture: Picture) -> str:
+    """`3 polls`, "" where nothing is polled."""
+    count = sum(
+        seen.reading.area is Area.POLLER and seen.reading.words.get("state") != "absent" for seen in picture.seen
+    )
+    return f"{count} poll{'s' * (count != 1)}" if count else ""

@@ -1,15 +1,26 @@
-"""Columns that make room for each other: what matters least goes first, what is left may grow."""
+"""Tables of the hosts pane: columns that fit the width, cells, details of one thing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import isfinite
 from typing import Generic, TypeVar
 
-from perfmon.drawing import cut, fit
-from perfmon.glyphs import Glyphs
+from perfmon.diagnosis.result import MetricStats
+from perfmon.sources.pollers.reading import Area
+from perfmon.store.latest_readings import Seen
+from perfmon.textgraphics.charts import limits, spark
+from perfmon.textgraphics.glyphs import Glyphs
+from perfmon.textgraphics.text_fit import compact, cut, fit
+from perfmon.viewmodel.hosts import Host, Surroundings, age_words, cores, level_of, worst_of
+from perfmon.viewmodel.state import Level, Picture
 
-from ..prose import Words
+from ...theme import LEVEL_NAMES, Skin
+from ..rows import Words, wrapped
+
+# --- Columns that make room for each other: what matters least goes first, what is left may grow ---
 
 T = TypeVar("T")
 _MATTERS = 2
@@ -98,3 +109,147 @@ def heading(columns: Sequence[Column[T]], title: str, width: int) -> Words:
     first = f" {title} "
     rest = text[len(first) :] if len(text) > len(first) else ""
     return ((first, "muted"), (cut(rest, max(0, width - len(first))).rstrip(), "faint"))
+
+
+# --- Input for rows about hosts: the time, the thresholds, and the characters of the terminal ---
+
+Thing = tuple[Host, Seen]
+_NAME = 16
+_HEADROOM = 1.15
+FULL = 100.0 * _HEADROOM
+"""The height of a percentage that leaves a gap below the row above."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """The machines of a picture, and how they are drawn."""
+
+    around: Surroundings
+    skin: Skin
+    metrics: Mapping[str, MetricStats] = field(default_factory=dict)
+    """Those of the snapshot: their bands are the limits."""
+
+    @classmethod
+    def at(cls, picture: Picture, skin: Skin) -> Look:
+        """At that picture."""
+        return cls(Surroundings.at(picture), skin, {} if picture.snapshot is None else picture.snapshot.metrics)
+
+    @property
+    def any(self) -> bool:
+        """Something else than logs is observed."""
+        return bool(self.around.hosts)
+
+    # --- cells ----------------------------------------------------------------------------------------------------
+    def mark(self, thing: Thing) -> Cell:
+        """The sign of the worst that it says; `?` where nobody knows any more."""
+        seen = thing[1]
+        if self.around.stale(seen):
+            return f" {self.skin.glyph('stale')}", "stale"
+        level = worst_of(seen.reading, self.metrics)
+        named = LEVEL_NAMES[Level.GOOD if level is Level.NONE else level]
+        return f" {self.skin.glyph(named)}", named
+
+    def figure(self, thing: Thing, text: str, style: str = "text") -> Cell:
+        """The first figure of a row; its age instead, where it is old."""
+        if self.around.stale(thing[1]):
+            return f"{self.skin.glyph('stale')} {age_words(self.around.age_s(thing[1]))}", "stale"
+        return text, style
+
+    def style(self, seen: Seen, key: str, usual: str = "text") -> str:
+        """That of a value by its level."""
+        value = seen.reading.values.get(key)
+        if value is None:
+            return usual
+        return self.level_style(seen.reading.area, key, value, usual)
+
+    def level_style(self, area: Area, key: str, value: float, usual: str = "text") -> str:
+        """That of a value that was worked out of others."""
+        level = level_of(area, key, value, self.metrics)
+        return usual if level in (Level.NONE, Level.GOOD) else LEVEL_NAMES[level]
+
+    def bar(self, share: float | None, cells: int) -> str:
+        """A line as long as that share, to half a cell: bars as high as their rows would grow together."""
+        if share is None:
+            return ""
+        whole, half = divmod(round(2 * cells * min(1.0, max(0.0, share))), 2)
+        drawn = self.skin.glyph("gauge") * whole + self.skin.glyph("gauge-end") * half
+        return drawn + self.skin.glyph("dot") * (cells - whole - half)
+
+    def spark(self, seen: Seen, key: str, cells: int, high: float | None = None) -> str:
+        """The last values, one a cell; `high` fixes the scale from 0. Nothing reaches up to the row above."""
+        values = seen.history.get(key, ())[-cells:]
+        low, top = (0.0, high) if high is not None else limits(values)
+        return spark(values, low, low + _HEADROOM * (top - low), glyphs=self.skin.glyphs).rjust(cells)
+
+    def name(self, thing: Thing, text: str) -> str:
+        """A name, with that of its host where there are several."""
+        return f"{thing[0].short}:{text}" if self.around.several else text
+
+    def names(self, things: Sequence[Thing], name: Callable[[Seen], str]) -> dict[int, str]:
+        """Names by the `id` of what was seen; with those of their hosts where they are not enough."""
+        bare = [name(seen) for _, seen in things]
+        alike = len(set(bare)) < len(bare)
+        full = [self.name(thing, text) for thing, text in zip(things, bare, strict=True)] if alike else bare
+        return {id(thing[1]): text for thing, text in zip(things, full, strict=True)}
+
+    def dim(self, words: Words, thing: Thing) -> Words:
+        """The row of a thing that was not heard of lately is faint, but for what says so."""
+        if not self.around.stale(thing[1]):
+            return words
+        return tuple((text, style if style == "stale" else "faint") for text, style in words)
+
+
+def widest(texts: Iterable[str], most: int = _NAME) -> int:
+    """Cells for a column of names."""
+    from ..rows import cells
+
+    return max(1, min(most, max((cells(text) for text in texts), default=1)))
+
+
+# --- Everything that was polled of one thing: what its row had no room for ---
+
+_INDENT = "     "
+_KEY, _NOW, _SPAN = 20, 8, 20
+_CORES = {"cores_busy": "cores busy", "cores_iowait": "cores wait"}
+"""Words that are drawn, a sign a core."""
+_TENTH = 10.0
+
+
+def detail_lines(look: Look, thing: Thing, width: int) -> Iterator[Callable[[], Words]]:
+    """A line a value, with its course; its words above them."""
+    seen = thing[1]
+    words = [f"{key} {word.replace('_', ' ')}" for key, word in seen.reading.words.items() if key not in _CORES]
+    words.append(f"seen {age_words(look.around.age_s(seen))} ago")
+    if seen.every_s is not None:
+        words.append(f"every {seen.every_s:.3g} s")
+    for part in wrapped(" · ".join(words), max(1, width - len(_INDENT) - 1)):
+        yield partial(_words, part)
+    for key, name in _CORES.items():
+        if seen.reading.words.get(key):
+            yield partial(_cores, look, seen, key, name)
+    for key in seen.reading.values:
+        yield partial(_value, look, seen, key, width)
+
+
+def _words(text: str) -> Words:
+    return ((f"{_INDENT}{text}", "muted"),)
+
+
+def _cores(look: Look, seen: Seen, key: str, name: str) -> Words:
+    drawn = spark(cores(seen, key), _TENTH / 2, 100.0 - _TENTH / 2, glyphs=look.skin.glyphs)
+    return ((_INDENT + fit(name, _KEY, glyphs=look.skin.glyphs), "muted"), (drawn, "metric"))
+
+
+def _value(look: Look, seen: Seen, key: str, width: int) -> Words:
+    glyphs = look.skin.glyphs
+    known = [value for value in seen.history.get(key, ()) if isfinite(value)]
+    span = f"{compact(min(known), 8)} .. {compact(max(known), 8)}" if known else ""
+    room = max(0, width - len(_INDENT) - _KEY - _NOW - _SPAN - 3)
+    values = seen.history.get(key, ())[-room:] if room else ()
+    low, high = limits(values)
+    return (
+        (_INDENT + fit(key, _KEY, glyphs=glyphs), "muted"),
+        (fit(compact(seen.reading.values[key], _NOW), _NOW, right=True), look.style(seen, key)),
+        ("  " + fit(span, _SPAN), "faint"),
+        (spark(values, low, high, glyphs=glyphs), "metric"),
+    )

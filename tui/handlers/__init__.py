@@ -1,0 +1,1 @@
+"""What actions and messages of the app do."""

@@ -1,0 +1,1 @@
+"""Widgets that panes and screens share: the base pane, lists, the palette, the prompt."""
