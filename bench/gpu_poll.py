@@ -96,11 +96,11 @@ def main() -> None:
 
 async def poll() -> None:
     """Polls at the default pace, and makes the lines that go into the log book."""
-    from perfmon.sources.blocks import Block, Notice
-    from perfmon.sources.files import LogFile
-    from perfmon.sources.polls.gpu.poller import gpu_pollers
-    from perfmon.sources.polls.machines import HereMachine
-    from perfmon.sources.polls.pacing import Pacing
+    from perfmon.core.model import Block, Notice
+    from perfmon.sources.discovery import LogFile
+    from perfmon.sources.pollers.gpu.poller import gpu_pollers
+    from perfmon.sources.pollers.local import HereMachine
+    from perfmon.sources.pollers.scheduler import Pacing
 
     async def emit(items: list[tuple[LogFile, Block | Notice]]) -> None:
         print(*(len(item.data) for _, item in items if isinstance(item, Block)), "bytes about an H100")

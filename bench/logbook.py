@@ -13,11 +13,12 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from perfmon.logbook import Filter, LogBook
-from perfmon.model import LOCAL
-from perfmon.sources.blocks import Block, Cutter
+from perfmon.core.model import LOCAL, Block
+from perfmon.logbuffer.buffer import LogBook
+from perfmon.logbuffer.filters import Filter
+from perfmon.sources.blocks import Cutter
+from perfmon.sources.clock import SourceClock
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.timeline import SourceClock
 
 CHUNK = 1 << 18
 LOGS = 3

@@ -18,14 +18,14 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 from pathlib import Path
 
-from perfmon.config import Config
-from perfmon.demo.feed import demo_timeline
-from perfmon.logbook import LogBook
-from perfmon.monitor import Monitor
+from perfmon.core.config import Config
+from perfmon.demo.output import demo_timeline
+from perfmon.logbuffer.buffer import LogBook
 from perfmon.monitor.feeds import Item
-from perfmon.monitor.monitor import Look
-from perfmon.monitor.watch import Watch
-from perfmon.sources.files import LogFile
+from perfmon.monitor.monitor import Monitor
+from perfmon.monitor.worker import Watch
+from perfmon.sources.discovery import LogFile
+from perfmon.viewmodel.state import Look
 
 WINDOW_S = 600.0
 SHARES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.99)

@@ -13,11 +13,10 @@ from collections.abc import Callable, Collection
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from perfmon.sources.polls.engines.dialects import load_dialect
-from perfmon.sources.polls.engines.values import EngineValues, by_engine
-from perfmon.sources.polls.pages.endpoint import off_loop
-from perfmon.sources.polls.pages.openmetrics import read_samples
-from perfmon.sources.polls.ray.waits import NAMES, RayWaits
+from perfmon.sources.pollers.engines import EngineValues, by_engine, load_dialect
+from perfmon.sources.pollers.metrics_endpoint import off_loop
+from perfmon.sources.pollers.openmetrics import read_samples
+from perfmon.sources.pollers.ray.poller import NAMES, RayWaits
 
 HISTOGRAMS = (
     "time_to_first_token_seconds", "e2e_request_latency_seconds", "inter_token_latency_seconds",

@@ -25,10 +25,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from sshd import Sshd, below
 
-from perfmon.sources.blocks import Block
-from perfmon.sources.polls.asked import DEFAULT
-from perfmon.sources.remote.address import Address, RemoteSpec
+from perfmon.core.model import Block
+from perfmon.sources.pollers.request import DEFAULT
 from perfmon.sources.remote.fleet import Fleet, FleetOptions
+from perfmon.sources.remote.model import Address, RemoteSpec
 
 CORES, MEGABYTES, GAP_S = 1.0, 400.0, 2.2
 """Lines are written once a second and looked for once a second: two seconds may lie between two arrivals."""

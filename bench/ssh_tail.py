@@ -22,10 +22,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from sshd import Sshd, below, cpu_s
 from terminals import PERFMON, Server
 
-from perfmon.sources.blocks import Block
-from perfmon.sources.polls.asked import DEFAULT
-from perfmon.sources.remote.address import Address, RemoteSpec
+from perfmon.core.model import Block
+from perfmon.sources.pollers.request import DEFAULT
 from perfmon.sources.remote.fleet import Fleet, FleetOptions
+from perfmon.sources.remote.model import Address, RemoteSpec
 
 FIRST_LINE_S, RATE, REMOTE_SHARE = 2.0, 20_000, 0.01
 _SETTLED_S = 6.0

@@ -10,15 +10,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from perfmon.config import Config
-from perfmon.demo.feed import demo_timeline
-from perfmon.logbook import LogBook
-from perfmon.monitor import Monitor, PlayerFeed
-from perfmon.picture import Freshness, Picture, RunState
+from perfmon.core.config import Config
+from perfmon.demo.output import demo_timeline
+from perfmon.logbuffer.buffer import LogBook
+from perfmon.monitor.feeds import PlayerFeed
+from perfmon.monitor.monitor import Monitor
 from perfmon.sources.replay import Player
 from perfmon.themes.loader import load_themes
-from perfmon.tui.app import Opening
+from perfmon.tui.messages import Opening
 from perfmon.tui.screenshot import board_columns, shoot
+from perfmon.viewmodel.state import Freshness, Picture, RunState
 
 FOLDER = Path(__file__).with_name("images")
 BEGIN = datetime(2026, 8, 21, 10, 0)

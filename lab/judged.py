@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from perfmon.alignment import align
-from perfmon.config import Config
-from perfmon.model import Severity
-from perfmon.monitor.freshness import stands_at
-from perfmon.monitor.present import Present
-from perfmon.session import Session
-from perfmon.snapshot import Snapshot
-from perfmon.sources.blocks import Cutter, Notice
-from perfmon.sourcestate import SourceState
+from perfmon.clocks.alignment import align
+from perfmon.core.config import Config
+from perfmon.core.model import Notice, Severity
+from perfmon.diagnosis.result import Snapshot
+from perfmon.monitor.scheduling import Present
+from perfmon.monitor.source_health import stands_at
+from perfmon.pipeline.session import Session
+from perfmon.sources.blocks import Cutter
+from perfmon.store.source_state import SourceState
 
 from .recorded import Recorded
 

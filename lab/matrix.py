@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfmon.ledger import REST
+from perfmon.core.intervals import REST
 from perfmon.rules.activity import LEAST_STALL_S
 
 from .asked import how_many, in_order
