@@ -19,8 +19,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 from terminals import wait
 
-from perfmon.exporters.families import Places
-from perfmon.exporters.page import Known, metrics_of
+from perfmon.exporters.metric_names import Places
+from perfmon.exporters.metrics_page import Known, metrics_of
 
 Samples = dict[str, list[tuple[dict[str, str], float]]]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from perfmon.session import Session
-from perfmon.sources.blocks import Block
-from perfmon.sourcestate import SourceState
+from perfmon.core.model import Block
+from perfmon.pipeline.session import Session
+from perfmon.store.source_state import SourceState
 
 
 def feed(session: Session, name: str, blocks: Iterable[str | bytes]) -> SourceState:

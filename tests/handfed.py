@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 
-from perfmon.config import Config
-from perfmon.logbook import LogBook
+from perfmon.core.config import Config
+from perfmon.core.model import Block
+from perfmon.logbuffer.buffer import LogBook
 from perfmon.monitor.feeds import Item
-from perfmon.monitor.monitor import Look
-from perfmon.monitor.watch import Watch
-from perfmon.picture import Picture
-from perfmon.sources.blocks import Block
-from perfmon.sources.files import LogFile
+from perfmon.monitor.worker import Watch
+from perfmon.sources.discovery import LogFile
+from perfmon.viewmodel.state import Look, Picture
 
 
 class _Feed:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache
 
-from perfmon.logbook import LogBook
-from perfmon.sources.blocks import Block
-from perfmon.sources.formats.headers import HeaderReader
+from perfmon.core.model import Block
+from perfmon.core.text import ESCAPES
+from perfmon.logbuffer.buffer import LogBook
+from perfmon.sources.clock import SourceClock
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.schema import Pack
-from perfmon.sources.timeline import SourceClock
-from perfmon.text import ESCAPES
+from perfmon.sources.formats.timestamps import HeaderReader
 
 
 @cache

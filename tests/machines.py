@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from perfmon.machines import Machines, Seen
-from perfmon.sources.polls.reading import Area, Reading, as_told
-from perfmon.sources.remote.states import ClockOffset, HostState, Phase
+from perfmon.sources.pollers.reading import Area, Reading, as_told
+from perfmon.sources.remote.model import ClockOffset, HostState, Phase
+from perfmon.store.latest_readings import Machines, Seen
 
 HOSTS = ("a100-0", "a100-1")
 _GPU = {"mem_total_mb": 81559.0, "power_limit_w": 400.0, "sm_max_mhz": 1410.0}

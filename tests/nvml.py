@@ -131,8 +131,8 @@ class Polled:
 
 
 async def _serve() -> None:
-    from perfmon.sources.polls.gpu.poller import gpu_pollers
-    from perfmon.sources.polls.machines import HereMachine
+    from perfmon.sources.pollers.gpu.poller import gpu_pollers
+    from perfmon.sources.pollers.local import HereMachine
 
     [poller] = gpu_pollers(HereMachine())
     while line := await asyncio.to_thread(sys.stdin.readline):

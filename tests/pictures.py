@@ -7,8 +7,8 @@ from typing import Any
 
 import snapshots
 
-from perfmon.model import Severity, TimeBase
-from perfmon.picture import (
+from perfmon.core.model import Severity, TimeBase
+from perfmon.viewmodel.state import (
     Alert,
     AlertState,
     Bar,

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from perfmon.sources.blocks import Block, Notice
-from perfmon.sources.files import LogFile
-from perfmon.sources.polls.pacing import Pacing
-from perfmon.sources.polls.poller import Machine, Poller
-from perfmon.sources.polls.reading import Area, Reading, reading_of
+from perfmon.core.model import Block, Notice
+from perfmon.sources.discovery import LogFile
+from perfmon.sources.pollers.base import Machine, Poller
+from perfmon.sources.pollers.reading import Area, Reading, reading_of
+from perfmon.sources.pollers.scheduler import Pacing
 
 
 class Told:

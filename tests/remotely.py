@@ -11,13 +11,12 @@ from pathlib import Path
 
 from sshd import Sshd
 
-from perfmon.sources.blocks import Block, Notice
-from perfmon.sources.remote.address import Address
-from perfmon.sources.remote.following import HostLogs
+from perfmon.core.model import Block, Notice
+from perfmon.sources.remote.connection import Login
+from perfmon.sources.remote.follow import HostLogs
 from perfmon.sources.remote.host import Host
-from perfmon.sources.remote.login import Login
-from perfmon.sources.remote.states import Phase
-from perfmon.sources.remote.tail import Item
+from perfmon.sources.remote.model import Address, Phase
+from perfmon.sources.remote.reader import Item
 
 PATIENCE_S = 15.0
 

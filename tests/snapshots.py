@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from perfmon.model import Progress, Severity, TimeBase
-from perfmon.snapshot import (
+from perfmon.core.model import Progress, Severity, TimeBase
+from perfmon.core.stats import summarise
+from perfmon.diagnosis.result import (
     Assessment,
     ClockOffset,
     ConditionState,
@@ -21,7 +22,6 @@ from perfmon.snapshot import (
     TimelineRow,
     Verdict,
 )
-from perfmon.stats import summarise
 
 SENTENCE = "14 of 15 weight updates waited 12.4 s behind 128 in-flight generations; 31 % of the last 10 minutes lost."
 EVIDENCE = "12:00:01    INFO [weights][ab01] client.done wall_ms=13200.0 rpc_ms=1200.0 queue_ms=12000.0"

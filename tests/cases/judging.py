@@ -9,17 +9,16 @@ from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 
-from perfmon.analysis import Options, examine
-from perfmon.config import Config
-from perfmon.items import Block, Notice
-from perfmon.logbook import LogBook
-from perfmon.model import Severity
-from perfmon.monitor.monitor import Look
-from perfmon.monitor.watch import Watch
-from perfmon.session import Session
-from perfmon.snapshot import Assessment, Finding, Snapshot
+from perfmon.core.config import Config
+from perfmon.core.model import Block, Notice, Severity
+from perfmon.diagnosis.result import Assessment, Finding, Snapshot
+from perfmon.logbuffer.buffer import LogBook
+from perfmon.monitor.worker import Watch
+from perfmon.pipeline.offline import Options, examine
+from perfmon.pipeline.session import Session
 from perfmon.sources.blocks import Cutter
-from perfmon.sources.files import LogFile
+from perfmon.sources.discovery import LogFile
+from perfmon.viewmodel.state import Look
 
 from .building import HARMLESS, Case, CaseLog
 

@@ -15,7 +15,7 @@ from lab.journal import Journal
 from lab.knobs import Knobs
 from lab.plan import Plan
 from lab.truth import truth
-from perfmon.rules.loader import load_signatures
+from perfmon.rules.signatures import load_signatures
 
 pytestmark = pytest.mark.slow
 

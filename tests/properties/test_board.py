@@ -8,14 +8,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from perfmon.alignment import align
-from perfmon.board.buckets import Buckets
-from perfmon.board.builder import BoardBuilder, Now
-from perfmon.config import Config
-from perfmon.picture import Board, Viewport
-from perfmon.series import Series
-from perfmon.session import Session
-from perfmon.sources.blocks import Block
+from perfmon.clocks.alignment import align
+from perfmon.core.config import Config
+from perfmon.core.model import Block
+from perfmon.pipeline.session import Session
+from perfmon.store.store import Series
+from perfmon.viewmodel.buckets import Buckets
+from perfmon.viewmodel.state import Board, Viewport
+from perfmon.viewmodel.timeline import BoardBuilder, Now
 
 SAMPLES = st.lists(st.tuples(st.floats(0, 1000), st.floats(-100, 100)), max_size=60)
 

@@ -8,7 +8,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmon.sources.blocks import Block, Cutter, Notice
+from perfmon.core.model import Block, Notice
+from perfmon.sources.blocks import Cutter
 
 LIMIT = 5
 CUTS = st.lists(st.integers(0, 60))

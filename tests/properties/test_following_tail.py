@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from logs import Filler, stamped
 
-from perfmon.logbook import Filter, Line, LogLevel, Place, View
+from perfmon.logbuffer.filters import Filter
+from perfmon.logbuffer.lines import Line, LogLevel, Place
+from perfmon.logbuffer.reader import View
 
 FILTERS = (Filter(), Filter(level=LogLevel.WARNING), Filter(texts=("slow",)), Filter(sources=frozenset({1})))
 TEXTS = ("INFO start", "WARNING slow queue", "ERROR full", "DEBUG slow x=1")

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfmon.model import DAYTIME, LOCAL
-from perfmon.sources.accelerator import in_use
-from perfmon.sources.formats.headers import HeaderReader
+from perfmon.core.model import DAYTIME, LOCAL
+from perfmon.sources.blocks import in_use
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.silence import Lines
+from perfmon.sources.formats.timestamps import HeaderReader
+from perfmon.sources.scan.gaps import Lines
 
 UNREAD, READER, THOROUGH = (HeaderReader(load_packs()) for _ in range(3))
 THOROUGH._seen = False  # all lines are looked at

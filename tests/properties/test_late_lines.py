@@ -12,10 +12,10 @@ from feeding import feed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perfmon.config import Config
-from perfmon.reports.document import document
-from perfmon.session import Session
-from perfmon.sources.silence import COARSE_S
+from perfmon.core.config import Config
+from perfmon.pipeline.session import Session
+from perfmon.reports.json_report import document
+from perfmon.sources.scan.gaps import COARSE_S
 
 BEGIN = datetime(2026, 5, 11, 10)
 

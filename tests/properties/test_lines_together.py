@@ -7,9 +7,9 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perfmon.logbook import lines
-from perfmon.logbook.cleaning import cleaned, shown
-from perfmon.text import SECRET_WORDS, suspicious, without_secrets
+from perfmon.core.text import SECRET_WORDS, suspicious, without_secrets
+from perfmon.logbuffer import lines
+from perfmon.logbuffer.lines import cleaned, shown
 
 PARTS = (
     "2026-11-22 12:39:18.123 ", "11-22 12:39:18", "12:39:18T", "1/2 ", "[", "]", "INFO ", "TRACE ", "WARNING:", "ERROR",

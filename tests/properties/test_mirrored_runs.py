@@ -8,7 +8,8 @@ import snapshots
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfmon.comparison import Comparison, Run, compare, load_criteria
+from perfmon.comparison.comparing import compare
+from perfmon.comparison.model import Comparison, Run, load_criteria
 from perfmon.rules.bands import load_bands
 
 BANDS, CRITERIA = load_bands(), load_criteria()

@@ -13,9 +13,9 @@ from feeding import feed
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from perfmon.config import Config
-from perfmon.reports.document import document
-from perfmon.session import Session
+from perfmon.core.config import Config
+from perfmon.pipeline.session import Session
+from perfmon.reports.json_report import document
 
 BEGIN = datetime(2026, 5, 11, 10)
 HEADS: dict[str, Callable[[datetime], str]] = {

@@ -11,17 +11,18 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from leg_lines import KNOWN, LEGS, ODD, leg_lines
 
-from perfmon.model import MARK, SAME
-from perfmon.sources import accelerator, native
-from perfmon.sources.accelerator import in_use, newlines
-from perfmon.sources.envelope import read_line
-from perfmon.sources.finding import Finder, PlainFinder
-from perfmon.sources.formats.headers import HeaderReader
+from perfmon.core.model import MARK, SAME
+from perfmon.core.text import ESCAPES
+from perfmon.sources import blocks as accelerator
+from perfmon.sources.blocks import in_use, newlines
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.heads import Heads
-from perfmon.sources.joining import NEVER, Calm
-from perfmon.sources.scan import Scanned, Scanner
-from perfmon.text import ESCAPES
+from perfmon.sources.formats.timestamps import HeaderReader
+from perfmon.sources.scan import search as native
+from perfmon.sources.scan.block_scanner import Scanned
+from perfmon.sources.scan.json_envelope import read_line
+from perfmon.sources.scan.scanner import Scanner
+from perfmon.sources.scan.search import Finder, PlainFinder
+from perfmon.sources.scan.update_templates import NEVER, Calm, Heads
 
 PACKS = tuple(load_packs())
 NEEDLES = sorted({needle for pack in PACKS for pattern in pack.patterns for needle in pattern.needles})

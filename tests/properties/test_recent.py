@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfmon.alignment import align
-from perfmon.config import WATCHED, Config
-from perfmon.demo import demo_timeline
-from perfmon.diagnosis import diagnose
-from perfmon.items import Block
-from perfmon.session import Session
-from perfmon.sourcestate import SourceState
+from perfmon.clocks.alignment import align
+from perfmon.core.config import WATCHED, Config
+from perfmon.core.model import Block
+from perfmon.demo.output import demo_timeline
+from perfmon.diagnosis.assessment import diagnose
+from perfmon.pipeline.session import Session
+from perfmon.store.source_state import SourceState
 
 BEGIN = datetime(2026, 8, 21, 10, 0)
 WINDOW_S = 300.0

@@ -12,14 +12,14 @@ from credentials import CREDENTIALS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfmon.errors import InputError
-from perfmon.items import Block, Notice, NoticeKind
-from perfmon.masking import masked
-from perfmon.recording import layout
-from perfmon.recording.layout import Frame
+from perfmon.core.errors import InputError
+from perfmon.core.model import Block, Notice, NoticeKind
+from perfmon.core.redaction import masked
+from perfmon.core.text import plain, without_secrets
+from perfmon.recording import format
+from perfmon.recording.format import Frame
 from perfmon.recording.reader import open_recording
 from perfmon.recording.writer import RecordingWriter
-from perfmon.text import plain, without_secrets
 
 NAMES = st.sampled_from(["a.log", "logs/b é.log", "stdin"])
 BLOCKS = st.builds(Block, st.binary(max_size=60), st.integers(0, 2**63), st.integers(0, 2**40), st.booleans())
@@ -107,7 +107,7 @@ def test_a_byte_that_changed_is_told_and_costs_only_what_follows(data: st.DataOb
 def test_a_schema_that_never_was_is_no_recording(tmp_path: Path) -> None:
     path = written(str(tmp_path), [(0.0, "a.log", Block(b"x\n", 0, 1))], 3)
     text = path.read_bytes()
-    begin = layout.BEGIN_SIZE
+    begin = format.BEGIN_SIZE
     path.write_bytes(text[: begin - 2] + b"\0\0" + text[begin:])
     with pytest.raises(InputError, match="not a recording"):
         open_recording(path)

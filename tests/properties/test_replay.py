@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfmon.core.model import Block, Notice
 from perfmon.recording.reader import open_recording
 from perfmon.recording.writer import RecordingWriter
-from perfmon.sources.adjoining import TimedItem, together
-from perfmon.sources.blocks import Block, Notice
+from perfmon.sources.blocks import TimedItem, together
 from perfmon.sources.replay import Player, PlayerItem, Rewound, Timeline, timeline_of
 
 END = 100.0

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.style import Style
 
-from perfmon.glyphs import UNICODE
+from perfmon.textgraphics.glyphs import UNICODE
 from perfmon.tui.render.rows import _NARROW, Fitted, Row, changed, cropped, row_cells
 
 STYLES = (Style(color="red"), Style(color="blue"), Style(bold=True))

@@ -22,19 +22,20 @@ from feeding import feed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perfmon.analysis import Options, analyze
-from perfmon.config import Config
-from perfmon.demo import demo_timeline, write_demo
-from perfmon.demo.journal import BEGIN
+from perfmon.core.config import Config
+from perfmon.core.model import Block, Notice
+from perfmon.demo.output import demo_timeline, write_demo
+from perfmon.demo.simulation import BEGIN
+from perfmon.pipeline.offline import Options, analyze
+from perfmon.pipeline.session import Session
 from perfmon.recording.writer import RecordingWriter
-from perfmon.reports.document import document
-from perfmon.session import Session
-from perfmon.sources import bulk
-from perfmon.sources.blocks import Block, Cutter, Notice
-from perfmon.sources.follow import follow
-from perfmon.sources.polls.reading import is_poll
+from perfmon.reports.json_report import document
+from perfmon.sources import parallel
+from perfmon.sources.blocks import Cutter
+from perfmon.sources.follow.follower import follow
+from perfmon.sources.pollers.reading import is_poll
 from perfmon.sources.replay import Player, Rewound
-from perfmon.sourcestate import SourceState
+from perfmon.store.source_state import SourceState
 
 SCENARIOS = ("frontend-queue", "trainer-bound")
 NAMES = ("inference.log", "orchestrator.log", "trainer.log")
@@ -193,8 +194,8 @@ def test_in_ranges_by_several_processes(
 ) -> None:
     for name, data in logs.items():
         (tmp_path / name).write_bytes(data)
-    monkeypatch.setattr(bulk, "LEAST", 1)
-    monkeypatch.setattr(bulk, "RANGE", size)
+    monkeypatch.setattr(parallel, "LEAST", 1)
+    monkeypatch.setattr(parallel, "RANGE", size)
     assert _told(analyze(Options((str(tmp_path),), jobs=2))) == expected
 
 

@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from leg_lines import KNOWN, NOISE, leg_lines
 
-from perfmon.sources import bulk, ranges
-from perfmon.sources.accelerator import in_use
+from perfmon.sources import parallel
+from perfmon.sources.blocks import in_use
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.numbering import LineCount, Numbering
-from perfmon.sources.scan import Scanner
-from perfmon.sources.shapes import Shapes
+from perfmon.sources.scan.scanner import Scanner
+from perfmon.sources.scan.search import LineCount, Numbering
+from perfmon.sources.scan.update_templates import Shapes
 
 PACKS = tuple(load_packs())
 LINES = st.lists(st.one_of(leg_lines(), leg_lines(), NOISE), max_size=12)
@@ -108,8 +108,8 @@ def test_lines_are_numbered_as_newlines_are_counted_and_frames_that_go_on_are_no
     assert count.lines == text.count(b"\n") + (text != b"" and not text.endswith((b"\n", b"\r")))
 
 
-def _pieces(told: Iterator[bulk.Piece | bulk.Cut]) -> list[bulk.Piece]:
-    return [piece for piece in told if isinstance(piece, bulk.Piece)]
+def _pieces(told: Iterator[parallel.Piece | parallel.Cut]) -> list[parallel.Piece]:
+    return [piece for piece in told if isinstance(piece, parallel.Piece)]
 
 
 def test_a_file_that_is_truncated_under_the_readers_ends_where_it_ends(
@@ -118,8 +118,8 @@ def test_a_file_that_is_truncated_under_the_readers_ends_where_it_ends(
     path = tmp_path / "a.log"
     path.write_bytes(KNOWN * 400)
     left = len(KNOWN) * 150 + 30
-    monkeypatch.setattr(bulk, "RANGE", 1 << 14)
-    monkeypatch.setattr(ranges, "_READ", 1 << 12)
+    monkeypatch.setattr(parallel, "RANGE", 1 << 14)
+    monkeypatch.setattr(parallel, "_READ", 1 << 12)
     real = os.pread
 
     def pread(descriptor: int, size: int, at: int) -> bytes:
@@ -129,9 +129,9 @@ def test_a_file_that_is_truncated_under_the_readers_ends_where_it_ends(
 
     monkeypatch.setattr(os, "pread", pread)
     scanner = Scanner(PACKS)
-    with bulk.BulkScanner(scanner, 2) as workers:
+    with parallel.BulkScanner(scanner, 2) as workers:
         told = list(workers.scan(path))
-    assert told[-1] == bulk.Cut(left)
+    assert told[-1] == parallel.Cut(left)
     pieces = _pieces(iter(told))
     assert sum(piece.scanned.size for piece in pieces) == left
     assert sum(piece.scanned.lines for piece in pieces) == KNOWN.count(b"\n") * 150 + 1
@@ -142,10 +142,10 @@ def test_a_file_that_is_truncated_under_the_readers_ends_where_it_ends(
 def test_ranges_hold_every_line_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     path = tmp_path / "a.log"
     path.write_bytes(b"\n" + KNOWN * 5 + b"[ckpt] write.done step=1 write_ms=3")
-    monkeypatch.setattr(bulk, "RANGE", 64)
-    monkeypatch.setattr(ranges, "_READ", size)
+    monkeypatch.setattr(parallel, "RANGE", 64)
+    monkeypatch.setattr(parallel, "_READ", size)
     scanner = Scanner(PACKS)
-    with bulk.BulkScanner(scanner, 2) as workers:
+    with parallel.BulkScanner(scanner, 2) as workers:
         pieces = _pieces(workers.scan(path))
     whole = scanner.scan(path.read_bytes())
     assert sum(piece.scanned.lines for piece in pieces) == whole.lines == 27
@@ -156,9 +156,9 @@ def test_ranges_hold_every_line_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_worker_that_is_killed_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.log"
     path.write_bytes(KNOWN * 50)
-    monkeypatch.setattr(bulk, "RANGE", 1024)
+    monkeypatch.setattr(parallel, "RANGE", 1024)
     scanner = Scanner(PACKS)
-    with bulk.BulkScanner(scanner, 2) as workers:
+    with parallel.BulkScanner(scanner, 2) as workers:
         scanned = workers.scan(path)
         for worker in psutil.Process().children():
             worker.kill()
@@ -174,9 +174,9 @@ def test_what_a_killed_worker_had_taken_is_scanned_by_others(
 ) -> None:
     path = tmp_path / "a.log"
     path.write_bytes(KNOWN * 2000)
-    monkeypatch.setattr(bulk, "RANGE", 4096)
+    monkeypatch.setattr(parallel, "RANGE", 4096)
     scanner = Scanner(PACKS)
-    with bulk.BulkScanner(scanner, jobs) as workers:
+    with parallel.BulkScanner(scanner, jobs) as workers:
         scanned = workers.scan(path)
         told = [next(scanned) for _ in range(taken)]
         psutil.Process().children()[-1].kill()

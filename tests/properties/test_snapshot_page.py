@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from perfmon.picture import Picture
-from perfmon.reports.page import render
+from perfmon.reports.snapshot_page import render_page
+from perfmon.viewmodel.state import Picture
 
 MADE = datetime(2026, 8, 21, 9, 10, tzinfo=UTC)
 PARSER = MarkdownIt("gfm-like")
@@ -96,7 +96,7 @@ def hostile_picture(text: str) -> Picture:
 
 def parsed(text: str, redact: bool) -> tuple[str, list[Token]]:
     """The page with the text everywhere, and its tokens."""
-    page = render(snapshots.hostile(text), hostile_picture(text), MADE, redact=redact)
+    page = render_page(snapshots.hostile(text), hostile_picture(text), MADE, redact=redact)
     return page, PARSER.parse(page)
 
 

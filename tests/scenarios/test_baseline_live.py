@@ -9,14 +9,13 @@ from datetime import datetime
 
 import pytest
 
-from perfmon.config import AUTO, Config
-from perfmon.demo import demo_timeline
-from perfmon.logbook import LogBook
-from perfmon.monitor import PlayerFeed
-from perfmon.monitor.monitor import Look
-from perfmon.monitor.watch import Watch
-from perfmon.picture import Picture
+from perfmon.core.config import AUTO, Config
+from perfmon.demo.output import demo_timeline
+from perfmon.logbuffer.buffer import LogBook
+from perfmon.monitor.feeds import PlayerFeed
+from perfmon.monitor.worker import Watch
 from perfmon.sources.replay import Player
+from perfmon.viewmodel.state import Look, Picture
 
 pytestmark = pytest.mark.slow
 

@@ -9,10 +9,11 @@ import pytest
 from terminals import wait
 from test_clocks_live import BEGIN, CHANGED_S, OPENED_S, Line, alert, at, lines_of, verdicts, watched
 
-from perfmon.config import Config
-from perfmon.model import TimeBase
-from perfmon.monitor import FollowFeed, Monitor
-from perfmon.picture import AlertState
+from perfmon.core.config import Config
+from perfmon.core.model import TimeBase
+from perfmon.monitor.feeds import FollowFeed
+from perfmon.monitor.monitor import Monitor
+from perfmon.viewmodel.state import AlertState
 
 pytestmark = pytest.mark.slow
 

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.config import Config
-from perfmon.demo import demo_timeline
-from perfmon.items import Block
-from perfmon.logbook import LogBook
-from perfmon.monitor.monitor import Look
-from perfmon.monitor.watch import Watch
-from perfmon.picture import Alert, AlertState, Picture
-from perfmon.sources.files import LogFile
+from perfmon.core.config import Config
+from perfmon.core.model import Block
+from perfmon.demo.output import demo_timeline
+from perfmon.logbuffer.buffer import LogBook
+from perfmon.monitor.worker import Watch
+from perfmon.sources.discovery import LogFile
+from perfmon.viewmodel.state import Alert, AlertState, Look, Picture
 
 pytestmark = pytest.mark.slow
 

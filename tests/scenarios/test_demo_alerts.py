@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.alerts import AlertBook
-from perfmon.alignment import align
-from perfmon.config import Config
-from perfmon.demo import write_demo
-from perfmon.picture import Alert
-from perfmon.session import Session
-from perfmon.snapshot import Snapshot
-from perfmon.sources.blocks import Block
+from perfmon.alerting.alerts import AlertBook
+from perfmon.clocks.alignment import align
+from perfmon.core.config import Config
+from perfmon.core.model import Block
+from perfmon.demo.output import write_demo
+from perfmon.diagnosis.result import Snapshot
+from perfmon.pipeline.session import Session
+from perfmon.viewmodel.state import Alert
 
 
 def _watched(folder: Path, window_s: float) -> tuple[tuple[Alert, ...], Snapshot]:

@@ -6,13 +6,13 @@ from functools import cache
 
 import pytest
 
-from perfmon.comparison import Comparison, Run, compare, load_criteria, run_of
-from perfmon.config import FIGURES, Config
-from perfmon.demo import SCENARIOS
-from perfmon.demo.scenarios import MENDED
+from perfmon.comparison.comparing import compare
+from perfmon.comparison.model import Comparison, Run, load_criteria, run_of
+from perfmon.core.config import FIGURES, Config
+from perfmon.core.model import Block
+from perfmon.demo.scenarios import MENDED, SCENARIOS
 from perfmon.demo.simulation import Simulation
-from perfmon.session import Session
-from perfmon.sources.blocks import Block
+from perfmon.pipeline.session import Session
 
 pytestmark = pytest.mark.slow
 

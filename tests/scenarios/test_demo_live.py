@@ -12,14 +12,15 @@ from threading import Event
 
 import pytest
 
-from perfmon.config import Config
-from perfmon.demo import SCENARIOS, demo_timeline
-from perfmon.logbook import LogBook
-from perfmon.monitor import Monitor, PlayerFeed
-from perfmon.monitor.monitor import Look
-from perfmon.monitor.watch import Watch
-from perfmon.picture import AlertState, Picture, RunState
+from perfmon.core.config import Config
+from perfmon.demo.output import demo_timeline
+from perfmon.demo.scenarios import SCENARIOS
+from perfmon.logbuffer.buffer import LogBook
+from perfmon.monitor.feeds import PlayerFeed
+from perfmon.monitor.monitor import Monitor
+from perfmon.monitor.worker import Watch
 from perfmon.sources.replay import Player
+from perfmon.viewmodel.state import AlertState, Look, Picture, RunState
 
 pytestmark = pytest.mark.slow
 

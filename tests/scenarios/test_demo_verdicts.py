@@ -6,10 +6,10 @@ from functools import cache
 
 import pytest
 
-from perfmon.demo import SCENARIOS
+from perfmon.demo.scenarios import SCENARIOS
 from perfmon.demo.simulation import Simulation
-from perfmon.selftest import diagnose_texts
-from perfmon.snapshot import Snapshot
+from perfmon.diagnosis.result import Snapshot
+from perfmon.pipeline.signature_tests import diagnose_texts
 from perfmon.sources.formats.loader import load_packs
 
 SEEDS = (0, 1)

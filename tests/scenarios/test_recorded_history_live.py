@@ -11,22 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.config import Config
-from perfmon.demo import write_demo
-from perfmon.items import Notice
-from perfmon.logbook import LogBook
-from perfmon.monitor import Feed, FollowFeed
-from perfmon.monitor.marked import MarkedFeed
-from perfmon.monitor.monitor import Look
-from perfmon.monitor.recorded import RecordedFeed
-from perfmon.monitor.watch import Watch
-from perfmon.picture import Picture
+from perfmon.core.config import Config
+from perfmon.core.model import Notice
+from perfmon.core.text import plain
+from perfmon.demo.output import write_demo
+from perfmon.logbuffer.buffer import LogBook
+from perfmon.monitor.composite_feeds import MarkedFeed, RecordedFeed
+from perfmon.monitor.feeds import Feed, FollowFeed
+from perfmon.monitor.worker import Watch
+from perfmon.pipeline.session import Session
 from perfmon.recording.reader import open_recording
-from perfmon.session import Session
-from perfmon.sources.files import discover
-from perfmon.sources.reading import read_blocks
+from perfmon.sources.batch import read_blocks
+from perfmon.sources.discovery import discover
 from perfmon.sources.replay import Player, timeline_of
-from perfmon.text import plain
+from perfmon.viewmodel.state import Look, Picture
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from perfmon.selftest import diagnose_texts
-from perfmon.snapshot import Snapshot
+from perfmon.diagnosis.result import Snapshot
+from perfmon.pipeline.signature_tests import diagnose_texts
 
 PATTERNS: list[tuple[str, str | None, str]] = [
     (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.model import LEG
-from perfmon.selftest import diagnose_texts
+from perfmon.core.model import LEG
+from perfmon.pipeline.signature_tests import diagnose_texts
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.scan import Scanner
+from perfmon.sources.scan.scanner import Scanner
 
 FORMS = {
     "trace": "2026-08-21 10:{minute:02}:00 [weights] client.done wall_ms={wall} rpc_ms=1000 queue_ms={queue}",

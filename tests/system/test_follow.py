@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.errors import UsageError
-from perfmon.sources.blocks import Block, Notice
-from perfmon.sources.follow import Follower, follow
+from perfmon.core.errors import UsageError
+from perfmon.core.model import Block, Notice
+from perfmon.sources.follow.follower import Follower, follow
 
 pytestmark = pytest.mark.slow
 
@@ -168,7 +168,7 @@ async def test_a_log_that_a_pattern_matches_appears_in_a_new_folder(
     log: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The folder was there before the log was, and nothing that is watched changes with it."""
-    monkeypatch.setattr("perfmon.sources.follow._BACKSTOP_S", 3600.0)
+    monkeypatch.setattr("perfmon.sources.follow.follower._BACKSTOP_S", 3600.0)
     fresh = Writer(tmp_path / "run" / "out.log")
     async with following(log.path, tmp_path / "*" / "out.log") as reader, busy(log):
         await asyncio.sleep(2.0)
@@ -183,7 +183,7 @@ async def test_others_have_their_turns_while_what_is_no_text_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """Nothing comes of it that could be handed on, however long it is."""
-    monkeypatch.setattr("perfmon.sources.stream.CHUNK", 4096)
+    monkeypatch.setattr("perfmon.sources.follow.file_reader.CHUNK", 4096)
     path = tmp_path / "a.log"
     path.write_bytes(b"\x7fELF\2\1\1" if kind == "binary" else b"")
     with path.open("r+b") as file:
@@ -425,7 +425,7 @@ async def test_a_named_pipe_is_followed_to_its_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("redirected", [False, True])
 def test_standard_input_is_followed_to_its_end(tmp_path: Path, log: Writer, redirected: bool) -> None:
     program = (
-        "import asyncio, sys\nfrom perfmon.sources.follow import follow\n"
+        "import asyncio, sys\nfrom perfmon.sources.follow.follower import follow\n"
         "async def main():\n"
         "    async for _, item in follow('-'): sys.stdout.buffer.write(item.data)\n"
         "asyncio.run(main())"

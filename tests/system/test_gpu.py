@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.sources.polls.gpu.nvml import CLOSELY, LIBRARY, NvmlRoad
-from perfmon.sources.polls.gpu.poller import GpuPoller
-from perfmon.sources.polls.machines import HereMachine
-from perfmon.sources.polls.poller import AbsentError
-from perfmon.sources.polls.reading import Area, Reading
+from perfmon.sources.pollers.base import AbsentError
+from perfmon.sources.pollers.gpu.nvml import CLOSELY, LIBRARY, NvmlRoad
+from perfmon.sources.pollers.gpu.poller import GpuPoller
+from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.reading import Area, Reading
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from lab.plan import Plan
-from perfmon.analysis import Options, analyze
+from perfmon.pipeline.offline import Options, analyze
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 30.0

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.config import Config
-from perfmon.session import Session
-from perfmon.sources.blocks import Block, Cutter
-from perfmon.sources.polls.machines import HereMachine
-from perfmon.sources.polls.poller import PollError
-from perfmon.sources.polls.queues import queue_pollers
-from perfmon.sources.polls.reading import Reading, line_of
+from perfmon.core.config import Config
+from perfmon.core.model import Block
+from perfmon.pipeline.session import Session
+from perfmon.sources.blocks import Cutter
+from perfmon.sources.pollers.base import PollError
+from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.reading import Reading, line_of
+from perfmon.sources.pollers.registry import queue_pollers
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,13 +13,11 @@ from datetime import datetime
 import pytest
 from polled import Told, paced
 
-from perfmon.sources.polls.machines import HereMachine
-from perfmon.sources.polls.network.sockets import SocketPoller
-from perfmon.sources.polls.reading import Area
-from perfmon.sources.remote.http import Opener, open_here
-from perfmon.sources.remote.local import LocalRunner
-from perfmon.sources.remote.runner import Runner
-from perfmon.sources.remote.shell import BOOTSTRAP
+from perfmon.sources.http_client import Opener, open_here
+from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.network import SocketPoller
+from perfmon.sources.pollers.reading import Area
+from perfmon.sources.shell import BOOTSTRAP, LocalRunner, Runner
 
 TOOLS = ("ip", "tc", "ss")
 pytestmark = [

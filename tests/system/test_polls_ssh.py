@@ -17,15 +17,15 @@ from polled import Told, gone, paced, until
 from remotely import Proxy, following
 from sshd import AVAILABLE, Sshd
 
-from perfmon.sources.blocks import Block
-from perfmon.sources.polls.asked import Asked
-from perfmon.sources.polls.poller import PollError
-from perfmon.sources.polls.reading import Area, Reading, is_poll, reading_of
-from perfmon.sources.polls.registry import pollers_for
-from perfmon.sources.remote.address import Address, RemoteSpec
+from perfmon.core.model import Block
+from perfmon.sources.http_client import get, parse_url
+from perfmon.sources.pollers.base import PollError
+from perfmon.sources.pollers.reading import Area, Reading, is_poll, reading_of
+from perfmon.sources.pollers.registry import pollers_for
+from perfmon.sources.pollers.request import Asked
 from perfmon.sources.remote.fleet import Fleet, FleetOptions
-from perfmon.sources.remote.http import get, parse_url
-from perfmon.sources.remote.there import ThereMachine
+from perfmon.sources.remote.host import ThereMachine
+from perfmon.sources.remote.model import Address, RemoteSpec
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(not AVAILABLE, reason="needs sshd")]
 

@@ -18,7 +18,7 @@ from exporting import caught_up, exporting
 from terminals import wait
 
 from perfmon.cli import main
-from perfmon.demo.writer import write_demo
+from perfmon.demo.output import write_demo
 
 pytestmark = pytest.mark.system
 ODD_SIGNATURE = """

@@ -11,11 +11,11 @@ import psutil
 import pytest
 import ray_head
 
-from perfmon.sources.polls.machines import HereMachine
-from perfmon.sources.polls.poller import AbsentError, Poller, PollError
-from perfmon.sources.polls.queues import queue_pollers
-from perfmon.sources.polls.ray.discovery import cluster_on
-from perfmon.sources.polls.reading import Reading
+from perfmon.sources.pollers.base import AbsentError, Poller, PollError
+from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.ray.poller import cluster_on
+from perfmon.sources.pollers.reading import Reading
+from perfmon.sources.pollers.registry import queue_pollers
 
 pytestmark = [
     pytest.mark.system,

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.analysis import Options, analyze
-from perfmon.demo import write_demo
+from perfmon.core.model import Block
+from perfmon.demo.output import write_demo
+from perfmon.pipeline.offline import Options, analyze
 from perfmon.recording.reader import open_recording
-from perfmon.reports.document import document
-from perfmon.sources.blocks import Block
+from perfmon.reports.json_report import document
 
 pytestmark = pytest.mark.slow
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import slurm_node
 
-from perfmon.sources.polls.machines import HereMachine
-from perfmon.sources.polls.poller import PollError
-from perfmon.sources.polls.queues import queue_pollers
-from perfmon.sources.polls.reading import Area, Reading
-from perfmon.sources.polls.slurm.jobs import jobs_of_json, nodes_of_json
+from perfmon.sources.pollers.base import PollError
+from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.reading import Area, Reading
+from perfmon.sources.pollers.registry import queue_pollers
+from perfmon.sources.pollers.slurm import jobs_of_json, nodes_of_json
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(bool(slurm_node.WHY_NOT), reason=slurm_node.WHY_NOT)]
 TITLE = "train: a|b; $(touch owned) [red]"

@@ -20,7 +20,7 @@ from remotely import Writer, following, through, until
 from sshd import AVAILABLE, Sshd
 from terminals import PERFMON, Server, wait
 
-from perfmon.sources.remote.states import Phase
+from perfmon.sources.remote.model import Phase
 
 pytestmark = [
     pytest.mark.slow,
@@ -166,7 +166,7 @@ def user() -> Iterator[str]:
     root("useradd", "--create-home", "--shell", "/bin/sh", name)
     try:
         subprocess.run(["chpasswd", "-c", "SHA512"], input=f"{name}:{PASSWORD}\n", text=True, check=True)
-        from perfmon.demo import write_demo
+        from perfmon.demo.output import write_demo
 
         logs = Path(f"/home/{name}/logs")
         write_demo(logs)

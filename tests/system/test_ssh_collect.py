@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from sshd import AVAILABLE, Sshd, free_port
 
-from perfmon.demo import write_demo
+from perfmon.demo.output import write_demo
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(not AVAILABLE, reason="needs sshd")]
 

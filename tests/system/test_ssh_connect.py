@@ -16,11 +16,8 @@ import pytest
 from sshd import AVAILABLE, Sshd, fingerprint, free_port, keygen, ran
 from terminals import wait
 
-from perfmon.sources.remote.address import Address
-from perfmon.sources.remote.channel import open_shell
-from perfmon.sources.remote.dialing import dial
-from perfmon.sources.remote.failures import Cause, HostError
-from perfmon.sources.remote.login import Login
+from perfmon.sources.remote.connection import Cause, HostError, Login, dial, open_shell
+from perfmon.sources.remote.model import Address
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(not AVAILABLE, reason="needs sshd")]
 needs_ssh = pytest.mark.skipif(shutil.which("ssh") is None, reason="needs ssh")

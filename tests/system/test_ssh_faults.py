@@ -16,12 +16,12 @@ from remotely import Proxy, Writer, following, through, until
 from sshd import AVAILABLE, Sshd
 from terminals import wait
 
-from perfmon.config import Config
-from perfmon.monitor import FollowFeed, Monitor
-from perfmon.monitor.remote import RemoteFeed
-from perfmon.sources.remote.address import Address, RemoteSpec
+from perfmon.core.config import Config
+from perfmon.monitor.composite_feeds import RemoteFeed
+from perfmon.monitor.feeds import FollowFeed
+from perfmon.monitor.monitor import Monitor
 from perfmon.sources.remote.fleet import Fleet, FleetOptions
-from perfmon.sources.remote.states import Phase
+from perfmon.sources.remote.model import Address, Phase, RemoteSpec
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(not AVAILABLE, reason="needs sshd")]
 

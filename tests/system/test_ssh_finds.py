@@ -16,12 +16,11 @@ from remotely import following
 from sshd import AVAILABLE, Sshd, free_port
 from terminals import PERFMON, Server, wait
 
+from perfmon.sources.http_client import parse_url
 from perfmon.sources.remote.discovery import Discovery, discover, find_logs, told
 from perfmon.sources.remote.files import Files
-from perfmon.sources.remote.health import HealthCheck
-from perfmon.sources.remote.http import parse_url
-from perfmon.sources.remote.local import LocalRunner
-from perfmon.sources.remote.there import opener_of
+from perfmon.sources.remote.host import HealthCheck, opener_of
+from perfmon.sources.shell import LocalRunner
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(not AVAILABLE, reason="needs sshd")]
 PROCESS = """

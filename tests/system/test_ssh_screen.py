@@ -38,7 +38,7 @@ def sshd(tmp_path: Path) -> Iterator[Sshd]:
 
 def demo(folder: Path) -> Path:
     """A run that has a cause."""
-    from perfmon.demo import write_demo
+    from perfmon.demo.output import write_demo
 
     write_demo(folder)
     return folder

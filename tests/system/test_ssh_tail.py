@@ -14,9 +14,9 @@ import pytest
 from remotely import Writer, following, until
 from sshd import AVAILABLE, Sshd, ran
 
-from perfmon.sources.remote.runner import RunnerError
-from perfmon.sources.remote.states import Phase
-from perfmon.units import format_bytes
+from perfmon.core.units import format_bytes
+from perfmon.sources.remote.model import Phase
+from perfmon.sources.shell import RunnerError
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(not AVAILABLE, reason="needs sshd")]
 SHELLS = ["dash", "bash", "busybox sh"]

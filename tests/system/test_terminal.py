@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from terminals import PERFMON, Server, Window, children, wait
 
-from perfmon.analysis import Options, analyze
-from perfmon.demo import write_demo
+from perfmon.core.model import Block
+from perfmon.core.units import format_seconds
+from perfmon.demo.output import write_demo
+from perfmon.pipeline.offline import Options, analyze
 from perfmon.recording.reader import open_recording
-from perfmon.reports.document import document
-from perfmon.sources.blocks import Block
-from perfmon.sources.polls.reading import is_poll
-from perfmon.units import format_seconds
+from perfmon.reports.json_report import document
+from perfmon.sources.pollers.reading import is_poll
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")]
 DEMO = f"{PERFMON} demo --seed 1 --speed 1"

@@ -15,9 +15,9 @@ import pictures
 import pytest
 import snapshots
 
-from perfmon.notify import Notifier
-from perfmon.outward import Outward
-from perfmon.statefile import StateFile
+from perfmon.alerting.notifications import Notifier
+from perfmon.core.config import Outward
+from perfmon.status.state_file import StateFile
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")]
 HOSTILE = "x#(touch owned)#{pane_pid}%H##[fg=blue]"

@@ -16,7 +16,7 @@ from textual.widget import Widget
 
 from perfmon.themes.loader import load_themes
 from perfmon.tui.actions import by_key, chosen
-from perfmon.tui.skin import Depth, Skin
+from perfmon.tui.theme import Depth, Skin
 
 SIZES = [(60, 10), (80, 24), (120, 30), (200, 50)]
 SKIN = Skin(load_themes()["midnight"])

@@ -15,14 +15,14 @@ from snapshots import HOSTILE, finding
 from textual.events import MouseScrollUp
 from textual.geometry import Region
 
-from perfmon.glyphs import ASCII
-from perfmon.model import Severity, TimeBase
-from perfmon.picture import Alert, AlertState, Picture
+from perfmon.core.model import Severity, TimeBase
+from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.layout import shares
 from perfmon.tui.messages import AlertAcked, AlertMessage, AlertOpened, AlertSilenceAsked, AlertUndone
 from perfmon.tui.panes.alerts import AlertPane
 from perfmon.tui.render.alerts import Moment, alert_row
-from perfmon.tui.skin import Skin
+from perfmon.tui.theme import Skin
+from perfmon.viewmodel.state import Alert, AlertState, Picture
 
 STATES = list(AlertState)
 

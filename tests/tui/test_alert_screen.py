@@ -11,9 +11,8 @@ from pictures import START, alert, bar, board, picture
 from snapshots import HOSTILE, finding, hostile
 from whole import running
 
-from perfmon.glyphs import ASCII
-from perfmon.picture import Alert, AlertState, Bar, Level, Picture
-from perfmon.snapshot import ConditionState, EvidenceLine, Moment
+from perfmon.diagnosis.result import ConditionState, EvidenceLine, Moment
+from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.messages import (
     AlertAcked,
     AlertSilenceAsked,
@@ -23,10 +22,10 @@ from perfmon.tui.messages import (
     LineYanked,
     PagerAsked,
 )
-from perfmon.tui.render.detail import detail
-from perfmon.tui.render.waterfall import traces_of, waterfall
+from perfmon.tui.render.alerts import detail, traces_of, waterfall
 from perfmon.tui.screens.alert import AlertScreen
-from perfmon.tui.skin import Skin
+from perfmon.tui.theme import Skin
+from perfmon.viewmodel.state import Alert, AlertState, Bar, Level, Picture
 
 EVIDENCE = tuple(EvidenceLine("orchestrator.log", 812 + at, f"queue_ms={at}") for at in range(3))
 FOUND = finding(

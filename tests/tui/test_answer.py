@@ -12,16 +12,15 @@ from machines import gpu, reading, seen
 from pictures import START, alert, picture, source
 from snapshots import finding, healthy, snapshot
 
-from perfmon.model import TimeBase
-from perfmon.picture import AlertState, Freshness, Level, Picture, Recording, RunState, Viewport
-from perfmon.snapshot import Assessment, ConditionState, LedgerEntry
-from perfmon.sources.polls.reading import Area
-from perfmon.tui.journey import Journey
-from perfmon.tui.render.answer import ledger_row, verdict_row
-from perfmon.tui.render.bars import Place, header_row
-from perfmon.tui.render.moments import brief_seconds, moment_text
-from perfmon.tui.render.rows import Row
-from perfmon.tui.render.why import why_row
+from perfmon.core.model import TimeBase
+from perfmon.diagnosis.result import Assessment, ConditionState, LedgerEntry
+from perfmon.sources.pollers.reading import Area
+from perfmon.tui.app_base import Journey
+from perfmon.tui.render.explanation import why_row
+from perfmon.tui.render.header_footer import Place, header_row
+from perfmon.tui.render.rows import Row, brief_seconds, moment_text
+from perfmon.tui.render.summary import ledger_row, verdict_row
+from perfmon.viewmodel.state import AlertState, Freshness, Level, Picture, Recording, RunState, Viewport
 
 
 def text(row: Row) -> str:

@@ -10,7 +10,7 @@ from failures import failures_of
 from hosts import screen_text
 from whole import running, until
 
-from perfmon.monitor import FollowFeed
+from perfmon.monitor.feeds import FollowFeed
 from perfmon.tui.layout import LAYOUTS, Layout, layout_for
 
 PANES = ("board", "alerts", "sources", "log")

@@ -13,12 +13,12 @@ from pictures import picture
 from rich.cells import cell_len
 from snapshots import HOSTILE, hostile
 
-from perfmon.glyphs import ASCII
-from perfmon.model import TimeBase
-from perfmon.picture import Level, Picture, Viewport
+from perfmon.core.model import TimeBase
+from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.render.chart import chart_rows, resampled, scale_of
 from perfmon.tui.screens.chart import ChartPage, ChartScreen
-from perfmon.tui.skin import Skin
+from perfmon.tui.theme import Skin
+from perfmon.viewmodel.state import Level, Picture, Viewport
 
 INFLIGHT = lane("inflight", (96.0, 128.0), unit="", good=None, critical=None, levels=bytes(100), now_level=Level.NONE)
 

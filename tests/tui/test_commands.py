@@ -12,15 +12,14 @@ from hypothesis import strategies
 from textual.pilot import Pilot
 from whole import played, running, until
 
-from perfmon.monitor import FollowFeed
-from perfmon.picture import AlertState
+from perfmon.monitor.feeds import FollowFeed
 from perfmon.tui.actions import ACTIONS
 from perfmon.tui.app import PerfmonApp
-from perfmon.tui.commands import COMMANDS, obey
+from perfmon.tui.commands import COMMANDS, obey, quoted, split_words
 from perfmon.tui.screens.alert import AlertScreen
-from perfmon.tui.screens.help import HelpScreen
-from perfmon.tui.screens.prompt import Prompt
-from perfmon.tui.words import quoted, split_words
+from perfmon.tui.screens.pages import HelpScreen
+from perfmon.tui.widgets.palette import Prompt
+from perfmon.viewmodel.state import AlertState
 
 WORDS = "expected "
 

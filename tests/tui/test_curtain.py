@@ -9,12 +9,12 @@ import pytest
 from hosts import SIZES
 from whole import running, settled, until
 
-from perfmon.demo import write_demo
-from perfmon.glyphs import UNICODE
-from perfmon.monitor import FollowFeed
+from perfmon.demo.output import write_demo
+from perfmon.monitor.feeds import FollowFeed
+from perfmon.textgraphics.glyphs import UNICODE
 from perfmon.themes.loader import load_themes
-from perfmon.tui.curtain import frame
 from perfmon.tui.layout import USUALLY_LISTED, layout_for
+from perfmon.tui.terminal.splash import frame
 
 _TITLE = re.compile(r"─ (\d) ([A-Z]+) ")
 _PLACED = re.compile(r"\x1b\[(\d+);(\d+)H([^\x1b]*)")

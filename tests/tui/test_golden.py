@@ -16,8 +16,8 @@ from hosts import SIZES, screen_text
 from machines import LINKS, seen
 from whole import played, running, settled, until
 
-from perfmon.monitor import Feed
-from perfmon.picture import RunState
+from perfmon.monitor.feeds import Feed
+from perfmon.viewmodel.state import RunState
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hosts import SIZES, SKIN, Host, paged, screen_text
 
-from perfmon.glyphs import ASCII
+from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.actions import ACTIONS
 from perfmon.tui.commands import COMMANDS
-from perfmon.tui.screens.help import HelpScreen
-from perfmon.tui.skin import Skin
+from perfmon.tui.screens.pages import HelpScreen
+from perfmon.tui.theme import Skin
 
 
 def host(pane: str = "board", skin: Skin = SKIN, **keys: str) -> Host:

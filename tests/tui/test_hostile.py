@@ -15,15 +15,14 @@ from snapshots import HOSTILE, hostile
 from textual.pilot import Pilot
 from whole import played, running, until
 
-from perfmon.demo import write_demo
-from perfmon.logbook import LogBook
-from perfmon.model import TimeBase
-from perfmon.monitor import FollowFeed
-from perfmon.picture import AlertState, Picture, Transition
-from perfmon.picture import Level as PictureLevel
-from perfmon.sources.blocks import Block
-from perfmon.sources.timeline import SourceClock
+from perfmon.core.model import Block, TimeBase
+from perfmon.demo.output import write_demo
+from perfmon.logbuffer.buffer import LogBook
+from perfmon.monitor.feeds import FollowFeed
+from perfmon.sources.clock import SourceClock
 from perfmon.tui.app import PerfmonApp
+from perfmon.viewmodel.state import AlertState, Picture, Transition
+from perfmon.viewmodel.state import Level as PictureLevel
 
 pytestmark = pytest.mark.slow
 

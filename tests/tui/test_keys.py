@@ -16,21 +16,19 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 from whole import BEGIN, played, running, until
 
-from perfmon.demo.feed import demo_timeline
-from perfmon.monitor import Feed, FollowFeed, PlayerFeed
-from perfmon.picture import AlertState
+from perfmon.core.user_state import recall
+from perfmon.demo.output import demo_timeline
+from perfmon.monitor.feeds import Feed, FollowFeed, PlayerFeed
 from perfmon.recording.reader import open_recording
-from perfmon.remembered import recall
 from perfmon.sources.replay import Player
 from perfmon.tui.actions import ACTIONS
 from perfmon.tui.app import PerfmonApp
-from perfmon.tui.palette import Palette
 from perfmon.tui.render.lanes import Geometry
 from perfmon.tui.screens.alert import AlertScreen
-from perfmon.tui.screens.doctor import DoctorScreen
-from perfmon.tui.screens.help import HelpScreen
-from perfmon.tui.screens.prompt import Prompt
+from perfmon.tui.screens.pages import DoctorScreen, HelpScreen
 from perfmon.tui.screens.trace import TraceScreen
+from perfmon.tui.widgets.palette import Palette, Prompt
+from perfmon.viewmodel.state import AlertState
 
 
 @dataclass

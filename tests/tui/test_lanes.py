@@ -9,9 +9,9 @@ from builders import lane, with_metrics
 from hosts import PLAIN
 from pictures import START, bar, board, picture
 
-from perfmon.picture import AlertState, Bar, Level, Picture, SpanLane, Transition, Viewport
-from perfmon.tui.render.board import Made, Sight, draw_board
 from perfmon.tui.render.lanes import Geometry
+from perfmon.tui.render.timeline import Made, Sight, draw_board
+from perfmon.viewmodel.state import AlertState, Bar, Level, Picture, SpanLane, Transition, Viewport
 
 WRITE = Bar(
     "checkpoint-write", "7", START + 300.0, START + 304.0, False, Level.WARNING, (), {"write_ms": 4000.0}, (), 99

@@ -17,17 +17,17 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.pilot import Pilot
 
-from perfmon.glyphs import ASCII
-from perfmon.logbook import Filter
-from perfmon.snapshot import EvidenceLine
-from perfmon.sources.blocks import Block
-from perfmon.sources.timeline import SourceClock
+from perfmon.core.model import Block
+from perfmon.diagnosis.result import EvidenceLine
+from perfmon.logbuffer.filters import Filter
+from perfmon.sources.clock import SourceClock
+from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.actions import by_key, chosen
 from perfmon.tui.messages import LineYanked, PagerAsked
-from perfmon.tui.outside import Opened, command, opened_at, shown_elsewhere
 from perfmon.tui.panes.logs import LineOpened, LogPane
-from perfmon.tui.render.loglines import Columns, clock_text, log_row, short_names
-from perfmon.tui.skin import Skin
+from perfmon.tui.render.logs import Columns, clock_text, log_row, short_names
+from perfmon.tui.terminal.suspend import Opened, command, opened_at, shown_elsewhere
+from perfmon.tui.theme import Skin
 
 HOSTILE = (
     b"[/x] [bold red]no[/] [weights][a]",

@@ -12,19 +12,17 @@ from pictures import START, picture, source
 from rich.cells import cell_len
 from snapshots import HOSTILE
 
-from perfmon.glyphs import ASCII
-from perfmon.machines import Seen
-from perfmon.picture import Freshness, Picture, RunState, SourceNow
-from perfmon.sources.polls.reading import Area, Reading
-from perfmon.sources.remote.states import HostState, Phase
+from perfmon.sources.pollers.reading import Area, Reading
+from perfmon.sources.remote.model import HostState, Phase
+from perfmon.store.latest_readings import Seen
+from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.panes.sources import SourcesPane
-from perfmon.tui.render.machines.badges import host_runs, polls_text
-from perfmon.tui.render.machines.kept import KeptLines
-from perfmon.tui.render.machines.look import Look
-from perfmon.tui.render.machines.plan import VIEWS, View, lines_of
-from perfmon.tui.render.prose import Words, dressed
-from perfmon.tui.render.rows import row_cells
-from perfmon.tui.skin import Skin
+from perfmon.tui.render.hosts.layout import VIEWS, KeptLines, View, lines_of
+from perfmon.tui.render.hosts.sections import host_runs, polls_text
+from perfmon.tui.render.hosts.table import Look
+from perfmon.tui.render.rows import Words, dressed, row_cells
+from perfmon.tui.theme import Skin
+from perfmon.viewmodel.state import Freshness, Picture, RunState, SourceNow
 
 NOW = START + 600.0
 LOGS = (source(), source(index=1, name="inference.log"), source(index=2, name="trainer.log"))

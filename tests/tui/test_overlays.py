@@ -8,10 +8,10 @@ import pytest
 from hosts import screen_text
 from whole import running, until
 
-from perfmon.tui.palette import Palette
 from perfmon.tui.screens.chart import ChartScreen
-from perfmon.tui.screens.help import HelpScreen
+from perfmon.tui.screens.pages import HelpScreen
 from perfmon.tui.screens.trace import TraceScreen
+from perfmon.tui.widgets.palette import Palette
 
 
 @pytest.fixture(autouse=True)

@@ -13,13 +13,12 @@ from rich.cells import cell_len
 from snapshots import HOSTILE, finding
 from textual.events import Mount
 
-from perfmon.picture import AlertState, Picture
 from perfmon.themes.loader import load_themes
-from perfmon.tui.app import Opening
-from perfmon.tui.fuzzy import fit_of
-from perfmon.tui.palette import Palette
-from perfmon.tui.render.choices import choices, fitting
-from perfmon.tui.words import split_words
+from perfmon.tui.commands import split_words
+from perfmon.tui.messages import Opening
+from perfmon.tui.widgets.choices import choices, fit_of, fitting
+from perfmon.tui.widgets.palette import Palette
+from perfmon.viewmodel.state import AlertState, Picture
 
 OPENING = Opening("run", load_themes(), "midnight")
 

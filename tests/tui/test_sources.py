@@ -11,13 +11,13 @@ from pictures import picture, source
 from rich.cells import cell_len
 from snapshots import HOSTILE
 
-from perfmon.glyphs import ASCII
-from perfmon.picture import Freshness, Picture, SourceNow
-from perfmon.tui.pane import Asked
+from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.panes.sources import SourcesPane
 from perfmon.tui.render.sources import common_ending, common_folder, source_row
-from perfmon.tui.screens.doctor import DoctorScreen
-from perfmon.tui.skin import Skin
+from perfmon.tui.screens.pages import DoctorScreen
+from perfmon.tui.theme import Skin
+from perfmon.tui.widgets.pane import Asked
+from perfmon.viewmodel.state import Freshness, Picture, SourceNow
 
 LOGS = (
     source(patterns={"trace/weights": 75, "trace/gen": 45}),

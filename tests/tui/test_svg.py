@@ -13,12 +13,12 @@ from pictures import alert, board, picture
 from rich.style import Style
 from snapshots import HOSTILE, finding
 
-from perfmon.glyphs import UNICODE
-from perfmon.logbook import LogBook
-from perfmon.sources.blocks import Block
-from perfmon.sources.timeline import SourceClock
+from perfmon.core.model import Block
+from perfmon.logbuffer.buffer import LogBook
+from perfmon.sources.clock import SourceClock
+from perfmon.textgraphics.glyphs import UNICODE
 from perfmon.themes.loader import load_themes
-from perfmon.tui.app import Opening
+from perfmon.tui.messages import Opening
 from perfmon.tui.render.svg import svg
 from perfmon.tui.screenshot import board_columns, shoot
 

@@ -14,14 +14,14 @@ from pictures import START, bar, board, picture
 from rich.cells import cell_len
 from snapshots import HOSTILE, hostile, snapshot, update
 
-from perfmon.glyphs import ASCII
-from perfmon.logbook import LogBook
-from perfmon.picture import Bar, Leg, Level, Picture, SpanLane
-from perfmon.snapshot import ClockOffset, EvidenceLine
+from perfmon.diagnosis.result import ClockOffset, EvidenceLine
+from perfmon.logbuffer.buffer import LogBook
+from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.messages import LineMessage, LineYanked, PagerAsked
 from perfmon.tui.render.trace import in_order, leg_marks
 from perfmon.tui.screens.trace import TracePage, TraceScreen
-from perfmon.tui.skin import Skin
+from perfmon.tui.theme import Skin
+from perfmon.viewmodel.state import Bar, Leg, Level, Picture, SpanLane
 
 WAITED = bar(
     13, 12.0, key="ab13", seq=13, values={"queue_ms": 12e3, "rpc_ms": 1200.0, "wall_ms": 13200.0, "step": 13.0}

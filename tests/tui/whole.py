@@ -21,17 +21,17 @@ from threading import Thread
 from hosts import screen_text
 from textual.pilot import Pilot
 
-from perfmon.config import Config
-from perfmon.demo.feed import demo_timeline
-from perfmon.logbook import LogBook
-from perfmon.monitor import Feed, Monitor
-from perfmon.monitor.feeds import PlayerFeed
-from perfmon.monitor.monitor import Look
-from perfmon.monitor.watch import Watch
-from perfmon.picture import RunState
+from perfmon.core.config import Config
+from perfmon.demo.output import demo_timeline
+from perfmon.logbuffer.buffer import LogBook
+from perfmon.monitor.feeds import Feed, PlayerFeed
+from perfmon.monitor.monitor import Monitor
+from perfmon.monitor.worker import Watch
 from perfmon.sources.replay import Player, Timeline
 from perfmon.themes.loader import load_themes
-from perfmon.tui.app import Opening, PerfmonApp
+from perfmon.tui.app import PerfmonApp
+from perfmon.tui.messages import Opening
+from perfmon.viewmodel.state import Look, RunState
 
 BEGIN = datetime(2026, 8, 21, 10, 0)
 MINUTES = 12.0

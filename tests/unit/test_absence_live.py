@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.alignment import align
-from perfmon.config import Config
-from perfmon.session import Session
-from perfmon.snapshot import Finding
-from perfmon.sources.blocks import Block
+from perfmon.clocks.alignment import align
+from perfmon.core.config import Config
+from perfmon.core.model import Block
+from perfmon.diagnosis.result import Finding
+from perfmon.pipeline.session import Session
 
 _STOPPED_S = 1200
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from feeding import feed
 
-from perfmon.config import Config
-from perfmon.session import Session
+from perfmon.core.config import Config
+from perfmon.pipeline.session import Session
 
 _MINE = """
 schema = 1

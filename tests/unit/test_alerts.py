@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from snapshots import finding, snapshot
 
-from perfmon.alerts import AlertBook
-from perfmon.model import Severity, TimeBase
-from perfmon.picture import Alert, AlertKey, AlertState, Level
-from perfmon.snapshot import Finding, Moment, Snapshot
+from perfmon.alerting.alerts import AlertBook
+from perfmon.core.model import Severity, TimeBase
+from perfmon.diagnosis.result import Finding, Moment, Snapshot
+from perfmon.viewmodel.state import Alert, AlertKey, AlertState, Level
 
 BEGIN = 1_000_000.0
 WINDOW_S = 600.0

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from perfmon.alignment import bounds
-from perfmon.model import TimeBase, Update
-from perfmon.selftest import diagnose_texts
-from perfmon.snapshot import ClockOffset, Snapshot
+from perfmon.clocks.alignment import bounds
+from perfmon.core.model import TimeBase, Update
+from perfmon.diagnosis.result import ClockOffset, Snapshot
+from perfmon.pipeline.signature_tests import diagnose_texts
 
 QUEUE_S, RPC_S = 0.5, 1.0
 

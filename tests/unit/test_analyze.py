@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from perfmon.cli import main
-from perfmon.errors import ExitCode
+from perfmon.core.errors import ExitCode
 
 SLOW = "[ckpt] wait.start target_step=43\n[ckpt] wait.done target_step=43 wait_ms=5432.1\n"
 WAITED = "[ckpt] wait.start target_step={0}\n[ckpt] wait.done target_step={0} wait_ms=12.3\n"

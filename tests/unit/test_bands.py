@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.errors import DataFileError
+from perfmon.core.errors import DataFileError
 from perfmon.rules.bands import Band, load_bands
 
 BANDS = load_bands()

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.alignment import align
-from perfmon.board.builder import BoardBuilder, Now
-from perfmon.calibration import as_toml, learn
 from perfmon.cli import main
-from perfmon.config import Config
-from perfmon.diagnosis import diagnose, view_of
-from perfmon.errors import ExitCode
-from perfmon.parts import parts
-from perfmon.picture import Level, MetricLane, Viewport
+from perfmon.clocks.alignment import align
+from perfmon.core.config import Config
+from perfmon.core.errors import ExitCode
+from perfmon.core.model import Block
+from perfmon.diagnosis.assessment import diagnose, view_of
+from perfmon.diagnosis.baseline import as_toml, learn
+from perfmon.diagnosis.evidence import parts
+from perfmon.pipeline.session import Session
+from perfmon.pipeline.signature_tests import vocabulary
 from perfmon.rules.bands import LOWER, load_bands
-from perfmon.rules.loader import load_signatures
-from perfmon.selftest import vocabulary
-from perfmon.session import Session
-from perfmon.sources.blocks import Block
+from perfmon.rules.signatures import load_signatures
+from perfmon.viewmodel.state import Level, MetricLane, Viewport
+from perfmon.viewmodel.timeline import BoardBuilder, Now
 
 Output = pytest.CaptureFixture[str]
 GPU = "2026-03-02 08:15:{:02d}.118 [poll] gpu host=a100-0 name=0 util_pct={} mem_used_mb=71840 mem_total_mb=81559"

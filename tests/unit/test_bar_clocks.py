@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfmon.paces import Paces
+from perfmon.store.counters import Paces
 
 SLOT = (0, "batches", "Loading")
 

@@ -7,21 +7,21 @@ from dataclasses import replace
 
 import pytest
 
-from perfmon.config import Config
-from perfmon.demo import SCENARIOS
-from perfmon.demo.writer import simulated
-from perfmon.rules import run_view, subjects, tracks
-from perfmon.rules.bars import bars_of
-from perfmon.rules.loader import load_signatures
-from perfmon.session import Session
-from perfmon.snapshot import Finding
-from perfmon.sources.blocks import Block
+from perfmon.core.config import Config
+from perfmon.core.model import Block
+from perfmon.demo.output import simulated
+from perfmon.demo.scenarios import SCENARIOS
+from perfmon.diagnosis.result import Finding
+from perfmon.pipeline.session import Session
+from perfmon.rules import candidates, run_view, tracks
+from perfmon.rules.candidates import bars_of
+from perfmon.rules.signatures import load_signatures
 
 
 def everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is passed over from now on, and no track is known to be of one log."""
     merged = tracks.merged
-    monkeypatch.setattr(subjects, "bars_of", lambda *_: [])
+    monkeypatch.setattr(candidates, "bars_of", lambda *_: [])
     monkeypatch.setattr(run_view, "merged", lambda *told: replace(merged(*told), only=None))
 
 

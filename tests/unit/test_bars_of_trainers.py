@@ -7,10 +7,10 @@ import json
 import pytest
 from feeding import feed
 
-from perfmon.config import Config
-from perfmon.reports.document import document
-from perfmon.session import Session
-from perfmon.sourcestate import SourceState
+from perfmon.core.config import Config
+from perfmon.pipeline.session import Session
+from perfmon.reports.json_report import document
+from perfmon.store.source_state import SourceState
 
 BLANK = "\r" + 60 * " " + "\r"
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from perfmon.sources.blocks import MAX_LINE, Block, Cutter, Notice
+from perfmon.core.model import Block, Notice
+from perfmon.sources.blocks import MAX_LINE, Cutter
 
 
 def test_a_chunk_of_whole_lines_is_not_copied() -> None:

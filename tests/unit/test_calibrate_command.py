@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from perfmon.cli import main
-from perfmon.config import AUTO, load_config
-from perfmon.demo import write_demo
-from perfmon.errors import DataFileError, ExitCode
+from perfmon.core.config import AUTO, load_config
+from perfmon.core.errors import DataFileError, ExitCode
+from perfmon.demo.output import write_demo
 from perfmon.rules.bands import load_bands
 
 Output = pytest.CaptureFixture[str]

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.calibration import Calibration, as_toml, learn, tightest
-from perfmon.config import AUTO, Config
-from perfmon.model import Ref
+from perfmon.core.config import AUTO, Config
+from perfmon.core.model import Ref
+from perfmon.diagnosis.baseline import Calibration, as_toml, learn, tightest
+from perfmon.diagnosis.result import Snapshot
+from perfmon.pipeline.signature_tests import diagnose_texts
 from perfmon.rules.bands import Band, load_bands
 from perfmon.rules.tracks import Track
-from perfmon.selftest import diagnose_texts
-from perfmon.snapshot import Snapshot
 
 BANDS = load_bands()
 

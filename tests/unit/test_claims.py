@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.config import Config
-from perfmon.diagnosis import view_of
-from perfmon.ledger import union
-from perfmon.rules.claims import extent
-from perfmon.rules.items import Item
-from perfmon.session import Session
-from perfmon.sources.blocks import Block
+from perfmon.core.config import Config
+from perfmon.core.intervals import union
+from perfmon.core.model import Block
+from perfmon.diagnosis.assessment import view_of
+from perfmon.pipeline.session import Session
+from perfmon.rules.causes import extent
+from perfmon.rules.tracks import Item
 
 _FILLS = [(1, 0, 128), (11, 40, 88), (21, 96, 32), (31, 121, 7), (41, 122, 6), (51, 123, 5), (61, 124, 4)]
 

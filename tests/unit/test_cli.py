@@ -16,9 +16,9 @@ import pytest
 from perfmon import __version__
 from perfmon.cli import main
 from perfmon.commands import COMMANDS, build_parser, load_command
-from perfmon.demo import write_demo
-from perfmon.errors import ConnectError, ExitCode
-from perfmon.sources.accelerator import in_use
+from perfmon.core.errors import ConnectError, ExitCode
+from perfmon.demo.output import write_demo
+from perfmon.sources.blocks import in_use
 
 PERFMON = [sys.executable, "-m", "perfmon"]
 

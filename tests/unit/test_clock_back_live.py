@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from handfed import HandFed
 
-from perfmon.picture import Picture
-from perfmon.snapshot import LedgerEntry
-from perfmon.sources.files import LogFile
+from perfmon.diagnosis.result import LedgerEntry
+from perfmon.sources.discovery import LogFile
+from perfmon.viewmodel.state import Picture
 
 _BEGIN = datetime(2026, 3, 2, 12, tzinfo=UTC)
 _BEGIN_S = _BEGIN.timestamp()

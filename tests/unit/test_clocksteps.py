@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from feeding import feed
 
-from perfmon.config import Config
-from perfmon.session import Session
-from perfmon.snapshot import Snapshot
+from perfmon.core.config import Config
+from perfmon.diagnosis.result import Snapshot
+from perfmon.pipeline.session import Session
 
 _STEP = "[ckpt] write.done step={0} write_ms=80.0"
 _ROLLOUT = "[rollout] trunc_pct=2.0 current_step={0} ckpt_step={0} staleness=0"

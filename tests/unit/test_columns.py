@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from perfmon.rules.columns import Column
+from perfmon.rules.tracks import Column
 
 
 @pytest.mark.parametrize("size", [1, 255, 256, 257, 512, 5000])

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from perfmon.cli import main
-from perfmon.demo import write_demo
-from perfmon.errors import ExitCode
+from perfmon.core.errors import ExitCode
+from perfmon.demo.output import write_demo
 
 Output = pytest.CaptureFixture[str]
 

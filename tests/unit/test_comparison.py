@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 import snapshots
 
-from perfmon.comparison import Comparison, MetricChange, Run, compare, load_criteria
-from perfmon.errors import DataFileError
-from perfmon.model import Severity
+from perfmon.comparison.comparing import compare
+from perfmon.comparison.model import Comparison, MetricChange, Run, load_criteria
+from perfmon.core.errors import DataFileError
+from perfmon.core.model import Severity
+from perfmon.diagnosis.result import Snapshot
 from perfmon.rules.bands import load_bands
-from perfmon.snapshot import Snapshot
 
 BANDS, CRITERIA = load_bands(), load_criteria()
 SEEN = {"weight-update": 15}

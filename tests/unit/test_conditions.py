@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.config import Config
-from perfmon.errors import DataFileError
-from perfmon.rules.loader import load_signature
-from perfmon.selftest import diagnose_texts
-from perfmon.snapshot import Finding
+from perfmon.core.config import Config
+from perfmon.core.errors import DataFileError
+from perfmon.diagnosis.result import Finding
+from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.rules.signatures import load_signature
 
 HEAD = """
 schema = 1

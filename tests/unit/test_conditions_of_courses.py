@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from test_conditions import ON_KV, condition, found, samples
 
-from perfmon.config import Config
-from perfmon.session import Session
-from perfmon.sources.blocks import Block
+from perfmon.core.config import Config
+from perfmon.core.model import Block
+from perfmon.pipeline.session import Session
 
 ON_STEPS = '[[on]]\nmetric = "step_s"\n'
 ON_LOSS = '[[on]]\nmetric = "loss"\n'

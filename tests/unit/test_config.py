@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.config import Config, load_config
-from perfmon.errors import DataFileError
-from perfmon.model import Severity
-from perfmon.outward import Outward
+from perfmon.core.config import Config, Outward, load_config
+from perfmon.core.errors import DataFileError
+from perfmon.core.model import Severity
 
 
 @pytest.fixture(autouse=True)
@@ -148,7 +147,7 @@ def _as_nobody(tmp_path: Path, folder_mode: int) -> str:
     (tmp_path / "perfmon").mkdir()
     code = (
         "import os, sys\n"
-        "from perfmon.config import load_config\n"
+        "from perfmon.core.config import load_config\n"
         "os.getuid() or os.setuid(65534)\n"
         "try:\n    load_config(); print('read')\n"
         "except Exception as error: print(type(error).__name__, error)\n"
@@ -183,7 +182,7 @@ def test_a_place_where_nobody_may_look_is_passed_over() -> None:
         closed.mkdir(mode=0o700)
         closed.chmod(0o000)
         code = (
-            "import os\nfrom perfmon.config import Config, load_config\n"
+            "import os\nfrom perfmon.core.config import Config, load_config\n"
             "os.getuid() or os.setuid(65534)\nassert load_config() == Config()\n"
         )
         Path(folder).chmod(0o755)

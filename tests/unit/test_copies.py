@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.analysis import Options, analyze
-from perfmon.snapshot import Snapshot
+from perfmon.diagnosis.result import Snapshot
+from perfmon.pipeline.offline import Options, analyze
 
 _WAIT = "[ckpt] wait.start target_step={0}\n[ckpt] wait.done target_step={0} wait_ms=5432.1\n"
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.demo import SCENARIOS, write_demo
-from perfmon.errors import InputError, UsageError
+from perfmon.core.errors import InputError, UsageError
+from perfmon.core.text import ESCAPES
+from perfmon.demo.output import write_demo
+from perfmon.demo.scenarios import SCENARIOS
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.scan import Scanner
-from perfmon.text import ESCAPES
+from perfmon.sources.scan.scanner import Scanner
 
 _LEG = re.compile(r"\[weights\]\[(\w+)\] ([a-z.]+) (.*)")
 

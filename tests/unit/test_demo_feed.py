@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.demo import SCENARIOS, demo_timeline, write_demo
+from perfmon.core.errors import UsageError
+from perfmon.core.model import Block
+from perfmon.core.text import ESCAPES
+from perfmon.demo.output import demo_timeline, write_demo
+from perfmon.demo.scenarios import SCENARIOS
 from perfmon.demo.simulation import Simulation
-from perfmon.errors import UsageError
-from perfmon.rules.loader import load_signatures
-from perfmon.sources.blocks import Block
-from perfmon.sources.polls.reading import is_poll
-from perfmon.text import ESCAPES
+from perfmon.rules.signatures import load_signatures
+from perfmon.sources.pollers.reading import is_poll
 
 BEGIN = datetime.fromisoformat("2026-11-20T09:00:00")
 CLOCK = re.compile(r"(?:^|\]:|\d )(\d\d):(\d\d):(\d\d) ")

@@ -12,9 +12,10 @@ import pytest
 
 from perfmon.cli import main
 from perfmon.commands import COMMANDS
-from perfmon.commands.screen import check_keys
-from perfmon.config import load_config
-from perfmon.rules.loader import load_bands, load_signature
+from perfmon.commands._screen import check_keys
+from perfmon.core.config import load_config
+from perfmon.rules.bands import load_bands
+from perfmon.rules.signatures import load_signature
 from perfmon.sources.formats.loader import load_pack
 from perfmon.themes.loader import load_themes
 from perfmon.tui.actions import by_key

@@ -18,11 +18,10 @@ import pytest
 from exporting import environment
 from terminals import wait
 
-from perfmon.checkup import PROBES, Check, Probe, State, examine
-from perfmon.checkup.check import Finding, found
-from perfmon.checkup.endpoints import PORTS
-from perfmon.checkup.told import lines
-from perfmon.errors import ExitCode
+from perfmon.core.errors import ExitCode
+from perfmon.doctor.base import Check, Finding, State, found
+from perfmon.doctor.remote_checks import PORTS
+from perfmon.doctor.runner import PROBES, Probe, examine, lines
 
 GOOD = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LC_ALL": "C.UTF-8"}
 

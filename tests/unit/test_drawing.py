@@ -7,25 +7,10 @@ from math import inf, isnan, nan
 
 import pytest
 
-from perfmon.drawing import (
-    Tick,
-    axis,
-    bar,
-    bucket,
-    compact,
-    compact_bytes,
-    compact_seconds,
-    compact_value,
-    cut,
-    fit,
-    gantt,
-    limits,
-    spark,
-    stack,
-    ticks,
-)
-from perfmon.glyphs import ASCII
-from perfmon.picture import Leg
+from perfmon.textgraphics.charts import Tick, axis, bar, bucket, gantt, limits, spark, stack, ticks
+from perfmon.textgraphics.glyphs import ASCII
+from perfmon.textgraphics.text_fit import compact, compact_bytes, compact_seconds, compact_value, cut, fit
+from perfmon.viewmodel.state import Leg
 
 
 def drawn(legs: list[Leg], width: int = 20, still_open: bool = False) -> str:

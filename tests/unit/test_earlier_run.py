@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.alignment import align
-from perfmon.config import Config
-from perfmon.session import Session
-from perfmon.snapshot import Snapshot
-from perfmon.sources.blocks import Block
+from perfmon.clocks.alignment import align
+from perfmon.core.config import Config
+from perfmon.core.model import Block
+from perfmon.diagnosis.result import Snapshot
+from perfmon.pipeline.session import Session
 
 _STEP = "[ckpt] write.done step={0} write_ms=80.0"
 _ROLLOUT = "[rollout] trunc_pct=2.0 current_step={0} ckpt_step={0} staleness=0"

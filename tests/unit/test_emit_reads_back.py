@@ -9,12 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfmon import emit
-from perfmon.config import Config
-from perfmon.model import Span
-from perfmon.session import Session
-from perfmon.sources.blocks import Block
+from perfmon.core.config import Config
+from perfmon.core.model import Block, Span
+from perfmon.pipeline.session import Session
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.scan import Scanner
+from perfmon.sources.scan.scanner import Scanner
 
 SCANNER = Scanner(load_packs())
 TIMES = st.floats(0, 1e6)

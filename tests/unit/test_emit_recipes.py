@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.config import Config
-from perfmon.model import Update
-from perfmon.session import Session
-from perfmon.sources.blocks import Block
+from perfmon.core.config import Config
+from perfmon.core.model import Block, Update
+from perfmon.pipeline.session import Session
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.scan import Scanner
+from perfmon.sources.scan.scanner import Scanner
 
 PAGE = (Path(__file__).parents[2] / "docs" / "instrument.md").read_text()
 RECIPES = dict(re.findall(r"<!-- recipe: ([\w-]+) -->\n```python\n(.*?)```", PAGE, re.DOTALL))

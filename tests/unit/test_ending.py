@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.sources.ending import end
-from perfmon.sources.follow import Follower
-from perfmon.sources.watching import Waker
+from perfmon.sources.follow.follower import Follower
+from perfmon.sources.follow.wakeups import Waker, end
 
 
 async def _slow_to_end() -> None:

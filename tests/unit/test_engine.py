@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.config import Config
-from perfmon.demo import SCENARIOS
+from perfmon.core.config import Config
+from perfmon.core.model import Block
+from perfmon.demo.scenarios import SCENARIOS
 from perfmon.demo.simulation import Simulation
-from perfmon.selftest import diagnose_texts
-from perfmon.session import Session
-from perfmon.snapshot import Finding, Snapshot
-from perfmon.sources.blocks import Block
+from perfmon.diagnosis.result import Finding, Snapshot
+from perfmon.pipeline.session import Session
+from perfmon.pipeline.signature_tests import diagnose_texts
 
 QUEUED = "[weights][{id}] client.done wall_ms={wall} rpc_ms=1000 queue_ms={queue}"
 

@@ -20,8 +20,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from terminals import wait
 
 from perfmon.cli import main
-from perfmon.demo.writer import write_demo
-from perfmon.errors import ExitCode
+from perfmon.core.errors import ExitCode
+from perfmon.demo.output import write_demo
 from perfmon.exporters.server import TOGETHER, Server, text
 
 

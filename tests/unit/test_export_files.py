@@ -17,17 +17,18 @@ import snapshots
 from exporting import caught_up, exporting, page
 
 from perfmon.cli import main
-from perfmon.demo.writer import write_demo
-from perfmon.exporters.alert_rules import alert_rules
-from perfmon.exporters.names import named
-from perfmon.exporters.page import Known
-from perfmon.machines import Machines
-from perfmon.rules.loader import load_bands, load_signatures
-from perfmon.selftest import vocabulary
-from perfmon.snapshot import Goal
+from perfmon.demo.output import write_demo
+from perfmon.diagnosis.result import Goal
+from perfmon.exporters.alert_rules import render_alert_rules
+from perfmon.exporters.metric_names import named
+from perfmon.exporters.metrics_page import Known
+from perfmon.pipeline.signature_tests import vocabulary
+from perfmon.rules.bands import load_bands
+from perfmon.rules.signatures import load_signatures
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.polls.reading import Area, Reading, as_told
-from perfmon.sources.remote.states import HostState, Phase
+from perfmon.sources.pollers.reading import Area, Reading, as_told
+from perfmon.sources.remote.model import HostState, Phase
+from perfmon.store.latest_readings import Machines
 
 NAMES = re.compile(r"\bperfmon_\w+")
 
@@ -195,7 +196,7 @@ band = "critical"
 
 def test_text_of_the_data_is_no_template_and_no_yaml(tmp_path: Path) -> None:
     (tmp_path / "odd.toml").write_text(SIGNATURE.format(id="odd"), encoding="utf-8")
-    text = alert_rules(load_signatures([tmp_path]), load_bands())
+    text = render_alert_rules(load_signatures([tmp_path]), load_bands())
     [title] = [line for line in text.splitlines() if '\\"quoted\\"' in line]
     assert json.loads(title.partition(": ")[2]) == (
         '{{ "{{" }} $labels.x }} "quoted" \\ : # - %: {{ $value | humanizePercentage }} of the window lost'

@@ -14,16 +14,15 @@ from exporting import page
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
-from perfmon.exporters.families import Families, Places
-from perfmon.exporters.names import label_name, named
-from perfmon.exporters.page import Known
-from perfmon.machines import Machines
-from perfmon.parts import Part
-from perfmon.picture import AlertState, Freshness, Picture
-from perfmon.rules.loader import load_signatures
-from perfmon.sources.polls.reading import Area, Reading, as_told
-from perfmon.sources.remote.states import HostState, Phase
-from perfmon.stats import summarise
+from perfmon.core.stats import summarise
+from perfmon.diagnosis.evidence import Part
+from perfmon.exporters.metric_names import Families, Places, label_name, named
+from perfmon.exporters.metrics_page import Known
+from perfmon.rules.signatures import load_signatures
+from perfmon.sources.pollers.reading import Area, Reading, as_told
+from perfmon.sources.remote.model import HostState, Phase
+from perfmon.store.latest_readings import Machines
+from perfmon.viewmodel.state import AlertState, Freshness, Picture
 
 Labels = dict[str, str]
 NOW = pictures.START + 600.0

@@ -6,14 +6,13 @@ import json
 
 import pytest
 
-from perfmon.config import Config
-from perfmon.model import YEARLESS
-from perfmon.progress import Failure
-from perfmon.session import Session
-from perfmon.sources.blocks import Block
-from perfmon.sources.formats.headers import HeaderReader
+from perfmon.core.config import Config
+from perfmon.core.model import YEARLESS, Block
+from perfmon.pipeline.session import Session
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.scan import Scanner
+from perfmon.sources.formats.timestamps import HeaderReader
+from perfmon.sources.scan.scanner import Scanner
+from perfmon.store.progress import Failure
 
 PACKS = load_packs()
 SCANNER = Scanner(PACKS)

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.errors import InputError, UsageError
-from perfmon.sources.files import STDIN, LogFile, discover
-from perfmon.sources.kinds import ARCHIVES
-from perfmon.sources.spec import Kind, parse_spec
+from perfmon.core.errors import InputError, UsageError
+from perfmon.sources.discovery import STDIN, LogFile, discover
+from perfmon.sources.spec import ARCHIVES, Kind, parse_spec
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.analysis import Options, analyze
-from perfmon.snapshot import Snapshot
+from perfmon.diagnosis.result import Snapshot
+from perfmon.pipeline.offline import Options, analyze
 
 _DAY = 86400.0
 _STEP = "[ckpt] write.done step={0} write_ms=80.0"

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from threading import Event
 
-from perfmon.config import Config
-from perfmon.items import Block
-from perfmon.monitor import Monitor
-from perfmon.sources.files import LogFile
+from perfmon.core.config import Config
+from perfmon.core.model import Block
+from perfmon.monitor.monitor import Monitor
+from perfmon.sources.discovery import LogFile
 
 _LINES = 8000
 _MOST = 100_000

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from perfmon.alignment import align
-from perfmon.config import Config
-from perfmon.session import Session
-from perfmon.snapshot import Finding
-from perfmon.sources.blocks import Block
+from perfmon.clocks.alignment import align
+from perfmon.core.config import Config
+from perfmon.core.model import Block
+from perfmon.diagnosis.result import Finding
+from perfmon.pipeline.session import Session
 
 _BEGIN = datetime(2026, 3, 2, 8)
 _ITERATION = (

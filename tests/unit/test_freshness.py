@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from perfmon.monitor.freshness import Liveliness
-from perfmon.picture import Freshness
-from perfmon.sourcestate import SourceState
+from perfmon.monitor.source_health import Liveliness
+from perfmon.store.source_state import SourceState
+from perfmon.viewmodel.state import Freshness
 
 
 def test_a_log_that_speaks_every_second_is_stale_after_ten() -> None:

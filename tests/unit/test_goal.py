@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.model import Progress
-from perfmon.selftest import diagnose_texts
-from perfmon.snapshot import Goal
+from perfmon.core.model import Progress
+from perfmon.diagnosis.result import Goal
+from perfmon.pipeline.signature_tests import diagnose_texts
 
 _BAR = "{share:3}%|####      | {done}/{total} [{minutes:02d}:00<{left:02d}:00, 60.00s/it]"
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from perfmon.sources.polls.gpu.amd import amd_models, amd_readings, amd_uses, rocm_readings
-from perfmon.sources.polls.gpu.poller import GpuPoller
-from perfmon.sources.polls.gpu.processes import Use
-from perfmon.sources.polls.machines import HereMachine
-from perfmon.sources.polls.poller import AbsentError, PollError
-from perfmon.sources.polls.reading import Area
+from perfmon.sources.pollers.base import AbsentError, PollError
+from perfmon.sources.pollers.gpu.amd import amd_models, amd_readings, amd_uses, rocm_readings
+from perfmon.sources.pollers.gpu.common import Use
+from perfmon.sources.pollers.gpu.poller import GpuPoller
+from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.reading import Area
 
 
 def unit(value: float | str, name: str) -> dict[str, object]:

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from perfmon.model import Severity
-from perfmon.selftest import diagnose_texts
-from perfmon.snapshot import Finding
+from perfmon.core.model import Severity
+from perfmon.diagnosis.result import Finding
+from perfmon.pipeline.signature_tests import diagnose_texts
 
 BEGIN = datetime(2026, 3, 2, 8, 15)
 Use = Callable[[int], int]

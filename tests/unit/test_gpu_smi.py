@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.sources.polls.gpu.poller import GpuPoller, gpu_pollers
-from perfmon.sources.polls.gpu.processes import Use
-from perfmon.sources.polls.gpu.smi_tables import (
+from perfmon.sources.pollers.base import AbsentError, PollError
+from perfmon.sources.pollers.gpu.common import Use
+from perfmon.sources.pollers.gpu.nvidia_smi import (
     COLUMNS,
     Column,
     app_row,
@@ -20,9 +20,9 @@ from perfmon.sources.polls.gpu.smi_tables import (
     table,
     without,
 )
-from perfmon.sources.polls.machines import HereMachine
-from perfmon.sources.polls.poller import AbsentError, PollError
-from perfmon.sources.polls.reading import Area, Reading, line_of, reading_of
+from perfmon.sources.pollers.gpu.poller import GpuPoller, gpu_pollers
+from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.reading import Area, Reading, line_of, reading_of
 
 FIELDS = [column.field for column in COLUMNS]
 H100 = {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.sources.polls.gpu.mine import mine
-from perfmon.sources.polls.gpu.reasons import read_mask, reasons, throttled
+from perfmon.sources.pollers.gpu.common import mine, read_mask, reasons, throttled
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from perfmon.goodput import goodput_of
-from perfmon.machines import Seen
-from perfmon.selftest import diagnose_texts
-from perfmon.snapshot import Snapshot
-from perfmon.sources.polls.reading import Area, Reading
+from perfmon.diagnosis.goodput import goodput_of
+from perfmon.diagnosis.result import Snapshot
+from perfmon.pipeline.signature_tests import diagnose_texts
+from perfmon.sources.pollers.reading import Area, Reading
+from perfmon.store.latest_readings import Seen
 
 _STEPS = "\n".join(f"2026-03-02 10:0{at // 6}:{at % 6}0 INFO step={at} step_time=10.0 loss=2.1" for at in range(1, 30))
 

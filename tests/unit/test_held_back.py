@@ -7,11 +7,11 @@ import json
 import pytest
 from feeding import feed
 
-from perfmon.alignment import align
-from perfmon.config import Config
-from perfmon.session import Session
-from perfmon.snapshot import Snapshot
-from perfmon.sources.blocks import Block
+from perfmon.clocks.alignment import align
+from perfmon.core.config import Config
+from perfmon.core.model import Block
+from perfmon.diagnosis.result import Snapshot
+from perfmon.pipeline.session import Session
 
 _FULL_FROM_S = 100
 _ENGINE = (

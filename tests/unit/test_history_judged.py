@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from handfed import HandFed
 
-from perfmon.picture import Picture
-from perfmon.sources.files import LogFile
+from perfmon.sources.discovery import LogFile
+from perfmon.viewmodel.state import Picture
 
 BEGIN = datetime(2026, 3, 2, 12)
 UTC_S = 1772452800.0

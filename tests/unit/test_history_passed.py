@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.config import Config
-from perfmon.monitor import FollowFeed, Monitor, watch
+from perfmon.core.config import Config
+from perfmon.monitor import worker
+from perfmon.monitor.feeds import FollowFeed
+from perfmon.monitor.monitor import Monitor
 
 _PATIENCE_S = 60.0
 
@@ -47,7 +49,7 @@ def shown(path: Path) -> object:
 def test_a_monitor_shows_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "orchestrator.log"
     path.write_text(log(3000))
-    monkeypatch.setattr(watch, "_FAR", 1 << 40)
+    monkeypatch.setattr(worker, "_FAR", 1 << 40)
     kept = shown(path)
-    monkeypatch.setattr(watch, "_FAR", 0)
+    monkeypatch.setattr(worker, "_FAR", 0)
     assert shown(path) == kept

@@ -11,7 +11,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 HEAVY = {"textual", "asyncssh", "duckdb", "matplotlib", "pynvml", "numpy", "pandas"}
-LATER = {"rich", "shtab", "ahocorasick_rs", "asyncinotify", "perfmon.session", "perfmon.commands.analyze"}
+LATER = {"rich", "shtab", "ahocorasick_rs", "asyncinotify", "perfmon.pipeline.session", "perfmon.commands.analyze"}
 """Light enough for a command that uses them, too heavy for `--help`."""
 
 
@@ -32,13 +32,13 @@ def test_help_and_version_load_next_to_nothing(argument: str) -> None:
     "module",
     [
         "perfmon.cli",
-        "perfmon.session",
-        "perfmon.observe",
-        "perfmon.notify",
-        "perfmon.checkup",
-        "perfmon.exporters.prometheus",
-        "perfmon.reports.page",
-        "perfmon.baseline",
+        "perfmon.pipeline.session",
+        "perfmon.monitor.headless",
+        "perfmon.alerting.notifications",
+        "perfmon.doctor",
+        "perfmon.exporters.server",
+        "perfmon.reports.snapshot_page",
+        "perfmon.diagnosis.baseline",
         "perfmon.commands.analyze",
         "perfmon.commands.calibrate",
         "perfmon.commands.compare",
@@ -52,7 +52,7 @@ def test_help_and_version_load_next_to_nothing(argument: str) -> None:
         "perfmon.commands.doctor",
         "perfmon.commands.export",
         "perfmon.commands.record",
-        "perfmon.sources.remote.here",
+        "perfmon.sources.remote.discovery",
     ],
 )
 def test_headless_modules_load_no_heavy_library(module: str) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.alignment import align
-from perfmon.config import Config
-from perfmon.session import Session
-from perfmon.snapshot import Snapshot
-from perfmon.sources.blocks import Block
+from perfmon.clocks.alignment import align
+from perfmon.core.config import Config
+from perfmon.core.model import Block
+from perfmon.diagnosis.result import Snapshot
+from perfmon.pipeline.session import Session
 
 _DONE = [
     "2026-08-21 10:00:00 INFO [weights][aaa] client.send url=http://x t=100.0",

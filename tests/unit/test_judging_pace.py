@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfmon.monitor.pace import Pace
+from perfmon.monitor.scheduling import Pace
 
 
 def after(cost_s: float, *, played: bool = False) -> Pace:

@@ -35,7 +35,9 @@ def _imports(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _room(module: str) -> str:
-    """The layer or room of a module: `perfmon.rules.schema` is in `rules`, `perfmon.model` on the ground floor."""
+    """The layer or room of a module: `perfmon.rules.signatures` is in `rules`, `perfmon.core.model` on the ground
+    floor.
+    """
     parts = module.split(".")
     return parts[1] if len(parts) > 1 and (ROOT / "perfmon" / parts[1]).is_dir() else ""
 

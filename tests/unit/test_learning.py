@@ -9,12 +9,12 @@ import pytest
 
 from perfmon.cli import main
 from perfmon.commands import formats
-from perfmon.errors import ExitCode
-from perfmon.model import PROGRESS, SAMPLE, STEP
+from perfmon.core.errors import ExitCode
+from perfmon.core.model import PROGRESS, SAMPLE, STEP
 from perfmon.sources.formats.learning import NothingLearnedError, propose, sample_problems
 from perfmon.sources.formats.loader import load_pack, load_packs
 from perfmon.sources.formats.schema import Pack
-from perfmon.sources.scan import Scanner
+from perfmon.sources.scan.scanner import Scanner
 
 PACKS = load_packs()
 _rng = random.Random(4)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmon.ledger import DOWNTIME, PRODUCTIVE, UNACCOUNTED, Claim, length, share_out, union, without
+from perfmon.core.intervals import DOWNTIME, PRODUCTIVE, UNACCOUNTED, Claim, length, share_out, union, without
 
 MOMENTS = st.integers(-20, 120).map(float)
 INTERVALS = st.lists(st.tuples(MOMENTS, MOMENTS), max_size=12)

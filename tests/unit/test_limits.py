@@ -7,15 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from perfmon.config import Config
-from perfmon.model import CLOSE, SAMPLE, SPAN, STEP
-from perfmon.session import Session
-from perfmon.sources.blocks import Block
-from perfmon.sources.formats.emits import AbsurdValueError, maker
+from perfmon.core.config import Config
+from perfmon.core.model import CLOSE, SAMPLE, SPAN, STEP, Block
+from perfmon.core.units import TO_SECONDS
+from perfmon.pipeline.session import Session
+from perfmon.sources.formats.emitters import maker
+from perfmon.sources.formats.fields import AbsurdValueError
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.schema import Emit
-from perfmon.sources.scan import Scanned, Scanner
-from perfmon.units import TO_SECONDS
+from perfmon.sources.scan.block_scanner import Scanned
+from perfmon.sources.scan.scanner import Scanner
 
 SCANNER = Scanner(load_packs())
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.errors import DataFileError, PerfmonError
+from perfmon.core.errors import DataFileError, PerfmonError
 from perfmon.sources.formats.loader import BUILTIN, load_pack, load_packs
-from perfmon.sources.scan import Scanner
+from perfmon.sources.scan.scanner import Scanner
 
 PACK = """
 schema = 1

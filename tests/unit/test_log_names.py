@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.sources.kinds import is_log_name
+from perfmon.sources.spec import is_log_name
 
 
 @pytest.mark.parametrize("name", ["job.o9931", "lsf.o220114", "job.e9931", "train.log", "run.out.1"])

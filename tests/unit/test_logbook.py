@@ -9,12 +9,13 @@ import pytest
 from logs import Filler, packs, stamped
 from rich.cells import cell_len
 
-from perfmon.errors import InputError, UsageError
-from perfmon.logbook import Filter, Line, LogBook, LogLevel, Query, Totals, read_back
-from perfmon.logbook.cleaning import TEXT_CAP, searchable
-from perfmon.logbook.lines import level_of
-from perfmon.sources.blocks import Block
-from perfmon.sources.timeline import SourceClock
+from perfmon.core.errors import InputError, UsageError
+from perfmon.core.model import Block
+from perfmon.logbuffer.buffer import LogBook, Totals
+from perfmon.logbuffer.filters import Filter, Query
+from perfmon.logbuffer.lines import TEXT_CAP, Line, LogLevel, level_of, searchable
+from perfmon.logbuffer.reader import read_back
+from perfmon.sources.clock import SourceClock
 
 
 def texts(filler: Filler, wanted: Filter | None = None) -> list[str]:

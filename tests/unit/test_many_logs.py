@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.sources.follow import Follower
-from perfmon.sources.rotation import is_part_of, names_of_logs
-from perfmon.sources.stream import Stream
-from perfmon.tui.render.loglines import short_names
+from perfmon.sources.follow.file_reader import Stream
+from perfmon.sources.follow.follower import Follower
+from perfmon.sources.follow.rotation import is_part_of, names_of_logs
+from perfmon.tui.render.logs import short_names
 
 _LOGS = 60
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from perfmon.pipeline.signature_tests import vocabulary
 from perfmon.rules.conditions import every_condition
-from perfmon.rules.loader import load_signatures
-from perfmon.rules.schema import Signature
-from perfmon.rules.vocabulary import metrics_of, sentence_slots
-from perfmon.selftest import vocabulary
+from perfmon.rules.lint import metrics_of, sentence_slots
+from perfmon.rules.signatures import Signature, load_signatures
 
 CONTEXT: dict[str, tuple[str, ...]] = {
     "a part of a step: the step's own time and what it waits for are judged, this shows where the rest went": (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.errors import UsageError
-from perfmon.moments import moment
+from perfmon.core.config import moment
+from perfmon.core.errors import UsageError
 
 DAY = 86400.0
 DATED = 1787300000.0

@@ -12,14 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.config import Config
-from perfmon.monitor import FollowFeed, Monitor
-from perfmon.monitor.feeds import Item
-from perfmon.monitor.merging import Merging
-from perfmon.monitor.polls import PolledFeed
-from perfmon.sources.blocks import Block
-from perfmon.sources.files import LogFile
-from perfmon.sources.polls.asked import Asked
+from perfmon.core.config import Config
+from perfmon.core.model import Block
+from perfmon.monitor.composite_feeds import PolledFeed
+from perfmon.monitor.feeds import FollowFeed, Item, Merging
+from perfmon.monitor.monitor import Monitor
+from perfmon.sources.discovery import LogFile
+from perfmon.sources.pollers.request import Asked
 
 _PATIENCE_S = 30.0
 
@@ -58,7 +57,7 @@ def test_a_long_history_need_not_be_read_to_its_end(
 ) -> None:
     path = tmp_path / "orchestrator.log"
     path.write_bytes(b"2026-03-01 08:00:00 INFO step 1 finished, and nothing came of it\n" * 1_500_000)
-    monkeypatch.setattr("perfmon.monitor.polls._PATIENCE_S", 0.0)
+    monkeypatch.setattr("perfmon.monitor.composite_feeds._PATIENCE_S", 0.0)
 
     def feed() -> FollowFeed | PolledFeed:
         logs = FollowFeed([str(path)])

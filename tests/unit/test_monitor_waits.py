@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.config import Config
-from perfmon.monitor import FollowFeed, Monitor
-from perfmon.outward import Outward
-from perfmon.picture import Picture
-from perfmon.tidings import Tidings
+from perfmon.alerting.notifications import Tidings
+from perfmon.core.config import Config, Outward
+from perfmon.monitor.feeds import FollowFeed
+from perfmon.monitor.monitor import Monitor
+from perfmon.viewmodel.state import Picture
 
 _PATIENCE_S = 30.0
 UPDATE = "{} INFO [weights][w{}] client.done wall_ms=22000 rpc_ms=1200 queue_ms=20800\n"

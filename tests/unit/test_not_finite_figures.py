@@ -8,10 +8,10 @@ from math import isfinite
 import pytest
 from failures import failures_of
 
-from perfmon.model import SAMPLE
+from perfmon.core.model import SAMPLE
 from perfmon.sources.formats.loader import FIGURE, load_packs
 from perfmon.sources.formats.schema import Pattern, Sample
-from perfmon.sources.scan import Scanner
+from perfmon.sources.scan.scanner import Scanner
 
 PACKS = load_packs()
 SCANNER = Scanner(PACKS)

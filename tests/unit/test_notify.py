@@ -17,11 +17,10 @@ import pytest
 from pictures import alert, picture
 from snapshots import finding, snapshot
 
-from perfmon import notify
-from perfmon.notify import Notifier, filled, message
-from perfmon.outward import Outward
-from perfmon.picture import Alert
-from perfmon.tidings import tiding
+from perfmon.alerting import notifications
+from perfmon.alerting.notifications import Notifier, filled, message, tiding
+from perfmon.core.config import Outward
+from perfmon.viewmodel.state import Alert
 
 HIDDEN = "/services/T000/notshown"
 
@@ -122,7 +121,7 @@ def test_a_program_that_is_missing_or_fails_is_told_once(tmp_path: Path) -> None
 
 
 def test_a_program_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notify, "COMMAND_S", 0.3)
+    monkeypatch.setattr(notifications, "COMMAND_S", 0.3)
     hanging = script(tmp_path, "import signal\nsignal.pause()")
     assert "was stopped after" in tell(Outward(command=hanging), alert()).failures[0]
 
@@ -158,7 +157,7 @@ def test_an_answer_other_than_yes_is_told_without_the_url(server: Server, answer
 
 
 def test_a_server_that_is_not_there_or_hangs_is_told_without_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notify, "WEBHOOK_S", 0.3)
+    monkeypatch.setattr(notifications, "WEBHOOK_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}{HIDDEN}"
         assert tell(Outward(webhook=url), alert()).failures == ["notify.webhook failed: no answer within 0 s"]
@@ -176,10 +175,10 @@ def test_only_http_is_spoken(tmp_path: Path) -> None:
 def test_the_monitor_is_never_held_up_and_what_is_dropped_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notify, "COMMAND_S", 0.3)
+    monkeypatch.setattr(notifications, "COMMAND_S", 0.3)
     notifier = Notifier(Outward(command=script(tmp_path, "import signal\nsignal.pause()"), min_interval_s=0.0))
     notifier.update(picture())
-    alerts = [alert(number) for number in range(1, notify.WAITING + 10)]
+    alerts = [alert(number) for number in range(1, notifications.WAITING + 10)]
     for upto in range(1, len(alerts) + 1):
         notifier.update(picture(*alerts[:upto]))
     assert notifier.dropped >= 8

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from feeding import feed
 
-from perfmon.config import Config
-from perfmon.session import Session
+from perfmon.core.config import Config
+from perfmon.pipeline.session import Session
 
 
 def _told(*lines: str) -> tuple[int, tuple[str, ...]]:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from polled import Told, gone, paced, until
 
-from perfmon.sources.polls import pacing
-from perfmon.sources.polls.machines import HereMachine
-from perfmon.sources.polls.poller import AbsentError, PollError
-from perfmon.sources.polls.reading import Area, Reading
-from perfmon.sources.remote.http import ReplyError, get, parse_url
+from perfmon.sources.http_client import ReplyError, get, parse_url
+from perfmon.sources.pollers import scheduler
+from perfmon.sources.pollers.base import AbsentError, PollError
+from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.reading import Area, Reading
 
 
 class Asks:
@@ -100,8 +100,8 @@ async def test_a_server_that_never_answers_is_told_to_fail() -> None:
 
 
 async def test_what_hangs_for_too_long_is_let_go_and_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pacing, "DEADLINE_S", 0.2)
-    monkeypatch.setattr(pacing, "_LONGEST_S", 0.1)
+    monkeypatch.setattr(scheduler, "DEADLINE_S", 0.2)
+    monkeypatch.setattr(scheduler, "_LONGEST_S", 0.1)
 
     async def hangs() -> float:
         if poller.asked == 1:
@@ -139,8 +139,8 @@ async def test_what_is_absent_is_told_once() -> None:
 
 
 async def test_that_it_still_is_absent_is_told_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pacing, "ABSENT_S", 0.02)
-    monkeypatch.setattr(pacing, "_WELL_S", 0.1)
+    monkeypatch.setattr(scheduler, "ABSENT_S", 0.02)
+    monkeypatch.setattr(scheduler, "_WELL_S", 0.1)
 
     async def absent() -> float:
         raise AbsentError("no driver")

@@ -9,8 +9,8 @@ from math import isnan
 import pytest
 from failures import failures_of
 
-from perfmon import model
-from perfmon.model import (
+from perfmon.core import model
+from perfmon.core.model import (
     CLOSE,
     DETAIL,
     EPOCH,
@@ -28,10 +28,11 @@ from perfmon.model import (
     Observation,
     Record,
 )
-from perfmon.sources.formats.headers import HeaderReader
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.schema import Header, Pack, Pattern, Sample
-from perfmon.sources.scan import Scanned, Scanner
+from perfmon.sources.formats.timestamps import HeaderReader
+from perfmon.sources.scan.block_scanner import Scanned
+from perfmon.sources.scan.scanner import Scanner
 
 PACKS = load_packs()
 SCANNER = Scanner(PACKS)

@@ -9,9 +9,9 @@ import pictures
 import pytest
 import snapshots
 
-from perfmon.picture import AlertState, Freshness, Leg, Picture, RunState
-from perfmon.reports.page import render
-from perfmon.snapshot import Snapshot, TimelineRow
+from perfmon.diagnosis.result import Snapshot, TimelineRow
+from perfmon.reports.snapshot_page import render_page
+from perfmon.viewmodel.state import AlertState, Freshness, Leg, Picture, RunState
 
 MADE = datetime(2026, 8, 21, 9, 10, tzinfo=UTC)
 SECRET = "hf_abcdefghijklmnopqrstuvwxyz"  # noqa: S105
@@ -19,7 +19,7 @@ SECRET = "hf_abcdefghijklmnopqrstuvwxyz"  # noqa: S105
 
 def page(snapshot: Snapshot | None = None, picture: Picture | None = None, redact: bool = False) -> str:
     """The page of a snapshot, the front-end queue's without one."""
-    return render(snapshot or snapshots.snapshot(), picture, MADE, redact=redact)
+    return render_page(snapshot or snapshots.snapshot(), picture, MADE, redact=redact)
 
 
 def test_the_three_answers_come_first() -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.alignment import align
-from perfmon.analysis import Options, read
-from perfmon.config import Config
-from perfmon.demo.writer import write_demo
-from perfmon.session import Session
-from perfmon.sources.blocks import Block
+from perfmon.clocks.alignment import align
+from perfmon.core.config import Config
+from perfmon.core.model import Block
+from perfmon.demo.output import write_demo
+from perfmon.pipeline.offline import Options, read
+from perfmon.pipeline.session import Session
 
 _WELL = (
     "[2026-03-02 08:15:0{n}] Decode batch, #running-req: {n}, #token: 1, token usage: 0.{n}0, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from perfmon.items import Block, Notice
+from perfmon.core.model import Block, Notice
 from perfmon.monitor.feeds import PlayerFeed
 from perfmon.sources.replay import Player, Timeline
 

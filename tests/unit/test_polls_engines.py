@@ -8,17 +8,15 @@ from pathlib import Path
 import pytest
 from endpoints import Endpoint, endpoint, ok
 
-from perfmon.errors import DataFileError, UsageError
-from perfmon.sources.polls.engines import dialects
-from perfmon.sources.polls.engines.dialects import load_dialect
-from perfmon.sources.polls.engines.server import MOST_ENGINES
-from perfmon.sources.polls.engines.values import EngineValues, by_engine
-from perfmon.sources.polls.machines import HereMachine
-from perfmon.sources.polls.pages.endpoint import Endpoint as Page
-from perfmon.sources.polls.pages.openmetrics import read_samples
-from perfmon.sources.polls.poller import Poller, PollError
-from perfmon.sources.polls.queues import queue_pollers
-from perfmon.sources.polls.reading import Area, Reading, line_of, reading_of
+from perfmon.core.errors import DataFileError, UsageError
+from perfmon.sources.pollers import engines as dialects
+from perfmon.sources.pollers.base import Poller, PollError
+from perfmon.sources.pollers.engines import MOST_ENGINES, EngineValues, by_engine, load_dialect
+from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.metrics_endpoint import Endpoint as Page
+from perfmon.sources.pollers.openmetrics import read_samples
+from perfmon.sources.pollers.reading import Area, Reading, line_of, reading_of
+from perfmon.sources.pollers.registry import queue_pollers
 
 VLLM, SGLANG = load_dialect("vllm"), load_dialect("sglang")
 

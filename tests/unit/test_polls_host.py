@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 from polled import Told, paced
 
-from perfmon.sources.polls.hosts.disk import (
+from perfmon.sources.http_client import Opener, open_here
+from perfmon.sources.pollers.base import AbsentError
+from perfmon.sources.pollers.host.disk import (
     DiskPoller,
     IoCounts,
     counts_of,
@@ -25,28 +27,24 @@ from perfmon.sources.polls.hosts.disk import (
     spaces_of,
     wanted_places,
 )
-from perfmon.sources.polls.hosts.elsewhere import read_psutil
-from perfmon.sources.polls.hosts.host import HostPoller, host_pollers
-from perfmon.sources.polls.hosts.nic import NicRates
-from perfmon.sources.polls.hosts.process import ProcessPoller, parsed
-from perfmon.sources.polls.hosts.procfs import (
+from perfmon.sources.pollers.host.host import (
     SCRIPT,
     CpuTimes,
     HostFacts,
+    HostPoller,
     NicCounts,
+    NicRates,
     facts_of,
+    host_pollers,
     printed,
     read_here,
+    read_psutil,
 )
-from perfmon.sources.polls.machines import HereMachine
-from perfmon.sources.polls.network.sockets import SocketPoller
-from perfmon.sources.polls.network.ss import sockets_of
-from perfmon.sources.polls.network.verdict import Flow, verdict
-from perfmon.sources.polls.poller import AbsentError
-from perfmon.sources.polls.reading import Area, line_of, reading_of
-from perfmon.sources.remote.http import Opener, open_here
-from perfmon.sources.remote.local import LocalRunner
-from perfmon.sources.remote.runner import Runner
+from perfmon.sources.pollers.host.process import ProcessPoller, parsed
+from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.network import Flow, SocketPoller, sockets_of, verdict
+from perfmon.sources.pollers.reading import Area, line_of, reading_of
+from perfmon.sources.shell import LocalRunner, Runner
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 BUSYBOX = shutil.which("busybox")

@@ -8,16 +8,15 @@ from pathlib import Path
 from exporting import page
 from handfed import HandFed
 
-from perfmon.exporters.page import Known
-from perfmon.picture import Alert, AlertState, Picture
-from perfmon.reports.machines import machine_sections
-from perfmon.sources.files import LogFile
-from perfmon.sources.polls.log import poll_log
-from perfmon.surroundings import Surroundings
+from perfmon.exporters.metrics_page import Known
+from perfmon.reports.hosts import machine_sections
+from perfmon.sources.discovery import LogFile
+from perfmon.sources.pollers.scheduler import poll_log
 from perfmon.themes.loader import load_themes
-from perfmon.tui.render.alerts import state_words
-from perfmon.tui.render.waterfall import waterfall
-from perfmon.tui.skin import Skin
+from perfmon.tui.render.alerts import state_words, waterfall
+from perfmon.tui.theme import Skin
+from perfmon.viewmodel.hosts import Surroundings
+from perfmon.viewmodel.state import Alert, AlertState, Picture
 
 BEGIN = datetime(2026, 3, 2, 12)
 UTC_S = 1772452800.0

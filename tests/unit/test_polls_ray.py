@@ -7,12 +7,11 @@ import shlex
 
 import pytest
 
-from perfmon.sources.polls.machines import HereMachine
-from perfmon.sources.polls.pages.openmetrics import Sample, read_samples
-from perfmon.sources.polls.queues import queue_pollers
-from perfmon.sources.polls.ray.attach import AttachedPoller, Queues
-from perfmon.sources.polls.ray.discovery import MOST_TARGETS, Cluster, targets_of
-from perfmon.sources.polls.ray.waits import NAMES, RayWaits
+from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.openmetrics import Sample, read_samples
+from perfmon.sources.pollers.ray.attach import AttachedPoller, Queues
+from perfmon.sources.pollers.ray.poller import MOST_TARGETS, NAMES, Cluster, RayWaits, targets_of
+from perfmon.sources.pollers.registry import queue_pollers
 
 
 def tasks(name: str, state: str, value: float, source: str = "executor") -> str:

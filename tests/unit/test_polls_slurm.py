@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.sources.polls.machines import HereMachine
-from perfmon.sources.polls.reading import Area
-from perfmon.sources.polls.slurm.jobs import (
+from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.reading import Area
+from perfmon.sources.pollers.slurm import (
+    SlurmPoller,
     ended_of_json,
     ended_of_lines,
     is_unwell,
@@ -21,7 +22,6 @@ from perfmon.sources.polls.slurm.jobs import (
     nodes_of_lines,
     seconds,
 )
-from perfmon.sources.polls.slurm.poller import SlurmPoller
 
 
 def test_lines_of_squeue() -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from endpoints import endpoint, ok
 
-from perfmon.sources.polls.command import MOST_VALUES, CommandPoller, numbers_in
-from perfmon.sources.polls.machines import HereMachine
-from perfmon.sources.polls.pages.prometheus import MOST_FOUND, PrometheusPoller, parse_prometheus
-from perfmon.sources.polls.poller import Poller, PollError
-from perfmon.sources.polls.queues import queue_pollers
-from perfmon.sources.polls.reading import Area, line_of, reading_of
+from perfmon.sources.pollers.base import Poller, PollError
+from perfmon.sources.pollers.command import MOST_VALUES, CommandPoller, numbers_in
+from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.metrics_endpoint import MOST_FOUND, PrometheusPoller, parse_prometheus
+from perfmon.sources.pollers.reading import Area, line_of, reading_of
+from perfmon.sources.pollers.registry import queue_pollers
 
 PAGE = """\
 # TYPE process_cpu_seconds_total counter

@@ -12,19 +12,19 @@ from pathlib import Path
 import pytest
 from handfed import HandFed
 
-from perfmon.analysis import Options, analyze
 from perfmon.cli import main
-from perfmon.config import Config
-from perfmon.machines import Seen
-from perfmon.monitor import Monitor, PlayerFeed
-from perfmon.monitor.feeds import FollowFeed
-from perfmon.monitor.polls import PolledFeed
-from perfmon.picture import Freshness, Picture
-from perfmon.sources.files import LogFile
-from perfmon.sources.polls.asked import Asked, parse_asked
-from perfmon.sources.polls.log import poll_log
-from perfmon.sources.polls.reading import Area
+from perfmon.core.config import Config
+from perfmon.monitor.composite_feeds import PolledFeed
+from perfmon.monitor.feeds import FollowFeed, PlayerFeed
+from perfmon.monitor.monitor import Monitor
+from perfmon.pipeline.offline import Options, analyze
+from perfmon.sources.discovery import LogFile
+from perfmon.sources.pollers.reading import Area
+from perfmon.sources.pollers.request import Asked, parse_asked
+from perfmon.sources.pollers.scheduler import poll_log
 from perfmon.sources.replay import Player, timeline_of
+from perfmon.store.latest_readings import Seen
+from perfmon.viewmodel.state import Freshness, Picture
 
 BEGIN = datetime(2026, 3, 2, 12)
 UTC_S = 1772452800.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.monitor.present import Present
+from perfmon.monitor.scheduling import Present
 
 ZONE = 7200.0
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import perfmon
-from perfmon.errors import InputError, UsageError
+from perfmon.core.errors import InputError, UsageError
 
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 STEPS = "".join(f"2026-03-02 10:{at // 60:02}:{at % 60:02} step {at} | loss {3 - at / 100:.4f}\n" for at in range(60))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from perfmon.config import Config
-from perfmon.session import Session
-from perfmon.snapshot import Snapshot
-from perfmon.sources.blocks import Block
+from perfmon.core.config import Config
+from perfmon.core.model import Block
+from perfmon.diagnosis.result import Snapshot
+from perfmon.pipeline.session import Session
 
 _URLS = ("http://10.0.0.5:8000", "http://10.0.0.6:8000")
 

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from perfmon.sources.blocks import Block, Notice
-from perfmon.sources.files import STDIN, LogFile, discover
-from perfmon.sources.reading import read_blocks, read_logs
+from perfmon.core.model import Block, Notice
+from perfmon.sources.batch import read_blocks, read_logs
+from perfmon.sources.discovery import STDIN, LogFile, discover
 
 LINES = [b"line %d \xff\xfe \xe2\x82\xac\r\n" % number for number in range(30_000)]
 TEXT = b"".join(LINES)
@@ -132,7 +132,7 @@ def test_a_file_that_vanished_and_a_directory_are_told(tmp_path: Path) -> None:
 
 def test_stdin_is_read_as_bytes_compressed_or_not(tmp_path: Path) -> None:
     program = (
-        "import sys; from perfmon.sources.reading import *; from perfmon.sources.files import *\n"
+        "import sys; from perfmon.sources.batch import *; from perfmon.sources.discovery import *\n"
         "for b in read_blocks(LogFile('stdin', STDIN)): sys.stdout.buffer.write(b.data)"
     )
     assert Path("-") == STDIN

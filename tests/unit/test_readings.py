@@ -8,13 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmon.config import Config
-from perfmon.items import Block
-from perfmon.session import Session
-from perfmon.sources.polls import reading as module
-from perfmon.sources.polls.log import poll_log
-from perfmon.sources.polls.reading import Area, PolledBlock, Reading, as_told, line_of, polled_block, polled_blocks
-from perfmon.sources.polls.reading import reading_of as parse
+from perfmon.core.config import Config
+from perfmon.core.model import Block
+from perfmon.pipeline.session import Session
+from perfmon.sources.pollers import reading as module
+from perfmon.sources.pollers.reading import (
+    Area,
+    PolledBlock,
+    Reading,
+    as_told,
+    line_of,
+    polled_block,
+    polled_blocks,
+)
+from perfmon.sources.pollers.reading import reading_of as parse
+from perfmon.sources.pollers.scheduler import poll_log
 
 NOW = datetime(2026, 3, 2, 8, 15, 7, 118_400)
 NAMES = st.from_regex(r"[a-z]\w{0,8}", fullmatch=True).filter(lambda name: name not in ("host", "name"))

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.errors import InputError
+from perfmon.core.errors import InputError
+from perfmon.core.model import Block, Notice
 from perfmon.recording.writer import RecordingWriter
-from perfmon.sources.blocks import Block, Notice
-from perfmon.sources.files import discover
-from perfmon.sources.kinds import RECORDING
-from perfmon.sources.reading import read_blocks, read_logs
-from perfmon.sources.spec import Kind, parse_spec
+from perfmon.sources.batch import read_blocks, read_logs
+from perfmon.sources.discovery import discover
+from perfmon.sources.spec import RECORDING, Kind, parse_spec
 
 
 def test_a_recording_names_the_logs_that_it_holds(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from handfed import HandFed
 
+from perfmon.core.model import Block, Notice
 from perfmon.monitor.recorder import Recorder
 from perfmon.recording.reader import open_recording
 from perfmon.recording.writer import RecordingWriter
-from perfmon.sources.blocks import Block, Notice
-from perfmon.sources.files import log_file
+from perfmon.sources.discovery import log_file
 
 
 def test_begun_and_ended_again_and_again_within_a_second(tmp_path: Path) -> None:

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.errors import InputError
-from perfmon.items import Block
-from perfmon.recording.layout import DamagedError, pack_begin, pack_section, read_head
-from perfmon.recording.mark import MAGIC
+from perfmon.core.errors import InputError
+from perfmon.core.model import Block
+from perfmon.recording.format import MAGIC, DamagedError, pack_begin, pack_section, read_head
 from perfmon.recording.reader import open_recording
 from perfmon.recording.writer import RecordingWriter
 
@@ -107,7 +106,7 @@ def test_a_disk_that_fills_up_keeps_what_was_written(tmp_path: Path) -> None:
 def test_a_process_that_is_killed_leaves_what_it_flushed(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from perfmon.recording.writer import RecordingWriter; from perfmon.items import Block\n"
+        "from perfmon.recording.writer import RecordingWriter; from perfmon.core.model import Block\n"
         "writer = RecordingWriter(Path(sys.argv[1]), [])\n"
         "writer.write(0.0, 'a.log', Block(b'kept\\n', 0, 1)); writer.flush()\n"
         "writer.write(1.0, 'a.log', Block(b'lost\\n', 5, 2)); os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -7,8 +7,7 @@ import socket
 
 import pytest
 
-from perfmon.reports.redact import Redactor
-from perfmon.reports.retold import retold, texts
+from perfmon.reports.anonymize import Redactor, retold, texts
 
 
 def told(*lines: str, logs: tuple[str, ...] = ()) -> list[str]:

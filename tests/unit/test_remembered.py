@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.remembered import recall, recalled, remember
+from perfmon.core.user_state import recall, recalled, remember
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.sources.remote.clocks import ClockEcho
-from perfmon.sources.remote.local import LocalRunner
+from perfmon.sources.remote.host import ClockEcho
+from perfmon.sources.shell import LocalRunner
 
 
 class Shifted:

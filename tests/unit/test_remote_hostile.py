@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.sources.blocks import Block, Notice
-from perfmon.sources.remote.clocks import ClockEcho
+from perfmon.core.model import Block, Notice
 from perfmon.sources.remote.discovery import discover, told
-from perfmon.sources.remote.fetching import file_name
+from perfmon.sources.remote.fetch import file_name
 from perfmon.sources.remote.files import Files
-from perfmon.sources.remote.following import HostLogs
-from perfmon.sources.remote.local import LocalRunner
-from perfmon.sources.remote.runner import RunnerError
-from perfmon.sources.remote.tail import Item
+from perfmon.sources.remote.follow import HostLogs
+from perfmon.sources.remote.host import ClockEcho
+from perfmon.sources.remote.reader import Item
+from perfmon.sources.shell import LocalRunner, RunnerError
 
 JUNK = [
     "",

@@ -9,15 +9,15 @@ from datetime import datetime
 
 import pytest
 
-from perfmon.config import Config
-from perfmon.errors import UsageError
-from perfmon.session import Session
-from perfmon.sources.blocks import Block
-from perfmon.sources.polls.pages.endpoint import Endpoint
-from perfmon.sources.polls.poller import PollError
-from perfmon.sources.remote.health import HealthCheck
-from perfmon.sources.remote.http import ReplyError, get, open_here, parse_url
-from perfmon.sources.remote.tail import Item
+from perfmon.core.config import Config
+from perfmon.core.errors import UsageError
+from perfmon.core.model import Block
+from perfmon.pipeline.session import Session
+from perfmon.sources.http_client import ReplyError, get, open_here, parse_url
+from perfmon.sources.pollers.base import PollError
+from perfmon.sources.pollers.metrics_endpoint import Endpoint
+from perfmon.sources.remote.host import HealthCheck
+from perfmon.sources.remote.reader import Item
 
 
 @asynccontextmanager

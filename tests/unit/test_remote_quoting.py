@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.errors import UsageError
-from perfmon.sources.remote.address import Address, RemoteSpec, parse_host, parse_remote
-from perfmon.sources.remote.local import LocalRunner
-from perfmon.sources.remote.quoting import literal_base, pattern, quoted, regex
-from perfmon.sources.remote.shell import BOOTSTRAP
+from perfmon.core.errors import UsageError
+from perfmon.sources.remote.model import Address, RemoteSpec, parse_host, parse_remote
+from perfmon.sources.shell import BOOTSTRAP, LocalRunner, literal_base, pattern, quoted, regex
 
 HOSTILE = [
     "a'b",

@@ -9,13 +9,13 @@ import pytest
 from certificates import Authority
 from endpoints import endpoint, ok
 
-from perfmon.errors import UsageError
-from perfmon.sources.polls.asked import Asked, parse_asked
-from perfmon.sources.polls.machines import HereMachine
-from perfmon.sources.polls.poller import PollError
-from perfmon.sources.polls.queues import queue_pollers
-from perfmon.sources.polls.reading import Reading
-from perfmon.sources.remote.http import ReplyError, get, open_here, parse_url
+from perfmon.core.errors import UsageError
+from perfmon.sources.http_client import ReplyError, get, open_here, parse_url
+from perfmon.sources.pollers.base import PollError
+from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.reading import Reading
+from perfmon.sources.pollers.registry import queue_pollers
+from perfmon.sources.pollers.request import Asked, parse_asked
 
 PAGE = "# TYPE jobs gauge\njobs 7\n"
 

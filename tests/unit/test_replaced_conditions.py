@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from test_conditions import HEAD, ON_KV
 
-from perfmon.errors import DataFileError
+from perfmon.core.errors import DataFileError
 from perfmon.rules.conditions import KINDS
-from perfmon.rules.loader import load_signature
+from perfmon.rules.signatures import load_signature
 
 KINDS_THEN = {
     "threshold": '"compare"',

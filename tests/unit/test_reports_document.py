@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import snapshots
 
-from perfmon.reports.document import document
+from perfmon.reports.json_report import document
 
 _KEYS = {
     "schema", "perfmon", "run", "assessment", "verdict", "findings", "ledger", "goodput", "metrics", "traces", "clock",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import snapshots
 
-from perfmon.errors import InputError, MissingExtraError
+from perfmon.core.errors import InputError, MissingExtraError
 from perfmon.reports.files import stats_files, write_analysis
 
 NOW = datetime(2026, 11, 20, 9, 12, 22)  # noqa: DTZ001, RUF100 (a local time of day, as in the folder's name)

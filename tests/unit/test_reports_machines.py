@@ -13,10 +13,10 @@ from machines import LINKS, seen
 from pictures import picture
 from snapshots import HOSTILE
 
-from perfmon.reports.document import document
-from perfmon.reports.page import cleaned, render
-from perfmon.snapshot import Snapshot
-from perfmon.sources.polls.reading import Reading
+from perfmon.diagnosis.result import Snapshot
+from perfmon.reports.json_report import document
+from perfmon.reports.snapshot_page import cleaned, render_page
+from perfmon.sources.pollers.reading import Reading
 
 MADE = datetime(2026, 8, 21, 10, 0)
 SECTIONS = ("## Hosts", "## GPUs", "## Queues", "## Sockets", "## Jobs")
@@ -30,7 +30,7 @@ def observed() -> Snapshot:
 
 def page(snapshot: Snapshot, *, redact: bool = False) -> str:
     """The page of a live view."""
-    return render(snapshot, picture(snapshot=snapshot, seen=snapshot.seen, links=LINKS), MADE, redact=redact)
+    return render_page(snapshot, picture(snapshot=snapshot, seen=snapshot.seen, links=LINKS), MADE, redact=redact)
 
 
 def row(text: str, begin: str) -> list[str]:
@@ -40,7 +40,7 @@ def row(text: str, begin: str) -> list[str]:
 
 
 def test_what_was_not_observed_has_no_section() -> None:
-    text = render(snapshots.snapshot(), None, MADE)
+    text = render_page(snapshots.snapshot(), None, MADE)
     assert not [title for title in SECTIONS if title in text]
     assert not {"gpus", "hosts", "queues"} & set(document(snapshots.snapshot()))
 
@@ -62,7 +62,7 @@ def test_each_has_its_table_with_a_course() -> None:
 
 
 def test_without_links_nobody_says_how_hosts_are_reached() -> None:
-    text = render(observed(), None, MADE)
+    text = render_page(observed(), None, MADE)
     assert "| host | cpu |" in text
     assert "reconnecting" not in text
 

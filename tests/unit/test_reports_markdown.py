@@ -8,11 +8,11 @@ import pytest
 import snapshots
 
 from perfmon.reports import markdown
-from perfmon.reports.escape import fenced, inline, table
+from perfmon.reports.layout import fenced, inline, markdown_table
 
 
 def test_the_page_has_verdict_ledger_findings_metrics_and_gaps() -> None:
-    out = markdown.render(snapshots.snapshot())
+    out = markdown.render_markdown(snapshots.snapshot())
     assert "## Verdict: Front-end queue saturation (critical)" in out
     assert "| frontend-queue | 3m 06s | 31 % |" in out
     assert "orchestrator.log:812  12:00:01    INFO [weights][ab01]" in out
@@ -23,8 +23,8 @@ def test_the_page_has_verdict_ledger_findings_metrics_and_gaps() -> None:
 
 
 def test_a_healthy_and_an_empty_run_have_pages_too() -> None:
-    assert "No bottleneck found." in markdown.render(snapshots.healthy())
-    assert "No metric has data." in markdown.render(snapshots.empty())
+    assert "No bottleneck found." in markdown.render_markdown(snapshots.healthy())
+    assert "No metric has data." in markdown.render_markdown(snapshots.empty())
 
 
 def _outside_fences(page: str) -> list[str]:
@@ -42,7 +42,7 @@ def _outside_fences(page: str) -> list[str]:
 
 @pytest.mark.parametrize("words", [snapshots.HOSTILE, snapshots.HUGE, "```\n## owned\n```", "- x\n- y", "==="])
 def test_log_text_is_never_markup(words: str) -> None:
-    page = markdown.render(snapshots.hostile(words))
+    page = markdown.render_markdown(snapshots.hostile(words))
     assert len(page) < 200_000
     lines = _outside_fences(page)
     assert not any("<" in line for line in lines)
@@ -54,7 +54,7 @@ def test_log_text_is_never_markup(words: str) -> None:
 
 @pytest.mark.parametrize("words", [snapshots.HOSTILE, "a|b\\|c\\", "\\"])
 def test_a_cell_stays_one_cell(words: str) -> None:
-    for line in table(("one", "two"), [(words, words)]):
+    for line in markdown_table(("one", "two"), [(words, words)]):
         assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) == 3
         assert "\n" not in line
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import snapshots
 
-from perfmon.model import TimeBase
+from perfmon.core.model import TimeBase
+from perfmon.pipeline.signature_tests import diagnose_texts
 from perfmon.reports import plots
 from perfmon.reports.files import write_analysis
-from perfmon.selftest import diagnose_texts
 
 pytestmark = pytest.mark.skipif(not plots.available(), reason="needs matplotlib (pip install 'perfmon-tui[plots]')")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from perfmon.resampling import block_length, mean_change, quantile_change, resample, student
+from perfmon.core.stats import block_length, mean_change, quantile_change, resample, student
 
 Make = Callable[[random.Random], list[float]]
 

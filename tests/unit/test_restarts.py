@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from perfmon.config import Config
-from perfmon.rules.told_end import FAREWELL
-from perfmon.session import Session
-from perfmon.snapshot import Snapshot
-from perfmon.sources.blocks import Block
+from perfmon.core.config import Config
+from perfmon.core.model import Block
+from perfmon.diagnosis.result import Snapshot
+from perfmon.pipeline.session import Session
+from perfmon.rules.silence import FAREWELL
 
 _BEGIN = datetime(2026, 3, 2, 8)
 _STEP = "SUCCESS Step {step} |   60.0s | Reward 0.41 | Trainable 110/128 (85.9%) | Truncation 2.0%"

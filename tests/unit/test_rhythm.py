@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from perfmon.alignment import align
-from perfmon.config import Config
-from perfmon.monitor.arrivals import Arrivals
-from perfmon.session import Session
-from perfmon.snapshot import Finding
-from perfmon.sources.blocks import Block
+from perfmon.clocks.alignment import align
+from perfmon.clocks.live_adjustments import Arrivals
+from perfmon.core.config import Config
+from perfmon.core.model import Block
+from perfmon.diagnosis.result import Finding
+from perfmon.pipeline.session import Session
 
 _ENGINE = (
     "INFO 08-21 {} [loggers.py:127] Engine 000: Avg prompt throughput: 100.0 tokens/s, Avg generation throughput: "

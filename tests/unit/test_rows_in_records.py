@@ -7,7 +7,7 @@ import json
 import pytest
 
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.scan import Scanner
+from perfmon.sources.scan.scanner import Scanner
 
 SCANNER = Scanner(load_packs())
 PRINTED = (

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from perfmon.cli import main
-from perfmon.errors import ExitCode
-from perfmon.rules.loader import BUILTIN
+from perfmon.core.errors import ExitCode
+from perfmon.rules.signatures import BUILTIN
 
 Output = pytest.CaptureFixture[str]
 BUILT_IN = sorted(path.stem for path in BUILTIN.glob("*.toml"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.selftest import diagnose_texts
-from perfmon.snapshot import Snapshot
+from perfmon.diagnosis.result import Snapshot
+from perfmon.pipeline.signature_tests import diagnose_texts
 
 
 def _death(script: str, error: str, before: str = "") -> str:

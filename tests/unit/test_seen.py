@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from perfmon.machines import Machines, Seen
-from perfmon.sources.polls.gpu.processes import Use, readings_of
-from perfmon.sources.polls.reading import Area, Reading, polled_block
+from perfmon.sources.pollers.gpu.common import Use, readings_of
+from perfmon.sources.pollers.reading import Area, Reading, polled_block
+from perfmon.store.latest_readings import Machines, Seen
 
 BEGIN = 1_772_439_300.0
 

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 import perfmon.rules
-from perfmon.rules.check import check_files
-from perfmon.rules.explain import explain
-from perfmon.rules.loader import BUILTIN, load_signatures
-from perfmon.rules.schema import Signature
-from perfmon.selftest import ExampleResult, run_examples, vocabulary
+from perfmon.pipeline.signature_tests import ExampleResult, run_examples, vocabulary
+from perfmon.rules.describe import explain
+from perfmon.rules.lint import check_files
+from perfmon.rules.signatures import BUILTIN, Signature, load_signatures
 
 RESULTS = [pytest.param(result, id=f"{result.signature}: {result.example}") for result in run_examples()]
 SIGNATURES = [pytest.param(signature, id=signature.id) for signature in load_signatures()]

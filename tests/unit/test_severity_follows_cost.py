@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from perfmon.model import Severity
-from perfmon.selftest import diagnose_texts
+from perfmon.core.model import Severity
+from perfmon.pipeline.signature_tests import diagnose_texts
 
 _BEGIN = datetime(2026, 3, 2, 10)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.config import Config
-from perfmon.model import Progress
-from perfmon.session import Session
-from perfmon.snapshot import Snapshot
-from perfmon.sources.blocks import Block
+from perfmon.core.config import Config
+from perfmon.core.model import Block, Progress
+from perfmon.diagnosis.result import Snapshot
+from perfmon.pipeline.session import Session
 
 
 def _told(*lines: str, beside: tuple[str, ...] = ()) -> Snapshot:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.alerts import AlertBook
-from perfmon.alignment import align
-from perfmon.config import Config
-from perfmon.monitor.present import Present
-from perfmon.session import Session
-from perfmon.snapshot import Finding
-from perfmon.sources.blocks import Block
+from perfmon.alerting.alerts import AlertBook
+from perfmon.clocks.alignment import align
+from perfmon.core.config import Config
+from perfmon.core.model import Block
+from perfmon.diagnosis.result import Finding
+from perfmon.monitor.scheduling import Present
+from perfmon.pipeline.session import Session
 
 _STEPS = [
     f"2026-08-21 10:{at // 60:02d}:{at % 60:02d} INFO "

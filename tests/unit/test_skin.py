@@ -18,13 +18,12 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 
-from perfmon.glyphs import ASCII, UNICODE, Glyphs, glyphs_for
-from perfmon.picture import AlertState, Freshness, Level, RunState
-from perfmon.rules.loader import load_signatures
-from perfmon.themes.loader import load_themes
-from perfmon.themes.schema import GROUNDS, STYLES, TEXTS
-from perfmon.tui.colourless import Colourless
-from perfmon.tui.skin import _CAUSES, Depth, Skin, depth_of
+from perfmon.rules.signatures import load_signatures
+from perfmon.textgraphics.glyphs import ASCII, UNICODE, Glyphs, glyphs_for
+from perfmon.themes.loader import GROUNDS, STYLES, TEXTS, load_themes
+from perfmon.tui.terminal.driver import Colourless
+from perfmon.tui.theme import _CAUSES, Depth, Skin, depth_of
+from perfmon.viewmodel.state import AlertState, Freshness, Level, RunState
 
 THEMES = load_themes()
 ROOT = Path(__file__).parents[2]
@@ -157,9 +156,9 @@ from textual.widget import Widget
 from textual.widgets import Footer, Input, OptionList, Static
 from rich.segment import Segment
 from perfmon.themes.loader import load_themes
-from perfmon.themes.schema import STYLES, GROUNDS
-from perfmon.tui.colourless import line_filters
-from perfmon.tui.skin import Skin, depth_of
+from perfmon.themes.loader import STYLES, GROUNDS
+from perfmon.tui.terminal.driver import line_filters
+from perfmon.tui.theme import Skin, depth_of
 
 class Pane(Widget):
     def render_line(self, y):

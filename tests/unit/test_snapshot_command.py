@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from perfmon.cli import main
-from perfmon.config import Config
-from perfmon.demo.writer import write_demo
-from perfmon.errors import ExitCode, InputError
-from perfmon.observe import observe
-from perfmon.reports.saving import save
+from perfmon.core.config import Config
+from perfmon.core.errors import ExitCode, InputError
+from perfmon.demo.output import write_demo
+from perfmon.monitor.headless import observe
+from perfmon.reports.files import save
 
 MADE = datetime(2026, 8, 21, 9, 10, tzinfo=UTC)
 

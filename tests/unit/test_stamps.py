@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmon.model import DAYTIME, EPOCH, LOCAL, YEARLESS
-from perfmon.sources.formats.headers import HeaderReader
+from perfmon.core.model import DAYTIME, EPOCH, LOCAL, YEARLESS
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.formats.stamps import any_stamp, iso_stamp, stamp_parser, time_regex
+from perfmon.sources.formats.timestamps import HeaderReader, any_stamp, iso_stamp, stamp_parser, time_regex
 
 AT = datetime(2026, 8, 21, 10, 0, 3, tzinfo=UTC).timestamp()
 HEADERS = HeaderReader(load_packs())

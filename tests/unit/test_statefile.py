@@ -14,10 +14,9 @@ import pictures
 import pytest
 import snapshots
 
-from perfmon.picture import AlertState, RunState
-from perfmon.reports.answers import cautions
-from perfmon.runstate import state_of_picture
-from perfmon.statefile import EVERY_S, StateFile, absolute, read_state, read_states
+from perfmon.reports.text_summary import cautions
+from perfmon.status.state_file import EVERY_S, StateFile, absolute, read_state, read_states, state_of_picture
+from perfmon.viewmodel.state import AlertState, RunState
 
 SECRET = "hf_abcdefghijklmnopqrstuvwxyz"  # noqa: S105
 
@@ -152,7 +151,7 @@ def test_what_cannot_be_written_is_told_and_ends_nothing(runtime: Path) -> None:
 STUMP = """
 import os, resource, signal, sys
 from perfmon.monitor.monitor import empty_picture
-from perfmon.statefile import StateFile, read_state
+from perfmon.status.state_file import StateFile, read_state
 specs, clock = [f"/logs/worker-{at}.log" for at in range(400)], iter((0.0, 100.0))
 file = StateFile(specs, lambda: next(clock))
 file.write(empty_picture(600.0))

@@ -13,12 +13,12 @@ from pathlib import Path
 import pictures
 import pytest
 
-from perfmon import observe
 from perfmon.cli import main
-from perfmon.config import Config
-from perfmon.demo.writer import write_demo
-from perfmon.errors import ExitCode
-from perfmon.statefile import StateFile
+from perfmon.core.config import Config
+from perfmon.core.errors import ExitCode
+from perfmon.demo.output import write_demo
+from perfmon.monitor import headless
+from perfmon.status.state_file import StateFile
 
 
 @pytest.fixture(autouse=True)
@@ -108,8 +108,8 @@ def test_which_monitors_run_is_told_when_none_was_named(capsys: pytest.CaptureFi
 def test_only_the_end_of_a_long_log_is_read(
     logs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observe, "TAIL", 20_000)
-    seen = observe.glance([str(logs)], Config())
+    monkeypatch.setattr(headless, "TAIL", 20_000)
+    seen = headless.glance([str(logs)], Config())
     assert (seen.short, seen.unread) == (2, 0)
     assert [source.bytes <= 20_000 for source in seen.snapshot.run.sources] == [True, True, True]
     assert main(["status", str(logs)]) == ExitCode.DONE
@@ -143,8 +143,8 @@ def test_a_line_costs_no_session() -> None:
         "ahocorasick_rs",
         "asyncio",
         "tomli",
-        "perfmon.session",
-        "perfmon.config",
+        "perfmon.pipeline.session",
+        "perfmon.core.config",
         "perfmon.rules",
     }
     assert set(json.loads(done.stderr.splitlines()[-1])) & heavy == set()

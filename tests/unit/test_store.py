@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from perfmon.model import Span, Update
-from perfmon.store import Store
+from perfmon.core.model import Span, Update
+from perfmon.store.store import Store
 
 
 def _samples(store: Store, count: int, source: int = 0) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.sources import stream
-from perfmon.sources.blocks import Block
-from perfmon.sources.stream import Stream
+from perfmon.core.model import Block
+from perfmon.sources.follow import file_reader
+from perfmon.sources.follow.file_reader import Stream
 
 TEXT = b"one\ntwo and more\n\na line that is longer than what is read at once, and looked at\nx\nunfinished"
 
@@ -19,8 +19,8 @@ TEXT = b"one\ntwo and more\n\na line that is longer than what is read at once, a
 def test_every_line_comes_once_however_much_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, look: int
 ) -> None:
-    monkeypatch.setattr(stream, "CHUNK", size)
-    monkeypatch.setattr(stream, "_LOOK", look)
+    monkeypatch.setattr(file_reader, "CHUNK", size)
+    monkeypatch.setattr(file_reader, "_LOOK", look)
     path = tmp_path / "a.log"
     path.write_bytes(TEXT)
     opened = Stream(path)
@@ -51,7 +51,7 @@ def test_what_comes_while_it_is_read_is_left_for_the_next_time(tmp_path: Path, m
                 file.write(more)
         return pread(fd, size, at)
 
-    monkeypatch.setattr("perfmon.sources.stream.os.pread", grown)
+    monkeypatch.setattr("perfmon.sources.follow.file_reader.os.pread", grown)
     first, replaced = opened.read()
     assert not replaced
     assert not opened.at_end

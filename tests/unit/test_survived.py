@@ -6,12 +6,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from perfmon.alignment import align
-from perfmon.config import Config
-from perfmon.model import Progress
-from perfmon.selftest import diagnose_texts
-from perfmon.session import Session
-from perfmon.sources.blocks import Block
+from perfmon.clocks.alignment import align
+from perfmon.core.config import Config
+from perfmon.core.model import Block, Progress
+from perfmon.pipeline.session import Session
+from perfmon.pipeline.signature_tests import diagnose_texts
 
 _BEGIN = datetime(2026, 3, 2, 10)
 _TRACEBACK = """Traceback (most recent call last):

@@ -6,16 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.analysis import Options, analyze
-from perfmon.config import Config
-from perfmon.model import SAMPLE, STEP
-from perfmon.session import Session
-from perfmon.snapshot import Snapshot
-from perfmon.sources import bulk, ranges
-from perfmon.sources.blocks import Block, Cutter
-from perfmon.sources.columns import BEGIN, Heading, columns_of
+from perfmon.core.config import Config
+from perfmon.core.model import SAMPLE, STEP, Block
+from perfmon.diagnosis.result import Snapshot
+from perfmon.pipeline.offline import Options, analyze
+from perfmon.pipeline.session import Session
+from perfmon.sources import parallel
+from perfmon.sources.blocks import Cutter
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.scan import Scanned, Scanner
+from perfmon.sources.scan.block_scanner import Scanned
+from perfmon.sources.scan.scanner import Scanner
+from perfmon.sources.scan.tables import BEGIN, Heading, columns_of
 
 SCANNER = Scanner(load_packs())
 TABLE = "epoch,step,train_loss,lr\n" + "".join(f"0,{step},{9 - step / 100:.3f},0.001\n" for step in range(10, 800, 10))
@@ -53,9 +54,9 @@ def test_it_does_not_matter_how_the_log_was_cut(size: int) -> None:
 
 def test_ranges_know_the_columns_that_the_file_begins_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "metrics.csv").write_text(TABLE)
-    monkeypatch.setattr(bulk, "LEAST", 1)
-    monkeypatch.setattr(bulk, "RANGE", 300)
-    monkeypatch.setattr(ranges, "_READ", 200)
+    monkeypatch.setattr(parallel, "LEAST", 1)
+    monkeypatch.setattr(parallel, "RANGE", 300)
+    monkeypatch.setattr(parallel, "_READ", 200)
     told = analyze(Options((str(tmp_path / "metrics.csv"),), jobs=2))
     assert _told(told) == _told(analyze(Options((str(tmp_path / "metrics.csv"),), jobs=1)))
     assert told.run.goal is not None

@@ -6,9 +6,9 @@ import random
 from collections.abc import Sequence
 from itertools import pairwise
 
-from perfmon.config import Config
-from perfmon.session import Session
-from perfmon.snapshot import Snapshot
+from perfmon.core.config import Config
+from perfmon.diagnosis.result import Snapshot
+from perfmon.pipeline.session import Session
 from perfmon.sources.blocks import Cutter
 
 _STEP = (

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 from colours import MACHADO, contrast, distance
 
-from perfmon.errors import DataFileError, UsageError
-from perfmon.themes.choice import chosen
-from perfmon.themes.loader import load_themes
-from perfmon.themes.schema import PAIRS, STYLES, TEXTS, Spec, ThemeData
+from perfmon.core.errors import DataFileError, UsageError
+from perfmon.themes.loader import PAIRS, STYLES, TEXTS, Spec, ThemeData, chosen, load_themes
 
 THEMES = load_themes()
 COLOURED = [name for name, theme in THEMES.items() if not theme.inherits]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pictures import alert, picture
 
-from perfmon.model import Severity
-from perfmon.outward import Outward
-from perfmon.picture import AlertState, RunState
-from perfmon.tidings import BURST, Tidings
+from perfmon.alerting.notifications import BURST, Tidings
+from perfmon.core.config import Outward
+from perfmon.core.model import Severity
+from perfmon.viewmodel.state import AlertState, RunState
 
 
 class Hand:

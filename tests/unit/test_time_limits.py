@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from perfmon.selftest import diagnose_texts
-from perfmon.snapshot import Snapshot
+from perfmon.diagnosis.result import Snapshot
+from perfmon.pipeline.signature_tests import diagnose_texts
 
 _BEGIN = datetime(2026, 3, 2, 10)
 

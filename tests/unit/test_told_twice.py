@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from perfmon.selftest import diagnose_texts
-from perfmon.snapshot import Finding
+from perfmon.diagnosis.result import Finding
+from perfmon.pipeline.signature_tests import diagnose_texts
 
 BEGIN = datetime(2026, 3, 2, 8, 15)
 Course = Callable[[int], tuple[int, int, float]]

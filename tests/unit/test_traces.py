@@ -6,10 +6,9 @@ import gc
 
 import pytest
 
-from perfmon.config import Config
-from perfmon.model import Update
-from perfmon.session import Session
-from perfmon.sources.blocks import Block
+from perfmon.core.config import Config
+from perfmon.core.model import Block, Update
+from perfmon.pipeline.session import Session
 
 SEND = "[weights][a1] client.send url=http://10.0.0.5:8000 path=/m/step_3 t=100.000000"
 RECV = "[weights][a1] server.recv path=/update_weights t=112.000000"

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from perfmon.model import Progress
-from perfmon.selftest import diagnose_texts
-from perfmon.snapshot import Snapshot
+from perfmon.core.model import Progress
+from perfmon.diagnosis.result import Snapshot
+from perfmon.pipeline.signature_tests import diagnose_texts
 
 _BEGIN = datetime(2026, 3, 2, 10)
 _DEATH = """Traceback (most recent call last):

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from handfed import HandFed
 
-from perfmon.analysis import Options, analyze
-from perfmon.errors import InputError
-from perfmon.sources.blocks import Notice
-from perfmon.sources.files import discover, folder_of_archives, log_file
-from perfmon.sources.follow import follow
-from perfmon.sources.reading import read_blocks
+from perfmon.core.errors import InputError
+from perfmon.core.model import Notice
+from perfmon.pipeline.offline import Options, analyze
+from perfmon.sources.batch import read_blocks
+from perfmon.sources.discovery import discover, folder_of_archives, log_file
+from perfmon.sources.follow.follower import follow
 
 LOG = "[ckpt] write.done step=42 write_ms=234.5\n"
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from perfmon.monitor.unparsed import Unparsed
-from perfmon.sources.blocks import Block
+from perfmon.core.model import Block
+from perfmon.monitor.source_health import Unparsed
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.scan import Scanner
+from perfmon.sources.scan.scanner import Scanner
 
 READ = b"10:00:01 INFO [ckpt] write.done step=1 write_ms=852.3\n"
 ACCESS = b'INFO:     10.0.0.4:39830 - "POST /v1/completions HTTP/1.1" 200 OK\n'

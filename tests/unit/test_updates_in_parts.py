@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from feeding import feed
 
-from perfmon.config import Config
-from perfmon.session import Session
-from perfmon.snapshot import Snapshot
+from perfmon.core.config import Config
+from perfmon.diagnosis.result import Snapshot
+from perfmon.pipeline.session import Session
 
 _AT = "2026-03-02 08:00:40 INFO "
 _SENT = "2026-03-02 08:00:10 INFO [weights][a] client.send url=http://10.0.0.5:8000"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmon.sources.formats.values import (
+from perfmon.sources.formats.fields import (
     _KV,
     READERS,
     read_commas,

@@ -16,7 +16,7 @@ from perfmon.commands import COMMANDS, build_parser
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("perfmon", "rules", "sources", "themes", "tui")
-NO_QUESTIONS_IN = ("perfmon/reports", "perfmon/exporters", "perfmon/commands", "perfmon/checkup", "themes")
+NO_QUESTIONS_IN = ("perfmon/reports", "perfmon/exporters", "perfmon/commands", "perfmon/doctor", "themes")
 """Folders whose docstrings are imperative or noun phrases."""
 DOCSTRINGS_OF = ("themes",)
 """Folders whose docstrings use none of the words either."""
@@ -37,7 +37,7 @@ ALLOWED = (
 """Phrases that contain such a word and stay."""
 EXCEPTIONS = frozenset(
     {
-        ("rules/check.py", "missing, expected leg, spans, share, rest, fraction or short"),
+        ("rules/lint.py", "missing, expected leg, spans, share, rest, fraction or short"),
         ("rules/conditions/base.py", "missing, expected one of band, above, below"),
     }
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from perfmon.sources.waiting import set_within
+from perfmon.sources.follow.wakeups import set_within
 
 
 async def test_it_ends_with_the_event_and_leaves_no_timer() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from feeding import feed
 
-from perfmon.alignment import align
-from perfmon.config import Config
-from perfmon.session import Session
-from perfmon.snapshot import Snapshot
+from perfmon.clocks.alignment import align
+from perfmon.core.config import Config
+from perfmon.diagnosis.result import Snapshot
+from perfmon.pipeline.session import Session
 
 _STEP = "SUCCESS Step {} |   10.0s | Loss 0.1 | Grad. Norm 0.1 | LR 1.00e-06 | Throughput 900 tokens/s"
 _BEGIN = "INFO Starting RL trainer in World(world_size=1, rank=0, local_rank=0, local_world_size=1, num_nodes=1)"
