@@ -14,20 +14,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._version import __version__
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from os import PathLike
 
-    from perfmon.diagnosis.result import Snapshot as Diagnosis
+    from perfmon.diagnosis import Snapshot as Diagnosis
 
 __all__ = ["Diagnosis", "__version__", "analyze", "to_dict", "to_markdown"]
-
-__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
     if name == "Diagnosis":
-        from perfmon.diagnosis.result import Snapshot
+        from perfmon.diagnosis import Snapshot
 
         return Snapshot
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -51,9 +51,8 @@ def analyze(
     from os import fspath
     from pathlib import Path
 
-    from perfmon.core.config import load_config
-    from perfmon.core.errors import UsageError
-    from perfmon.pipeline.offline import Options, examine
+    from perfmon.core import UsageError, load_config
+    from perfmon.pipeline import Options, examine
 
     one = isinstance(paths, str) or hasattr(paths, "__fspath__")
     specs = tuple(fspath(path) for path in ([paths] if one else paths))  # type: ignore[arg-type, union-attr]
@@ -70,13 +69,13 @@ def analyze(
 
 def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
     """The document that `perfmon analyze --json` prints: stable keys, times in seconds, shares as fractions of 1."""
-    from perfmon.reports.json_report import document
+    from perfmon.reports import document
 
     return document(diagnosis)
 
 
 def to_markdown(diagnosis: Diagnosis) -> str:
     """The report that `perfmon analyze -o FOLDER` writes as `SUMMARY.md`."""
-    from perfmon.reports.markdown import render_markdown
+    from perfmon.reports import render_markdown
 
     return render_markdown(diagnosis)

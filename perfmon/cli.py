@@ -16,8 +16,7 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from perfmon.commands import COMMANDS, build_parser, load_command
-from perfmon.core.errors import ExitCode, PerfmonError, UsageError
-from perfmon.core.text import plain
+from perfmon.core import ExitCode, PerfmonError, UsageError, plain
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -82,14 +81,14 @@ def _command(argv: Sequence[str]) -> list[str]:
 
 def _is_polled(name: str) -> bool:
     """Whether pollers are asked for by this name. Raises UsageError where it is a wrong one of their kinds."""
-    from perfmon.sources.pollers.request import parse_asked
+    from perfmon.sources.pollers import parse_asked
 
     return parse_asked(name) is not None
 
 
 def _here() -> list[str]:
     """This folder, when there are logs in it; else the logs of whatever runs on this machine."""
-    from perfmon.sources.discovery import discover
+    from perfmon.sources import discover
 
     try:
         discover(["."])
@@ -99,7 +98,7 @@ def _here() -> list[str]:
 
 
 def _running() -> list[str]:
-    from perfmon.sources.remote.discovery import asked_of, discover_here, told
+    from perfmon.sources.remote import asked_of, discover_here, told
 
     found = discover_here()
     asked = [one.shown for one in asked_of(found)]

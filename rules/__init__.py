@@ -1,1 +1,100 @@
 """Signatures, bands and the engine that turns observations into findings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfmon._faces import lazy_face
+
+if TYPE_CHECKING:
+    from .activity import steps_covered
+    from .bands import CALIBRATED, DEFAULT_ASYNC_LEVEL, HIGHER, LEARNED, LOWER, Band, Bands, load_bands
+    from .death import CAUSE_WORDS
+    from .describe import explain
+    from .engine import find
+    from .lifecycle import Found, Occurrence, share_critical
+    from .lint import Vocabulary, check_files, metrics_of, odd_limits, odd_names
+    from .open_spans import Way, overtaken, unanswered, way
+    from .run_boundaries import set_forward
+    from .run_facts import View
+    from .run_state import component_states
+    from .run_view import logs_of, tells_of
+    from .runs import Boundary
+    from .sentences import fill
+    from .signatures import Example, Signature, load_signature, load_signatures
+    from .silence import said_farewell, usual_gap
+    from .stalls import overdue_s
+    from .tracks import EMPTY, SPAN_METRICS, START_SPANS, UPDATE, UPDATE_METRICS, Item, Track, update_values
+
+__all__ = [
+    "CALIBRATED",
+    "CAUSE_WORDS",
+    "DEFAULT_ASYNC_LEVEL",
+    "EMPTY",
+    "HIGHER",
+    "LEARNED",
+    "LOWER",
+    "SPAN_METRICS",
+    "START_SPANS",
+    "UPDATE",
+    "UPDATE_METRICS",
+    "Band",
+    "Bands",
+    "Boundary",
+    "Example",
+    "Found",
+    "Item",
+    "Occurrence",
+    "Signature",
+    "Track",
+    "View",
+    "Vocabulary",
+    "Way",
+    "check_files",
+    "component_states",
+    "explain",
+    "fill",
+    "find",
+    "load_bands",
+    "load_signature",
+    "load_signatures",
+    "logs_of",
+    "metrics_of",
+    "odd_limits",
+    "odd_names",
+    "overdue_s",
+    "overtaken",
+    "said_farewell",
+    "set_forward",
+    "share_critical",
+    "steps_covered",
+    "tells_of",
+    "unanswered",
+    "update_values",
+    "usual_gap",
+    "way",
+]
+
+__getattr__ = lazy_face(
+    __name__,
+    {
+        "activity": "steps_covered",
+        "bands": "Band,Bands,CALIBRATED,DEFAULT_ASYNC_LEVEL,HIGHER,LEARNED,LOWER,load_bands",
+        "death": "CAUSE_WORDS",
+        "describe": "explain",
+        "engine": "find",
+        "lifecycle": "Found,Occurrence,share_critical",
+        "lint": "Vocabulary,check_files,metrics_of,odd_limits,odd_names",
+        "open_spans": "Way,overtaken,unanswered,way",
+        "run_boundaries": "set_forward",
+        "run_facts": "View",
+        "run_state": "component_states",
+        "run_view": "logs_of,tells_of",
+        "runs": "Boundary",
+        "sentences": "fill",
+        "signatures": "Example,Signature,load_signature,load_signatures",
+        "silence": "said_farewell,usual_gap",
+        "stalls": "overdue_s",
+        "tracks": "EMPTY,Item,SPAN_METRICS,START_SPANS,Track,UPDATE,UPDATE_METRICS,update_values",
+    },
+)

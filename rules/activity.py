@@ -10,10 +10,8 @@ from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING
 
-from perfmon.core.intervals import Window
-from perfmon.core.stats import median
-from perfmon.store.counters import WorkCounter
-from perfmon.store.progress import STEP_KINDS
+from perfmon.core import Window, median
+from perfmon.store import STEP_KINDS, WorkCounter
 
 from .runs import started
 from .tracks import START_KINDS, UPDATE

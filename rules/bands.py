@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import inf, nextafter
 from pathlib import Path
 
-from perfmon.core.toml_tables import Table, read_toml
+from perfmon.core import Table, read_toml
 
 BUILTIN = Path(__file__).parent / "bands"
 DEFAULT_ASYNC_LEVEL = 2.0

@@ -10,9 +10,7 @@ from math import inf
 from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
-from perfmon.core.model import Ref, Span, Update
-from perfmon.core.stats import median
-from perfmon.core.units import format_seconds
+from perfmon.core import Ref, Span, Update, format_seconds, median
 
 from .conditions.base import LENGTH, Bar
 from .conditions.combine import AllOf, AnyOf

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import inf
 
-from perfmon.core.intervals import Window, length, union, without
-from perfmon.core.stats import median
+from perfmon.core import Window, length, median, union, without
 
 from .conditions import every_condition
 from .conditions.base import Level

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from perfmon.core.model import Fields
-from perfmon.core.units import format_seconds
-from perfmon.store.progress import Failure
+from perfmon.core import Fields, format_seconds
+from perfmon.store import Failure
 
 if TYPE_CHECKING:
     from .run_view import RunView

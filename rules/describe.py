@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from perfmon.core.units import counted, format_value, metric_unit
+from perfmon.core import counted, format_value, metric_unit
 
 from .bands import Band, Bands, load_bands
 from .conditions import Condition

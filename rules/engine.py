@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from perfmon.core.intervals import Window, intersection, length, union
-from perfmon.core.model import Severity
+from perfmon.core import Severity, Window, intersection, length, union
 
 from . import causes
 from .candidates import Judged, items_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from perfmon.store.counters import WorkCounter
-from perfmon.store.source_state import SourceState
+from perfmon.store import SourceState, WorkCounter
 
 from .activity import activity_of, inner_of
 from .death import Death

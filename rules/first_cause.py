@@ -14,10 +14,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from perfmon.core.model import Fields
-from perfmon.store.counters import ProgressTrack
-from perfmon.store.progress import Failure, RunMark, place_of
-from perfmon.store.source_state import SourceState
+from perfmon.core import Fields
+from perfmon.store import Failure, ProgressTrack, RunMark, SourceState, place_of
 
 from .activity import activity_of, rhythm_at
 from .death import Death, kind_of_failure, name_ranks, same_failure

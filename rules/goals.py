@@ -9,11 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from perfmon.core.intervals import Window, union, without
-from perfmon.core.model import Fields, Ref
-from perfmon.core.stats import median
-from perfmon.core.units import format_seconds
-from perfmon.store.counters import WorkCounter
+from perfmon.core import Fields, Ref, Window, format_seconds, median, union, without
+from perfmon.store import WorkCounter
 
 from .activity import BLOCK, FEW, PHASE_KINDS, Track, activity_of, inner_of
 from .finished import death_of_run, over_at

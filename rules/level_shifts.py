@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from perfmon.core.stats import median
+from perfmon.core import median
 
 from .run_boundaries import restarts_of
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from perfmon.core.intervals import Window
-from perfmon.core.model import Severity
+from perfmon.core import Severity, Window
 
 from .conditions.base import Level
 from .run_facts import View

@@ -10,8 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import ClassVar
 
-from perfmon.core.errors import DataFileError
-from perfmon.core.toml_tables import read_toml
+from perfmon.core import DataFileError, read_toml
 
 from .bands import Bands, load_bands
 from .conditions import every_condition

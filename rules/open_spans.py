@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from perfmon.core.model import ALL_LEGS, LEGS, Ref, Span, Update
+from perfmon.core import ALL_LEGS, LEGS, Ref, Span, Update
 
 from .finished import finished_at
 from .silence import bygone_of, is_over, said_farewell

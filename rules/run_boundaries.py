@@ -10,17 +10,15 @@ from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING
 
-from perfmon.core.intervals import union, without
-from perfmon.core.model import BEGINS_WITH, BETWEEN_RUNS_S, LEGS, UNDER_WAY, Gap, Span, Update
-from perfmon.store.source_state import SourceState
-from perfmon.store.store import Series
+from perfmon.core import BEGINS_WITH, BETWEEN_RUNS_S, LEGS, UNDER_WAY, Gap, Span, Update, union, without
+from perfmon.store import Series, SourceState
 
 from .activity import activity_of
 from .runs import pauses_of
 from .silence import FAREWELL, dated, is_set_forward, silences, span_of
 
 if TYPE_CHECKING:
-    from perfmon.core.intervals import Window
+    from perfmon.core import Window
 
     from .run_view import RunView
 

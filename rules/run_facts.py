@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from perfmon.core.intervals import Window, length, union, without
+from perfmon.core import Window, length, union, without
 
 from .activity import Activity, activity_of, inner_of, startup_of
 from .death import Death

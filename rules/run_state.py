@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perfmon.core.model import Progress
-from perfmon.store.source_state import SourceState
+from perfmon.core import Progress
+from perfmon.store import SourceState
 
 from .activity import Activity, activity_of, rhythm_at
 from .finished import death_of_run, finished_at, log_finished_at

@@ -10,10 +10,8 @@ from itertools import accumulate, compress, islice, repeat
 from operator import attrgetter, ge
 from typing import TypeVar, cast
 
-from perfmon.core.intervals import Window
-from perfmon.core.model import Ref, Span
-from perfmon.store.source_state import SourceState
-from perfmon.store.store import Recent, Series, Store, on_own_axes
+from perfmon.core import Ref, Span, Window
+from perfmon.store import Recent, Series, SourceState, Store, on_own_axes
 
 from .bands import Bands
 from .tracks import EMPTY, UPDATE, UPDATE_METRICS, Item, Streams, Track, merged, value_of

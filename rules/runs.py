@@ -18,10 +18,8 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from perfmon.core.intervals import Window
-from perfmon.store.counters import ProgressTrack
-from perfmon.store.progress import NUMBERS, Failure, RunMark, place_of
-from perfmon.store.source_state import SourceState
+from perfmon.core import Window
+from perfmon.store import NUMBERS, Failure, ProgressTrack, RunMark, SourceState, place_of
 
 from .tracks import START_KINDS
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from perfmon.core.stats import percentile
-from perfmon.core.units import counted, format_value, metric_unit
+from perfmon.core import counted, format_value, metric_unit, percentile
 
 from .run_facts import View
 from .tracks import Item, Track

@@ -9,10 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from perfmon.core.errors import DataFileError
-from perfmon.core.model import Severity
-from perfmon.core.text import plain
-from perfmon.core.toml_tables import Table, read_toml
+from perfmon.core import DataFileError, Severity, Table, plain, read_toml
 
 from .conditions import read_condition
 from .conditions.base import Condition

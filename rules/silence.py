@@ -12,14 +12,11 @@ from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING
 
-from perfmon.core.intervals import intersection
-from perfmon.core.model import EPOCH, Gap, Ref
-from perfmon.core.stats import median, percentile
-from perfmon.store.source_state import SourceState
-from perfmon.store.store import Series
+from perfmon.core import EPOCH, Gap, Ref, intersection, median, percentile
+from perfmon.store import Series, SourceState
 
 if TYPE_CHECKING:
-    from perfmon.core.intervals import Window
+    from perfmon.core import Window
 
     from .run_view import RunView
 

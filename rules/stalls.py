@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from perfmon.core.intervals import Window, intersection, union, without
-from perfmon.core.model import Gap, Ref
-from perfmon.core.stats import median, percentile
-from perfmon.store.source_state import SourceState
+from perfmon.core import Gap, Ref, Window, intersection, median, percentile, union, without
+from perfmon.store import SourceState
 
 from .activity import FEW, LEAST_STALL_S, PHASE_KINDS, REMEMBERED, activity_of, rhythm_at
 from .finished import over_at

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from operator import attrgetter
 
-from perfmon.core.model import Fields, Ref, Span, Update
-from perfmon.store.store import Series
+from perfmon.core import Fields, Ref, Span, Update
+from perfmon.store import Series
 
 # --- What signatures judge: spans, samples and silences as items, their values, and what they follow ---
 

@@ -1,1 +1,70 @@
 """Inputs: logs that are found, read, followed and scanned; recordings; HTTP and shells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfmon._faces import lazy_face
+
+if TYPE_CHECKING:
+    from .batch import TRUNCATED, damaged, read_blocks, read_logs
+    from .blocks import Cutter, TimedItem, in_use, newlines, scanning
+    from .clock import SourceClock
+    from .discovery import STDIN, LogFile, discover, display_name, distinct, log_file, without_copies
+    from .http_client import ReplyError, Url, get, open_here, parse_url
+    from .parallel import BulkScanner, Cut, OddLineError, splittable
+    from .replay import Player, Rewound, Timeline, timeline_of
+    from .shell import LocalRunner, RunnerError
+    from .spec import ARCHIVES, parse_spec
+
+__all__ = [
+    "ARCHIVES",
+    "STDIN",
+    "TRUNCATED",
+    "BulkScanner",
+    "Cut",
+    "Cutter",
+    "LocalRunner",
+    "LogFile",
+    "OddLineError",
+    "Player",
+    "ReplyError",
+    "Rewound",
+    "RunnerError",
+    "SourceClock",
+    "TimedItem",
+    "Timeline",
+    "Url",
+    "damaged",
+    "discover",
+    "display_name",
+    "distinct",
+    "get",
+    "in_use",
+    "log_file",
+    "newlines",
+    "open_here",
+    "parse_spec",
+    "parse_url",
+    "read_blocks",
+    "read_logs",
+    "scanning",
+    "splittable",
+    "timeline_of",
+    "without_copies",
+]
+
+__getattr__ = lazy_face(
+    __name__,
+    {
+        "batch": "TRUNCATED,damaged,read_blocks,read_logs",
+        "blocks": "Cutter,TimedItem,in_use,newlines,scanning",
+        "clock": "SourceClock",
+        "discovery": "LogFile,STDIN,discover,display_name,distinct,log_file,without_copies",
+        "http_client": "ReplyError,Url,get,open_here,parse_url",
+        "parallel": "BulkScanner,Cut,OddLineError,splittable",
+        "replay": "Player,Rewound,Timeline,timeline_of",
+        "shell": "LocalRunner,RunnerError",
+        "spec": "ARCHIVES,parse_spec",
+    },
+)

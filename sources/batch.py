@@ -10,9 +10,7 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import BinaryIO
 
-from perfmon.core.errors import InputError
-from perfmon.core.model import MARKS, Block, Notice
-from perfmon.core.text import plain
+from perfmon.core import MARKS, Block, InputError, Notice, plain
 
 from .archives import BrokenError, inflate
 from .blocks import Cutter, in_goes
@@ -68,7 +66,7 @@ def _container(log: LogFile) -> tuple[Path | None, bool]:
 
 def _recorded(wanted: dict[str, LogFile], size: int) -> Iterator[tuple[LogFile, _Item]]:
     """The items of the logs in a recording, in the order in which they came."""
-    from perfmon.recording.reader import open_recording
+    from perfmon.recording import open_recording
 
     last = list(wanted.values())[-1]
     try:

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 
-from perfmon.core.model import Block, Notice, NoticeKind
+from perfmon.core import Block, Notice, NoticeKind
 
 # --- Whether this installation and this processor have the compiled search (`_scanning.c`) ---
 #

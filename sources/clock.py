@@ -11,7 +11,7 @@ import calendar
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from perfmon.core.model import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
+from perfmon.core import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
 
 _DAY = 86400.0
 _BACK_S = 6 * 3600.0

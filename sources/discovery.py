@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from perfmon.core.errors import InputError
-from perfmon.core.text import plain
+from perfmon.core import InputError, plain
 
 from .file_tree import holds_logs, is_log, matches, walk_tree
 from .spec import (
@@ -250,7 +249,7 @@ def _in_bundle(spec: Spec) -> list[LogFile]:
 def _in_recording(spec: Spec) -> list[LogFile]:
     """The logs in a recording have the names under which they were observed."""
     path = Path(os.path.abspath(spec.path))
-    from perfmon.recording.reader import open_recording
+    from perfmon.recording import open_recording
 
     recording = open_recording(path)
     if not recording.logs:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
-from perfmon.core.errors import UsageError
-from perfmon.core.text import plain, without_secrets
+from perfmon.core import UsageError, plain, without_secrets
 
 # --- One HTTP request over any stream: a socket of this machine, or a channel of a connection to another ---
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perfmon.core.model import Block, Notice
-from perfmon.recording.reader import Recording
+from perfmon.core import Block, Notice
+from perfmon.recording import Recording
 
 from .blocks import TimedItem, together
 from .discovery import LogFile

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from perfmon.core.errors import PerfmonError
-from perfmon.core.text import plain
+from perfmon.core import PerfmonError, plain
 
 # --- The seam to a machine, this one or another: a shell there that answers one script after the other ---
 

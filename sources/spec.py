@@ -7,9 +7,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from perfmon.core.errors import UsageError
-from perfmon.core.text import plain
-from perfmon.recording.format import MAGIC, SUFFIX
+from perfmon.core import UsageError, plain
+from perfmon.recording import MAGIC, SUFFIX
 
 # --- What a file is, by its name and by its first bytes: text, compressed, an archive, or no log at all ---
 

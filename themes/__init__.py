@@ -1,1 +1,48 @@
 """Colour themes as data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfmon._faces import lazy_face
+
+if TYPE_CHECKING:
+    from .loader import (
+        COLOURS_OF_CAUSES,
+        COLOURS_OF_SOURCES,
+        GROUNDS,
+        PAIRS,
+        REMEMBERED,
+        STYLES,
+        TEXTS,
+        Look,
+        Spec,
+        ThemeData,
+        chosen,
+        load_themes,
+    )
+
+__all__ = [
+    "COLOURS_OF_CAUSES",
+    "COLOURS_OF_SOURCES",
+    "GROUNDS",
+    "PAIRS",
+    "REMEMBERED",
+    "STYLES",
+    "TEXTS",
+    "Look",
+    "Spec",
+    "ThemeData",
+    "chosen",
+    "load_themes",
+]
+
+__getattr__ = lazy_face(
+    __name__,
+    {
+        "loader": (
+            "COLOURS_OF_CAUSES,COLOURS_OF_SOURCES,GROUNDS,Look,PAIRS,REMEMBERED,STYLES,Spec,TEXTS,ThemeData,"
+            "chosen,load_themes"
+        ),
+    },
+)

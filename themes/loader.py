@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfmon.core.errors import DataFileError, UsageError
-from perfmon.core.toml_tables import Table, read_toml
+from perfmon.core import DataFileError, Table, UsageError, read_toml
 
 # --- Structure of a theme: a style for everything that is drawn, by name ---
 

@@ -1,1 +1,31 @@
 """The live monitor: Textual panes over the same diagnosis as every report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfmon._faces import lazy_face
+
+if TYPE_CHECKING:
+    from .actions import ACTIONS
+    from .app import PerfmonApp
+    from .messages import Opening
+    from .screenshot import board_columns, shoot
+
+__all__ = [
+    "ACTIONS",
+    "Opening",
+    "PerfmonApp",
+    "board_columns",
+    "shoot",
+]
+
+__getattr__ = lazy_face(
+    __name__,
+    {
+        "actions": "ACTIONS",
+        "app": "PerfmonApp",
+        "messages": "Opening",
+        "screenshot": "board_columns,shoot",
+    },
+)

@@ -19,9 +19,9 @@ from textual.filter import LineFilter
 from textual.geometry import Size
 from textual.widget import Widget
 
-from perfmon.diagnosis.result import Snapshot
-from perfmon.monitor.monitor import Monitor
-from perfmon.viewmodel.state import Picture
+from perfmon.diagnosis import Snapshot
+from perfmon.monitor import Monitor
+from perfmon.viewmodel import Picture
 
 from .actions import Action, by_key, chosen
 from .app_base import Journey, OwnCost

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from textual.app import App
 
-from perfmon.viewmodel.state import Picture
+from perfmon.viewmodel import Picture
 
 from .terminal.driver import Timely
 
 if TYPE_CHECKING:
-    from perfmon.monitor.monitor import Monitor
+    from perfmon.monitor import Monitor
 
     from .actions import Action
     from .messages import Opening

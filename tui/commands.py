@@ -9,20 +9,16 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core.config import moment
-from perfmon.core.errors import PerfmonError, UsageError
-from perfmon.core.model import TimeBase
-from perfmon.core.text import plain
-from perfmon.core.units import format_seconds, parse_duration
-from perfmon.logbuffer.filters import Query
-from perfmon.viewmodel.state import Alert
+from perfmon.core import PerfmonError, TimeBase, UsageError, format_seconds, moment, parse_duration, plain
+from perfmon.logbuffer import Query
+from perfmon.viewmodel import Alert
 
 from .actions import ACTIONS, Action
 from .layout import LAYOUTS
 from .render.rows import brief_seconds, moment_text
 
 if TYPE_CHECKING:
-    from perfmon.sources.replay import Player
+    from perfmon.sources import Player
 
     from .handlers.open import Doings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from perfmon.viewmodel.state import Picture
+from perfmon.viewmodel import Picture
 
 from .render.hosts.sections import lines_wanted
 from .render.timeline import lanes_wanted

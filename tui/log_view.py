@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from perfmon.core.errors import InputError, UsageError
-from perfmon.core.text import plain
-from perfmon.logbuffer.buffer import LogBook
-from perfmon.logbuffer.filters import EVERYTHING, Filter, Query
-from perfmon.logbuffer.lines import Line, LogLevel, Place
-from perfmon.logbuffer.reader import Page, View, read_back
-from perfmon.sources.clock import SourceClock
-from perfmon.sources.formats.timestamps import HeaderReader
+from perfmon.core import InputError, UsageError, plain
+from perfmon.logbuffer import EVERYTHING, Filter, Line, LogBook, LogLevel, Page, Place, Query, View, read_back
+from perfmon.sources import SourceClock
+from perfmon.sources.formats import HeaderReader
 
 from .theme import Skin
 from .widgets.pane import Pane

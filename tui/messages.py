@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from textual.message import Message
 
-from perfmon.textgraphics.glyphs import UNICODE, Glyphs
-from perfmon.themes.loader import ThemeData
-from perfmon.viewmodel.state import Alert
+from perfmon.textgraphics import UNICODE, Glyphs
+from perfmon.themes import ThemeData
+from perfmon.viewmodel import Alert
 
 # --- Messages of panes and screens of alerts to the app ---
 

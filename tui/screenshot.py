@@ -6,12 +6,10 @@ from collections.abc import Callable, Collection, Sequence
 
 from textual.pilot import Pilot
 
-from perfmon.core.config import Config
-from perfmon.core.errors import PerfmonError
-from perfmon.logbuffer.buffer import LogBook
-from perfmon.monitor.feeds import Feed
-from perfmon.monitor.monitor import Monitor
-from perfmon.viewmodel.state import Picture
+from perfmon.core import Config, PerfmonError
+from perfmon.logbuffer import LogBook
+from perfmon.monitor import Feed, Monitor
+from perfmon.viewmodel import Picture
 
 from .app import PerfmonApp
 from .messages import Opening

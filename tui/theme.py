@@ -10,19 +10,9 @@ from rich.color import Color
 from rich.style import Style
 from textual.theme import Theme
 
-from perfmon.textgraphics.glyphs import UNICODE, Glyphs
-from perfmon.themes.loader import (
-    COLOURS_OF_CAUSES,
-    COLOURS_OF_SOURCES,
-    GROUNDS,
-    PAIRS,
-    STYLES,
-    TEXTS,
-    Look,
-    Spec,
-    ThemeData,
-)
-from perfmon.viewmodel.state import Level
+from perfmon.textgraphics import UNICODE, Glyphs
+from perfmon.themes import COLOURS_OF_CAUSES, COLOURS_OF_SOURCES, GROUNDS, PAIRS, STYLES, TEXTS, Look, Spec, ThemeData
+from perfmon.viewmodel import Level
 
 # --- The theme for what Textual draws itself: overlays, inputs, scroll bars, and the variables of the style sheet ---
 

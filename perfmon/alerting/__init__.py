@@ -1,1 +1,26 @@
 """Findings over time become alerts, and alerts notifications."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfmon._faces import lazy_face
+
+if TYPE_CHECKING:
+    from .alerts import AlertBook, alert_key, of_pollers
+    from .notifications import Notifier
+
+__all__ = [
+    "AlertBook",
+    "Notifier",
+    "alert_key",
+    "of_pollers",
+]
+
+__getattr__ = lazy_face(
+    __name__,
+    {
+        "alerts": "AlertBook,alert_key,of_pollers",
+        "notifications": "Notifier",
+    },
+)

@@ -6,11 +6,10 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 
-from perfmon.core.intervals import Window, length, union
-from perfmon.core.model import Severity, TimeBase
-from perfmon.diagnosis.result import Finding, Moment, Snapshot
-from perfmon.sources.pollers.reading import is_poll
-from perfmon.viewmodel.state import Alert, AlertKey, AlertState, Level, Transition
+from perfmon.core import Severity, TimeBase, Window, length, union
+from perfmon.diagnosis import Finding, Moment, Snapshot
+from perfmon.sources.pollers import is_poll
+from perfmon.viewmodel import Alert, AlertKey, AlertState, Level, Transition
 
 # --- What one finding amounts to over all windows in which it was seen: no occurrence and no second counted twice ---
 

@@ -17,11 +17,8 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any
 
-from perfmon.core.config import Outward
-from perfmon.core.model import Severity
-from perfmon.core.text import evidence_text, plain
-from perfmon.core.units import format_seconds
-from perfmon.viewmodel.state import Alert, AlertKey, AlertState, Picture, RunState
+from perfmon.core import Outward, Severity, evidence_text, format_seconds, plain
+from perfmon.viewmodel import Alert, AlertKey, AlertState, Picture, RunState
 
 # --- Which alerts are worth telling, and when: what changed between pictures, held to a rate ---
 

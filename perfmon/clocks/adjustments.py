@@ -13,10 +13,8 @@ from itertools import pairwise
 from math import inf
 from typing import Protocol
 
-from perfmon.core.model import Gap, Span
-from perfmon.core.units import format_seconds
-from perfmon.store.source_state import SourceState
-from perfmon.store.store import Store
+from perfmon.core import Gap, Span, format_seconds
+from perfmon.store import SourceState, Store
 
 LEAST_S = 60.0
 """Clocks that were set by less are not told apart from lines that came late."""

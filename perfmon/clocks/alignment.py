@@ -13,11 +13,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perfmon.core.model import DAYTIME, EPOCH, LOCAL, YEARLESS, TimeBase, Update
-from perfmon.core.stats import median
-from perfmon.core.units import format_seconds
-from perfmon.store.source_state import SourceState
-from perfmon.store.store import Store
+from perfmon.core import DAYTIME, EPOCH, LOCAL, YEARLESS, TimeBase, Update, format_seconds, median
+from perfmon.store import SourceState, Store
 
 # --- The day of a log whose lines tell the time of day alone, by when its file was last written ---
 #

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from perfmon.core.stats import median
-from perfmon.core.units import format_seconds
-from perfmon.store.source_state import SourceState
+from perfmon.core import format_seconds, median
+from perfmon.store import SourceState
 
 from .adjustments import LEAST_S, Step
 

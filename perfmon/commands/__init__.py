@@ -12,8 +12,8 @@ import sys
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
-from perfmon import __version__
-from perfmon.core.errors import UsageError
+from perfmon._version import __version__
+from perfmon.core import UsageError
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -82,7 +82,7 @@ class _Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         """Prints it and ends the program."""
-        from perfmon.sources.blocks import in_use
+        from perfmon.sources import in_use
 
         sys.stdout.write(f"perfmon {__version__} ({'native' if in_use() else 'plain'} scanner)\n")
         parser.exit()

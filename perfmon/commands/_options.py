@@ -12,12 +12,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from perfmon.core.errors import InputError
+from perfmon.core import InputError
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from perfmon.core.config import Config
+    from perfmon.core import Config
 
 
 _FILES = {
@@ -105,7 +105,7 @@ def add_formats_argument(parser: argparse.ArgumentParser) -> None:
 
 def read_config(args: argparse.Namespace) -> Config:
     """The configuration, with what the arguments above add to it."""
-    from perfmon.core.config import load_config
+    from perfmon.core import load_config
 
     config = load_config(args.config)
     if getattr(args, "baseline", None) is not None:
@@ -134,11 +134,9 @@ def _warn_of_names(config: Config) -> None:
     """Says what in the user's limits and signatures would judge nothing; files that cannot be read are told later."""
     if not config.band_files and not config.signature_dirs:
         return
-    from perfmon.core.errors import PerfmonError
-    from perfmon.pipeline.signature_tests import vocabulary
-    from perfmon.rules.bands import load_bands
-    from perfmon.rules.lint import odd_limits, odd_names
-    from perfmon.rules.signatures import load_signature
+    from perfmon.core import PerfmonError
+    from perfmon.pipeline import vocabulary
+    from perfmon.rules import load_bands, load_signature, odd_limits, odd_names
 
     with suppress(PerfmonError):
         words, bands = vocabulary(config.format_dirs), load_bands(config.band_files)
@@ -150,7 +148,7 @@ def _warn_of_names(config: Config) -> None:
 
 def seconds(text: str) -> float:
     """A positive duration such as `30s`, `10m` or `1h 5m`, for argparse."""
-    from perfmon.core.units import parse_duration
+    from perfmon.core import parse_duration
 
     try:
         value = parse_duration(text)

@@ -12,16 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core.errors import InputError, UsageError
-from perfmon.core.text import plain
+from perfmon.core import InputError, UsageError, plain
 
 if TYPE_CHECKING:
-    from perfmon.monitor.feeds import Feed
-    from perfmon.sources.discovery import LogFile
-    from perfmon.sources.http_client import Url
-    from perfmon.sources.pollers.request import Asked
-    from perfmon.sources.remote.fleet import Fleet
-    from perfmon.sources.remote.model import RemoteSpec
+    from perfmon.monitor import Feed
+    from perfmon.sources import LogFile, Url
+    from perfmon.sources.pollers import Asked
+    from perfmon.sources.remote import Fleet, RemoteSpec
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 HISTORY = 64 << 20
@@ -77,10 +74,9 @@ class Wanted:
 
 def sort_specs(specs: Sequence[str]) -> Wanted:
     """Parse the sources. Raises UsageError for an invalid one of any kind."""
-    from perfmon.sources.pollers.registry import maker_of
-    from perfmon.sources.pollers.request import parse_asked
-    from perfmon.sources.remote.model import parse_remote
-    from perfmon.sources.spec import parse_spec
+    from perfmon.sources import parse_spec
+    from perfmon.sources.pollers import maker_of, parse_asked
+    from perfmon.sources.remote import parse_remote
 
     found = Wanted()
     for text in specs:
@@ -110,8 +106,8 @@ def _check_place(local: Sequence[str]) -> None:
 
 def split(specs: Sequence[str]) -> tuple[list[str], list[RemoteSpec]]:
     """(SPECs of logs on this machine, SPECs on others), for who only reads. Raises UsageError for a wrong one."""
-    from perfmon.sources.remote.model import parse_remote
-    from perfmon.sources.spec import parse_spec
+    from perfmon.sources import parse_spec
+    from perfmon.sources.remote import parse_remote
 
     local: list[str] = []
     remote: list[RemoteSpec] = []
@@ -130,7 +126,7 @@ def asked_here(wanted: Wanted, no_polls: bool) -> tuple[Asked, ...]:
 
     Raises UsageError where that is both wanted and not.
     """
-    from perfmon.sources.pollers.request import DEFAULT
+    from perfmon.sources.pollers import DEFAULT
 
     if no_polls and wanted.asked:
         raise UsageError(f"--no-polls: {wanted.asked[0].shown} conflicts with it: remove one of them")
@@ -141,7 +137,7 @@ def asked_here(wanted: Wanted, no_polls: bool) -> tuple[Asked, ...]:
 
 def wanted(hosts: list[str], logs: list[str]) -> list[RemoteSpec]:
     """Paths to follow, by host. Raises UsageError."""
-    from perfmon.sources.remote.model import RemoteSpec, at_home, parse_host
+    from perfmon.sources.remote import RemoteSpec, at_home, parse_host
 
     addresses = [parse_host(host) for host in hosts]
     paths = [at_home(log) for log in logs]
@@ -164,8 +160,7 @@ def connect(
     Where no path is named on a host, what runs there is looked for. `again`: who cannot be reached is tried again;
     else all are waited for until they are connected or have failed, and asked for what is missing.
     """
-    from perfmon.sources.remote.discovery import find_logs
-    from perfmon.sources.remote.fleet import Fleet, FleetOptions
+    from perfmon.sources.remote import Fleet, FleetOptions, find_logs
 
     config = (str(args.ssh_config),) if args.ssh_config is not None else None
     options = FleetOptions(
@@ -208,8 +203,8 @@ def fetched(args: argparse.Namespace, remote: Sequence[RemoteSpec]) -> Iterator[
         return
     from tempfile import TemporaryDirectory
 
-    from perfmon.core.errors import ConnectError
-    from perfmon.sources.discovery import LogFile, log_file
+    from perfmon.core import ConnectError
+    from perfmon.sources import LogFile, log_file
 
     from ._options import ReadingBar
 
@@ -249,16 +244,15 @@ def feed_of(
     asked: Sequence[Asked] = (),
 ) -> Feed:
     """Items of connected hosts, of local logs, and of local pollers."""
-    from perfmon.monitor.composite_feeds import MarkedFeed
-    from perfmon.monitor.feeds import FollowFeed
+    from perfmon.monitor import FollowFeed, MarkedFeed
 
     here: Feed | None = FollowFeed(local, history=history, polling=polling) if local else None
     if asked:
-        from perfmon.monitor.composite_feeds import PolledFeed
+        from perfmon.monitor import PolledFeed
 
         here = PolledFeed(here, asked, lambda: places_of(local))
     if fleet is not None:
-        from perfmon.monitor.composite_feeds import RemoteFeed
+        from perfmon.monitor import RemoteFeed
 
         return MarkedFeed(RemoteFeed(fleet, here))
     return MarkedFeed(here or FollowFeed(local, history=history, polling=polling))

@@ -8,16 +8,15 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from perfmon.core.errors import ExitCode, PerfmonError, UsageError
+from perfmon.core import ExitCode, PerfmonError, UsageError
 
 from ._options import seconds
 
 if TYPE_CHECKING:
-    from perfmon.core.config import Config
-    from perfmon.monitor.feeds import Feed
-    from perfmon.monitor.monitor import Monitor
-    from perfmon.themes.loader import ThemeData
-    from perfmon.viewmodel.state import Picture
+    from perfmon.core import Config
+    from perfmon.monitor import Feed, Monitor
+    from perfmon.themes import ThemeData
+    from perfmon.viewmodel import Picture
 
 LAYOUTS = ("auto", "overview", "timeline", "log", "strip")
 _WINDOW_S = 600.0
@@ -58,8 +57,8 @@ def open_screen(
     `note` is asked what is wrong with that which is read, each time when something new was found.
     """
     need_terminal()
-    from perfmon.textgraphics.glyphs import glyphs_for
-    from perfmon.tui.terminal.splash import curtain
+    from perfmon.textgraphics import glyphs_for
+    from perfmon.tui.terminal import curtain
 
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)  # they would be believed where the terminal itself knows better, at every new size
@@ -71,9 +70,8 @@ def open_screen(
     glyphs = glyphs_for(os.environ)
     sys.setswitchinterval(_TURN_S)
     with curtain(title, themes[theme], glyphs, args.layout):
-        from perfmon.monitor.monitor import Monitor
-        from perfmon.tui.app import PerfmonApp
-        from perfmon.tui.messages import Opening
+        from perfmon.monitor import Monitor
+        from perfmon.tui import Opening, PerfmonApp
 
         monitor = Monitor(feed, config, window_s=args.window)
         announcer = _Announcer(monitor, config, specs)
@@ -108,9 +106,8 @@ def need_terminal() -> None:
 
 def themes_for(config: Config, asked: str | None, told: list[str] | None = None) -> tuple[dict[str, ThemeData], str]:
     """All themes, and the one to begin with; `asked` must be known (UsageError). What is wrong is added to `told`."""
-    from perfmon.core.errors import DataFileError
-    from perfmon.core.user_state import recall
-    from perfmon.themes.loader import REMEMBERED, chosen, load_themes
+    from perfmon.core import DataFileError, recall
+    from perfmon.themes import REMEMBERED, chosen, load_themes
 
     problems: list[DataFileError] = []
     themes = load_themes(config.theme_dirs, problems)
@@ -162,9 +159,9 @@ class _Announcer:
             close()
 
     def _open(self) -> None:
-        from perfmon.alerting.notifications import Notifier
-        from perfmon.monitor.scheduling import Aside
-        from perfmon.status.state_file import StateFile
+        from perfmon.alerting import Notifier
+        from perfmon.monitor import Aside
+        from perfmon.status import StateFile
 
         state = StateFile(self._specs)
         beside = Aside(state.write)  # a disk may be slow
@@ -188,7 +185,7 @@ def own_keyboard(specs: Sequence[str]) -> None:
         terminal = os.open("/dev/tty", os.O_RDWR)
     except OSError:
         raise UsageError("-: a pipe can only be watched in a terminal (without one: perfmon analyze -)") from None
-    from perfmon.sources.follow.file_reader import PipeTail
+    from perfmon.sources.follow import PipeTail
 
     PipeTail.stdin_fd = os.dup(0)
     os.dup2(terminal, 0)
@@ -197,7 +194,7 @@ def own_keyboard(specs: Sequence[str]) -> None:
 
 def check_keys(config: Config) -> None:
     """Raises UsageError for keys of actions that there are not."""
-    from perfmon.tui.actions import ACTIONS
+    from perfmon.tui import ACTIONS
 
     known = {action.id for action in ACTIONS}
     for action in config.keys:

@@ -11,8 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfmon.core.errors import ExitCode
-from perfmon.core.model import Progress, Severity
+from perfmon.core import ExitCode, Progress, Severity
 
 from ._options import (
     ReadingBar,
@@ -27,10 +26,9 @@ from ._options import (
 from ._remote import add_login_arguments, fetched, split
 
 if TYPE_CHECKING:
-    from perfmon.core.config import Config
-    from perfmon.diagnosis.assessment import Knowledge
-    from perfmon.diagnosis.result import Snapshot
-    from perfmon.sources.discovery import LogFile
+    from perfmon.core import Config
+    from perfmon.diagnosis import Knowledge, Snapshot
+    from perfmon.sources import LogFile
 
 DESCRIPTION = """\
 Diagnose a run from its logs: the bottleneck, its cost, the evidence, and the fix. Formats are detected; the summary
@@ -101,8 +99,8 @@ def _unread(snapshot: Snapshot, specs: Sequence[str]) -> list[str]:
 
     "No bottleneck" is no answer about those.
     """
-    from perfmon.core.units import counted
-    from perfmon.sources.discovery import display_name
+    from perfmon.core import counted
+    from perfmon.sources import display_name
 
     named = {"stdin" if spec == "-" else display_name(Path(spec).expanduser()) for spec in specs}
     sources = snapshot.run.sources
@@ -120,9 +118,9 @@ def _positive(text: str) -> int:
 
 
 def _diagnose(args: argparse.Namespace, config: Config, specs: Sequence[str], logs: Sequence[LogFile]) -> Snapshot:
-    from perfmon.core.config import AUTO, FIGURES
-    from perfmon.pipeline.offline import Options, examine
-    from perfmon.rules.bands import LEARNED
+    from perfmon.core import AUTO, FIGURES
+    from perfmon.pipeline import Options, examine
+    from perfmon.rules import LEARNED
 
     options = Options(
         specs=tuple(specs),
@@ -139,10 +137,10 @@ def _diagnose(args: argparse.Namespace, config: Config, specs: Sequence[str], lo
     snapshot: Snapshot = _HELD[0]
     knowledge: Knowledge = _HELD[2]
     if config.baseline == AUTO and not any(m.bands_from.startswith(LEARNED) for m in snapshot.metrics.values()):
-        from perfmon.core.units import format_seconds
-        from perfmon.diagnosis.baseline import (
-            LEAST_S,  # judges: what judges is imported when processes that scan are at work
-        )
+        from perfmon.core import format_seconds
+
+        # judges: what judges is imported when processes that scan are at work
+        from perfmon.diagnosis import LEAST_S
 
         short = f"the run is shorter than {format_seconds(LEAST_S)}, or has no timestamps"
         print(f"perfmon: --baseline auto: {knowledge.learned or f'{short}: nothing is learned'}", file=sys.stderr)
@@ -150,7 +148,7 @@ def _diagnose(args: argparse.Namespace, config: Config, specs: Sequence[str], lo
 
 
 def _write(args: argparse.Namespace, snapshot: Snapshot) -> None:
-    from perfmon.reports.files import write_analysis
+    from perfmon.reports import write_analysis
 
     folder = write_analysis(snapshot, args.output, datetime.now().astimezone())
     # The folder is what was asked for, hence data; beside another document on stdout it is narration.
@@ -159,7 +157,7 @@ def _write(args: argparse.Namespace, snapshot: Snapshot) -> None:
 
 def _rendered(args: argparse.Namespace, snapshot: Snapshot) -> str:
     if args.json:
-        from perfmon.reports.json_report import document
+        from perfmon.reports import document
 
         return json.dumps(document(snapshot), indent=2, allow_nan=False) + "\n"
     if args.explain_formats:

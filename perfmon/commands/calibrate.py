@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core.errors import ExitCode, InputError
+from perfmon.core import ExitCode, InputError
 
 from ._options import (
     ReadingBar,
@@ -22,8 +22,7 @@ from ._options import (
 )
 
 if TYPE_CHECKING:
-    from perfmon.diagnosis.baseline import Calibration
-    from perfmon.diagnosis.result import RunInfo, Snapshot
+    from perfmon.diagnosis import Calibration, RunInfo, Snapshot
 
 DESCRIPTION = """\
 Learn thresholds from a run that is known to be healthy, for this model and hardware. The file is for --bands,
@@ -45,12 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Reads, learns and writes."""
-    from perfmon.core.config import BUILTIN, FIGURES
-    from perfmon.core.text import plain
-    from perfmon.diagnosis.baseline import FEWEST, as_toml, learn, uncalibrated
-    from perfmon.pipeline.offline import Options, examine
-    from perfmon.reports.files import keep_what_was_read
-    from perfmon.rules.bands import CALIBRATED, load_bands
+    from perfmon.core import BUILTIN, FIGURES, plain
+    from perfmon.diagnosis import FEWEST, as_toml, learn, uncalibrated
+    from perfmon.pipeline import Options, examine
+    from perfmon.reports import keep_what_was_read
+    from perfmon.rules import CALIBRATED, load_bands
 
     config = replace(read_config(args), baseline=BUILTIN)  # not measured by what it has just taught
     options = Options(
@@ -71,8 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _dated(run: RunInfo) -> str:
     """The day of the run by its own clock, where that has one."""
-    from perfmon.core.config import YEARLESS_S
-    from perfmon.core.model import TimeBase
+    from perfmon.core import YEARLESS_S, TimeBase
 
     if run.time_base is not TimeBase.WALL or run.start < YEARLESS_S:
         return ""
@@ -80,7 +77,7 @@ def _dated(run: RunInfo) -> str:
 
 
 def _heading(name: str, run: RunInfo) -> list[str]:
-    from perfmon.core.units import counted, format_seconds
+    from perfmon.core import counted, format_seconds
 
     logs = counted(len(run.sources), "log")
     return [
@@ -107,9 +104,9 @@ def _write(output: Path | None, text: str, count: int) -> None:
     if output is None or is_printed(output):
         sys.stdout.write(text)
         return
-    from perfmon.reports.files import save
+    from perfmon.reports import save
 
     file = save(text, output, datetime.now().astimezone(), ".toml")
-    from perfmon.core.units import counted
+    from perfmon.core import counted
 
     print(f"perfmon: wrote thresholds of {counted(count, 'metric')} to {file}", file=sys.stderr)

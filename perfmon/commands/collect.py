@@ -12,9 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon import __version__
-from perfmon.core.errors import ConnectError, ExitCode, InputError, UsageError
-from perfmon.core.units import format_bytes
+from perfmon._version import __version__
+from perfmon.core import ConnectError, ExitCode, InputError, UsageError, format_bytes
 
 from ._options import ReadingBar, completes_files, on_disk
 from ._remote import add_login_arguments, connect, wanted
@@ -22,7 +21,7 @@ from ._remote import add_login_arguments, connect, wanted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfmon.sources.remote.fetch import HostCopy
+    from perfmon.sources.remote import HostCopy
 
 DESCRIPTION = """\
 Copy the logs of a run from all hosts into one archive for perfmon analyze: one folder per host, and manifest.json with
@@ -113,7 +112,7 @@ def _counted(count: int, what: str) -> str:
 
 def _pack(output: Path, parts: Path, copies: Sequence[HostCopy]) -> None:
     """Whole or not at all."""
-    from perfmon.sources.remote.fetch import manifest
+    from perfmon.sources.remote import manifest
 
     listed = parts / _MANIFEST
     listed.write_text(manifest(copies, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), __version__))

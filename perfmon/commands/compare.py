@@ -11,8 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core.errors import ExitCode, InputError, UsageError
-from perfmon.core.text import plain
+from perfmon.core import ExitCode, InputError, UsageError, plain
 
 from ._options import (
     ReadingBar,
@@ -26,8 +25,8 @@ from ._options import (
 )
 
 if TYPE_CHECKING:
-    from perfmon.comparison.model import Comparison, Criterion, Run
-    from perfmon.core.config import Config
+    from perfmon.comparison import Comparison, Criterion, Run
+    from perfmon.core import Config
 
 DESCRIPTION = """\
 Compare two runs: every metric with a confidence interval of its change, findings that are gone, new or still present,
@@ -70,10 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Reads both runs, compares and reports."""
-    from perfmon.comparison.comparing import compare
-    from perfmon.comparison.model import load_criteria
-    from perfmon.core.config import BUILTIN
-    from perfmon.reports.files import keep_what_was_read
+    from perfmon.comparison import compare, load_criteria
+    from perfmon.core import BUILTIN
+    from perfmon.reports import keep_what_was_read
 
     config = replace(read_config(args), baseline=BUILTIN)  # by limits of its own start each would be as usual
     criteria = load_criteria(args.criteria or config.criteria)
@@ -94,7 +92,7 @@ def _warn_of_names(file: Path | None, criteria: Sequence[Criterion], config: Con
     """Says which metrics of the user's criteria will never be observed: such a criterion is never judged."""
     if file is None:
         return
-    from perfmon.pipeline.signature_tests import vocabulary
+    from perfmon.pipeline import vocabulary
 
     words = vocabulary(config.format_dirs)
     for at, criterion in enumerate(criteria):
@@ -106,9 +104,9 @@ def _warn_of_names(file: Path | None, criteria: Sequence[Criterion], config: Con
 
 
 def _read(spec: str, args: argparse.Namespace, config: Config) -> Run:
-    from perfmon.comparison.model import run_of
-    from perfmon.core.config import FIGURES
-    from perfmon.pipeline.offline import Options, examine
+    from perfmon.comparison import run_of
+    from perfmon.core import FIGURES
+    from perfmon.pipeline import Options, examine
 
     _refuse_document(spec)
     since = None if args.skip is None else f"{args.skip:.3f}"
@@ -124,7 +122,7 @@ def _read(spec: str, args: argparse.Namespace, config: Config) -> Run:
 
 def _uncut(spec: str, args: argparse.Namespace, error: str) -> str:
     """Reasons why a part of a run cannot be selected, by option."""
-    from perfmon.core.units import format_seconds
+    from perfmon.core import format_seconds
 
     if not error.startswith("--since"):
         return error
@@ -149,7 +147,7 @@ def _refuse_document(spec: str) -> None:
 
 def _report(args: argparse.Namespace, comparison: Comparison) -> None:
     from perfmon.reports import comparison as reports
-    from perfmon.reports.json_report import comparison_document as document
+    from perfmon.reports import comparison_document as document
 
     if args.json:
         text = json.dumps(document(comparison), indent=2, allow_nan=False) + "\n"
@@ -158,7 +156,7 @@ def _report(args: argparse.Namespace, comparison: Comparison) -> None:
     if is_printed(args.output):
         sys.stdout.write(text)
         return
-    from perfmon.reports.files import save
+    from perfmon.reports import save
 
     file = save(text, args.output, datetime.now().astimezone(), ".json" if args.json else ".md")
     print(f"perfmon: {comparison.verdict}; wrote {file}", file=sys.stderr)

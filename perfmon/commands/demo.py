@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from perfmon.core.errors import UsageError
+from perfmon.core import UsageError
 
 from ._options import Offered, add_data_arguments, add_formats_argument, read_config, speed
 from ._screen import add_screen_arguments, open_screen
 
 if TYPE_CHECKING:
-    from perfmon.monitor.feeds import Feed
+    from perfmon.monitor import Feed
 
 DESCRIPTION = """\
 Open the live monitor on a simulated run of asynchronous RL: orchestrator, inference server and trainer, healthy or with
@@ -23,7 +23,7 @@ _AHEAD_S = 600.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    from perfmon.demo.scenarios import SCENARIOS
+    from perfmon.demo import SCENARIOS
 
     named = ", ".join(SCENARIOS)
     parser.add_argument(
@@ -55,8 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Opens the screen."""
-    from perfmon.demo.output import demo_timeline
-    from perfmon.sources.replay import Player
+    from perfmon.demo import demo_timeline
+    from perfmon.sources import Player
 
     config = read_config(args)
     if not args.ahead >= 0:  # nan is neither
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     player.seek(min(args.ahead, 60 * args.minutes))
 
     def feed() -> Feed:
-        from perfmon.monitor.feeds import PlayerFeed  # not before the first frame is on the screen
+        from perfmon.monitor import PlayerFeed  # not before the first frame is on the screen
 
         return PlayerFeed(player)
 

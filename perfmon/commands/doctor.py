@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 
-from perfmon.core.errors import ExitCode
+from perfmon.core import ExitCode
 
 from ._options import add_data_arguments, add_formats_argument, read_config, seconds
 
@@ -32,9 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Looks, and tells."""
-    from perfmon.doctor.base import State
-    from perfmon.doctor.checks import configuration
-    from perfmon.doctor.runner import PROBES, Probe, document, examine, lines
+    from perfmon.doctor import PROBES, Probe, State, configuration, document, examine, lines
 
     settings = configuration(lambda: read_config(args))
     first = Probe("configuration", PROBES[0].group, "configuration", settings, "configuration files are valid")

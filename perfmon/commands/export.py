@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core.errors import ExitCode, InputError, PerfmonError
+from perfmon.core import ExitCode, InputError, PerfmonError
 
 from ._options import (
     add_baseline_argument,
@@ -26,10 +26,9 @@ from ._options import (
 from ._remote import add_polls_argument, add_reach_arguments, asked_here, connect, feed_of, sort_specs
 
 if TYPE_CHECKING:
-    from perfmon.core.config import Config
-    from perfmon.exporters.server import Server
-    from perfmon.monitor.feeds import Feed
-    from perfmon.monitor.monitor import Monitor
+    from perfmon.core import Config
+    from perfmon.exporters import Server
+    from perfmon.monitor import Feed, Monitor
 
 DESCRIPTION = """\
 Export measurements and findings to Prometheus, with alert rules and a Grafana dashboard generated from the active
@@ -96,11 +95,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _made(kind: str, config: Config) -> str:
-    from perfmon.exporters.alert_rules import render_alert_rules
-    from perfmon.exporters.grafana import dashboard
-    from perfmon.pipeline.signature_tests import vocabulary
-    from perfmon.rules.bands import Bands, load_bands
-    from perfmon.rules.signatures import load_signatures
+    from perfmon.exporters import dashboard, render_alert_rules
+    from perfmon.pipeline import vocabulary
+    from perfmon.rules import Bands, load_bands, load_signatures
 
     told = vocabulary(config.format_dirs).metrics  # of no other metric there will ever be anything to see
     limits = {metric: band for metric, band in load_bands(config.band_files).table.items() if metric in told}
@@ -121,9 +118,9 @@ def _write(text: str, output: Path | None) -> None:
 
 # --- serving ----------------------------------------------------------------------------------------------------------
 def _serve(args: argparse.Namespace, config: Config) -> int:
-    from perfmon.exporters.server import Exporter, Server
-    from perfmon.monitor.monitor import Monitor
-    from perfmon.rules.signatures import load_signatures
+    from perfmon.exporters import Exporter, Server
+    from perfmon.monitor import Monitor
+    from perfmon.rules import load_signatures
 
     signatures = load_signatures(config.signature_dirs)
     server = Server(args.listen, args.port)  # a port that cannot be had is told before anybody is asked for a password
@@ -145,8 +142,8 @@ def _serve(args: argparse.Namespace, config: Config) -> int:
 
 def _feed(args: argparse.Namespace) -> Callable[[], Feed]:
     """Connects where that is needed."""
-    from perfmon.sources.discovery import discover
-    from perfmon.sources.pollers.request import DEFAULT
+    from perfmon.sources import discover
+    from perfmon.sources.pollers import DEFAULT
 
     found, history = sort_specs(args.spec), not args.no_history
     asked = asked_here(found, args.no_polls)

@@ -6,13 +6,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core.config import load_config
-from perfmon.core.errors import ExitCode, InputError
+from perfmon.core import ExitCode, InputError, load_config
 
 from ._options import add_formats_argument, completes_files, existing_folders
 
 if TYPE_CHECKING:
-    from perfmon.sources.formats.schema import Pack
+    from perfmon.sources.formats import Pack
 
 DESCRIPTION = "A format is a TOML file with patterns and samples that defines how the lines of a log are parsed."
 EXAMPLE = "perfmon formats learn train.log --id my-trainer --install"
@@ -46,13 +45,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _packs(args: argparse.Namespace) -> tuple[Pack, ...]:
-    from perfmon.sources.formats.loader import load_packs
+    from perfmon.sources.formats import load_packs
 
     return load_packs((*load_config(args.config).format_dirs, *existing_folders(args.formats)))
 
 
 def _learn(args: argparse.Namespace) -> int:
-    from perfmon.pipeline.learned_formats import format_name, installed, keep, learn
+    from perfmon.pipeline import format_name, installed, keep, learn
 
     name, packs = format_name(args.log, args.id or ""), _packs(args)
     target = installed(name, packs) if args.install else args.output
@@ -74,9 +73,8 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from perfmon.core.errors import DataFileError
-    from perfmon.sources.formats.learning import sample_problems
-    from perfmon.sources.formats.loader import load_pack
+    from perfmon.core import DataFileError
+    from perfmon.sources.formats import load_pack, sample_problems
 
     packs = _packs(args)
     problems = []

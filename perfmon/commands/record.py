@@ -14,19 +14,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core.errors import ExitCode, InputError, PerfmonError
-from perfmon.core.text import plain
-from perfmon.core.units import format_bytes, format_seconds
-from perfmon.sources.follow.wakeups import end
+from perfmon.core import ExitCode, InputError, PerfmonError, format_bytes, format_seconds, plain
+from perfmon.sources.follow import end
 
 from ._options import completes_files, on_disk, seconds
 from ._remote import add_reach_arguments, connect, feed_of, sort_specs
 
 if TYPE_CHECKING:
-    from perfmon.core.model import Block, Notice
-    from perfmon.recording.writer import RecordingWriter
-    from perfmon.sources.discovery import LogFile
-    from perfmon.sources.remote.fleet import Fleet
+    from perfmon.core import Block, Notice
+    from perfmon.recording import RecordingWriter
+    from perfmon.sources import LogFile
+    from perfmon.sources.remote import Fleet
 
     from ._remote import Wanted
 
@@ -64,8 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Records until something ends it."""
-    from perfmon.recording.format import SUFFIX
-    from perfmon.recording.writer import MAX_BYTES, RecordingWriter
+    from perfmon.recording import MAX_BYTES, SUFFIX, RecordingWriter
 
     wanted = sort_specs(args.spec)
     path = args.output or Path(f"perfmon-{datetime.now():%Y%m%d-%H%M%S}{SUFFIX}")
@@ -90,8 +87,8 @@ def run(args: argparse.Namespace) -> int:
 
 async def _items(fleet: Fleet | None, wanted: Wanted, history: bool) -> AsyncIterator[Item]:
     """Lines of local and remote logs, and readings of pollers."""
-    from perfmon.core.model import Block, Notice
-    from perfmon.monitor.feeds import Anew
+    from perfmon.core import Block, Notice
+    from perfmon.monitor import Anew
 
     feed = feed_of(fleet, wanted.local, history=history, asked=wanted.asked)
     try:
@@ -150,7 +147,7 @@ class _Recorder:
         return f"{what} in {format_seconds(self.elapsed_s)}: {where}"
 
     async def _follow(self, items: AsyncIterator[Item]) -> None:
-        from perfmon.core.model import Notice
+        from perfmon.core import Notice
 
         async for log, item in items:
             if isinstance(item, Notice):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from perfmon.core.text import plain
+from perfmon.core import plain
 
 from ._options import add_data_arguments, add_formats_argument, completes_files, read_config, speed
 from ._screen import add_screen_arguments, open_screen
@@ -32,10 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Opens the screen."""
-    from perfmon.core.errors import InputError
-    from perfmon.monitor.composite_feeds import RecordedFeed
-    from perfmon.recording.reader import open_recording
-    from perfmon.sources.replay import Player, timeline_of
+    from perfmon.core import InputError
+    from perfmon.monitor import RecordedFeed
+    from perfmon.recording import open_recording
+    from perfmon.sources import Player, timeline_of
 
     config = read_config(args)
     recording = open_recording(args.recording)

@@ -11,13 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core.config import load_config
-from perfmon.core.errors import ExitCode, InputError, PerfmonError, UsageError
+from perfmon.core import ExitCode, InputError, PerfmonError, UsageError, load_config
 
 from ._options import Offered, add_formats_argument, completes_files, existing_folders
 
 if TYPE_CHECKING:
-    from perfmon.rules.signatures import Signature
+    from perfmon.rules import Signature
 
 
 # --- The ids of signatures, as shells complete them: read only when somebody asks for a completion script ---
@@ -107,7 +106,7 @@ def _add_test(parser: argparse.ArgumentParser) -> None:
 
 
 def _load(args: argparse.Namespace) -> dict[str, Signature]:
-    from perfmon.rules.signatures import load_signatures
+    from perfmon.rules import load_signatures
 
     signatures = load_signatures(load_config(args.config).signature_dirs)
     return {signature.id: signature for signature in signatures}
@@ -137,15 +136,15 @@ def _list(args: argparse.Namespace) -> int:
 def _explain(args: argparse.Namespace) -> int:
     signatures = _load(args)
     signature = signatures[_known(args.id, signatures)]
-    from perfmon.rules.describe import explain
+    from perfmon.rules import explain
 
     print(explain(signature).rstrip("\n"))
     return ExitCode.DONE
 
 
 def _check(args: argparse.Namespace) -> int:
-    from perfmon.pipeline.signature_tests import vocabulary
-    from perfmon.rules.lint import check_files
+    from perfmon.pipeline import vocabulary
+    from perfmon.rules import check_files
 
     config = load_config(args.config)
     for file in args.files:
@@ -168,7 +167,7 @@ def _builtin() -> list[Path]:
 
 def _test(args: argparse.Namespace) -> int:
     chosen = _known(args.id, _load(args)) if args.id else None
-    from perfmon.pipeline.signature_tests import run_examples
+    from perfmon.pipeline import run_examples
 
     config = load_config(args.config)
     results = run_examples(chosen, config.signature_dirs, config.format_dirs)

@@ -10,9 +10,7 @@ from functools import partial
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
-from perfmon.core.errors import ExitCode, UsageError
-from perfmon.core.text import plain, without_secrets
-from perfmon.core.units import format_seconds
+from perfmon.core import ExitCode, UsageError, format_seconds, plain, without_secrets
 
 from ._options import (
     ReadingBar,
@@ -32,8 +30,8 @@ from ._screen import themes_for
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfmon.monitor.headless import Observed
-    from perfmon.themes.loader import ThemeData
+    from perfmon.monitor import Observed
+    from perfmon.themes import ThemeData
 
 DESCRIPTION = """\
 Read the logs, optionally follow them with --for, and write one Markdown page to paste into an issue: verdict, reasons
@@ -87,7 +85,7 @@ def cells(text: str) -> tuple[int, int]:
 
 def run(args: argparse.Namespace) -> int:
     """Observes, and writes what was seen."""
-    from perfmon.monitor.headless import observe
+    from perfmon.monitor import observe
 
     config = read_config(args)
     judged = None if args.window is None else f"{args.window}s"
@@ -109,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _columns(width: int) -> int:
-    from perfmon.tui.screenshot import board_columns
+    from perfmon.tui import board_columns
 
     return board_columns(width)
 
@@ -127,7 +125,7 @@ def _write(args: argparse.Namespace, seen: Observed) -> None:
     if is_printed(args.output):
         _print(text)
         return
-    from perfmon.reports.files import save
+    from perfmon.reports import save
 
     file = save(text, args.output, made, ".json" if args.json else ".md")
     print(f"perfmon: wrote {file}", file=sys.stderr)
@@ -146,15 +144,14 @@ def _interruption(for_s: float | None, seen: Observed) -> str:
 
 
 def _page(args: argparse.Namespace, seen: Observed, made: datetime, notes: list[str]) -> str:
-    from perfmon.reports.snapshot_page import render_page
+    from perfmon.reports import render_page
 
     followed = args.for_s is not None
     return render_page(seen.snapshot, seen.picture if followed else None, made, redact=args.redact, notes=notes)
 
 
 def _document(args: argparse.Namespace, seen: Observed) -> str:
-    from perfmon.reports.json_report import document
-    from perfmon.reports.snapshot_page import cleaned
+    from perfmon.reports import cleaned, document
 
     snapshot, _ = cleaned(seen.snapshot, None, args.redact)
     return json.dumps(document(snapshot), indent=2, allow_nan=False) + "\n"
@@ -164,11 +161,9 @@ def _draw(args: argparse.Namespace, opened: tuple[dict[str, ThemeData], str], se
     """The screen without a terminal; from a redacted one the log is left out, for its lines are as they were."""
     import asyncio
 
-    from perfmon.logbuffer.buffer import LogBook
-    from perfmon.reports.files import save
-    from perfmon.reports.snapshot_page import cleaned
-    from perfmon.tui.messages import Opening
-    from perfmon.tui.screenshot import shoot
+    from perfmon.logbuffer import LogBook
+    from perfmon.reports import cleaned, save
+    from perfmon.tui import Opening, shoot
 
     _, picture = cleaned(seen.snapshot, seen.picture, args.redact)
     assert picture is not None  # noqa: S101 - asked for with `columns`

@@ -6,17 +6,16 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from perfmon.core.errors import ExitCode, InputError, UsageError
-from perfmon.core.text import plain, without_secrets
+from perfmon.core import ExitCode, InputError, UsageError, plain, without_secrets
 
 from ._options import add_data_arguments, add_formats_argument, read_config
 from ._remote import add_polls_argument, add_reach_arguments, connect, feed_of, wanted
 from ._screen import add_screen_arguments, need_terminal, open_screen
 
 if TYPE_CHECKING:
-    from perfmon.monitor.feeds import Feed
-    from perfmon.sources.pollers.request import Asked
-    from perfmon.sources.remote.fleet import Fleet
+    from perfmon.monitor import Feed
+    from perfmon.sources.pollers import Asked
+    from perfmon.sources.remote import Fleet
 
 DESCRIPTION = """\
 Open the live monitor on runs on remote hosts. Nothing is installed there and nothing is left behind: a POSIX shell and
@@ -67,8 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Connects, then opens the screen."""
-    from perfmon.sources.http_client import parse_url
-    from perfmon.sources.remote.fleet import FOUND_S
+    from perfmon.sources import parse_url
+    from perfmon.sources.remote import FOUND_S
 
     config = read_config(args)
     specs = wanted(args.host, args.log)
@@ -98,8 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _asked(args: argparse.Namespace) -> list[Asked]:
     """Pollers of all hosts. Raises UsageError."""
-    from perfmon.sources.pollers.registry import maker_of
-    from perfmon.sources.pollers.request import DEFAULT, FORMS, parse_asked
+    from perfmon.sources.pollers import DEFAULT, FORMS, maker_of, parse_asked
 
     if args.no_polls and args.poll:
         raise UsageError("--no-polls conflicts with --poll: remove one of them")
@@ -118,7 +116,7 @@ def _tell(fleet: Fleet, where: TextIO, *, asking: bool, grace_s: float) -> bool:
 
     Raises ConnectError when no host answers.
     """
-    from perfmon.sources.remote.discovery import asked_of, told
+    from perfmon.sources.remote import asked_of, told
 
     any_logs = False
     for one in fleet.discover(grace_s):

@@ -7,8 +7,8 @@ import json
 import os
 import sys
 
-from perfmon.core.errors import ExitCode, InputError, UsageError
-from perfmon.status.state_file import State, read_state, read_states
+from perfmon.core import ExitCode, InputError, UsageError
+from perfmon.status import State, read_state, read_states
 
 from ._options import add_data_arguments, add_formats_argument, completes_files, read_config, seconds
 
@@ -71,9 +71,9 @@ def _of_the_only_monitor(args: argparse.Namespace) -> State:
 
 
 def _of_logs(args: argparse.Namespace) -> State:
-    from perfmon.monitor.headless import TAIL, glance
-    from perfmon.sources.pollers.scheduler import asked_once
-    from perfmon.status.state_file import absolute, state_of
+    from perfmon.monitor import TAIL, glance
+    from perfmon.sources.pollers import asked_once
+    from perfmon.status import absolute, state_of
 
     from ._remote import places_of, sort_specs
 
@@ -91,7 +91,7 @@ def _of_logs(args: argparse.Namespace) -> State:
 def _rendered(state: State, form: str, told_by: str) -> str:
     if form == "json":
         return json.dumps({"schema": 1, "from": told_by, **state._asdict()}, allow_nan=False)
-    from perfmon.status.status_line import FORMATS
-    from perfmon.textgraphics.glyphs import glyphs_for
+    from perfmon.status import FORMATS
+    from perfmon.textgraphics import glyphs_for
 
     return FORMATS[form](state, glyphs_for(os.environ))

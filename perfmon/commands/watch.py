@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from perfmon.core.text import without_secrets
+from perfmon.core import without_secrets
 
 from ._options import (
     add_baseline_argument,
@@ -18,8 +18,8 @@ from ._remote import add_polls_argument, add_reach_arguments, asked_here, connec
 from ._screen import add_screen_arguments, need_terminal, open_screen, own_keyboard
 
 if TYPE_CHECKING:
-    from perfmon.monitor.feeds import Feed
-    from perfmon.sources.remote.fleet import Fleet
+    from perfmon.monitor import Feed
+    from perfmon.sources.remote import Fleet
 
     from ._remote import Wanted
 
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _connected(args: argparse.Namespace, wanted: Wanted) -> Fleet:
-    from perfmon.sources.pollers.request import DEFAULT
+    from perfmon.sources.pollers import DEFAULT
 
     need_terminal()
     asked = () if args.no_polls else DEFAULT

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import comb, sqrt
 
-from perfmon.core.intervals import REST
-from perfmon.core.model import Severity
-from perfmon.core.stats import (
+from perfmon.core import (
     CELLS,
     FEWEST_BLOCKS,
+    REST,
     Interval,
     Resampled,
+    Severity,
     mean_change,
+    metric_unit,
     percentile,
     quantile_change,
     resample,
     summarise,
 )
-from perfmon.core.units import metric_unit
-from perfmon.diagnosis.result import Finding, Snapshot
-from perfmon.rules.bands import HIGHER, LOWER, Band, Bands
+from perfmon.diagnosis import Finding, Snapshot
+from perfmon.rules import HIGHER, LOWER, Band, Bands
 
 from .model import FindingChange, FindingSide, Kind, LostShare, MetricChange, Run, Said, Shift, Side
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon.core.intervals import REST
-from perfmon.core.text import plain
-from perfmon.core.units import counted, format_seconds, format_value
-from perfmon.diagnosis.result import Snapshot
+from perfmon.core import REST, counted, format_seconds, format_value, plain
+from perfmon.diagnosis import Snapshot
 
 from .changes import FEWEST, LOST, finding_changes, lost_change, lost_shares, metric_changes, problem, weighty
 from .model import Comparison, Criterion, CriterionResult, FindingChange, LostShare, MetricChange, Outcome, Run, Shift

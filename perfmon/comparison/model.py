@@ -10,17 +10,9 @@ from pathlib import Path
 from typing import Literal
 
 import perfmon.rules
-from perfmon.core.model import Severity
-from perfmon.core.stats import Interval, Summary
-from perfmon.core.toml_tables import Table, read_toml
-from perfmon.core.units import format_value
-from perfmon.diagnosis.assessment import Knowledge
-from perfmon.diagnosis.baseline import uncalibrated
-from perfmon.diagnosis.result import Snapshot
-from perfmon.rules.bands import Bands, load_bands
-from perfmon.rules.run_facts import View
-from perfmon.rules.signatures import Signature
-from perfmon.rules.tracks import Track
+from perfmon.core import Interval, Severity, Summary, Table, format_value, read_toml
+from perfmon.diagnosis import Knowledge, Snapshot, uncalibrated
+from perfmon.rules import Bands, Signature, Track, View, load_bands
 
 # --- What a comparison holds. Shares are fractions of 1; values and their changes are in the metric's unit ---
 

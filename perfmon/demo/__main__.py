@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from perfmon.core.errors import PerfmonError
+from perfmon.core import PerfmonError
 
 from .output import write_demo
 from .scenarios import SCENARIOS

@@ -12,13 +12,9 @@ from itertools import count
 from operator import itemgetter
 from pathlib import Path
 
-from perfmon.core.errors import InputError, UsageError
-from perfmon.core.model import Block
-from perfmon.core.text import plain
-from perfmon.sources.blocks import TimedItem
-from perfmon.sources.pollers.reading import Area, Reading, line_of
-from perfmon.sources.pollers.scheduler import poll_log
-from perfmon.sources.replay import Timeline
+from perfmon.core import Block, InputError, UsageError, plain
+from perfmon.sources import TimedItem, Timeline
+from perfmon.sources.pollers import Area, Reading, line_of, poll_log
 
 from .scenarios import MENDED, SCENARIOS
 from .simulation import BEGIN, Line, Simulation

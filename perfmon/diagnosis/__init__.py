@@ -1,1 +1,81 @@
 """From a store to a diagnosis: findings, time attribution, evidence, baselines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfmon._faces import lazy_face
+
+if TYPE_CHECKING:
+    from .assessment import Knowledge, diagnose, judge, view_of
+    from .baseline import FEWEST, LEAST_S, Baseline, Calibration, as_toml, learn, tightest, uncalibrated
+    from .evidence import Part, parts
+    from .goodput import ALIASES, goodput_of
+    from .result import (
+        SCHEMA,
+        Assessment,
+        ClockOffset,
+        ConditionState,
+        EvidenceLine,
+        Finding,
+        Goal,
+        LedgerEntry,
+        MetricStats,
+        Moment,
+        RunInfo,
+        Snapshot,
+        SourceInfo,
+        TimelineRow,
+        Verdict,
+    )
+    from .wording import verdict_of
+
+__all__ = [
+    "ALIASES",
+    "FEWEST",
+    "LEAST_S",
+    "SCHEMA",
+    "Assessment",
+    "Baseline",
+    "Calibration",
+    "ClockOffset",
+    "ConditionState",
+    "EvidenceLine",
+    "Finding",
+    "Goal",
+    "Knowledge",
+    "LedgerEntry",
+    "MetricStats",
+    "Moment",
+    "Part",
+    "RunInfo",
+    "Snapshot",
+    "SourceInfo",
+    "TimelineRow",
+    "Verdict",
+    "as_toml",
+    "diagnose",
+    "goodput_of",
+    "judge",
+    "learn",
+    "parts",
+    "tightest",
+    "uncalibrated",
+    "verdict_of",
+    "view_of",
+]
+
+__getattr__ = lazy_face(
+    __name__,
+    {
+        "assessment": "Knowledge,diagnose,judge,view_of",
+        "baseline": "Baseline,Calibration,FEWEST,LEAST_S,as_toml,learn,tightest,uncalibrated",
+        "evidence": "Part,parts",
+        "goodput": "ALIASES,goodput_of",
+        "result": (
+            "Assessment,ClockOffset,ConditionState,EvidenceLine,Finding,Goal,LedgerEntry,MetricStats,Moment,"
+            "RunInfo,SCHEMA,Snapshot,SourceInfo,TimelineRow,Verdict"
+        ),
+        "wording": "verdict_of",
+    },
+)

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfmon import __version__
-from perfmon.clocks.alignment import Alignment, align
-from perfmon.core.config import WHOLE, Detail
-from perfmon.core.intervals import (
+from perfmon._version import __version__
+from perfmon.clocks import Alignment, align
+from perfmon.core import (
+    ALL_LEGS,
     CHECKPOINT,
     DOWNTIME,
     EVALUATION,
@@ -19,22 +19,20 @@ from perfmon.core.intervals import (
     STARTUP,
     UNACCOUNTED,
     WASTED,
+    WHOLE,
     Claim,
+    Detail,
+    Progress,
+    Severity,
     Shares,
+    TimeBase,
     Window,
+    median,
     share_out,
     without,
 )
-from perfmon.core.model import ALL_LEGS, Progress, Severity, TimeBase
-from perfmon.core.stats import median
-from perfmon.rules.bands import DEFAULT_ASYNC_LEVEL, Bands
-from perfmon.rules.engine import find
-from perfmon.rules.lifecycle import Found
-from perfmon.rules.run_facts import View
-from perfmon.rules.run_state import component_states
-from perfmon.rules.signatures import Signature
-from perfmon.rules.stalls import overdue_s
-from perfmon.store.store import Recent, Store
+from perfmon.rules import DEFAULT_ASYNC_LEVEL, Bands, Found, Signature, View, component_states, find, overdue_s
+from perfmon.store import Recent, Store
 
 from .result import (
     Assessment,

@@ -7,16 +7,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from perfmon.clocks.alignment import Alignment
-from perfmon.core.config import FIGURES
-from perfmon.core.model import Severity, TimeBase
-from perfmon.core.stats import median, percentile
-from perfmon.core.text import plain
-from perfmon.core.units import counted, format_seconds, metric_unit
-from perfmon.rules.bands import CALIBRATED, HIGHER, LEARNED, Band, Bands
-from perfmon.rules.run_facts import View
-from perfmon.rules.tracks import Track
-from perfmon.store.store import Store
+from perfmon.clocks import Alignment
+from perfmon.core import FIGURES, Severity, TimeBase, counted, format_seconds, median, metric_unit, percentile, plain
+from perfmon.rules import CALIBRATED, HIGHER, LEARNED, Band, Bands, Track, View
+from perfmon.store import Store
 
 from .assessment import Knowledge, judge, view_of
 from .result import Snapshot

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perfmon.core.model import Ref
-from perfmon.core.stats import Summary, summarise
-from perfmon.core.text import evidence_text
-from perfmon.core.units import metric_unit
-from perfmon.rules.lifecycle import Found, Occurrence
-from perfmon.rules.run_facts import View
-from perfmon.rules.tracks import Item
+from perfmon.core import Ref, Summary, evidence_text, metric_unit, summarise
+from perfmon.rules import Found, Item, Occurrence, View
 
 from .result import EvidenceLine, Moment
 

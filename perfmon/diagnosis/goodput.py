@@ -11,17 +11,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from perfmon.core.intervals import (
-    CHECKPOINT,
-    DOWNTIME,
-    EVALUATION,
-    PRODUCTIVE,
-    RESTORE,
-    STARTUP,
-    UNACCOUNTED,
-    WASTED,
-)
-from perfmon.sources.pollers.reading import Area
+from perfmon.core import CHECKPOINT, DOWNTIME, EVALUATION, PRODUCTIVE, RESTORE, STARTUP, UNACCOUNTED, WASTED
+from perfmon.sources.pollers import Area
 
 from .result import MetricStats, Snapshot
 

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from perfmon.core.model import Progress, Severity, TimeBase
-from perfmon.core.stats import Summary
+from perfmon.core import Progress, Severity, Summary, TimeBase
 
 if TYPE_CHECKING:
-    from perfmon.store.latest_readings import Seen
+    from perfmon.store import Seen
 
 SCHEMA = 1
 

@@ -7,23 +7,33 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from heapq import nsmallest
 
-from perfmon.clocks.alignment import Alignment
-from perfmon.core.model import TOLD_PROBLEMS, Progress
-from perfmon.core.stats import summarise
-from perfmon.core.text import evidence_text
-from perfmon.core.units import counted, format_seconds, format_share, metric_unit
-from perfmon.rules.activity import steps_covered
-from perfmon.rules.bands import Band
-from perfmon.rules.death import CAUSE_WORDS
-from perfmon.rules.lint import metrics_of
-from perfmon.rules.run_boundaries import set_forward
-from perfmon.rules.run_facts import View
-from perfmon.rules.runs import Boundary
-from perfmon.rules.signatures import Signature
-from perfmon.rules.stalls import overdue_s
-from perfmon.rules.tracks import EMPTY, UPDATE, Item, Track
-from perfmon.store.source_state import SourceState
-from perfmon.store.store import NOT_FINITE, Store
+from perfmon.clocks import Alignment
+from perfmon.core import (
+    TOLD_PROBLEMS,
+    Progress,
+    counted,
+    evidence_text,
+    format_seconds,
+    format_share,
+    metric_unit,
+    summarise,
+)
+from perfmon.rules import (
+    CAUSE_WORDS,
+    EMPTY,
+    UPDATE,
+    Band,
+    Boundary,
+    Item,
+    Signature,
+    Track,
+    View,
+    metrics_of,
+    overdue_s,
+    set_forward,
+    steps_covered,
+)
+from perfmon.store import NOT_FINITE, SourceState, Store
 
 from .result import Assessment, EvidenceLine, Goal, MetricStats, SourceInfo, TimelineRow
 from .unfinished import Unended

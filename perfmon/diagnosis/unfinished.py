@@ -7,14 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from perfmon.core.model import LEGS, Span, Update
-from perfmon.core.stats import median
-from perfmon.core.text import evidence_text
-from perfmon.core.units import counted, format_seconds, format_value
-from perfmon.rules.open_spans import overtaken, unanswered
-from perfmon.rules.run_facts import View
-from perfmon.rules.silence import said_farewell
-from perfmon.store.source_state import SourceState
+from perfmon.core import LEGS, Span, Update, counted, evidence_text, format_seconds, format_value, median
+from perfmon.rules import View, overtaken, said_farewell, unanswered
+from perfmon.store import SourceState
 
 _TOLD = 3
 """So many of one kind are told of a log."""

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon.core.intervals import (
-    Shares,
-)
-from perfmon.core.model import Progress, Severity
-from perfmon.core.text import evidence_text
-from perfmon.core.units import counted, format_seconds, format_share
-from perfmon.rules.conditions.base import Level
-from perfmon.rules.lifecycle import Found, share_critical
-from perfmon.rules.run_facts import View
-from perfmon.rules.sentences import fill
+from perfmon.core import Progress, Severity, Shares, counted, evidence_text, format_seconds, format_share
+from perfmon.rules import Found, View, fill, share_critical
+from perfmon.rules.conditions import Level
 
 from .evidence import NEWEST, evidence_lines, moments
 from .result import (

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
-from perfmon.core.text import evidence_text
+from perfmon.core import evidence_text
 
 # --- The outcome of one look ---
 

@@ -12,15 +12,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from perfmon.core.errors import PerfmonError
-from perfmon.core.text import evidence_text, plain
-from perfmon.textgraphics.glyphs import UNICODE, glyphs_for
+from perfmon.core import PerfmonError, evidence_text, plain
+from perfmon.textgraphics import UNICODE, glyphs_for
 
 from .base import Finding, Silent, State, asked, first_line, found, limited, missing, program
 
 if TYPE_CHECKING:
-    from perfmon.core.config import Config
-    from perfmon.sources.remote.discovery import Discovery
+    from perfmon.core import Config
+    from perfmon.sources.remote import Discovery
 
 
 # --- The installation: the compiled search, libraries, what the user settled ---
@@ -42,7 +41,7 @@ _LIBRARIES = {
 
 def scanner(_: float) -> Finding:
     """Check that the compiled scanner is in use."""
-    from perfmon.sources.blocks import in_use, scanning
+    from perfmon.sources import in_use, scanning
 
     if in_use():
         return found("compiled scanner")
@@ -95,10 +94,9 @@ def configuration(load: Callable[[], Config]) -> Callable[[float], Finding]:
 
 
 def _problems(load: Callable[[], Config]) -> Iterator[PerfmonError]:
-    from perfmon.rules.bands import load_bands
-    from perfmon.rules.signatures import load_signatures
-    from perfmon.sources.formats.loader import load_packs
-    from perfmon.themes.loader import load_themes
+    from perfmon.rules import load_bands, load_signatures
+    from perfmon.sources.formats import load_packs
+    from perfmon.themes import load_themes
 
     try:
         config = load()
@@ -253,10 +251,8 @@ def runs(patience_s: float) -> Finding:
 
 
 async def _discover(patience_s: float) -> Discovery | None:
-    from perfmon.sources.http_client import open_here
-    from perfmon.sources.remote.discovery import discover, with_metrics
-    from perfmon.sources.remote.files import Files
-    from perfmon.sources.shell import LocalRunner, RunnerError
+    from perfmon.sources import LocalRunner, RunnerError, open_here
+    from perfmon.sources.remote import Files, discover, with_metrics
 
     try:
         runner = await LocalRunner.open()

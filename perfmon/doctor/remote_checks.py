@@ -109,7 +109,7 @@ async def _specs(patience_s: float) -> list[str]:
 
 async def _spec(port: int, patience_s: float) -> str:
     """The SPEC that asks a port; "" for one that has no metrics."""
-    from perfmon.sources.http_client import ReplyError, Url, get, open_here
+    from perfmon.sources import ReplyError, Url, get, open_here
 
     try:
         reply = await get(open_here, Url("http", "127.0.0.1", port, "/metrics"), timeout_s=patience_s)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from perfmon import __version__
-from perfmon.core.text import evidence_text
+from perfmon._version import __version__
+from perfmon.core import evidence_text
 
 from . import checks, remote_checks
 from .base import Check, Finding, State, end_all

@@ -7,10 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from perfmon.core.text import plain
-from perfmon.core.units import format_value, metric_unit
-from perfmon.rules.bands import Band, Bands
-from perfmon.rules.signatures import Signature
+from perfmon.core import format_value, metric_unit, plain
+from perfmon.rules import Band, Bands, Signature
 
 _LONGEST = 2000
 _BAND_FOR = "5m"

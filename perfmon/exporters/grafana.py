@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perfmon.core.text import plain
-from perfmon.rules.bands import Band, Bands
-from perfmon.rules.signatures import Signature
+from perfmon.core import plain
+from perfmon.rules import Band, Bands, Signature
 
 from .alert_rules import selector
 from .metric_names import named

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from prometheus_client.metrics_core import Metric
 
-from perfmon.core.text import evidence_text, plain
+from perfmon.core import evidence_text, plain
 
 # --- Names, units and labels as Prometheus wants them: base units, said at the end of the name ---
 

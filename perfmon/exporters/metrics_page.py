@@ -8,17 +8,14 @@ from dataclasses import dataclass
 
 from prometheus_client.metrics_core import Metric
 
-from perfmon import __version__
-from perfmon.core.model import Progress
-from perfmon.diagnosis.evidence import Part
-from perfmon.diagnosis.goodput import goodput_of
-from perfmon.diagnosis.result import Snapshot
-from perfmon.rules.signatures import Signature
-from perfmon.sources.pollers.reading import Area
-from perfmon.sources.remote.model import HostState
-from perfmon.store.latest_readings import Seen
-from perfmon.viewmodel.hosts import cores
-from perfmon.viewmodel.state import Alert, AlertState, Picture, SourceNow
+from perfmon._version import __version__
+from perfmon.core import Progress
+from perfmon.diagnosis import Part, Snapshot, goodput_of
+from perfmon.rules import Signature
+from perfmon.sources.pollers import Area
+from perfmon.sources.remote import HostState
+from perfmon.store import Seen
+from perfmon.viewmodel import Alert, AlertState, Picture, SourceNow, cores
 
 from .metric_names import Families, Places, label_name, named
 

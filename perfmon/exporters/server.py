@@ -17,12 +17,11 @@ from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from perfmon.core.errors import InputError, UsageError
-from perfmon.core.text import evidence_text, plain
-from perfmon.diagnosis.evidence import Part
-from perfmon.monitor.monitor import Monitor
-from perfmon.rules.signatures import Signature
-from perfmon.viewmodel.state import Picture, RunState
+from perfmon.core import InputError, UsageError, evidence_text, plain
+from perfmon.diagnosis import Part
+from perfmon.monitor import Monitor
+from perfmon.rules import Signature
+from perfmon.viewmodel import Picture, RunState
 
 from .metric_names import Places
 from .metrics_page import Known, metrics_of
@@ -30,7 +29,7 @@ from .metrics_page import Known, metrics_of
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-    from perfmon.monitor.worker import Watch
+    from perfmon.monitor import Watch
 
 
 # --- The HTTP server of exporters: prometheus_client's own, with a bound, and one line for a port that cannot be had

@@ -1,1 +1,36 @@
 """The newest lines of all logs in a ring of bytes, with search and filters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfmon._faces import lazy_face
+
+if TYPE_CHECKING:
+    from .buffer import LogBook
+    from .filters import EVERYTHING, Filter, Query
+    from .lines import Line, LogLevel, Place
+    from .reader import Page, View, read_back
+
+__all__ = [
+    "EVERYTHING",
+    "Filter",
+    "Line",
+    "LogBook",
+    "LogLevel",
+    "Page",
+    "Place",
+    "Query",
+    "View",
+    "read_back",
+]
+
+__getattr__ = lazy_face(
+    __name__,
+    {
+        "buffer": "LogBook",
+        "filters": "EVERYTHING,Filter,Query",
+        "lines": "Line,LogLevel,Place",
+        "reader": "Page,View,read_back",
+    },
+)

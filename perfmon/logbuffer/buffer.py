@@ -13,13 +13,12 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from perfmon.core.model import Block
-from perfmon.core.text import ESCAPES
+from perfmon.core import ESCAPES, Block
 
 from .chunks import NEVER, Chunk, Mark, blocks, line_count, pieces
 
 if TYPE_CHECKING:
-    from perfmon.sources.formats.schema import Pack
+    from perfmon.sources.formats import Pack
 
     from .filters import Filter
     from .line_times import Clock, Dater
@@ -100,7 +99,7 @@ class LogBook:
     def packs(self) -> Sequence[Pack]:
         """Whose headers date lines; read from the data files when none were given."""
         if self._packs is None:
-            from perfmon.sources.formats.loader import load_packs
+            from perfmon.sources.formats import load_packs
 
             self._packs = load_packs(())
         return self._packs

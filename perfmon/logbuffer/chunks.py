@@ -9,8 +9,8 @@ from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
-from perfmon.core.model import Block
-from perfmon.sources.blocks import newlines
+from perfmon.core import Block
+from perfmon.sources import newlines
 
 _CHUNK_BYTES = 500
 _MARK_BYTES = 120

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TypeVar
 
-from perfmon.core.errors import UsageError
-from perfmon.core.text import plain
+from perfmon.core import UsageError, plain
 
 from .lines import TEXT_CAP, LogLevel, level_of
 

@@ -6,7 +6,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
-from perfmon.core.text import ESCAPES
+from perfmon.core import ESCAPES
 
 from .chunks import NEVER, Chunk
 from .lines import RAW_CAP, last_frame

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from perfmon.core.model import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
-from perfmon.sources.formats.schema import Pack
-from perfmon.sources.formats.timestamps import HeaderReader
-from perfmon.sources.scan.json_envelope import read_line
+from perfmon.core import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
+from perfmon.sources.formats import HeaderReader, Pack
+from perfmon.sources.scan import read_line
 
 from .chunks import Chunk
 from .lines import ticks

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from perfmon.core.text import plain, suspicious, without_secrets
+from perfmon.core import plain, suspicious, without_secrets
 
 # --- A log line as it is shown, and what its head tells: how grave it is, which trace it belongs to ---
 

@@ -13,10 +13,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from perfmon.core.errors import InputError, UsageError
-from perfmon.core.model import Block
-from perfmon.core.text import evidence_text, plain
-from perfmon.sources.blocks import newlines
+from perfmon.core import Block, InputError, UsageError, evidence_text, plain
+from perfmon.sources import newlines
 
 from .chunks import NEVER, Chunk
 from .filters import Filter, Sieve

@@ -7,15 +7,10 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing, suppress
 
-from perfmon.core.model import MARKS, Block, Notice
-from perfmon.sources.discovery import LogFile
-from perfmon.sources.pollers.base import Places, Poller, nowhere
-from perfmon.sources.pollers.registry import pollers_for
-from perfmon.sources.pollers.request import Asked
-from perfmon.sources.remote.fleet import Fleet
-from perfmon.sources.remote.model import HostState
-from perfmon.sources.replay import Player
-from perfmon.sources.spec import ARCHIVES
+from perfmon.core import MARKS, Block, Notice
+from perfmon.sources import ARCHIVES, LogFile, Player
+from perfmon.sources.pollers import Asked, Places, Poller, nowhere, pollers_for
+from perfmon.sources.remote import Fleet, HostState
 
 from .feeds import Anew, Feed, Item, Merging, PlayerFeed, elapsed
 
@@ -85,8 +80,7 @@ class PolledFeed:
         began = time.monotonic()
         while not self._calm and time.monotonic() - began < _PATIENCE_S:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(_LOOK_S)
-        from perfmon.sources.pollers.local import HereMachine
-        from perfmon.sources.pollers.scheduler import Pacing
+        from perfmon.sources.pollers import HereMachine, Pacing
 
         machine = HereMachine()
         pollers: list[Poller] = []

@@ -10,11 +10,10 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Protocol
 
-from perfmon.core.model import Block, Notice
-from perfmon.sources.discovery import LogFile
-from perfmon.sources.follow.follower import Follower
-from perfmon.sources.remote.model import HostState
-from perfmon.sources.replay import Player, Rewound
+from perfmon.core import Block, Notice
+from perfmon.sources import LogFile, Player, Rewound
+from perfmon.sources.follow import Follower
+from perfmon.sources.remote import HostState
 
 _NO_LOG = LogFile("", Path())
 

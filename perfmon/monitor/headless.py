@@ -12,20 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from perfmon.clocks.alignment import align
-from perfmon.core.config import BUILTIN, Config
-from perfmon.core.errors import UsageError
-from perfmon.core.model import Block, Notice, TimeBase
-from perfmon.core.units import parse_duration
-from perfmon.diagnosis.result import Snapshot
-from perfmon.logbuffer.buffer import LogBook
-from perfmon.pipeline.offline import Options, Progress, read
-from perfmon.pipeline.session import MEMORY_MB, Session
-from perfmon.sources.blocks import Cutter
-from perfmon.sources.discovery import STDIN, LogFile, discover
-from perfmon.sources.spec import ARCHIVES
-from perfmon.store.source_state import SourceState
-from perfmon.viewmodel.state import Freshness, Picture, RunState
+from perfmon.clocks import align
+from perfmon.core import BUILTIN, Block, Config, Notice, TimeBase, UsageError, parse_duration
+from perfmon.diagnosis import Snapshot
+from perfmon.logbuffer import LogBook
+from perfmon.pipeline import MEMORY_MB, Options, Progress, Session, read
+from perfmon.sources import ARCHIVES, STDIN, Cutter, LogFile, discover
+from perfmon.store import SourceState
+from perfmon.viewmodel import Freshness, Picture, RunState
 
 from .feeds import Feed, FollowFeed
 from .monitor import Monitor

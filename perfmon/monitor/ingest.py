@@ -7,16 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perfmon.clocks.adjustments import SET, take_out
-from perfmon.clocks.alignment import Alignment, heed_file_time, polled_ahead
-from perfmon.clocks.live_adjustments import Arrivals, Setbacks, follows
-from perfmon.core.model import DAYTIME, YEARLESS, Block
-from perfmon.pipeline.session import Session
-from perfmon.sources.discovery import LogFile
-from perfmon.sources.pollers.reading import Area, Reading, polled_blocks
-from perfmon.store.axis import seen
-from perfmon.store.source_state import SourceState
-from perfmon.viewmodel.state import Freshness, SourceNow
+from perfmon.clocks import SET, Alignment, Arrivals, Setbacks, follows, heed_file_time, polled_ahead, take_out
+from perfmon.core import DAYTIME, YEARLESS, Block
+from perfmon.pipeline import Session
+from perfmon.sources import LogFile
+from perfmon.sources.pollers import Area, Reading, polled_blocks
+from perfmon.store import SourceState, seen
+from perfmon.viewmodel import Freshness, SourceNow
 
 from .feeds import Feed
 from .scheduling import Present, Spacing

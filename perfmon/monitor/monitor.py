@@ -11,11 +11,10 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfmon.core.config import Config
-from perfmon.core.errors import PerfmonError
-from perfmon.logbuffer.buffer import LogBook
-from perfmon.sources.follow.wakeups import set_within
-from perfmon.viewmodel.state import AlertKey, Look, Picture, empty_picture
+from perfmon.core import Config, PerfmonError
+from perfmon.logbuffer import LogBook
+from perfmon.sources.follow import set_within
+from perfmon.viewmodel import AlertKey, Look, Picture, empty_picture
 
 if TYPE_CHECKING:
     from .feeds import Feed

@@ -6,13 +6,11 @@ from collections.abc import Iterable, MutableSequence, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from perfmon.core.errors import PerfmonError
-from perfmon.core.model import Block, Notice
-from perfmon.core.units import format_bytes
-from perfmon.viewmodel.state import Recording
+from perfmon.core import Block, Notice, PerfmonError, format_bytes
+from perfmon.viewmodel import Recording
 
 if TYPE_CHECKING:
-    from perfmon.recording.writer import RecordingWriter
+    from perfmon.recording import RecordingWriter
 
 _BACK_S = 1.0
 """Only a replay that begins anew goes back so far: all that was recorded of it would come again."""
@@ -49,7 +47,7 @@ class Recorder:
 
     def begin(self, path: str, logs: Iterable[str], clock: float, past: Past | None = None) -> None:
         """Begins a recording of these logs, instead of one that is made already, with what is held of the past."""
-        from perfmon.recording.writer import RecordingWriter
+        from perfmon.recording import RecordingWriter
 
         self.end()
         self._failed = None

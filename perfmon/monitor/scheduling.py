@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from math import inf
 
-from perfmon.viewmodel.state import Picture
+from perfmon.viewmodel import Picture
 
 # --- When to judge: soon after something was said, and never for more than a small share of a core ---
 

@@ -6,17 +6,13 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
 
-from perfmon.alerting.alerts import alert_key, of_pollers
-from perfmon.core.model import SAME, Block
-from perfmon.core.stats import percentile
-from perfmon.core.text import evidence_text
-from perfmon.diagnosis.result import Finding, Moment, Snapshot
-from perfmon.diagnosis.wording import verdict_of
-from perfmon.rules.signatures import Signature
-from perfmon.rules.silence import usual_gap
-from perfmon.sources.scan.block_scanner import Scanned
-from perfmon.store.source_state import SourceState
-from perfmon.viewmodel.state import Freshness
+from perfmon.alerting import alert_key, of_pollers
+from perfmon.core import SAME, Block, evidence_text, percentile
+from perfmon.diagnosis import Finding, Moment, Snapshot, verdict_of
+from perfmon.rules import Signature, usual_gap
+from perfmon.sources.scan import Scanned
+from perfmon.store import SourceState
+from perfmon.viewmodel import Freshness
 
 # --- How lively each log is: rates, age, and whether it still speaks of the present ---
 

@@ -7,17 +7,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from perfmon.alerting.alerts import AlertBook
-from perfmon.clocks.alignment import Alignment, align, axis_moved
-from perfmon.core.config import WATCHED, Config
-from perfmon.core.model import Block, Notice, Progress, TimeBase
-from perfmon.diagnosis.result import Snapshot
-from perfmon.logbuffer.buffer import LogBook
-from perfmon.pipeline.session import Session
-from perfmon.sources.discovery import LogFile
-from perfmon.sources.spec import ARCHIVES
-from perfmon.viewmodel.state import Alert, AlertKey, Board, Freshness, Picture, RunState, Viewport
-from perfmon.viewmodel.timeline import BoardBuilder, Now
+from perfmon.alerting import AlertBook
+from perfmon.clocks import Alignment, align, axis_moved
+from perfmon.core import WATCHED, Block, Config, Notice, Progress, TimeBase
+from perfmon.diagnosis import Snapshot
+from perfmon.logbuffer import LogBook
+from perfmon.pipeline import Session
+from perfmon.sources import ARCHIVES, LogFile
+from perfmon.viewmodel import Alert, AlertKey, Board, BoardBuilder, Freshness, Now, Picture, RunState, Viewport
 
 from .feeds import Anew, Feed
 from .ingest import Intake, Listing, Moment, WatchedLog, last_of
@@ -26,8 +23,8 @@ from .scheduling import Pace, Present, Spacing
 from .source_health import with_present
 
 if TYPE_CHECKING:
-    from perfmon.diagnosis.evidence import Part
-    from perfmon.viewmodel.state import Look
+    from perfmon.diagnosis import Part
+    from perfmon.viewmodel import Look
 
 _HEAR_S = 5.0
 """Where there are no logs, what pollers say is judged so often; else with them, or after a while of silence."""
@@ -337,7 +334,7 @@ class Watch:
 
     def picture(self, look: Look, number: int) -> Picture:
         """The picture of this moment."""
-        from perfmon.viewmodel.state import viewport
+        from perfmon.viewmodel import viewport
 
         store, clock, player = self.session.store, self._feed.clock(), self._feed.player
         self._recorder.keep_up()

@@ -1,1 +1,38 @@
 """Scanner, store, clocks and rules put together: a session, the offline runner, examples of signatures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfmon._faces import lazy_face
+
+if TYPE_CHECKING:
+    from .learned_formats import format_name, installed, keep, learn
+    from .offline import Options, Progress, examine, read
+    from .session import MEMORY_MB, Session
+    from .signature_tests import run_examples, vocabulary
+
+__all__ = [
+    "MEMORY_MB",
+    "Options",
+    "Progress",
+    "Session",
+    "examine",
+    "format_name",
+    "installed",
+    "keep",
+    "learn",
+    "read",
+    "run_examples",
+    "vocabulary",
+]
+
+__getattr__ = lazy_face(
+    __name__,
+    {
+        "learned_formats": "format_name,installed,keep,learn",
+        "offline": "Options,Progress,examine,read",
+        "session": "MEMORY_MB,Session",
+        "signature_tests": "run_examples,vocabulary",
+    },
+)

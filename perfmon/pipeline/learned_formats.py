@@ -8,14 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core.config import user_folder
-from perfmon.core.errors import InputError, UsageError
-from perfmon.core.model import Notice
-from perfmon.core.text import ESCAPES
+from perfmon.core import ESCAPES, InputError, Notice, UsageError, user_folder
 
 if TYPE_CHECKING:
-    from perfmon.sources.formats.learning import Proposal
-    from perfmon.sources.formats.schema import Pack
+    from perfmon.sources.formats import Pack, Proposal
 
 _MOST_BYTES = 1 << 26
 _ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
@@ -34,8 +30,8 @@ def learn(log: str, name: str, packs: Sequence[Pack], everything: bool = False) 
 
     With `everything` it reads lines that these read, too. Raises InputError, in one line, where nothing is learned.
     """
-    from perfmon.sources.formats.learning import NothingLearnedError, propose
-    from perfmon.sources.scan.scanner import Scanner
+    from perfmon.sources.formats import NothingLearnedError, propose
+    from perfmon.sources.scan import Scanner
 
     others = tuple(pack for pack in packs if pack.id != name)
     scanner = Scanner(others)
@@ -71,8 +67,7 @@ def installed(name: str, packs: Sequence[Pack]) -> Path:
 
 def _lines(spec: str) -> Iterator[str]:
     """The lines of one log, of progress bars every frame; InputError for what is no text."""
-    from perfmon.sources.batch import read_blocks
-    from perfmon.sources.discovery import discover
+    from perfmon.sources import discover, read_blocks
 
     logs = discover([spec])
     if len(logs) != 1:

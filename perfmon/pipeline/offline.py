@@ -9,21 +9,30 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from perfmon.clocks.alignment import heed_file_time
-from perfmon.core.config import WHOLE, Config, Detail
-from perfmon.core.model import Block, Notice
-from perfmon.sources.batch import TRUNCATED, damaged, read_logs
-from perfmon.sources.discovery import STDIN, LogFile, discover, distinct, without_copies
-from perfmon.sources.parallel import BulkScanner, Cut, OddLineError, splittable
-from perfmon.sources.spec import ARCHIVES
-from perfmon.store.source_state import SourceState
+from perfmon.clocks import heed_file_time
+from perfmon.core import WHOLE, Block, Config, Detail, Notice
+from perfmon.sources import (
+    ARCHIVES,
+    STDIN,
+    TRUNCATED,
+    BulkScanner,
+    Cut,
+    LogFile,
+    OddLineError,
+    damaged,
+    discover,
+    distinct,
+    read_logs,
+    splittable,
+    without_copies,
+)
+from perfmon.store import SourceState
 
 from .session import Session
 
 if TYPE_CHECKING:
-    from perfmon.diagnosis.assessment import Knowledge
-    from perfmon.diagnosis.result import Snapshot
-    from perfmon.rules.run_facts import View
+    from perfmon.diagnosis import Knowledge, Snapshot
+    from perfmon.rules import View
 
 Progress = Callable[[int, int], None]
 
@@ -74,7 +83,7 @@ def _tell_copies(session: Session, copies: Mapping[LogFile, Sequence[LogFile]]) 
     """Said once, of the first of the logs that are there more than once."""
     count = sum(map(len, copies.values()))
     if count:
-        from perfmon.core.units import counted
+        from perfmon.core import counted
 
         of, (copy, *_) = next(iter(copies.items()))
         more = "" if count == 1 else f", likewise {counted(count - 1, 'more log')}"

@@ -9,29 +9,34 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from perfmon.core.config import BUILTIN, FIGURES, WATCHED, WHOLE, Config, Detail, moment
-from perfmon.core.errors import UsageError
-from perfmon.core.model import MARKS, TOLD_PROBLEMS, Block, Notice, Observation, Span, TimeBase
-from perfmon.rules.bands import Bands, load_bands
-from perfmon.sources.clock import SourceClock
-from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.pollers.reading import PolledBlock, is_poll, polled_blocks
-from perfmon.sources.scan.block_scanner import Scanned
-from perfmon.sources.scan.scanner import ReadingScanner, Scanner
-from perfmon.sources.scan.tables import Heading
-from perfmon.sources.scan.update_templates import NEVER, Calm
-from perfmon.store.assembler import Assembler
-from perfmon.store.latest_readings import Machines, Seen
-from perfmon.store.source_state import SourceState
-from perfmon.store.store import Recent, Store
+from perfmon.core import (
+    BUILTIN,
+    FIGURES,
+    MARKS,
+    TOLD_PROBLEMS,
+    WATCHED,
+    WHOLE,
+    Block,
+    Config,
+    Detail,
+    Notice,
+    Observation,
+    Span,
+    TimeBase,
+    UsageError,
+    moment,
+)
+from perfmon.rules import Bands, load_bands
+from perfmon.sources import SourceClock
+from perfmon.sources.formats import load_packs
+from perfmon.sources.pollers import PolledBlock, is_poll, polled_blocks
+from perfmon.sources.scan import NEVER, Calm, Heading, ReadingScanner, Scanned, Scanner
+from perfmon.store import Assembler, Machines, Recent, Seen, SourceState, Store
 
 if TYPE_CHECKING:
-    from perfmon.clocks.alignment import Alignment
-    from perfmon.diagnosis.assessment import Knowledge
-    from perfmon.diagnosis.baseline import Baseline
-    from perfmon.diagnosis.evidence import Part
-    from perfmon.diagnosis.result import Snapshot
-    from perfmon.rules.run_facts import View
+    from perfmon.clocks import Alignment
+    from perfmon.diagnosis import Baseline, Knowledge, Part, Snapshot
+    from perfmon.rules import View
 
 MEMORY_MB = 256
 """What the store of complete logs keeps, unless the configuration says otherwise."""
@@ -45,7 +50,7 @@ def calm_updates(bands: Bands) -> Calm:
 
 
 def _tightest(bands: Bands) -> Bands:
-    from perfmon.diagnosis.baseline import tightest
+    from perfmon.diagnosis import tightest
 
     return tightest(bands)
 
@@ -75,8 +80,8 @@ class Session:
     @property
     def knowledge(self) -> Knowledge:
         """Signatures and bands, read when they are first needed."""
-        from perfmon.diagnosis.assessment import Knowledge
-        from perfmon.rules.signatures import load_signatures
+        from perfmon.diagnosis import Knowledge
+        from perfmon.rules import load_signatures
 
         if self._knowledge is None:
             level = self.config.async_level
@@ -93,7 +98,7 @@ class Session:
         """Learns limits from the run's own start, where that is asked for and due."""
         if self.config.baseline == BUILTIN:
             return
-        from perfmon.diagnosis.baseline import Baseline
+        from perfmon.diagnosis import Baseline
 
         if self._baseline is None:
             self._baseline = Baseline(self.knowledge)
@@ -102,7 +107,7 @@ class Session:
 
     def _observed_s(self, alignment: Alignment) -> float:
         """Seconds from the first dated line to the last one."""
-        from perfmon.rules.run_view import logs_of
+        from perfmon.rules import logs_of
 
         told = [
             (state.first + alignment.shifts.get(state.index, 0.0), state.last + alignment.shifts.get(state.index, 0.0))
@@ -184,7 +189,7 @@ class Session:
         self, since: str | None = None, until: str | None = None, detail: Detail = WHOLE
     ) -> tuple[Snapshot, View]:
         """As `snapshot`, with the samples that it was judged by."""
-        from perfmon.diagnosis.assessment import diagnose, judge, view_of
+        from perfmon.diagnosis import diagnose, judge, view_of
 
         self._characterise()
         self._assembler.end_tables()
@@ -208,8 +213,7 @@ class Session:
 
     def lay(self) -> Alignment:
         """The logs laid over each other; clocks that prove to have been set are set right first."""
-        from perfmon.clocks.adjustments import find_steps, take_out
-        from perfmon.clocks.alignment import align
+        from perfmon.clocks import align, find_steps, take_out
 
         alignment = align(self.store)
         steps = find_steps(self.store, alignment.shifts, self._clocks)
@@ -222,7 +226,7 @@ class Session:
 
         Unlike `snapshot` its cost does not grow with what lies before the window.
         """
-        from perfmon.diagnosis.assessment import diagnose
+        from perfmon.diagnosis import diagnose
 
         self._characterise()
         self._learn(alignment)
@@ -232,8 +236,7 @@ class Session:
 
     def parts(self, window: tuple[float | None, float | None], alignment: Alignment) -> tuple[Part, ...]:
         """What every metric is in each log and group, within `window` (absolute seconds on the run's axis)."""
-        from perfmon.diagnosis.assessment import view_of
-        from perfmon.diagnosis.evidence import parts
+        from perfmon.diagnosis import parts, view_of
 
         return parts(view_of(self.store, self.knowledge, alignment, window, recent=self.recent))
 

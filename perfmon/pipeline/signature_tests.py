@@ -6,14 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfmon.core.config import Config
-from perfmon.core.model import Block
-from perfmon.diagnosis.result import Snapshot
-from perfmon.rules.lint import Vocabulary
-from perfmon.rules.signatures import Example, load_signatures
-from perfmon.rules.tracks import START_SPANS, UPDATE, UPDATE_METRICS
-from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.scan.scanner import Scanner
+from perfmon.core import Block, Config
+from perfmon.diagnosis import Snapshot
+from perfmon.rules import START_SPANS, UPDATE, UPDATE_METRICS, Example, Vocabulary, load_signatures
+from perfmon.sources.formats import load_packs
+from perfmon.sources.scan import Scanner
 
 from .session import Session
 

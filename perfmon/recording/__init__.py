@@ -1,1 +1,30 @@
 """Recordings: the blocks that sources delivered, with their times, in a file that survives a crash."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfmon._faces import lazy_face
+
+if TYPE_CHECKING:
+    from .format import MAGIC, SUFFIX
+    from .reader import Recording, open_recording
+    from .writer import MAX_BYTES, RecordingWriter
+
+__all__ = [
+    "MAGIC",
+    "MAX_BYTES",
+    "SUFFIX",
+    "Recording",
+    "RecordingWriter",
+    "open_recording",
+]
+
+__getattr__ = lazy_face(
+    __name__,
+    {
+        "format": "MAGIC,SUFFIX",
+        "reader": "Recording,open_recording",
+        "writer": "MAX_BYTES,RecordingWriter",
+    },
+)

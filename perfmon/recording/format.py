@@ -23,8 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from perfmon.core.model import Block, Notice, NoticeKind
-from perfmon.core.text import plain
+from perfmon.core import Block, Notice, NoticeKind, plain
 
 # --- What a recording is recognised by ---
 

@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from perfmon.core.errors import InputError
-from perfmon.core.text import plain
-from perfmon.core.units import format_seconds
+from perfmon.core import InputError, format_seconds, plain
 
 from . import format
 from .format import DamagedError, Frame, Header, Section

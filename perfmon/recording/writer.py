@@ -11,12 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from perfmon import __version__
-from perfmon.core.errors import InputError
-from perfmon.core.model import Block, Notice
-from perfmon.core.redaction import masked
-from perfmon.core.text import plain, without_secrets
-from perfmon.core.units import format_bytes
+from perfmon._version import __version__
+from perfmon.core import Block, InputError, Notice, format_bytes, masked, plain, without_secrets
 
 from .format import END, GROUP, HEADER, pack_begin, pack_frame, pack_section
 

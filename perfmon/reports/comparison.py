@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon import __version__
-from perfmon.comparison.model import Comparison, FindingChange, FindingSide, MetricChange, Shift, Side
-from perfmon.core.stats import RESAMPLES
-from perfmon.core.units import format_seconds
-from perfmon.diagnosis.result import Snapshot
+from perfmon._version import __version__
+from perfmon.comparison import Comparison, FindingChange, FindingSide, MetricChange, Shift, Side
+from perfmon.core import RESAMPLES, format_seconds
+from perfmon.diagnosis import Snapshot
 
 from . import layout
 from .layout import HELD, Markup, code, common_folder, figure, inline, markdown_table, percent, run_line

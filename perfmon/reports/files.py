@@ -12,9 +12,8 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from perfmon.core.errors import InputError, MissingExtraError, UsageError
-from perfmon.core.units import format_bytes, plural_of
-from perfmon.diagnosis.result import MetricStats, Snapshot, SourceInfo
+from perfmon.core import InputError, MissingExtraError, UsageError, format_bytes, plural_of
+from perfmon.diagnosis import MetricStats, Snapshot, SourceInfo
 
 from . import markdown, plots
 from .json_report import document

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from perfmon.diagnosis.result import Snapshot
-from perfmon.sources.pollers.reading import Area
-from perfmon.store.latest_readings import Seen
-from perfmon.textgraphics.charts import limits, spark
-from perfmon.textgraphics.text_fit import compact
-from perfmon.viewmodel.hosts import (
+from perfmon.diagnosis import Snapshot
+from perfmon.sources.pollers import Area
+from perfmon.store import Seen
+from perfmon.textgraphics import compact, limits, spark
+from perfmon.viewmodel import (
     Host,
+    Picture,
     Surroundings,
     age_words,
     clock_words,
@@ -26,7 +26,6 @@ from perfmon.viewmodel.hosts import (
     value,
     verdict_words,
 )
-from perfmon.viewmodel.state import Picture
 
 from .layout import code, markdown_table
 

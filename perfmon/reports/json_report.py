@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from perfmon import __version__
-from perfmon.comparison.changes import FEWEST, MATERIAL
-from perfmon.comparison.model import Comparison, FindingChange, FindingSide, MetricChange, Shift, Side
-from perfmon.core.stats import RESAMPLES
-from perfmon.core.text import plain
-from perfmon.diagnosis.goodput import ALIASES, goodput_of
-from perfmon.diagnosis.result import SCHEMA, Finding, MetricStats, Snapshot, SourceInfo, Verdict
-from perfmon.sources.pollers.reading import Area
-from perfmon.store.latest_readings import Seen
-from perfmon.viewmodel.hosts import Host, Surroundings
+from perfmon._version import __version__
+from perfmon.comparison import FEWEST, MATERIAL, Comparison, FindingChange, FindingSide, MetricChange, Shift, Side
+from perfmon.core import RESAMPLES, plain
+from perfmon.diagnosis import ALIASES, SCHEMA, Finding, MetricStats, Snapshot, SourceInfo, Verdict, goodput_of
+from perfmon.sources.pollers import Area
+from perfmon.store import Seen
+from perfmon.viewmodel import Host, Surroundings
 
 from .layout import STATISTICS
 

@@ -9,9 +9,8 @@ from os.path import commonprefix
 
 from rich.cells import cell_len, set_cell_size
 
-from perfmon.core.text import plain
-from perfmon.core.units import counted, format_bytes, format_seconds, format_value, plural_of
-from perfmon.diagnosis.result import Finding, Goal, MetricStats, RunInfo, Snapshot, SourceInfo, Verdict
+from perfmon.core import counted, format_bytes, format_seconds, format_value, plain, plural_of
+from perfmon.diagnosis import Finding, Goal, MetricStats, RunInfo, Snapshot, SourceInfo, Verdict
 
 # --- Columns of plain text: widths as a terminal shows them, padding, wrapping, tables and bars ---
 

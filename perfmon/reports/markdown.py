@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon.core.units import format_bytes, format_seconds
-from perfmon.diagnosis.result import Finding, MetricStats, Snapshot, SourceInfo, TimelineRow
+from perfmon.core import format_bytes, format_seconds
+from perfmon.diagnosis import Finding, MetricStats, Snapshot, SourceInfo, TimelineRow
 
 from .layout import (
     HELD,

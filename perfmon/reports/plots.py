@@ -10,9 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core.errors import MissingExtraError
-from perfmon.core.intervals import REST
-from perfmon.diagnosis.result import MetricStats, Snapshot, TimelineRow
+from perfmon.core import REST, MissingExtraError
+from perfmon.diagnosis import MetricStats, Snapshot, TimelineRow
 
 from .layout import one_line, percent
 

@@ -7,15 +7,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from operator import add
 
-from perfmon.core.config import YEARLESS_S
-from perfmon.core.model import TimeBase
-from perfmon.core.text import without_secrets
-from perfmon.core.units import format_bytes, format_seconds
-from perfmon.diagnosis.result import ClockOffset, MetricStats, Snapshot, SourceInfo
-from perfmon.sources.pollers.reading import Area
-from perfmon.textgraphics.charts import bucket, limits, spark
-from perfmon.viewmodel.hosts import bare
-from perfmon.viewmodel.state import Alert, AlertState, Picture, SourceNow
+from perfmon.core import YEARLESS_S, TimeBase, format_bytes, format_seconds, without_secrets
+from perfmon.diagnosis import ClockOffset, MetricStats, Snapshot, SourceInfo
+from perfmon.sources.pollers import Area
+from perfmon.textgraphics import bucket, limits, spark
+from perfmon.viewmodel import Alert, AlertState, Picture, SourceNow, bare
 
 from .anonymize import Redactor, retold, texts
 from .hosts import machine_sections

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon.core.units import format_seconds
-from perfmon.diagnosis.result import ConditionState, EvidenceLine, Finding, LedgerEntry, MetricStats, Snapshot, Verdict
-from perfmon.rules.bands import CALIBRATED, LEARNED
-from perfmon.textgraphics.charts import bar
-from perfmon.textgraphics.text_fit import fit
-from perfmon.viewmodel.state import Alert, AlertState, Picture, RunState
+from perfmon.core import format_seconds
+from perfmon.diagnosis import ConditionState, EvidenceLine, Finding, LedgerEntry, MetricStats, Snapshot, Verdict
+from perfmon.rules import CALIBRATED, LEARNED
+from perfmon.textgraphics import bar, fit
+from perfmon.viewmodel import Alert, AlertState, Picture, RunState
 
 from . import layout
 from .layout import (

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from perfmon.core.units import format_seconds
-from perfmon.diagnosis.result import Snapshot, TimelineRow
-from perfmon.textgraphics.charts import axis, gantt, ticks
-from perfmon.textgraphics.text_fit import compact_seconds, fit
-from perfmon.viewmodel.state import Bar, Leg, Picture
+from perfmon.core import format_seconds
+from perfmon.diagnosis import Snapshot, TimelineRow
+from perfmon.textgraphics import axis, compact_seconds, fit, gantt, ticks
+from perfmon.viewmodel import Bar, Leg, Picture
 
 from .layout import amount, fenced, fields_text, one_line, table
 

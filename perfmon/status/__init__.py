@@ -1,1 +1,29 @@
 """The state file and the status line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfmon._faces import lazy_face
+
+if TYPE_CHECKING:
+    from .state_file import State, StateFile, absolute, read_state, read_states, state_of
+    from .status_line import FORMATS
+
+__all__ = [
+    "FORMATS",
+    "State",
+    "StateFile",
+    "absolute",
+    "read_state",
+    "read_states",
+    "state_of",
+]
+
+__getattr__ = lazy_face(
+    __name__,
+    {
+        "state_file": "State,StateFile,absolute,read_state,read_states,state_of",
+        "status_line": "FORMATS",
+    },
+)

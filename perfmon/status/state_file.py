@@ -12,12 +12,11 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from perfmon.core.errors import PerfmonError
-from perfmon.core.text import evidence_text
+from perfmon.core import PerfmonError, evidence_text
 
 if TYPE_CHECKING:
-    from perfmon.diagnosis.result import MetricStats, Snapshot
-    from perfmon.viewmodel.state import Picture
+    from perfmon.diagnosis import MetricStats, Snapshot
+    from perfmon.viewmodel import Picture
 
 
 # --- How a run stands, in the few words and figures that a status line has room for ---
@@ -168,7 +167,7 @@ def _everywhere(spec: str) -> bool:
     """It means the same wherever one stands."""
     if spec == "-" or "://" in spec:
         return True
-    from perfmon.sources.pollers.request import parse_asked
+    from perfmon.sources.pollers import parse_asked
 
     try:
         return not os.path.lexists(spec) and parse_asked(spec) is not None

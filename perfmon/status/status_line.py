@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from perfmon.core.text import plain
-from perfmon.textgraphics.charts import spark
-from perfmon.textgraphics.glyphs import UNICODE, Glyphs
-from perfmon.textgraphics.text_fit import compact_seconds, compact_value
+from perfmon.core import plain
+from perfmon.textgraphics import UNICODE, Glyphs, compact_seconds, compact_value, spark
 
 from .state_file import State
 

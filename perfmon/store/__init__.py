@@ -1,1 +1,50 @@
 """What was observed of a run, in bounded memory: series, spans, weight updates, latest readings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfmon._faces import lazy_face
+
+if TYPE_CHECKING:
+    from .assembler import Assembler
+    from .axis import seen
+    from .counters import ProgressTrack, WorkCounter
+    from .latest_readings import Machines, Seen
+    from .progress import NUMBERS, STEP_KINDS, Failure, RunMark, place_of
+    from .source_state import SourceState
+    from .store import NOT_FINITE, UPDATES, Recent, Series, Store, on_own_axes
+
+__all__ = [
+    "NOT_FINITE",
+    "NUMBERS",
+    "STEP_KINDS",
+    "UPDATES",
+    "Assembler",
+    "Failure",
+    "Machines",
+    "ProgressTrack",
+    "Recent",
+    "RunMark",
+    "Seen",
+    "Series",
+    "SourceState",
+    "Store",
+    "WorkCounter",
+    "on_own_axes",
+    "place_of",
+    "seen",
+]
+
+__getattr__ = lazy_face(
+    __name__,
+    {
+        "assembler": "Assembler",
+        "axis": "seen",
+        "counters": "ProgressTrack,WorkCounter",
+        "latest_readings": "Machines,Seen",
+        "progress": "Failure,NUMBERS,RunMark,STEP_KINDS,place_of",
+        "source_state": "SourceState",
+        "store": "NOT_FINITE,Recent,Series,Store,UPDATES,on_own_axes",
+    },
+)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 
-from perfmon.core.model import (
+from perfmon.core import (
     BEGINS_WITH,
     BETWEEN_RUNS_S,
     CLOSE,

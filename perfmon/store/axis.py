@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from perfmon.core.model import HEAD, SILENCE, Gap, Observation, Stamp
+from perfmon.core import HEAD, SILENCE, Gap, Observation, Stamp
 
 from .source_state import SourceState
 from .store import Store

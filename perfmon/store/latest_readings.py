@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from perfmon.sources.pollers.reading import Area, PolledBlock, Reading
+from perfmon.sources.pollers import Area, PolledBlock, Reading
 
 HISTORY = 120
 """Polls that are remembered of every value."""

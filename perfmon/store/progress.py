@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf
 
-from perfmon.core.model import Fields
-from perfmon.core.stats import median
+from perfmon.core import Fields, median
 
 from .counters import Leap, ProgressTrack, WorkCounter
 

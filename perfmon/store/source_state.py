@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from perfmon.core.model import Gap, Observation
+from perfmon.core import Gap, Observation
 
 _MAX_GAPS = 4096
 _MAX_NOTES = 8

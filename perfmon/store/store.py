@@ -9,7 +9,7 @@ from itertools import compress, islice
 from operator import gt, lt
 from typing import TypeVar
 
-from perfmon.core.model import Ref, Span, Update
+from perfmon.core import Ref, Span, Update
 
 from .progress import ProgressLog
 from .source_state import SourceState

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from perfmon.core.model import Observation, Ref
+from perfmon.core import Observation, Ref
 
 from .source_state import SourceState
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import islice
 
-from perfmon.core.model import (
+from perfmon.core import (
     J_DONE_STAMP,
     J_LEGS,
     J_LINES,

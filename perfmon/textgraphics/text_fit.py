@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from math import isfinite, isnan
 
-from perfmon.core.text import plain
-from perfmon.core.units import STEPS, format_bytes, format_seconds
+from perfmon.core import STEPS, format_bytes, format_seconds, plain
 
 from .glyphs import UNICODE, Glyphs
 

@@ -1,1 +1,116 @@
 """Immutable state that the screen, reports and exporters read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfmon._faces import lazy_face
+
+if TYPE_CHECKING:
+    from .hosts import (
+        Host,
+        Surroundings,
+        age_words,
+        bare,
+        clock_words,
+        cores,
+        gib,
+        labelled,
+        level_of,
+        percent,
+        rate,
+        share,
+        size,
+        size_of_bytes,
+        state_of,
+        throttle_level,
+        throttle_words,
+        uptime,
+        value,
+        verdict_words,
+        worst_of,
+    )
+    from .state import (
+        Alert,
+        AlertKey,
+        AlertState,
+        Bar,
+        Board,
+        Freshness,
+        Leg,
+        Level,
+        Look,
+        MetricLane,
+        Picture,
+        Recording,
+        RunState,
+        SourceNow,
+        SpanLane,
+        Transition,
+        Viewport,
+        empty_picture,
+        little_is_recognised,
+        viewport,
+    )
+    from .timeline import BoardBuilder, Now
+
+__all__ = [
+    "Alert",
+    "AlertKey",
+    "AlertState",
+    "Bar",
+    "Board",
+    "BoardBuilder",
+    "Freshness",
+    "Host",
+    "Leg",
+    "Level",
+    "Look",
+    "MetricLane",
+    "Now",
+    "Picture",
+    "Recording",
+    "RunState",
+    "SourceNow",
+    "SpanLane",
+    "Surroundings",
+    "Transition",
+    "Viewport",
+    "age_words",
+    "bare",
+    "clock_words",
+    "cores",
+    "empty_picture",
+    "gib",
+    "labelled",
+    "level_of",
+    "little_is_recognised",
+    "percent",
+    "rate",
+    "share",
+    "size",
+    "size_of_bytes",
+    "state_of",
+    "throttle_level",
+    "throttle_words",
+    "uptime",
+    "value",
+    "verdict_words",
+    "viewport",
+    "worst_of",
+]
+
+__getattr__ = lazy_face(
+    __name__,
+    {
+        "hosts": (
+            "Host,Surroundings,age_words,bare,clock_words,cores,gib,labelled,level_of,percent,rate,share,size,"
+            "size_of_bytes,state_of,throttle_level,throttle_words,uptime,value,verdict_words,worst_of"
+        ),
+        "state": (
+            "Alert,AlertKey,AlertState,Bar,Board,Freshness,Leg,Level,Look,MetricLane,Picture,Recording,RunState,"
+            "SourceNow,SpanLane,Transition,Viewport,empty_picture,little_is_recognised,viewport"
+        ),
+        "timeline": "BoardBuilder,Now",
+    },
+)

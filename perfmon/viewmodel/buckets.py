@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
 from math import floor, nan
 
-from perfmon.core.model import Span
-from perfmon.store.store import Series
+from perfmon.core import Span
+from perfmon.store import Series
 
 from .state import Bar, Viewport
 

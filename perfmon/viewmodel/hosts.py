@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite, nan
 
-from perfmon.core.units import format_seconds
-from perfmon.diagnosis.result import MetricStats
-from perfmon.sources.pollers.reading import Area, Reading
-from perfmon.sources.remote.model import HostState, Phase
-from perfmon.store.latest_readings import Seen
-from perfmon.textgraphics.text_fit import compact, compact_seconds
+from perfmon.core import format_seconds
+from perfmon.diagnosis import MetricStats
+from perfmon.sources.pollers import Area, Reading
+from perfmon.sources.remote import HostState, Phase
+from perfmon.store import Seen
+from perfmon.textgraphics import compact, compact_seconds
 
 from .state import Level, Picture, RunState
 

@@ -12,12 +12,12 @@ from enum import IntEnum, StrEnum
 from math import ceil
 from typing import TYPE_CHECKING
 
-from perfmon.core.model import Progress, TimeBase
-from perfmon.diagnosis.result import Finding, Snapshot
+from perfmon.core import Progress, TimeBase
+from perfmon.diagnosis import Finding, Snapshot
 
 if TYPE_CHECKING:
-    from perfmon.sources.remote.model import HostState
-    from perfmon.store.latest_readings import Seen
+    from perfmon.sources.remote import HostState
+    from perfmon.store import Seen
 
 
 class Level(IntEnum):

@@ -9,15 +9,11 @@ from functools import lru_cache
 from math import floor
 from typing import NamedTuple, TypeVar
 
-from perfmon.clocks.alignment import Alignment
-from perfmon.core.model import ALL_LEGS, LEGS, Span, Update
-from perfmon.core.units import metric_unit
-from perfmon.diagnosis.result import MetricStats, Snapshot
-from perfmon.rules.bands import Band, Bands
-from perfmon.rules.open_spans import Way, way
-from perfmon.rules.run_view import tells_of
-from perfmon.rules.tracks import SPAN_METRICS, UPDATE_METRICS, update_values
-from perfmon.store.store import UPDATES, Recent, Series, Store, on_own_axes
+from perfmon.clocks import Alignment
+from perfmon.core import ALL_LEGS, LEGS, Span, Update, metric_unit
+from perfmon.diagnosis import MetricStats, Snapshot
+from perfmon.rules import SPAN_METRICS, UPDATE_METRICS, Band, Bands, Way, tells_of, update_values, way
+from perfmon.store import UPDATES, Recent, Series, Store, on_own_axes
 
 from .buckets import Buckets, DenseBars
 from .state import Bar, Board, Leg, Level, MetricLane, SpanLane, Transition, Viewport

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import cast
 
-from perfmon.core.toml_tables import Table
+from perfmon.core import Table
 
 from .anomalies import Jump, NotFinite, Periodic
 from .base import Condition, IfMissing, Level, Role, Single

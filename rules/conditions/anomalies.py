@@ -9,8 +9,7 @@ from itertools import pairwise
 from math import isfinite
 from typing import TYPE_CHECKING, ClassVar
 
-from perfmon.core.stats import median
-from perfmon.core.units import format_value, metric_unit
+from perfmon.core import format_value, median, metric_unit
 
 from ..level_shifts import (
     checkpoint_before,

@@ -10,8 +10,7 @@ from itertools import repeat
 from operator import ge, gt
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast
 
-from perfmon.core.toml_tables import Table
-from perfmon.core.units import format_seconds
+from perfmon.core import Table, format_seconds
 
 if TYPE_CHECKING:
     from ..run_facts import View

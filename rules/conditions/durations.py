@@ -8,8 +8,7 @@ from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
-from perfmon.core.stats import median
-from perfmon.core.units import format_seconds
+from perfmon.core import format_seconds, median
 
 from .base import LENGTH, Amount, Bar, ByKind, Level, Single, once
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perfmon.core.intervals import length, union
-from perfmon.core.units import format_seconds, format_share, format_value, metric_unit
+from perfmon.core import format_seconds, format_share, format_value, length, metric_unit, union
 
 from .base import Level, Single, once
 

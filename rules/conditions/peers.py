@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from perfmon.core.stats import median, percentile
-from perfmon.core.toml_tables import Table
-from perfmon.core.units import format_share
+from perfmon.core import Table, format_share, median, percentile
 
 from .base import Level, Single, once
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from perfmon.core.stats import median
-from perfmon.core.units import counted, format_seconds, format_share
+from perfmon.core import counted, format_seconds, format_share, median
 
 from .base import Level, Single, once
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from perfmon.core.toml_tables import Table
+from perfmon.core import Table
 
 _KINDS: Mapping[str, str] = {
     "threshold": '"compare"',

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perfmon.core.toml_tables import Table
+from perfmon.core import Table
 
 from .base import Level, Single, once
 

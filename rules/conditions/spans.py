@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perfmon.core.toml_tables import Table
-from perfmon.core.units import format_seconds, format_share, format_value, metric_unit
+from perfmon.core import Table, format_seconds, format_share, format_value, metric_unit
 
 from ..open_spans import LONGEST_S
 from .base import Level, Limits, Single

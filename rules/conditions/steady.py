@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from perfmon.core.toml_tables import Table
-from perfmon.core.units import format_seconds, format_value, metric_unit
+from perfmon.core import Table, format_seconds, format_value, metric_unit
 
 from .base import Amount, Level, Limits, Single, once
 

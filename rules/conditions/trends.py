@@ -10,8 +10,7 @@ from itertools import combinations, pairwise
 from math import inf, isfinite
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from perfmon.core.stats import median, percentile, slope
-from perfmon.core.units import format_seconds, format_share, format_value, metric_unit
+from perfmon.core import format_seconds, format_share, format_value, median, metric_unit, percentile, slope
 
 from ..level_shifts import in_blocks, noise, since_restart, split, step_at, steps_fall_back
 from .base import Amount, Level, Single, once

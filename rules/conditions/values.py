@@ -8,9 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from perfmon.core.stats import percentile, slope, summarise
-from perfmon.core.toml_tables import Table
-from perfmon.core.units import format_value, metric_unit
+from perfmon.core import Table, format_value, metric_unit, percentile, slope, summarise
 
 from .base import Bar, Level, Limits, Single
 from .parts import AtLeast, SumAtMost, TimeShare

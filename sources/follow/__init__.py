@@ -1,1 +1,28 @@
 """Logs followed as they grow: rotation, truncation, pipes, notifications of the kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfmon._faces import lazy_face
+
+if TYPE_CHECKING:
+    from .file_reader import PipeTail
+    from .follower import Follower
+    from .wakeups import end, set_within
+
+__all__ = [
+    "Follower",
+    "PipeTail",
+    "end",
+    "set_within",
+]
+
+__getattr__ = lazy_face(
+    __name__,
+    {
+        "file_reader": "PipeTail",
+        "follower": "Follower",
+        "wakeups": "end,set_within",
+    },
+)

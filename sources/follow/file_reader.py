@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from perfmon.core.model import Block, Notice
+from perfmon.core import Block, Notice
 
 from ..blocks import Cutter, newlines
 from ..discovery import STDIN, LogFile

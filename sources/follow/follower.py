@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from math import inf
 from pathlib import Path
 
-from perfmon.core.model import Block, Notice
+from perfmon.core import Block, Notice
 
 from ..batch import read_blocks
 from ..discovery import STDIN, LogFile, changes, distinct, listed, log_file, logs_of

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from perfmon.core.model import Block, Notice, NoticeKind
-from perfmon.core.text import plain
+from perfmon.core import Block, Notice, NoticeKind, plain
 
 from ..discovery import LogFile
 from ..spec import HEAD, compression_in, is_binary

@@ -1,1 +1,34 @@
 """Format packs: what real systems print, as data (`*.toml`), and the code that loads and compiles it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfmon._faces import lazy_face
+
+if TYPE_CHECKING:
+    from .learning import NothingLearnedError, Proposal, propose, sample_problems
+    from .loader import load_pack, load_packs
+    from .schema import Pack
+    from .timestamps import HeaderReader
+
+__all__ = [
+    "HeaderReader",
+    "NothingLearnedError",
+    "Pack",
+    "Proposal",
+    "load_pack",
+    "load_packs",
+    "propose",
+    "sample_problems",
+]
+
+__getattr__ = lazy_face(
+    __name__,
+    {
+        "learning": "NothingLearnedError,Proposal,propose,sample_problems",
+        "loader": "load_pack,load_packs",
+        "schema": "Pack",
+        "timestamps": "HeaderReader",
+    },
+)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
 
-from perfmon.core.model import TABLE, Observation, Stamp
+from perfmon.core import TABLE, Observation, Stamp
 
 from ..pollers.reading import Reading, reading_of
 from ..scan.search import grouped

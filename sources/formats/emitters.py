@@ -9,7 +9,7 @@ from collections.abc import Callable
 from math import isfinite
 from typing import Any
 
-from perfmon.core.model import (
+from perfmon.core import (
     CLOSE,
     DETAIL,
     FAILURE,
@@ -25,8 +25,9 @@ from perfmon.core.model import (
     STEP,
     Fields,
     Observation,
+    convert,
+    metric_unit,
 )
-from perfmon.core.units import convert, metric_unit
 
 from .fields import AMOUNT, ANY, DIVERGES, LONGEST_S, AbsurdValueError, Values, checked, condition, limits, to_number
 from .schema import Emit

@@ -12,10 +12,7 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any
 
-from perfmon.core.model import (
-    Observation,
-)
-from perfmon.core.units import parse_duration, parse_number
+from perfmon.core import Observation, parse_duration, parse_number
 
 from .schema import Style
 from .step_lines import read_bar, read_step

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from perfmon.core.text import evidence_text
+from perfmon.core import evidence_text
 
 from .fields import AMOUNT, to_number
 from .schema import Header

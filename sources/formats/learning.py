@@ -17,9 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perfmon.core.errors import InputError, PerfmonError
-from perfmon.core.model import SAMPLE
-from perfmon.core.text import evidence_text
+from perfmon.core import SAMPLE, InputError, PerfmonError, evidence_text
 
 from .compiled import CompiledPattern, compile_patterns
 from .learned_patterns import (

@@ -7,9 +7,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from perfmon.core.errors import DataFileError
-from perfmon.core.model import LEGS
-from perfmon.core.toml_tables import Table, read_toml
+from perfmon.core import LEGS, DataFileError, Table, read_toml
 
 from ..pollers.reading import NEEDLE, Area
 from .schema import EXTREMES, FAILURE_ROLES, PATTERN_ROLES, STYLES, Emit, Header, Pack, Pattern, Sample

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from perfmon.core.model import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
+from perfmon.core import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
 
 from ..blocks import scanning, tells_time
 from .fields import C10, INDENTED, JOURNAL, LEVEL, NAMED, PREFIXES

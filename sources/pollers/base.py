@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from perfmon.core.errors import PerfmonError
-from perfmon.core.model import Notice
+from perfmon.core import Notice, PerfmonError
 
 from ..blocks import Cutter
 from ..http_client import Opener

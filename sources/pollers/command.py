@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from math import isfinite
 
-from perfmon.core.errors import UsageError
-from perfmon.core.text import plain, without_secrets
+from perfmon.core import UsageError, plain, without_secrets
 
 from ..shell import quoted
 from .base import Machine, PollError

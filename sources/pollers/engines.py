@@ -10,8 +10,7 @@ from functools import cache, cached_property
 from math import isnan
 from pathlib import Path
 
-from perfmon.core.text import plain
-from perfmon.core.toml_tables import Table, read_toml
+from perfmon.core import Table, plain, read_toml
 
 from ..http_client import ReplyError, Url, get
 from .base import Machine, PollError

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import datetime
 
-from perfmon.core.text import plain
+from perfmon.core import plain
 
 from ..http_client import Opener, open_here
 from ..shell import LocalRunner, Runner

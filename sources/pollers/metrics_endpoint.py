@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
-from perfmon.core.errors import UsageError
-from perfmon.core.text import plain, without_secrets
+from perfmon.core import UsageError, plain, without_secrets
 
 from ..http_client import LIMIT, Opener, ReplyError, Url, get, parse_url
 from .base import Machine, PollError

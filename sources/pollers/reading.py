@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from math import isfinite
 
-from perfmon.core.model import Block
-from perfmon.core.text import plain
+from perfmon.core import Block, plain
 
 NEEDLE = b"[poll] "
 """What every line of a poller holds."""

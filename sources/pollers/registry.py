@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 
-from perfmon.core.errors import PerfmonError, UsageError
-from perfmon.core.text import plain
+from perfmon.core import PerfmonError, UsageError, plain
 
 from .base import AbsentError, Machine, Places, Poller, nowhere
 from .metrics_endpoint import Endpoint

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from perfmon.core.errors import UsageError
-from perfmon.core.text import plain, without_secrets
+from perfmon.core import UsageError, plain, without_secrets
 
 BARE = ("gpu", "host", "ray", "slurm")
 URLS = ("vllm", "sglang", "trl", "prime-rl", "prometheus")

@@ -9,8 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
 
-from perfmon.core.model import Block, Notice
-from perfmon.core.text import plain, without_secrets
+from perfmon.core import Block, Notice, plain, without_secrets
 
 from ..discovery import LogFile
 from ..follow.wakeups import end

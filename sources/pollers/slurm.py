@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from perfmon.core.text import plain
+from perfmon.core import plain
 
 from ..shell import Output, Runner, RunnerError, quoted
 from .base import AbsentError, Machine, PollError

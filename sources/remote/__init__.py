@@ -1,1 +1,47 @@
 """Machines that are reached over SSH: nothing is installed there, and nothing is left behind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfmon._faces import lazy_face
+
+if TYPE_CHECKING:
+    from .discovery import Discovery, asked_of, discover, discover_here, find_logs, told, with_metrics
+    from .fetch import HostCopy, manifest
+    from .files import Files
+    from .fleet import FOUND_S, Fleet, FleetOptions
+    from .model import HostState, Phase, RemoteSpec, at_home, parse_host, parse_remote
+
+__all__ = [
+    "FOUND_S",
+    "Discovery",
+    "Files",
+    "Fleet",
+    "FleetOptions",
+    "HostCopy",
+    "HostState",
+    "Phase",
+    "RemoteSpec",
+    "asked_of",
+    "at_home",
+    "discover",
+    "discover_here",
+    "find_logs",
+    "manifest",
+    "parse_host",
+    "parse_remote",
+    "told",
+    "with_metrics",
+]
+
+__getattr__ = lazy_face(
+    __name__,
+    {
+        "discovery": "Discovery,asked_of,discover,discover_here,find_logs,told,with_metrics",
+        "fetch": "HostCopy,manifest",
+        "files": "Files",
+        "fleet": "FOUND_S,Fleet,FleetOptions",
+        "model": "HostState,Phase,RemoteSpec,at_home,parse_host,parse_remote",
+    },
+)

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import asyncssh
 
-from perfmon.core.errors import ConnectError
-from perfmon.core.text import plain
+from perfmon.core import ConnectError, plain
 
 from ..shell import BOOTSTRAP, NoAnswerError, RunnerError, Shell
 from .model import Address

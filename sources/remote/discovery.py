@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from perfmon.core.text import evidence_text
+from perfmon.core import evidence_text
 
 from ..http_client import Opener, ReplyError, Url, get, open_here
 from ..pollers.request import Asked

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import aiofiles
 
-from perfmon.core.text import evidence_text, plain
+from perfmon.core import evidence_text, plain
 
 from ..shell import RunnerError
 from .connection import Cause, HostError

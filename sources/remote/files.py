@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perfmon.core.text import plain
+from perfmon.core import plain
 
 from ..blocks import Cutter
 from ..file_tree import holds_logs

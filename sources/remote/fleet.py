@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from perfmon.core.errors import ConnectError
+from perfmon.core import ConnectError
 
 from ..http_client import Url
 from ..pollers.request import Asked

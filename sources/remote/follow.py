@@ -10,9 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from perfmon.core.model import Block, Notice
-from perfmon.core.text import plain
-from perfmon.core.units import format_bytes
+from perfmon.core import Block, Notice, format_bytes, plain
 
 from ..discovery import LogFile
 from ..follow.rotation import is_part_of

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import asyncssh
 
-from perfmon.core.model import Notice
+from perfmon.core import Notice
 
 from ..blocks import Cutter
 from ..discovery import LogFile

@@ -7,8 +7,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from perfmon.core.errors import UsageError
-from perfmon.core.text import plain, without_secrets
+from perfmon.core import UsageError, plain, without_secrets
 
 # --- Which machine, and which logs there: what stands on the command line ---
 

@@ -7,9 +7,7 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from perfmon.core.model import Block, Notice, NoticeKind
-from perfmon.core.text import plain
-from perfmon.core.units import format_bytes
+from perfmon.core import Block, Notice, NoticeKind, format_bytes, plain
 
 from ..blocks import Cutter
 from ..discovery import LogFile

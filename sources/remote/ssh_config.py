@@ -19,7 +19,7 @@ import asyncssh
 from asyncssh.config import SSHClientConfig
 from asyncssh.public_key import get_default_certificate_algs, get_default_public_key_algs
 
-from perfmon.core.text import plain
+from perfmon.core import plain
 
 from .model import Address, parse_host
 

@@ -1,1 +1,35 @@
 """The scanner of blocks, and its search for literals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfmon._faces import lazy_face
+
+if TYPE_CHECKING:
+    from .block_scanner import Scanned
+    from .json_envelope import read_line
+    from .scanner import ReadingScanner, Scanner
+    from .tables import Heading
+    from .update_templates import NEVER, Calm
+
+__all__ = [
+    "NEVER",
+    "Calm",
+    "Heading",
+    "ReadingScanner",
+    "Scanned",
+    "Scanner",
+    "read_line",
+]
+
+__getattr__ = lazy_face(
+    __name__,
+    {
+        "block_scanner": "Scanned",
+        "json_envelope": "read_line",
+        "scanner": "ReadingScanner,Scanner",
+        "tables": "Heading",
+        "update_templates": "Calm,NEVER",
+    },
+)

@@ -10,8 +10,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from perfmon.core.model import HEAD, LEG, SAME, SILENCE, TAIL, Record, Stamp, says_only_that
-from perfmon.core.text import ESCAPES
+from perfmon.core import ESCAPES, HEAD, LEG, SAME, SILENCE, TAIL, Record, Stamp, says_only_that
 
 from ..formats.compiled import CompiledPattern
 from ..formats.timestamps import any_stamp

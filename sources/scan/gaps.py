@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from perfmon.core.model import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
-from perfmon.core.text import ESCAPES
+from perfmon.core import DAYTIME, EPOCH, ESCAPES, LOCAL, YEARLESS, Stamp
 
 from ..formats.timestamps import HeaderReader
 from .json_envelope import json_begin, read_line

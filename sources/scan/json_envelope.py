@@ -11,8 +11,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from perfmon.core.model import Stamp
-from perfmon.core.text import ESCAPES
+from perfmon.core import ESCAPES, Stamp
 
 from ..formats.fields import PREFIXES, loaded
 from ..formats.timestamps import HeaderReader, any_stamp

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from perfmon.core.model import HEAD, LOCAL, TAIL, Observation, Record
+from perfmon.core import HEAD, LOCAL, TAIL, Observation, Record
 
 from ..formats.compiled import CompiledPattern, compile_patterns, needle_index
 from ..formats.schema import Pack

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
-from perfmon.core.model import J_LINES, LEG, Record, Stamp
+from perfmon.core import J_LINES, LEG, Record, Stamp
 
 from ..blocks import in_use, scanning
 from .gaps import Dated

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from perfmon.core.text import ESCAPES
+from perfmon.core import ESCAPES
 
 from ..formats.step_lines import figure_of
 

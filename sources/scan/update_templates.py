@@ -9,7 +9,8 @@ from itertools import compress, repeat
 from math import isnan
 from operator import itemgetter
 
-from perfmon.core.model import (
+from perfmon.core import (
+    ESCAPES,
     J_DONE_STAMP,
     J_LEGS,
     J_LINES,
@@ -32,7 +33,6 @@ from perfmon.core.model import (
     LegStamp,
     Stamp,
 )
-from perfmon.core.text import ESCAPES
 
 from ..formats.timestamps import HeaderReader
 from .json_envelope import json_begin

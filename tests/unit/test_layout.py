@@ -70,6 +70,8 @@ def _crosses_layers_by_name(package: str, path: Path) -> None:
             assert _room(".".join((*home, module))) == _room(package), f"{said} leaves its layer: write perfmon.…"
         elif module.split(".")[0] == "perfmon" and module != "perfmon":
             assert _room(module) != _room(package), f"{said} stays in its layer: write it relative"
+            faces = {name for name, _ in _packages()}
+            assert module in faces or not _room(module), f"{said} is behind the face of its package"
         else:
             assert module.split(".")[0] not in LAYERS, f"{said}: the package is perfmon.{module}"
 

@@ -76,5 +76,5 @@ def test_wrong_paths_and_times_are_one_clear_line(logs: Path) -> None:
 def test_importing_it_is_light() -> None:
     code = "import sys, perfmon; print(sorted(m for m in sys.modules if m.startswith('perfmon')))"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert printed.strip() == "['perfmon']"
+    assert printed.strip() == "['perfmon', 'perfmon._version']"
     assert perfmon.Diagnosis.__name__

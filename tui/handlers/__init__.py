@@ -1,1 +1,3 @@
 """What actions and messages of the app do."""
+
+__all__: list[str] = []

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
 
-from perfmon.core.errors import InputError, PerfmonError
-from perfmon.core.text import evidence_text, plain
-from perfmon.viewmodel.state import Alert, AlertState, Bar, MetricLane, Picture, SourceNow, little_is_recognised
+from perfmon.core import InputError, PerfmonError, evidence_text, plain
+from perfmon.viewmodel import Alert, AlertState, Bar, MetricLane, Picture, SourceNow, little_is_recognised
 
 from ..actions import Action
 from ..app_base import Base
@@ -21,7 +20,7 @@ from ..widgets.pane import Asked
 from .view import Replaying, Travelling
 
 if TYPE_CHECKING:
-    from perfmon.diagnosis.result import EvidenceLine
+    from perfmon.diagnosis import EvidenceLine
 
     from ..render.lanes import Lane
     from ..terminal.suspend import Opened
@@ -79,7 +78,7 @@ class General(Base):
 
     def choose_theme(self, name: str) -> None:
         """Puts on a theme and remembers it."""
-        from perfmon.core.user_state import remember
+        from perfmon.core import remember
 
         self.dress(name)
         self.say(f"theme: {name}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfmon.core.text import evidence_text
-from perfmon.viewmodel.state import AlertState, Bar, Level, Transition
+from perfmon.core import evidence_text
+from perfmon.viewmodel import AlertState, Bar, Level, Transition
 
 from ..app_base import Base
 from ..layout import PRESETS
@@ -13,7 +13,7 @@ from ..panes.logs import LogPane
 from ..render.hosts.layout import VIEWS
 
 if TYPE_CHECKING:
-    from perfmon.sources.replay import Player
+    from perfmon.sources import Player
 
 
 # --- Visibility and focus of panes ---

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from perfmon.core.units import format_seconds
-from perfmon.viewmodel.state import Alert, AlertKey, Picture
+from perfmon.core import format_seconds
+from perfmon.viewmodel import Alert, AlertKey, Picture
 
 from ..layout import HEADED
 from ..messages import AlertAcked, AlertMessage, AlertOpened, AlertSilenceAsked, AlertUndone

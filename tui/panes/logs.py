@@ -9,12 +9,9 @@ from functools import lru_cache
 from textual import events
 from textual.timer import Timer
 
-from perfmon.core.errors import InputError
-from perfmon.core.text import plain
-from perfmon.diagnosis.result import EvidenceLine
-from perfmon.logbuffer.buffer import LogBook
-from perfmon.logbuffer.filters import EVERYTHING, Query
-from perfmon.logbuffer.lines import Line, Place
+from perfmon.core import InputError, plain
+from perfmon.diagnosis import EvidenceLine
+from perfmon.logbuffer import EVERYTHING, Line, LogBook, Place, Query
 
 from ..log_view import Hunting, LogView
 from ..messages import LineMessage, LineYanked, PagerAsked

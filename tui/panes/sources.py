@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from perfmon.viewmodel.state import Freshness, Picture, SourceNow
+from perfmon.viewmodel import Freshness, Picture, SourceNow
 
 from ..render.hosts.layout import VIEWS, KeptLines, Line, View
 from ..render.hosts.sections import TITLES, Key, keys_of, summary_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from textual.events import Click
 
-from perfmon.viewmodel.state import Picture
+from perfmon.viewmodel import Picture
 
 from ..render.header_footer import Place, footer_action, footer_row, header_row
 from ..render.rows import Row

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from textual import events
 
-from perfmon.viewmodel.state import Picture
+from perfmon.viewmodel import Picture
 
 from ..render.lanes import Geometry, Lane
 from ..render.rows import Row

@@ -6,14 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, isfinite
 
-from perfmon.alerting.alerts import of_pollers
-from perfmon.core.model import Severity, TimeBase
-from perfmon.core.units import counted, format_seconds, format_share
-from perfmon.diagnosis.result import EvidenceLine, Finding, TimelineRow
-from perfmon.diagnosis.result import Moment as FindingMoment
-from perfmon.textgraphics.charts import axis, gantt, spark, ticks
-from perfmon.textgraphics.text_fit import compact, compact_seconds, cut, fit
-from perfmon.viewmodel.state import Alert, AlertState, Bar, Leg, Level, Picture
+from perfmon.alerting import of_pollers
+from perfmon.core import Severity, TimeBase, counted, format_seconds, format_share
+from perfmon.diagnosis import EvidenceLine, Finding, TimelineRow
+from perfmon.diagnosis import Moment as FindingMoment
+from perfmon.textgraphics import axis, compact, compact_seconds, cut, fit, gantt, spark, ticks
+from perfmon.viewmodel import Alert, AlertState, Bar, Leg, Level, Picture
 
 from ..theme import Skin
 from .rows import Row, Run, Words, brief_seconds, cells, ending, moment_text, paragraph, rule, wrapped

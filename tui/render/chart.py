@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, inf, isfinite, isnan, log10, nan
 
-from perfmon.core.model import TimeBase
-from perfmon.textgraphics.charts import axis, ticks
-from perfmon.textgraphics.text_fit import compact_value, cut, fit
-from perfmon.viewmodel.state import Level, MetricLane, Viewport
+from perfmon.core import TimeBase
+from perfmon.textgraphics import axis, compact_value, cut, fit, ticks
+from perfmon.viewmodel import Level, MetricLane, Viewport
 
 from ..theme import Skin
 from .rows import Row, Run

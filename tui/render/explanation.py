@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from perfmon.core.text import plain
-from perfmon.core.units import counted, format_share, format_value, read_value
-from perfmon.diagnosis.result import ConditionState, Finding, MetricStats, Snapshot, Verdict
-from perfmon.textgraphics.text_fit import compact_value
-from perfmon.viewmodel.state import Level, Picture, RunState
+from perfmon.core import counted, format_share, format_value, plain, read_value
+from perfmon.diagnosis import ConditionState, Finding, MetricStats, Snapshot, Verdict
+from perfmon.textgraphics import compact_value
+from perfmon.viewmodel import Level, Picture, RunState
 
 from ..theme import Skin
 from .rows import Row, Run, cells, row_cells

@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from perfmon.core.model import Progress, TimeBase
-from perfmon.core.text import plain
-from perfmon.core.units import format_bytes, format_seconds
-from perfmon.viewmodel.state import Freshness, Level, Picture, RunState
+from perfmon.core import Progress, TimeBase, format_bytes, format_seconds, plain
+from perfmon.viewmodel import Freshness, Level, Picture, RunState
 
 from ..actions import Action, footer_actions, keys_of, spelled
 from ..theme import Skin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from perfmon.textgraphics.text_fit import fit
+from perfmon.textgraphics import fit
 
 from ..actions import ACTIONS, Action, keys_of, spelled
 from ..commands import COMMANDS

@@ -11,10 +11,9 @@ from math import ceil, floor
 
 from rich.style import Style
 
-from perfmon.core.text import plain
-from perfmon.textgraphics.charts import gantt, limits, spark
-from perfmon.textgraphics.text_fit import compact, compact_value, fit
-from perfmon.viewmodel.state import Bar, Board, Leg, Level, MetricLane, SpanLane, Transition, Viewport
+from perfmon.core import plain
+from perfmon.textgraphics import compact, compact_value, fit, gantt, limits, spark
+from perfmon.viewmodel import Bar, Board, Leg, Level, MetricLane, SpanLane, Transition, Viewport
 
 from ..theme import Skin
 from .rows import Run

@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 from rich.style import Style
 
-from perfmon.core.text import plain
-from perfmon.logbuffer.filters import Query
-from perfmon.logbuffer.lines import Line, LogLevel
-from perfmon.textgraphics.text_fit import fit
+from perfmon.core import plain
+from perfmon.logbuffer import Line, LogLevel, Query
+from perfmon.textgraphics import fit
 
 from ..theme import Skin
 from .rows import Fitted, Plain, Run, cells, fitted, row_cells

@@ -11,10 +11,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from perfmon.core.model import TimeBase
-from perfmon.core.text import plain
-from perfmon.core.units import format_seconds
-from perfmon.textgraphics.text_fit import fit
+from perfmon.core import TimeBase, format_seconds, plain
+from perfmon.textgraphics import fit
 
 from ..theme import Skin
 

@@ -6,11 +6,9 @@ import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
-from perfmon.core.model import TimeBase
-from perfmon.core.units import counted, format_bytes, format_share
-from perfmon.textgraphics.charts import bar
-from perfmon.textgraphics.text_fit import compact, compact_bytes, compact_seconds, fit
-from perfmon.viewmodel.state import Freshness, Picture, SourceNow, little_is_recognised
+from perfmon.core import TimeBase, counted, format_bytes, format_share
+from perfmon.textgraphics import bar, compact, compact_bytes, compact_seconds, fit
+from perfmon.viewmodel import Freshness, Picture, SourceNow, little_is_recognised
 
 from ..theme import Skin
 from .rows import Words, cells, ending, ends, moment_text, paragraph, rule

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 
 from rich.style import Style
 
-from perfmon.core.intervals import PRODUCTIVE, REST
-from perfmon.core.model import Progress
-from perfmon.core.text import plain
-from perfmon.core.units import format_seconds, format_share
-from perfmon.diagnosis.result import Assessment, LedgerEntry, Snapshot, Verdict
-from perfmon.sources.pollers.reading import Area
-from perfmon.textgraphics.charts import stack
-from perfmon.viewmodel.state import Alert, AlertState, Freshness, Level, Picture, RunState, SourceNow
+from perfmon.core import PRODUCTIVE, REST, Progress, format_seconds, format_share, plain
+from perfmon.diagnosis import Assessment, LedgerEntry, Snapshot, Verdict
+from perfmon.sources.pollers import Area
+from perfmon.textgraphics import stack
+from perfmon.viewmodel import Alert, AlertState, Freshness, Level, Picture, RunState, SourceNow
 
 from ..theme import LEVEL_WORDS, Skin
 from .explanation import why_row

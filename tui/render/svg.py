@@ -20,8 +20,8 @@ from textual._context import visible_screen_stack
 from textual.app import App
 from textual.strip import Strip
 
-from perfmon.core.errors import InputError
-from perfmon.viewmodel.state import Picture
+from perfmon.core import InputError
+from perfmon.viewmodel import Picture
 
 from ..theme import Skin
 from .rows import Row, Run, cells, merged
@@ -216,7 +216,7 @@ def strips(app: App[Any]) -> list[Strip]:
 
 async def save_svg(app: Doings, path: str) -> None:
     """Writes the image to `path`, or where that is a folder or "", to a file named after the moment; says so."""
-    from perfmon.reports.files import save
+    from perfmon.reports import save
 
     image = captured(app, app.skin, app.opening.title)
     try:
@@ -236,8 +236,7 @@ def keep_page(picture: Picture, path: str = "") -> Path:
     Returns the file. Raises InputError when nothing was read yet, for a file that exists, and for one that cannot be
     written.
     """
-    from perfmon.reports.files import save
-    from perfmon.reports.snapshot_page import render_page
+    from perfmon.reports import render_page, save
 
     if picture.snapshot is None:
         raise InputError("nothing has been read yet")
@@ -252,9 +251,9 @@ def keep_format(log: str) -> str:
 
     Raises PerfmonError, in one line, where nothing is learned or it cannot be written.
     """
-    from perfmon.core.config import load_config
-    from perfmon.pipeline.learned_formats import format_name, installed, keep, learn
-    from perfmon.sources.formats.loader import load_packs
+    from perfmon.core import load_config
+    from perfmon.pipeline import format_name, installed, keep, learn
+    from perfmon.sources.formats import load_packs
 
     packs, name = load_packs(load_config().format_dirs), format_name(log)
     target = installed(name, packs)

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import floor, isnan
 
-from perfmon.core.text import plain
-from perfmon.textgraphics.charts import Tick, axis, ticks
-from perfmon.textgraphics.text_fit import compact_value, cut, fit
-from perfmon.viewmodel.state import Board, Level, MetricLane, Picture, SpanLane, Viewport
+from perfmon.core import plain
+from perfmon.textgraphics import Tick, axis, compact_value, cut, fit, ticks
+from perfmon.viewmodel import Board, Level, MetricLane, Picture, SpanLane, Viewport
 
 from ..theme import Skin
 from .header_footer import moment_text

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from perfmon.core.model import LEGS, TimeBase
-from perfmon.core.units import counted, format_seconds, format_share
-from perfmon.diagnosis.result import ClockOffset, EvidenceLine
-from perfmon.logbuffer.lines import Line
-from perfmon.textgraphics.charts import axis, gantt, ticks
-from perfmon.textgraphics.text_fit import compact_seconds, fit
-from perfmon.viewmodel.state import Bar, Level, Picture
+from perfmon.core import LEGS, TimeBase, counted, format_seconds, format_share
+from perfmon.diagnosis import ClockOffset, EvidenceLine
+from perfmon.logbuffer import Line
+from perfmon.textgraphics import axis, compact_seconds, fit, gantt, ticks
+from perfmon.viewmodel import Bar, Level, Picture
 
 from ..theme import LEVEL_NAMES, LEVEL_WORDS, Skin
 from .logs import Columns, Marked, gap_text, gaps_of, log_row, short_names

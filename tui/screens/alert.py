@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from textual.app import ComposeResult
 from textual.screen import Screen
 
-from perfmon.diagnosis.result import EvidenceLine
-from perfmon.viewmodel.state import Alert, Picture
+from perfmon.diagnosis import EvidenceLine
+from perfmon.viewmodel import Alert, Picture
 
 from ..messages import (
     AlertAcked,

@@ -9,10 +9,9 @@ from textual.app import ComposeResult
 from textual.events import Click
 from textual.screen import Screen
 
-from perfmon.core.model import TimeBase
-from perfmon.core.units import counted, format_seconds, format_share, format_value
-from perfmon.textgraphics.text_fit import compact_value
-from perfmon.viewmodel.state import Level, MetricLane, Picture
+from perfmon.core import TimeBase, counted, format_seconds, format_share, format_value
+from perfmon.textgraphics import compact_value
+from perfmon.viewmodel import Level, MetricLane, Picture
 
 from ..render.chart import LABEL, chart_rows, resampled
 from ..render.header_footer import key_row

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from textual.app import ComposeResult
 from textual.screen import Screen
 
-from perfmon.viewmodel.state import Picture, SourceNow
+from perfmon.viewmodel import Picture, SourceNow
 
 from ..render.help import help_lines
 from ..render.rows import Row, Words, between, dressed

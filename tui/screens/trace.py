@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from textual.app import ComposeResult
 from textual.screen import Screen
 
-from perfmon.core.model import TimeBase
-from perfmon.diagnosis.result import EvidenceLine
-from perfmon.logbuffer.buffer import LogBook
-from perfmon.logbuffer.filters import Filter
-from perfmon.logbuffer.reader import View
-from perfmon.viewmodel.state import Bar, Picture
+from perfmon.core import TimeBase
+from perfmon.diagnosis import EvidenceLine
+from perfmon.logbuffer import Filter, LogBook, View
+from perfmon.viewmodel import Bar, Picture
 
 from ..messages import LineMessage, LineYanked, PagerAsked
 from ..render.header_footer import key_row

@@ -1,1 +1,21 @@
 """Everything that touches the terminal below Textual."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfmon._faces import lazy_face
+
+if TYPE_CHECKING:
+    from .splash import curtain
+
+__all__ = [
+    "curtain",
+]
+
+__getattr__ = lazy_face(
+    __name__,
+    {
+        "splash": "curtain",
+    },
+)

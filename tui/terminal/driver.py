@@ -27,7 +27,7 @@ from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.timer import Timer, TimerCallback
 
-from perfmon.textgraphics.glyphs import ASCII
+from perfmon.textgraphics import ASCII
 
 from ..theme import Depth, Skin
 

@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
-from perfmon.core.text import plain
-from perfmon.textgraphics.glyphs import Glyphs
-from perfmon.themes.loader import ThemeData
+from perfmon.core import plain
+from perfmon.textgraphics import Glyphs
+from perfmon.themes import ThemeData
 
 from ..layout import USUALLY_LISTED, Layout, layout_for, share_of_alerts
 

@@ -19,12 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
-from perfmon.logbuffer.buffer import LogBook
-from perfmon.logbuffer.filters import Filter
-from perfmon.logbuffer.lines import Place
+from perfmon.logbuffer import Filter, LogBook, Place
 
 if TYPE_CHECKING:
-    from perfmon.monitor.monitor import Monitor
+    from perfmon.monitor import Monitor
 
 
 # --- Opens a log at a line in another program: $PAGER, or lnav. No shell sees any of it ---

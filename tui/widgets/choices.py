@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from perfmon.core.errors import UsageError
-from perfmon.core.text import plain
-from perfmon.logbuffer.filters import Query
-from perfmon.textgraphics.text_fit import compact_value, fit
-from perfmon.viewmodel.state import Alert, AlertState, Level, Picture
+from perfmon.core import UsageError, plain
+from perfmon.logbuffer import Query
+from perfmon.textgraphics import compact_value, fit
+from perfmon.viewmodel import Alert, AlertState, Level, Picture
 
 from ..actions import ACTIONS, spelled
 from ..commands import COMMANDS, Command, known, quoted

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
-from perfmon.viewmodel.state import Picture
+from perfmon.viewmodel import Picture
 
 from ..actions import ACTIONS, keys_of
 from ..commands import Command, known

@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from perfmon.core.text import plain
+from perfmon.core import plain
 
 from ..render.rows import Fitted, Row, between, changed, cropped, harmless, merged, strip_of, sure
 from ..terminal.driver import Timely, filters_for

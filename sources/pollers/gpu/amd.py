@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from perfmon.core.text import plain, without_secrets
+from perfmon.core import plain, without_secrets
 
 from ...shell import Runner
 from ..base import AbsentError, PollError

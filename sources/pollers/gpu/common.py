@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from perfmon.core.text import plain, without_secrets
+from perfmon.core import plain, without_secrets
 
 from ..reading import Area, Reading
 

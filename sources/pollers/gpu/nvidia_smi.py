@@ -9,8 +9,7 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from functools import partial
 
-from perfmon.core.errors import PerfmonError
-from perfmon.core.text import plain, without_secrets
+from perfmon.core import PerfmonError, plain, without_secrets
 
 from ...follow.wakeups import end
 from ...shell import Runner

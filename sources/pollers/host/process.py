@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from perfmon.core.text import evidence_text
+from perfmon.core import evidence_text
 
 from ...remote.discovery import ANY, kind_of
 from ...shell import quoted

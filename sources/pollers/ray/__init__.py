@@ -1,1 +1,3 @@
 """Ray clusters: metrics pages, and an attached driver."""
+
+__all__: list[str] = []

@@ -10,8 +10,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perfmon.core.errors import UsageError
-from perfmon.core.text import plain, without_secrets
+from perfmon.core import UsageError, plain, without_secrets
 
 from ...follow.wakeups import end
 from ...shell import Runner, RunnerError, quoted

@@ -12,8 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from perfmon.core.errors import UsageError
-from perfmon.core.text import plain
+from perfmon.core import UsageError, plain
 
 from ...http_client import Opener, ReplyError, Url, get, parse_url
 from ...shell import Runner, RunnerError, quoted

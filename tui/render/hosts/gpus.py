@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon.sources.pollers.reading import Area
-from perfmon.store.latest_readings import Seen
-from perfmon.textgraphics.charts import spark
-from perfmon.viewmodel.hosts import Host, gib, percent, share, throttle_level, throttle_words, value, worst_of
-from perfmon.viewmodel.state import Level
+from perfmon.sources.pollers import Area
+from perfmon.store import Seen
+from perfmon.textgraphics import spark
+from perfmon.viewmodel import Host, Level, gib, percent, share, throttle_level, throttle_words, value, worst_of
 
 from ...theme import LEVEL_NAMES
 from .table import FULL, Cell, Column, Look, Thing, widest

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import nan
 
-from perfmon.sources.pollers.reading import Area
-from perfmon.store.latest_readings import Seen
-from perfmon.textgraphics.charts import spark
-from perfmon.textgraphics.text_fit import cut
-from perfmon.viewmodel.hosts import (
+from perfmon.sources.pollers import Area
+from perfmon.store import Seen
+from perfmon.textgraphics import cut, spark
+from perfmon.viewmodel import (
     Host,
     age_words,
     clock_words,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from perfmon.sources.pollers.reading import Area
-from perfmon.viewmodel.state import Freshness, Picture, SourceNow
+from perfmon.sources.pollers import Area
+from perfmon.viewmodel import Freshness, Picture, SourceNow
 
 from ..rows import Row, Words, wrapped
 from .hosts import process_columns

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon.store.latest_readings import Seen
-from perfmon.textgraphics.text_fit import compact
-from perfmon.viewmodel.hosts import labelled, percent, rate, share, size_of_bytes, uptime, value, verdict_words
+from perfmon.store import Seen
+from perfmon.textgraphics import compact
+from perfmon.viewmodel import labelled, percent, rate, share, size_of_bytes, uptime, value, verdict_words
 
 from ...theme import LEVEL_NAMES
 from .table import Cell, Column, Look, Thing, widest

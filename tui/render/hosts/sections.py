@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perfmon.sources.pollers.reading import Area
-from perfmon.sources.remote.model import Phase
-from perfmon.store.latest_readings import Seen
-from perfmon.textgraphics.text_fit import cut
-from perfmon.viewmodel.hosts import Host, Surroundings, age_words, percent, state_of, value
-from perfmon.viewmodel.state import Freshness, Picture, SourceNow
+from perfmon.sources.pollers import Area
+from perfmon.sources.remote import Phase
+from perfmon.store import Seen
+from perfmon.textgraphics import cut
+from perfmon.viewmodel import Freshness, Host, Picture, SourceNow, Surroundings, age_words, percent, state_of, value
 
 from ...theme import Skin
 from ..rows import Run, Words, row_cells

@@ -8,14 +8,11 @@ from functools import partial
 from math import isfinite
 from typing import Generic, TypeVar
 
-from perfmon.diagnosis.result import MetricStats
-from perfmon.sources.pollers.reading import Area
-from perfmon.store.latest_readings import Seen
-from perfmon.textgraphics.charts import limits, spark
-from perfmon.textgraphics.glyphs import Glyphs
-from perfmon.textgraphics.text_fit import compact, cut, fit
-from perfmon.viewmodel.hosts import Host, Surroundings, age_words, cores, level_of, worst_of
-from perfmon.viewmodel.state import Level, Picture
+from perfmon.diagnosis import MetricStats
+from perfmon.sources.pollers import Area
+from perfmon.store import Seen
+from perfmon.textgraphics import Glyphs, compact, cut, fit, limits, spark
+from perfmon.viewmodel import Host, Level, Picture, Surroundings, age_words, cores, level_of, worst_of
 
 from ...theme import LEVEL_NAMES, Skin
 from ..rows import Words, wrapped
