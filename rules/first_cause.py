@@ -309,7 +309,7 @@ def _of_last_process(failures: Sequence[Failure], view: RunView) -> list[Failure
     Of logs that name several ranks or processes nothing is left out: one may go on when another one is dead.
     """
     causes = [one for one in failures if one.role == "cause" and one.cause not in WEAK]
-    if len(causes) < 2 or len({place_of(one.fields) for one in causes}) > 1:
+    if len(causes) < 2 or len({place_of(one.fields) for one in causes} - {""}) > 1:
         return list(failures)
     last: dict[int, int] = {}
     for one in causes:
