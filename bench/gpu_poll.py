@@ -99,14 +99,14 @@ async def poll() -> None:
     from perfmon.core.model import Block, Notice
     from perfmon.sources.discovery import LogFile
     from perfmon.sources.pollers.gpu.poller import gpu_pollers
-    from perfmon.sources.pollers.local import HereMachine
-    from perfmon.sources.pollers.scheduler import Pacing
+    from perfmon.sources.pollers.local import LocalMachine
+    from perfmon.sources.pollers.scheduler import PollScheduler
 
     async def emit(items: list[tuple[LogFile, Block | Notice]]) -> None:
         print(*(len(item.data) for _, item in items if isinstance(item, Block)), "bytes about an H100")
 
-    machine = HereMachine()
-    await Pacing(machine, gpu_pollers(machine), emit).run()
+    machine = LocalMachine()
+    await PollScheduler(machine, gpu_pollers(machine), emit).run()
 
 
 def stand_in(folder: Path) -> dict[str, str]:

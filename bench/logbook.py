@@ -14,9 +14,9 @@ from collections.abc import Callable
 from functools import partial
 
 from perfmon.core.model import LOCAL, Block
-from perfmon.logbuffer.buffer import LogBook
+from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.logbuffer.filters import Filter
-from perfmon.sources.blocks import Cutter
+from perfmon.sources.blocks import LineSplitter
 from perfmon.sources.clock import SourceClock
 from perfmon.sources.formats.loader import load_packs
 
@@ -48,11 +48,11 @@ def read(data: bytes) -> None:
             chunk.count(b"\n")
 
 
-def through(data: bytes, wanted: Filter | None) -> LogBook:
+def through(data: bytes, wanted: Filter | None) -> LogBuffer:
     """All logs through a book, its last lines read five times a second of the flood."""
-    book = LogBook(packs=PACKS)
+    book = LogBuffer(packs=PACKS)
     view = book.view(wanted)
-    clocks, cutters = [SourceClock() for _ in range(LOGS)], [Cutter() for _ in range(LOGS)]
+    clocks, cutters = [SourceClock() for _ in range(LOGS)], [LineSplitter() for _ in range(LOGS)]
     files = [io.BytesIO(data) for _ in range(LOGS)]
     looked = 0
     while True:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from perfmon.core.config import Config
 from perfmon.demo.output import demo_timeline
-from perfmon.logbuffer.buffer import LogBook
+from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.monitor.feeds import Item
 from perfmon.monitor.monitor import Monitor
 from perfmon.monitor.worker import Watch
@@ -85,7 +85,7 @@ def watched(scenario: str, minutes: float, memory_mb: int | None) -> None:
     timeline = demo_timeline(scenario, 0, minutes, datetime(2026, 8, 21, 10))
     feed, config = Simulated(timeline.start), Config(memory_mb=memory_mb)
     config = Monitor(lambda: feed, config).config  # what it makes of it is what it keeps
-    watch = Watch(feed, config, WINDOW_S, LogBook(), deque(maxlen=20))
+    watch = Watch(feed, config, WINDOW_S, LogBuffer(), deque(maxlen=20))
     logs: dict[str, LogFile] = {}
     due = [60.0 * minutes * share for share in SHARES]
     looked, count, began = 0.0, 0, time.perf_counter()

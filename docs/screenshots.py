@@ -12,14 +12,14 @@ from pathlib import Path
 
 from perfmon.core.config import Config
 from perfmon.demo.output import demo_timeline
-from perfmon.logbuffer.buffer import LogBook
+from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.monitor.feeds import PlayerFeed
 from perfmon.monitor.monitor import Monitor
 from perfmon.sources.replay import Player
 from perfmon.themes.loader import load_themes
-from perfmon.tui.messages import Opening
+from perfmon.tui.messages import AppOptions
 from perfmon.tui.screenshot import board_columns, shoot
-from perfmon.viewmodel.state import Freshness, Picture, RunState
+from perfmon.viewmodel.state import Freshness, MonitorState, RunState
 
 FOLDER = Path(__file__).with_name("images")
 BEGIN = datetime(2026, 8, 21, 10, 0)
@@ -52,7 +52,7 @@ SHOTS = (
 )
 
 
-def seen(shot: Shot) -> tuple[Picture, LogBook]:
+def seen(shot: Shot) -> tuple[MonitorState, LogBuffer]:
     """What a monitor has seen of the run up to that moment."""
     player = Player(demo_timeline(shot.scenario, 0, 60.0, BEGIN), paused=True, linger=True)
     player.seek(shot.at_s)
@@ -68,11 +68,11 @@ def seen(shot: Shot) -> tuple[Picture, LogBook]:
     return monitor.picture, monitor.logbook
 
 
-def _whole(picture: Picture, shot: Shot) -> bool:
+def _whole(picture: MonitorState, shot: Shot) -> bool:
     return picture.progress is None and picture.snapshot is not None and picture.position_s == shot.at_s
 
 
-def still(picture: Picture) -> Picture:
+def still(picture: MonitorState) -> MonitorState:
     """As it looks while the run is played; rates and ages are told by the logs, not by this machine's speed."""
     sources = tuple(
         replace(
@@ -93,7 +93,7 @@ def still(picture: Picture) -> Picture:
 def make(shot: Shot) -> str:
     """The image."""
     picture, logbook = seen(shot)
-    opening = Opening(f"demo {shot.scenario}", load_themes(), shot.theme)
+    opening = AppOptions(f"demo {shot.scenario}", load_themes(), shot.theme)
     return asyncio.run(shoot(still(picture), logbook, opening, shot.size, shot.keys))
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from perfmon.clocks.alignment import align
 from perfmon.core.config import Config
 from perfmon.core.model import Notice, Severity
-from perfmon.diagnosis.result import Snapshot
-from perfmon.monitor.scheduling import Present
+from perfmon.diagnosis.result import Diagnosis
+from perfmon.monitor.scheduling import RunClock
 from perfmon.monitor.source_health import stands_at
 from perfmon.pipeline.session import Session
-from perfmon.sources.blocks import Cutter
+from perfmon.sources.blocks import LineSplitter
 from perfmon.store.source_state import SourceState
 
 from .recorded import Recorded
@@ -71,7 +71,7 @@ def judge(recorded: Recorded, tick_s: float = TICK_S) -> Judgement:
     )
 
 
-def alarms(snapshot: Snapshot) -> set[str]:
+def alarms(snapshot: Diagnosis) -> set[str]:
     """Signatures of what is found: pending ones may yet come to nothing, notes of no weight are no alarm."""
     return {
         finding.signature
@@ -87,10 +87,10 @@ class _Live:
         self.session = Session(Config(async_level=ASYNC_LEVEL))
         self._recorded = recorded
         self._states: dict[str, SourceState] = {}
-        self._cutters: dict[str, Cutter] = {}
-        self._present = Present(WINDOW_S)
+        self._cutters: dict[str, LineSplitter] = {}
+        self._present = RunClock(WINDOW_S)
 
-    def watch(self, tick_s: float) -> Iterator[tuple[float, Snapshot]]:
+    def watch(self, tick_s: float) -> Iterator[tuple[float, Diagnosis]]:
         """What is told, and when."""
         read: dict[str, int] = {}
         arrivals, at = self._recorded.arrivals, 0
@@ -110,14 +110,14 @@ class _Live:
     def _take(self, name: str, data: bytes) -> None:
         if name not in self._states:
             self._states[name] = self.session.add_source(name)
-            self._cutters[name] = Cutter()
+            self._cutters[name] = LineSplitter()
         for item in self._cutters[name].feed(data):
             if isinstance(item, Notice):
                 self.session.notice(self._states[name], item)
             else:
                 self.session.feed(self._states[name], item)
 
-    def _look(self, clock: float, fresh: bool) -> Snapshot | None:
+    def _look(self, clock: float, fresh: bool) -> Diagnosis | None:
         alignment = align(self.session.store)
         newest = [
             last + alignment.shifts.get(state.index, 0.0)

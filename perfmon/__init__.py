@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from os import PathLike
 
-    from perfmon.diagnosis import Snapshot as Diagnosis
+    from perfmon.diagnosis import Diagnosis as Diagnosis
 
 __all__ = ["Diagnosis", "__version__", "analyze", "to_dict", "to_markdown"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "Diagnosis":
-        from perfmon.diagnosis import Snapshot
+        from perfmon.diagnosis import Diagnosis
 
-        return Snapshot
+        return Diagnosis
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

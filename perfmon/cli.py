@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _STDERR = 2
 
 
-def settle_streams() -> None:
+def repair_standard_streams() -> None:
     """To be called first: no other file takes the place of a closed stream, and what is said is never an error.
 
     stdout carries data: where that cannot be written the program says so. stderr is narration: it gets lost.
@@ -172,7 +172,7 @@ def command() -> NoReturn:
     """The program: ends at once where nothing else runs, as taking apart what was read only takes time."""
     import threading
 
-    settle_streams()
+    repair_standard_streams()
     code = main()
     with suppress(Exception):  # whoever reads them went away
         sys.stdout.flush()

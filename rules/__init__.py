@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .runs import Boundary
     from .sentences import fill
     from .signatures import Example, Signature, load_signature, load_signatures
-    from .silence import said_farewell, usual_gap
+    from .silence import announced_shutdown, usual_gap
     from .stalls import overdue_s
     from .tracks import EMPTY, SPAN_METRICS, START_SPANS, UPDATE, UPDATE_METRICS, Item, Track, update_values
 
@@ -50,6 +50,7 @@ __all__ = [
     "View",
     "Vocabulary",
     "Way",
+    "announced_shutdown",
     "check_files",
     "component_states",
     "explain",
@@ -64,7 +65,6 @@ __all__ = [
     "odd_names",
     "overdue_s",
     "overtaken",
-    "said_farewell",
     "set_forward",
     "share_critical",
     "steps_covered",
@@ -93,7 +93,7 @@ __getattr__ = lazy_face(
         "runs": "Boundary",
         "sentences": "fill",
         "signatures": "Example,Signature,load_signature,load_signatures",
-        "silence": "said_farewell,usual_gap",
+        "silence": "announced_shutdown,usual_gap",
         "stalls": "overdue_s",
         "tracks": "EMPTY,Item,SPAN_METRICS,START_SPANS,Track,UPDATE,UPDATE_METRICS,update_values",
     },

@@ -209,7 +209,7 @@ _DUE = 1.5
 """Times the seconds that a cause must last within which it is proven, or is none."""
 
 
-def hold_back(found: Sequence[Found], view: View) -> None:
+def suppress_premature(found: Sequence[Found], view: View) -> None:
     """While somebody watches, a symptom waits for a cause that is about to be proven: what is told first is right.
 
     That is a cause which lasts for less than it must as yet, and goes on or does not take much longer to, or of which

@@ -48,7 +48,7 @@ class _Engine:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldTwice:
+class DuplicateEngines:
     """Who is who."""
 
     polled: Mapping[Place, tuple[Place, float, float]]
@@ -82,7 +82,7 @@ class ToldTwice:
                 yield at, place[1] or name, place[0]
 
 
-def told_twice(view: RunView) -> ToldTwice | None:
+def find_duplicate_engines(view: RunView) -> DuplicateEngines | None:
     """What logs and pollers tell of the same engines; None where that cannot be."""
     if not _worth_while(view):
         return None
@@ -99,7 +99,7 @@ def told_twice(view: RunView) -> ToldTwice | None:
     groups = {group for _, group in named}
     told = (name for name, group in (*view.store.series, *view.store.marks) if group in groups)
     logs = {twin: place[0] for place, (twin, _, _) in twins.items()}
-    return ToldTwice(twins, named, logs, frozenset(told))
+    return DuplicateEngines(twins, named, logs, frozenset(told))
 
 
 # --- who there is -----------------------------------------------------------------------------------------------

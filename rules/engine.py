@@ -21,7 +21,7 @@ from . import causes
 from .candidates import Judged, items_of
 from .causes import claims, extent
 from .conditions.base import Condition, Level
-from .lifecycle import Found, Life, Occurrence, live
+from .lifecycle import Found, Lifecycle, Occurrence, live
 from .run_facts import View
 from .signatures import Signature, Subject
 from .tracks import Item
@@ -42,7 +42,7 @@ def find(signatures: Iterable[Signature], view: View) -> list[Found]:
             found += _judge(signature, view)
     found.sort(key=lambda finding: (finding.rank, finding.first, sorted(finding.identity.items())))
     _weigh(found, view)
-    causes.hold_back(found, view)
+    causes.suppress_premature(found, view)
     causes.explain(found, view)
     return found
 
@@ -151,7 +151,7 @@ def _identity(signature: Signature, item: Item, view: View) -> Identity:
     return tuple(identity)
 
 
-def _finding(signature: Signature, subject: Subject, identity: dict[str, str], life: Life, total: int) -> Found:
+def _finding(signature: Signature, subject: Subject, identity: dict[str, str], life: Lifecycle, total: int) -> Found:
     worst = life.critical or signature.severity is Severity.INFO
     return Found(
         signature=signature,

@@ -100,7 +100,7 @@ _RHYTHM = 8
 
 
 @dataclass(slots=True)
-class Life:
+class Lifecycle:
     """What became of the occurrences of one identity."""
 
     state: str
@@ -115,7 +115,7 @@ def live(
     signature: Signature,
     critical_count: Count,
     now: float,
-) -> Life | None:
+) -> Lifecycle | None:
     """The life of one identity's occurrences (in time order, CLEARING ones among them); None when nothing is left."""
     hold = _hold(occurrences, streams, signature)
     proven = [occurrence for occurrence in occurrences if not occurrence.so_far]
@@ -127,7 +127,7 @@ def live(
     critical = any(o.level is Level.CRITICAL and id(o) in enough for o in kept)
     over = now - fired[-1][-1].item.end > hold
     state = RESOLVED if over else RESOLVING if _clear_again(fired[-1], streams) else FIRING
-    return Life(state, kept, critical)
+    return Lifecycle(state, kept, critical)
 
 
 def _hold(occurrences: Sequence[Occurrence], streams: Mapping[object, Stream], signature: Signature) -> float:
@@ -192,8 +192,8 @@ def _later(last: Occurrence, streams: Mapping[object, Stream]) -> bool:
 
 def _pending(
     episodes: Sequence[Sequence[Occurrence]], streams: Mapping[object, Stream], now: float, hold: float
-) -> Life | None:
+) -> Lifecycle | None:
     latest = [o for o in episodes[-1] if o.level.holds] if episodes else []
     if not latest or _later(episodes[-1][-1], streams) or now - latest[-1].item.end > hold:
         return None
-    return Life(PENDING, latest, False)
+    return Lifecycle(PENDING, latest, False)

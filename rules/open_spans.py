@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from perfmon.core import ALL_LEGS, LEGS, Ref, Span, Update
 
 from .finished import finished_at
-from .silence import bygone_of, is_over, said_farewell
+from .silence import announced_shutdown, bygone_of, is_over
 from .tracks import UPDATE, Item
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ def open_items(kind: str, view: RunView) -> list[Item]:
     gone = view.fact(bygone_of)
     items = []
     for span in opened:
-        if span.start is None or span.source in gone or said_farewell(view.store.sources[span.source]):
+        if span.start is None or span.source in gone or announced_shutdown(view.store.sources[span.source]):
             continue
         start, end = span.start + view.shifts.get(span.source, 0.0), view.window[1]
         if start < end and not _followed(kind, span, opened, view):

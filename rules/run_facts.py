@@ -14,7 +14,7 @@ from perfmon.core import Window, length, union, without
 
 from .activity import Activity, activity_of, inner_of, startup_of
 from .death import Death
-from .duplicate_engines import ToldTwice, told_twice
+from .duplicate_engines import DuplicateEngines, find_duplicate_engines
 from .finished import death_of_run, failed_start, over_at
 from .goals import TimeLimit, Way, held_up, limit_of, productive_of, way_of
 from .open_spans import begun, in_flight, still_open
@@ -45,8 +45,8 @@ class View(RunView):
         return spans
 
     @cached_property
-    def _twice(self) -> ToldTwice | None:
-        return told_twice(self)
+    def _twice(self) -> DuplicateEngines | None:
+        return find_duplicate_engines(self)
 
     @cached_property
     def _judged(self) -> Mapping[str, Track]:

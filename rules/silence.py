@@ -238,7 +238,7 @@ def usual_gap(state: SourceState) -> float:
     return LEAST_S
 
 
-def said_farewell(state: SourceState) -> bool:
+def announced_shutdown(state: SourceState) -> bool:
     """Its last dated line says that it ends."""
     return _is_farewell(state.last_line[1])
 
@@ -251,7 +251,7 @@ def _is_farewell(text: str) -> bool:
 
 def is_over(state: SourceState) -> bool:
     """Nothing more is to come of a log."""
-    return state.ended or said_farewell(state)
+    return state.ended or announced_shutdown(state)
 
 
 def quiet_logs(view: RunView) -> list[Quiet]:
@@ -291,7 +291,7 @@ def _tail(state: SourceState, view: RunView, gone: Mapping[int, float]) -> list[
     last, high = (state.last or 0.0) + view.shifts.get(state.index, 0.0), view.told[1]
     high = min(high, gone.get(state.index, high))
     set_back = state.tail is not None and state.tail < (state.last or 0.0) - _SET_BACK_S
-    if high - last < LEAST_S or said_farewell(state) or set_back:
+    if high - last < LEAST_S or announced_shutdown(state) or set_back:
         return []  # where its clock was set back it may print all the time and not have caught up
     longest = max((gap.end - gap.start for gap in state.gaps), default=0.0)
     line, text = state.last_line

@@ -21,7 +21,7 @@ from .activity import FEW, LEAST_STALL_S, PHASE_KINDS, REMEMBERED, activity_of, 
 from .finished import over_at
 from .run_boundaries import apart, dark_run, restarts_of
 from .runs import boundaries, downtime_of, run_began
-from .silence import bygone_of, is_set_forward, said_farewell
+from .silence import announced_shutdown, bygone_of, is_set_forward
 from .tracks import START_KINDS
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ def _quiet(view: RunView, main: Sequence[SourceState], start: float, end: float,
 def _quiet_log(view: RunView, state: SourceState, start: float, end: float, is_open: bool) -> list[Window]:
     shift = view.shifts.get(state.index, 0.0)
     final = (state.last or 0.0) + shift
-    if final <= start + _EDGE_S and said_farewell(state):
+    if final <= start + _EDGE_S and announced_shutdown(state):
         return [(start, end)]
     own = [track for track in view.fact(activity_of).tracks if track.source == state.index]
     rows = sorted(row for track in own for row in zip(track.times, track.lines, strict=True))

@@ -8,7 +8,7 @@ from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
     from .batch import TRUNCATED, damaged, read_blocks, read_logs
-    from .blocks import Cutter, TimedItem, in_use, newlines, scanning
+    from .blocks import LineSplitter, TimedItem, in_use, newlines, scanning
     from .clock import SourceClock
     from .discovery import STDIN, LogFile, discover, display_name, distinct, log_file, without_copies
     from .http_client import ReplyError, Url, get, open_here, parse_url
@@ -23,7 +23,7 @@ __all__ = [
     "TRUNCATED",
     "BulkScanner",
     "Cut",
-    "Cutter",
+    "LineSplitter",
     "LocalRunner",
     "LogFile",
     "OddLineError",
@@ -58,7 +58,7 @@ __getattr__ = lazy_face(
     __name__,
     {
         "batch": "TRUNCATED,damaged,read_blocks,read_logs",
-        "blocks": "Cutter,TimedItem,in_use,newlines,scanning",
+        "blocks": "LineSplitter,TimedItem,in_use,newlines,scanning",
         "clock": "SourceClock",
         "discovery": "LogFile,STDIN,discover,display_name,distinct,log_file,without_copies",
         "http_client": "ReplyError,Url,get,open_here,parse_url",

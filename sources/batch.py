@@ -13,7 +13,7 @@ from typing import BinaryIO
 from perfmon.core import MARKS, Block, InputError, Notice, plain
 
 from .archives import BrokenError, inflate
-from .blocks import Cutter, in_goes
+from .blocks import LineSplitter, in_goes
 from .discovery import STDIN, LogFile, in_bundle, in_folder
 from .spec import ARCHIVES, HEAD, RECORDING, bundle_in, compression_in, is_binary, utf16_in
 
@@ -131,7 +131,7 @@ def _unopened(log: LogFile) -> Iterator[Notice]:
 
 
 def _blocks(log: LogFile, pieces: _Pieces, size: int, counted: bool) -> Iterator[_Item]:
-    cutter = Cutter(counted=counted)
+    cutter = LineSplitter(counted=counted)
     damage = ""
     try:
         for item in _texts(pieces, size):

@@ -44,7 +44,7 @@ MAX_LINE = 1 << 20
 """Bytes of a line that are read; the rest of a longer line is counted and skipped."""
 
 
-class Cutter:
+class LineSplitter:
     """Turns the chunks of one stream into blocks.
 
     A line longer than `limit` bytes is cut after its last `\\r` frame within the limit, where it has one (progress
@@ -262,4 +262,4 @@ def together(items: Iterable[TimedItem]) -> Iterator[TimedItem]:
         yield entry.item(log) if isinstance(entry, _Run) else entry
 
 
-__all__ = ["MAX_LINE", "Block", "Cutter", "Notice", "NoticeKind", "in_use", "newlines", "scanning", "tells_time"]
+__all__ = ["MAX_LINE", "Block", "LineSplitter", "Notice", "NoticeKind", "in_use", "newlines", "scanning", "tells_time"]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from .blocks import MAX_LINE
-from .scan.block_scanner import Scanned
+from .scan.block_scanner import ScanResult
 from .scan.scanner import Scanner
 from .scan.tables import Heading
 from .spec import HEAD, bundle_in, compression_in, is_binary, utf16_in
@@ -28,7 +28,7 @@ Values = tuple[Any, ...]
 """What `Scanned(*values)` is made of: plain values, which marshal takes."""
 
 
-def values(scanned: Scanned) -> Values:
+def values(scanned: ScanResult) -> Values:
     """What a block holds, to be handed over."""
     return scanned.records, scanned.lines, scanned.size, scanned.recognised, scanned.problems
 
@@ -160,7 +160,7 @@ _ODD = (1 << 64) - 1
 class Piece:
     """What a block of one range holds; line numbers count from the range's first line, which is 0."""
 
-    scanned: Scanned
+    scanned: ScanResult
     line_base: int
     """What to add to the line numbers."""
 
@@ -296,7 +296,7 @@ class BulkScanner:
             blocks, cut = ranges.found(number)
             begin = base
             for block in blocks:
-                scanned = Scanned(*block)
+                scanned = ScanResult(*block)
                 base += scanned.lines
                 read += scanned.size
                 yield Piece(scanned, begin)

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Callable
 
 from perfmon.core.config import Config
 from perfmon.core.model import Block
-from perfmon.logbuffer.buffer import LogBook
+from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.monitor.feeds import Item
 from perfmon.monitor.worker import Watch
 from perfmon.sources.discovery import LogFile
-from perfmon.viewmodel.state import Look, Picture
+from perfmon.viewmodel.state import Look, MonitorState
 
 
 class _Feed:
@@ -45,7 +45,7 @@ class HandFed:
 
     def __init__(self, now: float, clock: Callable[[], float] | None = None) -> None:
         self.feed = _Feed(now)
-        self.watch = Watch(self.feed, Config(), 600.0, LogBook(), deque(maxlen=20), clock or self.feed.clock)
+        self.watch = Watch(self.feed, Config(), 600.0, LogBuffer(), deque(maxlen=20), clock or self.feed.clock)
         self._at: dict[LogFile, tuple[int, int]] = {}
 
     def lines_of(self, log: LogFile) -> int:
@@ -59,7 +59,7 @@ class HandFed:
         self._at[log] = (offset + len(data), number + 1)
         self.watch.take(log, Block(data, offset, number))
 
-    def look(self, second: int = 1) -> Picture:
+    def look(self, second: int = 1) -> MonitorState:
         """Update from a new picture."""
         self.watch.judge_if_due(self.feed.now)
         return self.watch.picture(Look(), second)

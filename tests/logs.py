@@ -7,7 +7,7 @@ from functools import cache
 
 from perfmon.core.model import Block
 from perfmon.core.text import ESCAPES
-from perfmon.logbuffer.buffer import LogBook
+from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.sources.clock import SourceClock
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.schema import Pack
@@ -24,7 +24,7 @@ class Filler:
     """A book with a clock for every log."""
 
     def __init__(self, budget: int = 16 << 20) -> None:
-        self.book = LogBook(budget, packs())
+        self.book = LogBuffer(budget, packs())
         self._headers = HeaderReader(packs())
         self._clocks: dict[int, SourceClock] = {}
         self._next: dict[int, tuple[int, int]] = {}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from perfmon.sources.pollers.reading import Area, Reading, as_told
 from perfmon.sources.remote.model import ClockOffset, HostState, Phase
-from perfmon.store.latest_readings import Machines, Seen
+from perfmon.store.latest_readings import LatestReadings, Seen
 
 HOSTS = ("a100-0", "a100-1")
 _GPU = {"mem_total_mb": 81559.0, "power_limit_w": 400.0, "sm_max_mhz": 1410.0}
@@ -77,7 +77,7 @@ def readings(round: int = 0) -> list[tuple[str, Reading]]:
 
 def seen(now: float, rounds: int = 12, told: Iterable[tuple[str, Reading]] | None = None) -> tuple[Seen, ...]:
     """What is known after so many rounds, one a second, the last of them at `now`."""
-    machines = Machines()
+    machines = LatestReadings()
     for at in range(rounds):
         when = now - (rounds - 1 - at)
         for host, one in told if told is not None else readings(at):

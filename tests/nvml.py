@@ -132,9 +132,9 @@ class Polled:
 
 async def _serve() -> None:
     from perfmon.sources.pollers.gpu.poller import gpu_pollers
-    from perfmon.sources.pollers.local import HereMachine
+    from perfmon.sources.pollers.local import LocalMachine
 
-    [poller] = gpu_pollers(HereMachine())
+    [poller] = gpu_pollers(LocalMachine())
     while line := await asyncio.to_thread(sys.stdin.readline):
         told: dict[str, object] = {}
         try:

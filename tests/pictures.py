@@ -16,9 +16,9 @@ from perfmon.viewmodel.state import (
     Freshness,
     Leg,
     Level,
-    Picture,
+    MonitorState,
     RunState,
-    SourceNow,
+    SourceStatus,
     SpanLane,
     Viewport,
 )
@@ -45,9 +45,9 @@ def alert(number: int = 1, state: AlertState = AlertState.FIRING, **changes: Any
     return replace(made, **changes)
 
 
-def source(**changes: Any) -> SourceNow:
+def source(**changes: Any) -> SourceStatus:
     """The orchestrator's log."""
-    made = SourceNow(
+    made = SourceStatus(
         index=0,
         name="orchestrator.log",
         freshness=Freshness.FRESH,
@@ -88,9 +88,9 @@ def board(*bars: Bar) -> Board:
     return Board(Viewport(START, START + 600.7, 100), (lane,), (), ())
 
 
-def picture(*alerts: Alert, **changes: Any) -> Picture:
+def picture(*alerts: Alert, **changes: Any) -> MonitorState:
     """The whole picture, live."""
-    made = Picture(
+    made = MonitorState(
         number=1,
         state=RunState.LIVE,
         time_base=TimeBase.WALL,

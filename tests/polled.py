@@ -10,8 +10,8 @@ from pathlib import Path
 from perfmon.core.model import Block, Notice
 from perfmon.sources.discovery import LogFile
 from perfmon.sources.pollers.base import Machine, Poller
-from perfmon.sources.pollers.reading import Area, Reading, reading_of
-from perfmon.sources.pollers.scheduler import Pacing
+from perfmon.sources.pollers.reading import Area, Reading, parse_reading
+from perfmon.sources.pollers.scheduler import PollScheduler
 
 
 class Told:
@@ -31,7 +31,7 @@ class Told:
 
     def readings(self, area: Area | None = None, name: str | None = None) -> list[Reading]:
         """All readings so far, of an area and name."""
-        found = [told[1] for line in self.lines if (told := reading_of(line)) is not None]
+        found = [told[1] for line in self.lines if (told := parse_reading(line)) is not None]
         return [one for one in found if area in (None, one.area) and name in (None, one.name)]
 
 
@@ -40,7 +40,7 @@ async def paced(
 ) -> Told:
     """Asks until what was told is enough."""
     told = Told()
-    running = asyncio.create_task(Pacing(machine, pollers, told).run())
+    running = asyncio.create_task(PollScheduler(machine, pollers, told).run())
     try:
         async with asyncio.timeout(patience_s):
             while not done(told):

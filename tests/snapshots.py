@@ -11,14 +11,14 @@ from perfmon.diagnosis.result import (
     Assessment,
     ClockOffset,
     ConditionState,
+    Diagnosis,
     EvidenceLine,
     Finding,
     Goal,
     LedgerEntry,
     MetricStats,
     RunInfo,
-    Snapshot,
-    SourceInfo,
+    SourceSummary,
     TimelineRow,
     Verdict,
 )
@@ -89,13 +89,13 @@ def finding(**changes: Any) -> Finding:
     return replace(made, **changes)
 
 
-def snapshot(**changes: Any) -> Snapshot:
+def snapshot(**changes: Any) -> Diagnosis:
     """The whole picture, with fields changed."""
-    source = SourceInfo(
+    source = SourceSummary(
         "orchestrator.log", "trace+prime-rl", 52_000, 1000, 120, 2, 0, 0.0, 600.7, (), {"trace/weights": 75}
     )
     rows = tuple(update(at, queue) for at, queue in enumerate(QUEUE))
-    made = Snapshot(
+    made = Diagnosis(
         version="0.1.0",
         run=RunInfo(1795167633.2, 1795168233.9, 600.7, TimeBase.WALL, (source,)),
         verdict=Verdict(
@@ -136,7 +136,7 @@ def snapshot(**changes: Any) -> Snapshot:
     return replace(made, **changes)
 
 
-def healthy() -> Snapshot:
+def healthy() -> Diagnosis:
     """A run without findings."""
     return snapshot(
         verdict=None,
@@ -147,7 +147,7 @@ def healthy() -> Snapshot:
     )
 
 
-def empty() -> Snapshot:
+def empty() -> Diagnosis:
     """Nothing was recognised."""
     return snapshot(
         run=RunInfo(0.0, 0.0, 0.0, TimeBase.NONE, ()),
@@ -164,7 +164,7 @@ def empty() -> Snapshot:
     )
 
 
-def hostile(text: str = HOSTILE) -> Snapshot:
+def hostile(text: str = HOSTILE) -> Diagnosis:
     """The same picture with `text` wherever a log, a file name or a user file can put text."""
     base = snapshot()
     assert base.verdict is not None

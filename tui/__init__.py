@@ -9,12 +9,12 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .actions import ACTIONS
     from .app import PerfmonApp
-    from .messages import Opening
+    from .messages import AppOptions
     from .screenshot import board_columns, shoot
 
 __all__ = [
     "ACTIONS",
-    "Opening",
+    "AppOptions",
     "PerfmonApp",
     "board_columns",
     "shoot",
@@ -25,7 +25,7 @@ __getattr__ = lazy_face(
     {
         "actions": "ACTIONS",
         "app": "PerfmonApp",
-        "messages": "Opening",
+        "messages": "AppOptions",
         "screenshot": "board_columns,shoot",
     },
 )

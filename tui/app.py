@@ -19,13 +19,13 @@ from textual.filter import LineFilter
 from textual.geometry import Size
 from textual.widget import Widget
 
-from perfmon.diagnosis import Snapshot
+from perfmon.diagnosis import Diagnosis
 from perfmon.monitor import Monitor
-from perfmon.viewmodel import Picture
+from perfmon.viewmodel import MonitorState
 
 from .actions import Action, by_key, chosen
 from .app_base import Journey, OwnCost
-from .handlers.open import Doings
+from .handlers.open import ActionHandlers
 from .handlers.view import PANES
 from .layout import Layout, Room, layout_for, shares
 from .panes.alerts import AlertPane
@@ -36,11 +36,11 @@ from .panes.timeline import BoardPane
 from .render.header_footer import Place
 from .terminal.driver import SturdyDriver, TypedAhead, filters_for
 from .terminal.suspend import Leaving, terminal_is_gone
-from .theme import Skin, depth_of
+from .theme import ThemeStyles, depth_of
 from .widgets.pane import Pane
 
 if TYPE_CHECKING:
-    from .messages import Opening
+    from .messages import AppOptions
 
 
 _SAID_S = 6.0
@@ -55,7 +55,7 @@ _UNSEEN_S = 1.5
 """Pictures show the header, too: only where none came for so long is it shown for its own sake."""
 
 
-class PerfmonApp(Doings, Leaving, TypedAhead, inherit_bindings=False):
+class PerfmonApp(ActionHandlers, Leaving, TypedAhead, inherit_bindings=False):
     """The screen of a monitor, which it starts and stops.
 
     Keys are those of `tui.actions` alone: Textual's own ctrl+q, which elsewhere lets a stopped terminal go on, would
@@ -69,10 +69,10 @@ class PerfmonApp(Doings, Leaving, TypedAhead, inherit_bindings=False):
     #lower { width: 1fr; }
     """
 
-    def __init__(self, monitor: Monitor, opening: Opening) -> None:
+    def __init__(self, monitor: Monitor, opening: AppOptions) -> None:
         super().__init__(driver_class=SturdyDriver)
         self.monitor, self.opening = monitor, opening
-        self.picture: Picture = monitor.picture
+        self.picture: MonitorState = monitor.picture
         """What is shown; the newest one unless the view is frozen."""
         self.journey = Journey(monitor.window_s, monitor.window_s)
         self.preset = opening.layout
@@ -93,11 +93,11 @@ class PerfmonApp(Doings, Leaving, TypedAhead, inherit_bindings=False):
         self._told: tuple[str, ...] = ()
         self._placed: Place | None = None
         """The place that header and footer told last."""
-        self._judged: Snapshot | None = None
+        self._judged: Diagnosis | None = None
         depth = depth_of(self.console.color_system, self.no_color)
-        self.skin = Skin(opening.themes[opening.theme], depth, opening.glyphs)
+        self.skin = ThemeStyles(opening.themes[opening.theme], depth, opening.glyphs)
         for theme in opening.themes.values():
-            self.register_theme(Skin(theme, depth, opening.glyphs).textual_theme())
+            self.register_theme(ThemeStyles(theme, depth, opening.glyphs).textual_theme())
         self.theme = opening.theme
         for key in self._keys:
             self._bindings.bind(key, f"key({key!r})", show=False)
@@ -181,7 +181,7 @@ class PerfmonApp(Doings, Leaving, TypedAhead, inherit_bindings=False):
             self.show(newest)
         self.log_pane.stir()
 
-    def show(self, newest: Picture) -> None:
+    def show(self, newest: MonitorState) -> None:
         """Shows a picture; of a frozen view only the board follows, for it was asked for."""
         self.picture = replace(self.picture, board=newest.board) if self.journey.paused else newest
         self._hear(newest)
@@ -203,7 +203,7 @@ class PerfmonApp(Doings, Leaving, TypedAhead, inherit_bindings=False):
         if more or self._place() != self._placed:
             self._show_place()
 
-    def _tells_more(self, newest: Picture) -> bool:
+    def _tells_more(self, newest: MonitorState) -> bool:
         """Whether a picture has more to say than that time went on; that, too, is said once a second."""
         now, states = time.monotonic(), tuple((alert.key, alert.state) for alert in self.picture.alerts)
         told = (self.picture.snapshot, self.picture.state, newest.recording is None, states)
@@ -213,7 +213,7 @@ class PerfmonApp(Doings, Leaving, TypedAhead, inherit_bindings=False):
         self._listed_at, self._shown = now, told
         return True
 
-    def _hear(self, newest: Picture) -> None:
+    def _hear(self, newest: MonitorState) -> None:
         """Notices are said once, for a while."""
         if newest.notices != self._told:
             known = newest.notices[: len(self._told)] == self._told
@@ -221,7 +221,7 @@ class PerfmonApp(Doings, Leaving, TypedAhead, inherit_bindings=False):
             self._told = newest.notices
             self.say(" · ".join(fresh))
 
-    def _point_out(self, snapshot: Snapshot | None) -> None:
+    def _point_out(self, snapshot: Diagnosis | None) -> None:
         """The log shows which of its lines findings rest on."""
         if snapshot is not self._judged and snapshot is not None:
             self._judged = snapshot
@@ -388,7 +388,7 @@ class PerfmonApp(Doings, Leaving, TypedAhead, inherit_bindings=False):
     def dress(self, name: str) -> None:
         """Puts on another theme."""
         self.theme_name = name
-        self.skin = Skin(self.opening.themes[name], self.skin.depth, self.opening.glyphs)
+        self.skin = ThemeStyles(self.opening.themes[name], self.skin.depth, self.opening.glyphs)
         self.theme = name
         for pane in (self.header, self.answer, self.board, self.alerts, self.sources, self.log_pane, self.footer):
             pane.dress(self.skin)

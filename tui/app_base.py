@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from textual.app import App
 
-from perfmon.viewmodel import Picture
+from perfmon.viewmodel import MonitorState
 
 from .terminal.driver import Timely
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from perfmon.monitor import Monitor
 
     from .actions import Action
-    from .messages import Opening
+    from .messages import AppOptions
     from .panes.alerts import AlertPane
     from .panes.logs import LogPane
     from .panes.sources import SourcesPane
     from .panes.timeline import BoardPane
-    from .theme import Skin
+    from .theme import ThemeStyles
 
 
 # --- View of the user: live or at a fixed time, its width, and the time cursor ---
@@ -49,12 +49,12 @@ class Journey:
         """The view stands still."""
         return self.end is not None
 
-    def pause(self, picture: Picture) -> None:
+    def pause(self, picture: MonitorState) -> None:
         """Stands still where it is."""
         if self.end is None:
             self.end, self.lines_then = picture.board.viewport.end, picture.lines
 
-    def stands_at(self, picture: Picture) -> float | None:
+    def stands_at(self, picture: MonitorState) -> float | None:
         """The moment that somebody looks at in a view that stands still, of which `picture` is; None: the present."""
         if self.cursor is not None or self.end is None:
             return self.cursor
@@ -79,7 +79,7 @@ class Journey:
         """As much time as is judged."""
         self.zoom(self.usual_s / self.span_s)
 
-    def move(self, columns: int, picture: Picture) -> None:
+    def move(self, columns: int, picture: MonitorState) -> None:
         """Moves the cursor by columns; the view goes along at its edges."""
         self.pause(picture)
         port = picture.board.viewport
@@ -96,7 +96,7 @@ class Journey:
         elif moment > self.end:
             self.end = moment + 0.1 * self.span_s
 
-    def jump(self, moments: Iterable[float], onward: bool, picture: Picture) -> bool:
+    def jump(self, moments: Iterable[float], onward: bool, picture: MonitorState) -> bool:
         """To the next of some moments, or the one before; False when there is none."""
         port = picture.board.viewport
         at = self.cursor if self.cursor is not None else picture.now
@@ -116,8 +116,8 @@ class Base(Timely, App[int]):
     """The app as its doings see it; `PerfmonApp` has what is not here."""
 
     monitor: Monitor
-    opening: Opening
-    picture: Picture
+    opening: AppOptions
+    picture: MonitorState
     journey: Journey
     preset: str
     hidden: set[str]
@@ -127,7 +127,7 @@ class Base(Timely, App[int]):
     alerts: AlertPane
     sources: SourcesPane
     log_pane: LogPane
-    skin: Skin
+    skin: ThemeStyles
 
     def say(self, text: str) -> None:
         """Says something for a few seconds."""

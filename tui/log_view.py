@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from perfmon.core import InputError, UsageError, plain
-from perfmon.logbuffer import EVERYTHING, Filter, Line, LogBook, LogLevel, Page, Place, Query, View, read_back
+from perfmon.logbuffer import EVERYTHING, Filter, Line, LogBuffer, LogLevel, Page, Place, Query, View, read_back
 from perfmon.sources import SourceClock
 from perfmon.sources.formats import HeaderReader
 
-from .theme import Skin
+from .theme import ThemeStyles
 from .widgets.pane import Pane
 
 # --- Visible part of the log: following the newest lines, or at a position, with a filter ---
@@ -26,7 +26,7 @@ class LogView:
     dropped, and `problem` says so.
     """
 
-    def __init__(self, book: LogBook) -> None:
+    def __init__(self, book: LogBuffer) -> None:
         self.book = book
         self.wanted: Filter = EVERYTHING
         self.follow = True
@@ -265,7 +265,7 @@ class LogView:
 _HEAD_BYTES = 400
 
 
-def piece_of(book: LogBook, source: int, line: int) -> LogBook:
+def piece_of(book: LogBuffer, source: int, line: int) -> LogBuffer:
     """The lines around that number of a log, read from its file (blocking).
 
     Raises InputError, one line, where there is no such file or line.
@@ -274,7 +274,7 @@ def piece_of(book: LogBook, source: int, line: int) -> LogBook:
     if path is None:
         raise InputError(f"{plain(name, 60)}:{line} is no longer buffered, and it has no file to read")
     block = read_back(path, line, name=name)
-    piece, clock, headers = LogBook(packs=book.packs), SourceClock(), HeaderReader(book.packs)
+    piece, clock, headers = LogBuffer(packs=book.packs), SourceClock(), HeaderReader(book.packs)
     for raw in block.data.split(b"\n"):
         stamp = headers.read(raw[:_HEAD_BYTES].decode("utf-8", "replace"))
         if stamp is not None:
@@ -286,13 +286,13 @@ def piece_of(book: LogBook, source: int, line: int) -> LogBook:
 # --- Search and filters of the log pane ---
 
 
-class Hunting(Pane):
+class LogSearch(Pane):
     """The half of `LogPane` that searches and filters; what is wrong is told in the title."""
 
     view: LogView
     note: str
 
-    def __init__(self, skin: Skin, *, id: str | None = None) -> None:
+    def __init__(self, skin: ThemeStyles, *, id: str | None = None) -> None:
         super().__init__(skin, id=id)
         self.events: Callable[[], Iterable[float]] = tuple
         """Moments of critical events, on the run's axis: where `e` and `E` go, besides lines that are errors."""

@@ -64,7 +64,7 @@ class PagerAsked(LineMessage):
 
 
 @dataclass(slots=True)
-class Opening:
+class AppOptions:
     """How the monitor is opened."""
 
     title: str

@@ -7,15 +7,15 @@ from collections.abc import Callable, Collection, Sequence
 from textual.pilot import Pilot
 
 from perfmon.core import Config, PerfmonError
-from perfmon.logbuffer import LogBook
+from perfmon.logbuffer import LogBuffer
 from perfmon.monitor import Feed, Monitor
-from perfmon.viewmodel import Picture
+from perfmon.viewmodel import MonitorState
 
 from .app import PerfmonApp
-from .messages import Opening
+from .messages import AppOptions
 from .render.lanes import Geometry
 from .render.svg import captured, strips
-from .theme import Skin, depth_of
+from .theme import ThemeStyles, depth_of
 
 _LOOK_S = 0.03
 _LOOKS = 600
@@ -26,10 +26,10 @@ def board_columns(width: int) -> int:
     return Geometry.of(width).chart
 
 
-class Still(Monitor):
+class StaticMonitor(Monitor):
     """A monitor that shows one picture for ever."""
 
-    def __init__(self, picture: Picture, logbook: LogBook) -> None:
+    def __init__(self, picture: MonitorState, logbook: LogBuffer) -> None:
         port = picture.board.viewport
         super().__init__(_nothing, Config(), window_s=port.end - port.start)
         self._shown, self.logbook = picture, logbook
@@ -48,9 +48,9 @@ def _nothing() -> Feed:
 class _Sitter(PerfmonApp):
     """The screen in all colours, without the cost of this process, which is nobody's monitor."""
 
-    def __init__(self, monitor: Monitor, opening: Opening) -> None:
+    def __init__(self, monitor: Monitor, opening: AppOptions) -> None:
         super().__init__(monitor, opening)
-        self.skin = Skin(opening.themes[opening.theme], depth_of("truecolor", self.no_color), opening.glyphs)
+        self.skin = ThemeStyles(opening.themes[opening.theme], depth_of("truecolor", self.no_color), opening.glyphs)
         self.register_theme(self.skin.textual_theme())
 
     def _tick(self) -> None:
@@ -58,9 +58,9 @@ class _Sitter(PerfmonApp):
 
 
 async def shoot(
-    picture: Picture,
-    logbook: LogBook,
-    opening: Opening,
+    picture: MonitorState,
+    logbook: LogBuffer,
+    opening: AppOptions,
     size: tuple[int, int],
     keys: Sequence[str] = (),
     without: Collection[str] = (),
@@ -70,7 +70,7 @@ async def shoot(
     The picture's board has to have `board_columns(size[0])` columns; `without` names panes that are left out. Raises
     PerfmonError when nothing comes.
     """
-    app = _Sitter(Still(picture, logbook), opening)
+    app = _Sitter(StaticMonitor(picture, logbook), opening)
     app.hidden = set(without)
     async with app.run_test(size=size) as pilot:
         await _settled(app, pilot, picture)
@@ -80,7 +80,7 @@ async def shoot(
         return captured(app, app.skin, opening.title)
 
 
-async def _settled(app: PerfmonApp, pilot: Pilot[int], picture: Picture) -> None:
+async def _settled(app: PerfmonApp, pilot: Pilot[int], picture: MonitorState) -> None:
     """Waits until the screen shows the picture, and goes on to look the same."""
     before: list[str] = []
     for _ in range(_LOOKS):

@@ -117,7 +117,7 @@ def _css(word: str | None) -> str:
 # ---
 
 
-class Depth(Enum):
+class ColorDepth(Enum):
     """Number of colours of a terminal."""
 
     TRUECOLOR = "truecolor"
@@ -154,24 +154,24 @@ _CAUSES: Mapping[str, str] = {
 }
 
 
-def depth_of(color_system: str | None, no_color: bool = False) -> Depth:
+def depth_of(color_system: str | None, no_color: bool = False) -> ColorDepth:
     """The depth of a console with that `color_system` (None: it shows no colour); `no_color` says that none is wanted.
 
     Textual takes the colour system from COLORTERM and TERM, or from TEXTUAL_COLOR_SYSTEM.
     """
     if no_color or color_system is None:
-        return Depth.NONE
-    return {"truecolor": Depth.TRUECOLOR, "256": Depth.EIGHT_BIT}.get(color_system, Depth.SIXTEEN)
+        return ColorDepth.NONE
+    return {"truecolor": ColorDepth.TRUECOLOR, "256": ColorDepth.EIGHT_BIT}.get(color_system, ColorDepth.SIXTEEN)
 
 
-class Skin:
+class ThemeStyles:
     """A theme on a terminal. Styles carry their background, so a strip needs nothing from the widget below it."""
 
-    def __init__(self, theme: ThemeData, depth: Depth = Depth.TRUECOLOR, glyphs: Glyphs = UNICODE) -> None:
+    def __init__(self, theme: ThemeData, depth: ColorDepth = ColorDepth.TRUECOLOR, glyphs: Glyphs = UNICODE) -> None:
         self.theme = theme
         self.depth = depth
         self.glyphs = glyphs
-        self.look: Look = {Depth.NONE: theme.plain, Depth.SIXTEEN: theme.sixteen}.get(depth, theme.styles)
+        self.look: Look = {ColorDepth.NONE: theme.plain, ColorDepth.SIXTEEN: theme.sixteen}.get(depth, theme.styles)
         self.spark = glyphs.spark
         """Eight levels, lowest first."""
         self._styles: dict[tuple[str, str], Style] = {}

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .alerts import AlertBook, alert_key, of_pollers
+    from .alerts import AlertManager, alert_key, of_pollers
     from .notifications import Notifier
 
 __all__ = [
-    "AlertBook",
+    "AlertManager",
     "Notifier",
     "alert_key",
     "of_pollers",
@@ -20,7 +20,7 @@ __all__ = [
 __getattr__ = lazy_face(
     __name__,
     {
-        "alerts": "AlertBook,alert_key,of_pollers",
+        "alerts": "AlertManager,alert_key,of_pollers",
         "notifications": "Notifier",
     },
 )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from perfmon.core import Severity, TimeBase, Window, length, union
-from perfmon.diagnosis import Finding, Moment, Snapshot
+from perfmon.diagnosis import Diagnosis, Finding, Moment
 from perfmon.sources.pollers import is_poll
 from perfmon.viewmodel import Alert, AlertKey, AlertState, Level, Transition
 
@@ -18,7 +18,7 @@ _SAME_SHARE = 0.5
 _EDGE_S = 1e-6
 
 
-class Tally:
+class OccurrenceCounter:
     """Occurrences and lost time of a finding, by windows that overlap.
 
     Each window knows only itself, and judges what lies at its older edge without what came before. So an occurrence
@@ -127,7 +127,7 @@ def of_pollers(finding: Finding) -> bool:
     return bool(finding.evidence) and all(is_poll(line.source) for line in finding.evidence)
 
 
-class AlertBook:
+class AlertManager:
     """Remembers alerts. Times are seconds on the run's axis; `now` never comes from a clock of its own.
 
     A book is for one passage through a run: one that is played again from an earlier moment wants a new book.
@@ -146,25 +146,25 @@ class AlertBook:
         self._handled: dict[AlertKey, tuple[bool, float | None]] = {}
         """Acknowledged, and silenced until when, in the book before this one."""
 
-    def anew(self) -> AlertBook:
+    def anew(self) -> AlertManager:
         """An empty book in which what was acknowledged or silenced still is."""
-        book = AlertBook(self.window_s)
+        book = AlertManager(self.window_s)
         handled = {key: (record.acked, record.silenced_until) for key, record in self._records.items()}
         book._handled = {key: how for key, how in handled.items() if how != (False, None)}
         return book
 
     def update(
         self,
-        snapshot: Snapshot,
+        snapshot: Diagnosis,
         now: float,
         stale_s: float | None,
         silent: Mapping[str, float] | None = None,
         actual: float | None = None,
     ) -> tuple[Alert, ...]:
-        """Takes what a window that ends at `now` says; `stale_s` as in `Picture`: what is alive turns unknown.
+        """Takes what a window that ends at `now` says; `stale_s` as in `MonitorState`: what is alive turns unknown.
 
         So does what rests on lines of `silent` logs; these were heard last at those moments. What rests on pollers does
-        not, nor does a silence that is waited to end: they go on until the `actual` moment, as in `Picture`.
+        not, nor does a silence that is waited to end: they go on until the `actual` moment, as in `MonitorState`.
         """
         run = snapshot.run
         if self._now is not None and self._base is not run.time_base:
@@ -304,7 +304,7 @@ class _Record:
         self.turned = 0.0
         self._judged = float("inf")
         """Up to when it was judged last: of time between that and the next window nobody knows."""
-        self._tally = Tally()
+        self._tally = OccurrenceCounter()
         self._state: AlertState | None = None
         self._fired = False
         self._turns: deque[float] = deque(maxlen=_FLAPS)

@@ -18,7 +18,7 @@ from http.client import HTTPException
 from typing import Any
 
 from perfmon.core import Outward, Severity, evidence_text, format_seconds, plain
-from perfmon.viewmodel import Alert, AlertKey, AlertState, Picture, RunState
+from perfmon.viewmodel import Alert, AlertKey, AlertState, MonitorState, RunState
 
 # --- Which alerts are worth telling, and when: what changed between pictures, held to a rate ---
 
@@ -27,7 +27,7 @@ BURST = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Tiding:
+class Notification:
     """One thing to be told of an alert; its texts are plain and without secrets."""
 
     event: str
@@ -63,10 +63,10 @@ class Tiding:
         }
 
 
-def tiding(alert: Alert, event: str) -> Tiding:
+def tiding(alert: Alert, event: str) -> Notification:
     """What is told of an alert."""
     finding = alert.finding
-    return Tiding(
+    return Notification(
         event,
         alert.number,
         finding.severity,
@@ -79,7 +79,7 @@ def tiding(alert: Alert, event: str) -> Tiding:
     )
 
 
-class Tidings:
+class Notifications:
     """Compares each picture with the one before. What burns when the monitor opens is on the screen: it is not told,
     but its end is."""
 
@@ -89,11 +89,11 @@ class Tidings:
         self._burning: dict[AlertKey, Severity] | None = None
         """What is known to fire, at its worst; None before the first picture of the present."""
         self._silenced: set[AlertKey] = set()
-        self._waiting: dict[AlertKey, Tiding] = {}
+        self._waiting: dict[AlertKey, Notification] = {}
         self._told: dict[AlertKey, float] = {}
         self._recent: deque[float] = deque()
 
-    def take(self, picture: Picture) -> list[Tiding]:
+    def take(self, picture: MonitorState) -> list[Notification]:
         """What is to be told now, the worst first."""
         if picture.state is RunState.LOADING:
             return []
@@ -126,7 +126,7 @@ class Tidings:
         if event in self._config.on and alert.finding.severity.rank >= self._config.min_severity.rank:
             self._waiting[alert.key] = tiding(alert, event)
 
-    def _due(self) -> list[Tiding]:
+    def _due(self) -> list[Notification]:
         now, interval = self._clock(), self._config.min_interval_s
         while self._recent and now - self._recent[0] >= interval:
             self._recent.popleft()
@@ -179,15 +179,15 @@ class Notifier:
         self._config = config
         self._writer = writer
         self._tell = tell
-        self._tidings = Tidings(config, clock)
-        self._queue: queue.Queue[Tiding | None] = queue.Queue(WAITING)
+        self._tidings = Notifications(config, clock)
+        self._queue: queue.Queue[Notification | None] = queue.Queue(WAITING)
         self._worker: threading.Thread | None = None
         self._posts: list[threading.Thread] = []
         self._title = ""
         self._closing = threading.Event()
         self._child: subprocess.Popen[bytes] | None = None
 
-    def update(self, picture: Picture) -> None:
+    def update(self, picture: MonitorState) -> None:
         """Compares with the picture before, and tells what is new."""
         told = self._tidings.take(picture)
         if self._config.title:
@@ -211,7 +211,7 @@ class Notifier:
             if (child := self._child) is not None:
                 _end(child)
 
-    def _show_title(self, picture: Picture) -> None:
+    def _show_title(self, picture: MonitorState) -> None:
         verdict = picture.snapshot.verdict if picture.snapshot else None
         said = "✓ perfmon" if verdict is None else f"{verdict.severity.label} {verdict.title}"
         if picture.past_s is not None or picture.snapshot is None:
@@ -230,7 +230,7 @@ class Notifier:
         except (OSError, ValueError) as error:
             self._fail(f"the terminal cannot be written: {type(error).__name__}")
 
-    def _send(self, tiding: Tiding) -> None:
+    def _send(self, tiding: Notification) -> None:
         if self._worker is None:
             self._worker = threading.Thread(target=self._work, name="perfmon-notify", daemon=True)
             self._worker.start()
@@ -247,7 +247,7 @@ class Notifier:
             if self._config.webhook:
                 self._guarded("notify.webhook", self._post, tiding)
 
-    def _guarded(self, what: str, send: Callable[[Tiding], str], tiding: Tiding) -> None:
+    def _guarded(self, what: str, send: Callable[[Notification], str], tiding: Notification) -> None:
         try:
             failed = send(tiding)
         except Exception as error:  # a message that cannot be sent must not end those after it
@@ -263,7 +263,7 @@ class Notifier:
             with suppress(Exception):
                 self._tell(said)
 
-    def _run_command(self, tiding: Tiding) -> str:
+    def _run_command(self, tiding: Notification) -> str:
         words = filled(self._config.command, tiding.values)
         environment = {f"PERFMON_{name.upper()}": value for name, value in tiding.values.items()}
         child = self._child = subprocess.Popen(
@@ -285,7 +285,7 @@ class Notifier:
             self._child = None
         return f"{plain(words[0], 80)} exited with {child.returncode}" if child.returncode else ""
 
-    def _post(self, tiding: Tiding) -> str:
+    def _post(self, tiding: Notification) -> str:
         """Sends in a thread: a server that sends a byte now and then resets every timeout but this one."""
         self._posts = [post for post in self._posts if post.is_alive()]
         if len(self._posts) >= _STUCK:
@@ -310,7 +310,7 @@ def filled(words: tuple[str, ...], values: Mapping[str, str]) -> list[str]:
     ]
 
 
-def message(tiding: Tiding) -> dict[str, Any]:
+def message(tiding: Notification) -> dict[str, Any]:
     """The document that programs and webhooks get; chats in the manner of Slack show its `text`."""
     text = tiding.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "@\u200b")
     return {
@@ -328,7 +328,7 @@ def message(tiding: Tiding) -> dict[str, Any]:
     }
 
 
-def _json(tiding: Tiding) -> bytes:
+def _json(tiding: Notification) -> bytes:
     return json.dumps(message(tiding), ensure_ascii=False).encode()
 
 

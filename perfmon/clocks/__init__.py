@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .adjustments import SET, find_steps, take_out
-    from .alignment import Alignment, align, axis_moved, heed_file_time, polled_ahead
+    from .adjustments import SET, find_clock_steps, take_out
+    from .alignment import Alignment, align, apply_mtime, axis_moved, polled_ahead
     from .live_adjustments import Arrivals, Setbacks, follows
 
 __all__ = [
@@ -17,10 +17,10 @@ __all__ = [
     "Arrivals",
     "Setbacks",
     "align",
+    "apply_mtime",
     "axis_moved",
-    "find_steps",
+    "find_clock_steps",
     "follows",
-    "heed_file_time",
     "polled_ahead",
     "take_out",
 ]
@@ -28,8 +28,8 @@ __all__ = [
 __getattr__ = lazy_face(
     __name__,
     {
-        "adjustments": "SET,find_steps,take_out",
-        "alignment": "Alignment,align,axis_moved,heed_file_time,polled_ahead",
+        "adjustments": "SET,find_clock_steps,take_out",
+        "alignment": "Alignment,align,axis_moved,apply_mtime,polled_ahead",
         "live_adjustments": "Arrivals,Setbacks,follows",
     },
 )

@@ -35,7 +35,7 @@ SET = "clock set"
 """How the note of a clock that was set right begins."""
 
 
-class SetClock(Protocol):
+class ClockStep(Protocol):
     """What is asked of a log's clock: see `perfmon.sources.clock.SourceClock`."""
 
     mono_step: float
@@ -58,7 +58,7 @@ class Step:
     """The first moment after it, on the log's own axis, as its lines told it."""
 
 
-def find_steps(store: Store, shifts: Mapping[int, float], clocks: Mapping[int, SetClock]) -> list[Step]:
+def find_clock_steps(store: Store, shifts: Mapping[int, float], clocks: Mapping[int, ClockStep]) -> list[Step]:
     """Clocks that were set, as the other logs and monotonic times prove it."""
     logs = [state for state in store.sources if not state.polled]
     found = (
@@ -88,7 +88,7 @@ def _forward(
 
 
 def _back(
-    state: SourceState, states: Sequence[SourceState], shifts: Mapping[int, float], clock: SetClock
+    state: SourceState, states: Sequence[SourceState], shifts: Mapping[int, float], clock: ClockStep
 ) -> Step | None:
     if clock.set_back is None or state.stepped_back != 1 or state.tail is None:
         return None
@@ -148,7 +148,7 @@ def _went_on(other: SourceState, start: float, rest: float, shifts: Mapping[int,
 
 
 # --- taking it out --------------------------------------------------------------------------------------------
-def take_out(store: Store, clock: SetClock, step: Step, opened: Iterable[Span] = ()) -> None:
+def take_out(store: Store, clock: ClockStep, step: Step, opened: Iterable[Span] = ()) -> None:
     """Moves all that the log told after the step to where it belongs, and what it will tell; `opened` has not ended."""
     state, by = store.sources[step.source], -step.seconds
     after = _after(store, step)

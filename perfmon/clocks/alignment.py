@@ -27,7 +27,7 @@ _LATE_S, _EARLY_S = 600.0, 60.0
 """How much later, and earlier, than its last line a file may have been written."""
 
 
-def heed_file_time(state: SourceState, written: float) -> None:
+def apply_mtime(state: SourceState, written: float) -> None:
     """Takes note of when the file of a log was last written (seconds since 1970), once it was read so far."""
     last = state.last if state.tail is None else state.tail
     if last is None or state.kind not in (EPOCH, LOCAL, DAYTIME):
@@ -42,7 +42,7 @@ def heed_file_time(state: SourceState, written: float) -> None:
     state.written_then = False
 
 
-def days_known(states: Sequence[SourceState]) -> bool:
+def dates_known(states: Sequence[SourceState]) -> bool:
     """Whether the files tell the days of those logs that tell no dates; beside dates without a year they do not."""
     judged = [state for state in states if state.kind is not None and state.first is not None]
     return all(state.written_then for state in judged) and any(state.kind == DAYTIME for state in judged)
@@ -206,7 +206,7 @@ def _shared(span: tuple[float, float], shift: float, low: float, high: float) ->
 def _lay_dated(dated: list[SourceState], axis: _Axis) -> None:
     """Kind by kind: all logs of a kind share a zone, so they are moved by the same time of day."""
     laid: list[SourceState] = []
-    by_files = days_known(dated)
+    by_files = dates_known(dated)
     for kind in _ORDER:
         own = [state for state in dated if state.kind == kind]
         if not own:

@@ -196,7 +196,7 @@ class Offered:
 _PATIENCE_S = 0.7
 
 
-class ReadingBar:
+class ProgressBar:
     """Called with (done bytes, total bytes) while logs are read; use it as a context."""
 
     def __init__(self, label: str, terminal: bool | None = None) -> None:

@@ -121,7 +121,7 @@ def split(specs: Sequence[str]) -> tuple[list[str], list[RemoteSpec]]:
     return local, remote
 
 
-def asked_here(wanted: Wanted, no_polls: bool) -> tuple[Asked, ...]:
+def requested_pollers(wanted: Wanted, no_polls: bool) -> tuple[Asked, ...]:
     """Pollers of this machine in the live monitor: the named ones, and GPUs and host if it has logs.
 
     Raises UsageError where that is both wanted and not.
@@ -165,7 +165,7 @@ def connect(
     config = (str(args.ssh_config),) if args.ssh_config is not None else None
     options = FleetOptions(
         history=history,
-        ask=ask if can_ask() else None,
+        ask=ask if is_interactive() else None,
         accept_new=args.accept_new,
         config=config,
         checks=tuple(checks),
@@ -184,7 +184,7 @@ def connect(
     return fleet
 
 
-def say_missing(fleet: Fleet) -> None:
+def print_missing(fleet: Fleet) -> None:
     """Names what was wanted of hosts that were connected, and never was there."""
     for host in fleet.hosts:
         tails = host.logs.tails.values()
@@ -206,14 +206,14 @@ def fetched(args: argparse.Namespace, remote: Sequence[RemoteSpec]) -> Iterator[
     from perfmon.core import ConnectError
     from perfmon.sources import LogFile, log_file
 
-    from ._options import ReadingBar
+    from ._options import ProgressBar
 
     if not all(spec.path for spec in remote):
         raise UsageError("name the logs on the host: ssh://user@host/path")
     with TemporaryDirectory(prefix="perfmon-") as folder:
         fleet = connect(args, remote, history=None, again=False)
         try:
-            with ReadingBar("copying logs") as bar:
+            with ProgressBar("copying logs") as bar:
                 copies, failures = fleet.fetch(Path(folder), bar)
         finally:
             fleet.close()
@@ -244,18 +244,18 @@ def feed_of(
     asked: Sequence[Asked] = (),
 ) -> Feed:
     """Items of connected hosts, of local logs, and of local pollers."""
-    from perfmon.monitor import FollowFeed, MarkedFeed
+    from perfmon.monitor import FollowFeed, HistoryTaggedFeed
 
     here: Feed | None = FollowFeed(local, history=history, polling=polling) if local else None
     if asked:
-        from perfmon.monitor import PolledFeed
+        from perfmon.monitor import PollingFeed
 
-        here = PolledFeed(here, asked, lambda: places_of(local))
+        here = PollingFeed(here, asked, lambda: places_of(local))
     if fleet is not None:
         from perfmon.monitor import RemoteFeed
 
-        return MarkedFeed(RemoteFeed(fleet, here))
-    return MarkedFeed(here or FollowFeed(local, history=history, polling=polling))
+        return HistoryTaggedFeed(RemoteFeed(fleet, here))
+    return HistoryTaggedFeed(here or FollowFeed(local, history=history, polling=polling))
 
 
 def places_of(specs: Sequence[str]) -> dict[str, str]:
@@ -268,7 +268,7 @@ def places_of(specs: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def can_ask() -> bool:
+def is_interactive() -> bool:
     """Return true if there is a terminal for prompts, regardless of stdin and stdout."""
     try:
         with open("/dev/tty", "rb"):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perfmon.core import Config
     from perfmon.monitor import Feed, Monitor
     from perfmon.themes import ThemeData
-    from perfmon.viewmodel import Picture
+    from perfmon.viewmodel import MonitorState
 
 LAYOUTS = ("auto", "overview", "timeline", "log", "strip")
 _WINDOW_S = 600.0
@@ -71,7 +71,7 @@ def open_screen(
     sys.setswitchinterval(_TURN_S)
     with curtain(title, themes[theme], glyphs, args.layout):
         from perfmon.monitor import Monitor
-        from perfmon.tui import Opening, PerfmonApp
+        from perfmon.tui import AppOptions, PerfmonApp
 
         monitor = Monitor(feed, config, window_s=args.window)
         announcer = _Announcer(monitor, config, specs)
@@ -79,7 +79,7 @@ def open_screen(
         monitor.listeners.append(_Noted(monitor, note))
         if announce:
             monitor.listeners.append(announcer)
-        app = PerfmonApp(monitor, Opening(title, themes, theme, args.layout, config.keys, glyphs))
+        app = PerfmonApp(monitor, AppOptions(title, themes, theme, args.layout, config.keys, glyphs))
     try:
         code = app.run(mouse=not args.no_mouse)
     finally:
@@ -106,7 +106,7 @@ def need_terminal() -> None:
 
 def themes_for(config: Config, asked: str | None, told: list[str] | None = None) -> tuple[dict[str, ThemeData], str]:
     """All themes, and the one to begin with; `asked` must be known (UsageError). What is wrong is added to `told`."""
-    from perfmon.core import DataFileError, recall
+    from perfmon.core import DataFileError, load_state
     from perfmon.themes import REMEMBERED, chosen, load_themes
 
     problems: list[DataFileError] = []
@@ -118,7 +118,7 @@ def themes_for(config: Config, asked: str | None, told: list[str] | None = None)
         print(f"perfmon: {line}", file=sys.stderr)
     if told is not None:
         told.extend(wrong)
-    picked = recall(REMEMBERED)
+    picked = load_state(REMEMBERED)
     picked = picked if isinstance(picked, str) else None
     return themes, chosen(themes, asked=asked, picked=picked, configured=config.theme, environment=os.environ)
 
@@ -129,7 +129,7 @@ class _Noted:
     def __init__(self, monitor: Monitor, note: Callable[[], str | None]) -> None:
         self._monitor, self._note, self._told = monitor, note, ""
 
-    def __call__(self, picture: Picture) -> None:
+    def __call__(self, picture: MonitorState) -> None:
         """Looks whether there is something new (in the monitor's thread)."""
         said = self._note() or ""
         if said and said != self._told:
@@ -143,10 +143,10 @@ class _Announcer:
 
     def __init__(self, monitor: Monitor, config: Config, specs: Sequence[str]) -> None:
         self._monitor, self._config, self._specs = monitor, config, specs
-        self._told: list[Callable[[Picture], None]] = []
+        self._told: list[Callable[[MonitorState], None]] = []
         self._closers: list[Callable[[], None]] = []
 
-    def __call__(self, picture: Picture) -> None:
+    def __call__(self, picture: MonitorState) -> None:
         """Tells of a picture (in the monitor's thread)."""
         if not self._told:
             self._open()

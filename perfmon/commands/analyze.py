@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from perfmon.core import ExitCode, Progress, Severity
 
 from ._options import (
-    ReadingBar,
+    ProgressBar,
     add_baseline_argument,
     add_data_arguments,
     add_formats_argument,
@@ -27,7 +27,7 @@ from ._remote import add_login_arguments, fetched, split
 
 if TYPE_CHECKING:
     from perfmon.core import Config
-    from perfmon.diagnosis import Knowledge, Snapshot
+    from perfmon.diagnosis import Diagnosis, RuleSet
     from perfmon.sources import LogFile
 
 DESCRIPTION = """\
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         return _report(args, _diagnose(args, config, local, logs))
 
 
-def _report(args: argparse.Namespace, snapshot: Snapshot) -> int:
+def _report(args: argparse.Namespace, snapshot: Diagnosis) -> int:
     if args.output:
         _write(args, snapshot)
     if args.json or args.explain_formats or not args.output:
@@ -94,7 +94,7 @@ def _report(args: argparse.Namespace, snapshot: Snapshot) -> int:
     return ExitCode.USAGE if unread else ExitCode.DONE
 
 
-def _unread(snapshot: Snapshot, specs: Sequence[str]) -> list[str]:
+def _unread(snapshot: Diagnosis, specs: Sequence[str]) -> list[str]:
     """Reasons why logs that were named one by one, or all logs, could not be read.
 
     "No bottleneck" is no answer about those.
@@ -117,7 +117,7 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _diagnose(args: argparse.Namespace, config: Config, specs: Sequence[str], logs: Sequence[LogFile]) -> Snapshot:
+def _diagnose(args: argparse.Namespace, config: Config, specs: Sequence[str], logs: Sequence[LogFile]) -> Diagnosis:
     from perfmon.core import AUTO, FIGURES
     from perfmon.pipeline import Options, examine
     from perfmon.rules import LEARNED
@@ -132,10 +132,10 @@ def _diagnose(args: argparse.Namespace, config: Config, specs: Sequence[str], lo
     )
     if not args.output:
         options = replace(options, detail=FIGURES)
-    with ReadingBar("reading logs") as bar:
+    with ProgressBar("reading logs") as bar:
         _HELD[:] = examine(options, bar)
-    snapshot: Snapshot = _HELD[0]
-    knowledge: Knowledge = _HELD[2]
+    snapshot: Diagnosis = _HELD[0]
+    knowledge: RuleSet = _HELD[2]
     if config.baseline == AUTO and not any(m.bands_from.startswith(LEARNED) for m in snapshot.metrics.values()):
         from perfmon.core import format_seconds
 
@@ -147,7 +147,7 @@ def _diagnose(args: argparse.Namespace, config: Config, specs: Sequence[str], lo
     return snapshot
 
 
-def _write(args: argparse.Namespace, snapshot: Snapshot) -> None:
+def _write(args: argparse.Namespace, snapshot: Diagnosis) -> None:
     from perfmon.reports import write_analysis
 
     folder = write_analysis(snapshot, args.output, datetime.now().astimezone())
@@ -155,7 +155,7 @@ def _write(args: argparse.Namespace, snapshot: Snapshot) -> None:
     print(folder, file=sys.stderr if args.json or args.explain_formats else sys.stdout)
 
 
-def _rendered(args: argparse.Namespace, snapshot: Snapshot) -> str:
+def _rendered(args: argparse.Namespace, snapshot: Diagnosis) -> str:
     if args.json:
         from perfmon.reports import document
 
@@ -169,7 +169,7 @@ def _rendered(args: argparse.Namespace, snapshot: Snapshot) -> str:
     return text_summary.render(snapshot).rstrip("\n") + "\n"
 
 
-def _found(snapshot: Snapshot, bar: str | None) -> bool:
+def _found(snapshot: Diagnosis, bar: str | None) -> bool:
     if bar is None:
         return False
     if snapshot.run.state in (Progress.FAILED, Progress.STALLED):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from perfmon.core import ExitCode, InputError
 
 from ._options import (
-    ReadingBar,
+    ProgressBar,
     add_data_arguments,
     add_formats_argument,
     add_text_output_argument,
@@ -22,7 +22,7 @@ from ._options import (
 )
 
 if TYPE_CHECKING:
-    from perfmon.diagnosis import Calibration, RunInfo, Snapshot
+    from perfmon.diagnosis import Calibration, Diagnosis, RunInfo
 
 DESCRIPTION = """\
 Learn thresholds from a run that is known to be healthy, for this model and hardware. The file is for --bands,
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     options = Options(
         specs=tuple(args.spec), since=args.since, until=args.until, jobs=config.jobs, config=config, detail=FIGURES
     )
-    with ReadingBar("reading logs") as bar:
+    with ProgressBar("reading logs") as bar:
         snapshot, view, knowledge = examine(options, bar)
     name = plain(" ".join("stdin" if spec == "-" else Path(spec).name or spec for spec in args.spec), 80)
     bands = uncalibrated(knowledge.bands, load_bands()).holding(view.told_of)
@@ -87,7 +87,7 @@ def _heading(name: str, run: RunInfo) -> list[str]:
     ]
 
 
-def _warn(snapshot: Snapshot, calibration: Calibration) -> None:
+def _warn(snapshot: Diagnosis, calibration: Calibration) -> None:
     bad = {f.signature for f in snapshot.findings if f.severity.value != "info" and f.state != "pending"}
     if bad:
         told = ", ".join(sorted(bad))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from perfmon._version import __version__
 from perfmon.core import ConnectError, ExitCode, InputError, UsageError, format_bytes
 
-from ._options import ReadingBar, completes_files, on_disk
+from ._options import ProgressBar, completes_files, on_disk
 from ._remote import add_login_arguments, connect, wanted
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     fleet = connect(args, specs, history=None, again=False)
     try:
         parts.mkdir(mode=0o700, exist_ok=True)
-        with ReadingBar("collecting logs") as bar:
+        with ProgressBar("collecting logs") as bar:
             copies, failures = fleet.fetch(parts, bar)
     except OSError as error:
         raise InputError(f"{parts}: cannot be written: {error.strerror}") from None

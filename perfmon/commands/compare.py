@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from perfmon.core import ExitCode, InputError, UsageError, plain
 
 from ._options import (
-    ReadingBar,
+    ProgressBar,
     add_data_arguments,
     add_formats_argument,
     add_text_output_argument,
@@ -112,7 +112,7 @@ def _read(spec: str, args: argparse.Namespace, config: Config) -> Run:
     since = None if args.skip is None else f"{args.skip:.3f}"
     until = None if args.first is None else f"{args.first + (args.skip or 0.0):.3f}"
     options = Options(specs=(spec,), since=since, until=until, jobs=config.jobs, config=config, detail=FIGURES)
-    with ReadingBar("reading logs") as bar:
+    with ProgressBar("reading logs") as bar:
         try:
             snapshot, view, knowledge = examine(options, bar)
         except UsageError as error:

@@ -23,7 +23,7 @@ from ._options import (
     read_config,
     seconds,
 )
-from ._remote import add_polls_argument, add_reach_arguments, asked_here, connect, feed_of, sort_specs
+from ._remote import add_polls_argument, add_reach_arguments, connect, feed_of, requested_pollers, sort_specs
 
 if TYPE_CHECKING:
     from perfmon.core import Config
@@ -146,7 +146,7 @@ def _feed(args: argparse.Namespace) -> Callable[[], Feed]:
     from perfmon.sources.pollers import DEFAULT
 
     found, history = sort_specs(args.spec), not args.no_history
-    asked = asked_here(found, args.no_polls)
+    asked = requested_pollers(found, args.no_polls)
     if found.local:
         discover(found.local)  # what does not exist, or holds nothing, is told at once
     fleet = None

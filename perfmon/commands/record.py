@@ -88,12 +88,12 @@ def run(args: argparse.Namespace) -> int:
 async def _items(fleet: Fleet | None, wanted: Wanted, history: bool) -> AsyncIterator[Item]:
     """Lines of local and remote logs, and readings of pollers."""
     from perfmon.core import Block, Notice
-    from perfmon.monitor import Anew
+    from perfmon.monitor import ResetMarker
 
     feed = feed_of(fleet, wanted.local, history=history, asked=wanted.asked)
     try:
         async for log, item in feed.items():
-            if not isinstance(item, Anew):
+            if not isinstance(item, ResetMarker):
                 yield log, item if isinstance(item, Block | Notice) else item.block()
     finally:
         await feed.close()

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Opens the screen."""
     from perfmon.core import InputError
-    from perfmon.monitor import RecordedFeed
+    from perfmon.monitor import RecordingFeed
     from perfmon.recording import open_recording
     from perfmon.sources import Player, timeline_of
 
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         config,
         title=f"replay {args.recording.name}",
         specs=(str(args.recording),),
-        feed=lambda: RecordedFeed(player),
+        feed=lambda: RecordingFeed(player),
         announce=False,
         note=lambda: recording.note,
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from perfmon.core import ExitCode, UsageError, format_seconds, plain, without_secrets
 
 from ._options import (
-    ReadingBar,
+    ProgressBar,
     add_data_arguments,
     add_formats_argument,
     add_text_output_argument,
@@ -24,7 +24,7 @@ from ._options import (
     seconds,
     window,
 )
-from ._remote import add_reach_arguments, connect, feed_of, say_missing, sort_specs
+from ._remote import add_reach_arguments, connect, feed_of, print_missing, sort_specs
 from ._screen import themes_for
 
 if TYPE_CHECKING:
@@ -96,10 +96,10 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"{wanted.asked[0].shown}: pollers need a duration: --for 30s")
     fleet = connect(args, wanted.remote, history=args.history) if wanted.remote else None
     feed = partial(feed_of, fleet, wanted.local, asked=wanted.asked) if fleet is not None or wanted.asked else None
-    with ReadingBar("reading logs") as bar:
+    with ProgressBar("reading logs") as bar:
         seen = observe(wanted.local, config, judged, args.for_s, bar, lambda: _say_following(args.for_s), columns, feed)
     if fleet is not None:
-        say_missing(fleet)
+        print_missing(fleet)
     _write(args, seen)
     if opened is not None:
         _draw(args, opened, seen)
@@ -161,14 +161,14 @@ def _draw(args: argparse.Namespace, opened: tuple[dict[str, ThemeData], str], se
     """The screen without a terminal; from a redacted one the log is left out, for its lines are as they were."""
     import asyncio
 
-    from perfmon.logbuffer import LogBook
+    from perfmon.logbuffer import LogBuffer
     from perfmon.reports import cleaned, save
-    from perfmon.tui import Opening, shoot
+    from perfmon.tui import AppOptions, shoot
 
     _, picture = cleaned(seen.snapshot, seen.picture, args.redact)
     assert picture is not None  # noqa: S101 - asked for with `columns`
-    book = LogBook() if args.redact or seen.logbook is None else seen.logbook
-    opening = Opening("snapshot" if args.redact else _title(args.spec), *opened)
+    book = LogBuffer() if args.redact or seen.logbook is None else seen.logbook
+    opening = AppOptions("snapshot" if args.redact else _title(args.spec), *opened)
     image = asyncio.run(shoot(picture, book, opening, args.size, without=("log",) if args.redact else ()))
     print(f"perfmon: wrote {save(image, args.svg, datetime.now().astimezone(), '.svg')}", file=sys.stderr)
 

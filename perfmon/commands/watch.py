@@ -14,7 +14,7 @@ from ._options import (
     completes_files,
     read_config,
 )
-from ._remote import add_polls_argument, add_reach_arguments, asked_here, connect, feed_of, sort_specs
+from ._remote import add_polls_argument, add_reach_arguments, connect, feed_of, requested_pollers, sort_specs
 from ._screen import add_screen_arguments, need_terminal, open_screen, own_keyboard
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     """Opens the screen."""
     config = read_config(args)
     wanted = sort_specs(args.spec)  # a wrong one is told before the screen opens
-    asked = asked_here(wanted, args.no_polls)
+    asked = requested_pollers(wanted, args.no_polls)
     title = " ".join("stdin" if spec == "-" else without_secrets(spec) for spec in args.spec)
     own_keyboard(args.spec)
     fleet = _connected(args, wanted) if wanted.remote else None

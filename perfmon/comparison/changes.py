@@ -19,7 +19,7 @@ from perfmon.core import (
     resample,
     summarise,
 )
-from perfmon.diagnosis import Finding, Snapshot
+from perfmon.diagnosis import Diagnosis, Finding
 from perfmon.rules import HIGHER, LOWER, Band, Bands
 
 from .model import FindingChange, FindingSide, Kind, LostShare, MetricChange, Run, Said, Shift, Side
@@ -265,7 +265,7 @@ def problem(change: FindingChange) -> bool:
     return change.severity is not Severity.INFO
 
 
-def weighty(change: FindingChange, before: Snapshot, after: Snapshot) -> bool:
+def weighty(change: FindingChange, before: Diagnosis, after: Diagnosis) -> bool:
     """More than an isolated event: a run's verdict, or as costly as one has to be, or critical again and again."""
     verdicts = {run.verdict.signature for run in (before, after) if run.verdict is not None}
     held = [side for side in (change.before, change.after) if side is not None]
@@ -274,7 +274,7 @@ def weighty(change: FindingChange, before: Snapshot, after: Snapshot) -> bool:
     return change.signature in verdicts or again or any(side.lost_share >= LOST for side in held)
 
 
-def lost_change(before: Snapshot, after: Snapshot) -> Shift:
+def lost_change(before: Diagnosis, after: Diagnosis) -> Shift:
     """How the share of time that any finding cost moved; without an interval where a run has no time."""
     shares = [_lost_by_time(run) for run in (before, after)]
     change = _lost_share(after) - _lost_share(before)
@@ -284,11 +284,11 @@ def lost_change(before: Snapshot, after: Snapshot) -> Shift:
     return Shift(change, mean_change(drawn[0], drawn[1]))
 
 
-def _lost_share(run: Snapshot) -> float:
+def _lost_share(run: Diagnosis) -> float:
     return sum(entry.share for entry in run.ledger if entry.cause not in _REST)
 
 
-def _lost_by_time(run: Snapshot) -> list[float]:
+def _lost_by_time(run: Diagnosis) -> list[float]:
     """The share that was lost of each of many stretches of equal length, in time order.
 
     Of a finding only the newest stretches are told: the time before the first of those is left out. Empty where logs
@@ -308,7 +308,7 @@ def _lost_by_time(run: Snapshot) -> list[float]:
     return lost
 
 
-def lost_shares(before: Snapshot, after: Snapshot) -> tuple[LostShare, ...]:
+def lost_shares(before: Diagnosis, after: Diagnosis) -> tuple[LostShare, ...]:
     """Every cause's share of both runs, as their ledgers have them."""
     shares = [{entry.cause: entry.share for entry in run.ledger} for run in (before, after)]
     causes = dict.fromkeys([*shares[0], *shares[1]])

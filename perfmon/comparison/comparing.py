@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfmon.core import REST, counted, format_seconds, format_value, plain
-from perfmon.diagnosis import Snapshot
+from perfmon.diagnosis import Diagnosis
 
 from .changes import FEWEST, LOST, finding_changes, lost_change, lost_shares, metric_changes, problem, weighty
 from .model import Comparison, Criterion, CriterionResult, FindingChange, LostShare, MetricChange, Outcome, Run, Shift
@@ -45,8 +45,8 @@ class _Weighed:
 
     def __init__(
         self,
-        before: Snapshot,
-        after: Snapshot,
+        before: Diagnosis,
+        after: Diagnosis,
         metrics: Sequence[MetricChange],
         findings: Sequence[FindingChange],
         lost: Sequence[LostShare],
@@ -188,7 +188,7 @@ def _percent(share: float) -> str:
     return f"{share * 100:.0f} %" if share >= 0.1 or share == 0 else f"{share * 100:.1f} %"
 
 
-def _unlike_lengths(before: Snapshot, after: Snapshot) -> str:
+def _unlike_lengths(before: Diagnosis, after: Diagnosis) -> str:
     """How long both runs are, where one is much longer: it may have begun what the other never came to."""
     early, late = before.run.wall_s, after.run.wall_s
     if min(early, late) <= 0 or max(early, late) <= _LIKE_LENGTHS * min(early, late):
@@ -215,7 +215,7 @@ def _notes(before: Run, after: Run, findings: Sequence[FindingChange]) -> tuple[
     return (*notes, *_of_logs("before", before.snapshot), *_of_logs("after", after.snapshot))
 
 
-def _of_logs(name: str, run: Snapshot) -> list[str]:
+def _of_logs(name: str, run: Diagnosis) -> list[str]:
     """What was lost or odd in the logs of a run: it is in no figure."""
     told = [
         f"{name}: {plain(source.spec, 200)}: {plain(note.removeprefix(f'{source.spec}: '), 300)}"

@@ -11,7 +11,7 @@ from typing import Literal
 
 import perfmon.rules
 from perfmon.core import Interval, Severity, Summary, Table, format_value, read_toml
-from perfmon.diagnosis import Knowledge, Snapshot, uncalibrated
+from perfmon.diagnosis import Diagnosis, RuleSet, uncalibrated
 from perfmon.rules import Bands, Signature, Track, View, load_bands
 
 # --- What a comparison holds. Shares are fractions of 1; values and their changes are in the metric's unit ---
@@ -148,8 +148,8 @@ class LostShare:
 class Comparison:
     """Two runs side by side."""
 
-    before: Snapshot
-    after: Snapshot
+    before: Diagnosis
+    after: Diagnosis
     metrics: tuple[MetricChange, ...]
     findings: tuple[FindingChange, ...]
     lost: tuple[LostShare, ...]
@@ -262,7 +262,7 @@ GROUPS = 16
 class Run:
     """One side of a comparison."""
 
-    snapshot: Snapshot
+    snapshot: Diagnosis
     bands: Bands
     """With the limits that hold for this run."""
     samples: Mapping[str, Sequence[float]]
@@ -275,7 +275,7 @@ class Run:
     """Limits that somebody set. Learned ones say what is usual, and leave room for noise in which a change may hide."""
 
 
-def run_of(snapshot: Snapshot, view: View, knowledge: Knowledge) -> Run:
+def run_of(snapshot: Diagnosis, view: View, knowledge: RuleSet) -> Run:
     """Takes from a view what is needed of it: the rest may be forgotten."""
     samples: dict[str, Sequence[float]] = {}
     for name, track in view.metrics.items():

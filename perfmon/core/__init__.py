@@ -32,12 +32,12 @@ if TYPE_CHECKING:
         STARTUP,
         UNACCOUNTED,
         WASTED,
-        Claim,
+        LostInterval,
         Shares,
         Window,
+        attribute_time,
         intersection,
         length,
-        share_out,
         union,
         without,
     )
@@ -120,7 +120,7 @@ if TYPE_CHECKING:
         slope,
         summarise,
     )
-    from .text import ESCAPES, evidence_text, plain, suspicious, without_secrets
+    from .text import ESCAPES, evidence_text, may_contain_secret, plain, without_secrets
     from .toml_tables import Table, read_toml
     from .units import (
         STEPS,
@@ -136,7 +136,7 @@ if TYPE_CHECKING:
         plural_of,
         read_value,
     )
-    from .user_state import recall, remember
+    from .user_state import load_state, remember
 
 __all__ = [
     "ALL_LEGS",
@@ -204,7 +204,6 @@ __all__ = [
     "YEARLESS",
     "YEARLESS_S",
     "Block",
-    "Claim",
     "Config",
     "ConnectError",
     "DataFileError",
@@ -216,6 +215,7 @@ __all__ = [
     "Interval",
     "Joined",
     "LegStamp",
+    "LostInterval",
     "MissingExtraError",
     "Notice",
     "NoticeKind",
@@ -236,6 +236,7 @@ __all__ = [
     "Update",
     "UsageError",
     "Window",
+    "attribute_time",
     "convert",
     "counted",
     "evidence_text",
@@ -246,7 +247,9 @@ __all__ = [
     "intersection",
     "length",
     "load_config",
+    "load_state",
     "masked",
+    "may_contain_secret",
     "mean_change",
     "median",
     "metric_unit",
@@ -259,14 +262,11 @@ __all__ = [
     "quantile_change",
     "read_toml",
     "read_value",
-    "recall",
     "remember",
     "resample",
     "says_only_that",
-    "share_out",
     "slope",
     "summarise",
-    "suspicious",
     "union",
     "user_folder",
     "without",
@@ -279,8 +279,8 @@ __getattr__ = lazy_face(
         "config": "AUTO,BUILTIN,Config,Detail,FIGURES,Outward,WATCHED,WHOLE,YEARLESS_S,load_config,moment,user_folder",
         "errors": "ConnectError,DataFileError,ExitCode,InputError,MissingExtraError,PerfmonError,UsageError",
         "intervals": (
-            "CHECKPOINT,Claim,DOWNTIME,EVALUATION,PRODUCTIVE,REST,RESTORE,STARTUP,Shares,UNACCOUNTED,WASTED,"
-            "Window,intersection,length,share_out,union,without"
+            "CHECKPOINT,LostInterval,DOWNTIME,EVALUATION,PRODUCTIVE,REST,RESTORE,STARTUP,Shares,UNACCOUNTED,WASTED,"
+            "Window,intersection,length,attribute_time,union,without"
         ),
         "model": (
             "ALL_LEGS,BEGINS_WITH,BETWEEN_RUNS_S,Block,CLOSE,DAYTIME,DETAIL,EPOCH,FAILURE,Fields,Gap,HEAD,"
@@ -294,12 +294,12 @@ __getattr__ = lazy_face(
             "CELLS,FEWEST_BLOCKS,Interval,RESAMPLES,Resampled,Summary,mean_change,median,percentile,"
             "quantile_change,resample,slope,summarise"
         ),
-        "text": "ESCAPES,evidence_text,plain,suspicious,without_secrets",
+        "text": "ESCAPES,evidence_text,plain,may_contain_secret,without_secrets",
         "toml_tables": "Table,read_toml",
         "units": (
             "STEPS,convert,counted,format_bytes,format_seconds,format_share,format_value,metric_unit,"
             "parse_duration,parse_number,plural_of,read_value"
         ),
-        "user_state": "recall,remember",
+        "user_state": "load_state,remember",
     },
 )

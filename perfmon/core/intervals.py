@@ -17,7 +17,7 @@ Window = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class LostInterval:
     """A stretch of time that one finding says it cost."""
 
     owner: int
@@ -90,9 +90,9 @@ def intersection(left: Sequence[Window], right: Sequence[Window]) -> list[Window
     return common
 
 
-def share_out(
+def attribute_time(
     window: Window,
-    claims: Iterable[Claim],
+    claims: Iterable[LostInterval],
     proven: Sequence[tuple[str, Sequence[Window]]],
     outside: Sequence[Window] = (),
 ) -> Shares:

@@ -70,7 +70,7 @@ def plain(text: str, limit: int = 500) -> str:
 
 def without_secrets(text: str) -> str:
     """`text` with what looks like a credential replaced: keys, tokens, passwords in URLs."""
-    if not suspicious(text):
+    if not may_contain_secret(text):
         return text
     login, keys, secrets = _credentials()
     return login.sub(_hidden_login, keys.sub(_hidden, secrets.sub(_hidden, text)))
@@ -82,7 +82,7 @@ def _credentials() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     return re.compile(_URL_LOGIN), re.compile(_KEYS), re.compile(_SECRETS)
 
 
-def suspicious(text: str) -> bool:
+def may_contain_secret(text: str) -> bool:
     """Whether it is worth looking for credentials in one line, or in any of several: in nearly none it is, and looking
     costs more than all else."""
     if not text.isascii():  # upper and lower case are not that simple there

@@ -22,7 +22,7 @@ def _folder() -> Path:
     return (Path(home) if os.path.isabs(home) else Path.home() / ".local" / "state") / "perfmon"
 
 
-def recalled() -> dict[str, str]:
+def loaded_state() -> dict[str, str]:
     """All that is remembered, by name."""
     try:
         with (_folder() / _FILE).open("rb") as file:
@@ -34,9 +34,9 @@ def recalled() -> dict[str, str]:
     return {name: value for name, value in data.items() if isinstance(value, str) and len(value) <= _LONGEST}
 
 
-def recall(name: str) -> str | None:
+def load_state(name: str) -> str | None:
     """What is remembered under that name; None when nothing is."""
-    return recalled().get(name)
+    return loaded_state().get(name)
 
 
 def remember(name: str, value: str) -> bool:
@@ -44,7 +44,7 @@ def remember(name: str, value: str) -> bool:
 
     The file is replaced as a whole: whoever reads it meanwhile sees the old one or the new one.
     """
-    known = recalled()
+    known = loaded_state()
     if known.get(name) == value:
         return True
     try:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from perfmon.core import Block, InputError, UsageError, plain
 from perfmon.sources import TimedItem, Timeline
-from perfmon.sources.pollers import Area, Reading, line_of, poll_log
+from perfmon.sources.pollers import Area, Reading, format_reading, poll_log
 
 from .scenarios import MENDED, SCENARIOS
 from .simulation import BEGIN, Line, Simulation
@@ -88,7 +88,7 @@ class Polls:
             at, number = self._at, next(self._rounds)
             moment = (self._begin + timedelta(seconds=at)).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
             for host, poller, reading in self._round(at, number):
-                yield at, poll_log(host, poller).name, line_of(reading, host, moment).decode().rstrip("\n")
+                yield at, poll_log(host, poller).name, format_reading(reading, host, moment).decode().rstrip("\n")
             self._at = _FIRST_S + _EVERY_S * (number + 1)
 
     # --- what the run does ----------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def clock(at: float) -> str:
     return f"t={MONOTONIC_S + at:.6f}"
 
 
-def spell_duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A duration as prime-rl prints it: `850ms`, `42.3s`, `1m 13s`."""
     if seconds < 1:
         return f"{seconds * 1000:.0f}ms"
@@ -201,7 +201,7 @@ class Simulation:
             self._say(end, f"{told} Consider increasing it to avoid this.", "WARNING")
         figures = f"Reward {0.4 + 0.01 * step:.4f} | Trainable 96/128 (75.0%) | Turns 3.2 | Branches 1.0"
         ends = f"Max Off-Policy {stale} | Error 0.8% | Cancelled 0.0% | Truncation {truncated:.1f}%"
-        self._say(end, f"Step {step} | {spell_duration(end - begin):>7} | {figures} | {ends}", "SUCCESS")
+        self._say(end, f"Step {step} | {format_duration(end - begin):>7} | {figures} | {ends}", "SUCCESS")
         return end
 
     def _await_checkpoint(self, step: int, now: float) -> float:
@@ -318,7 +318,7 @@ class Simulation:
             TRAINER,
             end,
             "SUCCESS",
-            f"Step {step} | {spell_duration(end - before):>7} | Loss {-0.002 - 0.0001 * step:.4f} | Entropy 0.3310 | "
+            f"Step {step} | {format_duration(end - before):>7} | Loss {-0.002 - 0.0001 * step:.4f} | Entropy 0.3310 | "
             f"Mismatch KL 0.0009 | Grad. Norm 0.1184 | LR 1.00e-06 | Throughput {self._about(7100):.0f} tokens/s | "
             f"MFU {self._about(25.0):.1f}% | Peak Mem. 71.3 GiB",
         )

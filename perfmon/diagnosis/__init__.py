@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .assessment import Knowledge, diagnose, judge, view_of
+    from .assessment import RuleSet, diagnose, judge, view_of
     from .baseline import FEWEST, LEAST_S, Baseline, Calibration, as_toml, learn, tightest, uncalibrated
     from .evidence import Part, parts
     from .goodput import ALIASES, goodput_of
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Assessment,
         ClockOffset,
         ConditionState,
+        Diagnosis,
         EvidenceLine,
         Finding,
         Goal,
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
         MetricStats,
         Moment,
         RunInfo,
-        Snapshot,
-        SourceInfo,
+        SourceSummary,
         TimelineRow,
         Verdict,
     )
@@ -40,17 +40,17 @@ __all__ = [
     "Calibration",
     "ClockOffset",
     "ConditionState",
+    "Diagnosis",
     "EvidenceLine",
     "Finding",
     "Goal",
-    "Knowledge",
     "LedgerEntry",
     "MetricStats",
     "Moment",
     "Part",
+    "RuleSet",
     "RunInfo",
-    "Snapshot",
-    "SourceInfo",
+    "SourceSummary",
     "TimelineRow",
     "Verdict",
     "as_toml",
@@ -68,13 +68,13 @@ __all__ = [
 __getattr__ = lazy_face(
     __name__,
     {
-        "assessment": "Knowledge,diagnose,judge,view_of",
+        "assessment": "RuleSet,diagnose,judge,view_of",
         "baseline": "Baseline,Calibration,FEWEST,LEAST_S,as_toml,learn,tightest,uncalibrated",
         "evidence": "Part,parts",
         "goodput": "ALIASES,goodput_of",
         "result": (
             "Assessment,ClockOffset,ConditionState,EvidenceLine,Finding,Goal,LedgerEntry,MetricStats,Moment,"
-            "RunInfo,SCHEMA,Snapshot,SourceInfo,TimelineRow,Verdict"
+            "RunInfo,SCHEMA,Diagnosis,SourceSummary,TimelineRow,Verdict"
         ),
         "wording": "verdict_of",
     },

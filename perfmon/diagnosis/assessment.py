@@ -1,4 +1,4 @@
-"""From a store to a Snapshot: laid on one axis, judged, shared out, put in words."""
+"""From a store to a diagnosis: alignment, evaluation, time attribution, sentences."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from perfmon.core import (
     UNACCOUNTED,
     WASTED,
     WHOLE,
-    Claim,
     Detail,
+    LostInterval,
     Progress,
     Severity,
     Shares,
     TimeBase,
     Window,
+    attribute_time,
     median,
-    share_out,
     without,
 )
 from perfmon.rules import DEFAULT_ASYNC_LEVEL, Bands, Found, Signature, View, component_states, find, overdue_s
@@ -37,10 +37,10 @@ from perfmon.store import Recent, Store
 from .result import (
     Assessment,
     ClockOffset,
+    Diagnosis,
     LedgerEntry,
     RunInfo,
-    Snapshot,
-    SourceInfo,
+    SourceSummary,
     Verdict,
 )
 from .summary import (
@@ -61,7 +61,7 @@ _RISE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Knowledge:
+class RuleSet:
     """What the rules know before they see a run."""
 
     signatures: tuple[Signature, ...]
@@ -74,14 +74,14 @@ class Knowledge:
 
 def diagnose(
     store: Store,
-    knowledge: Knowledge,
+    knowledge: RuleSet,
     pattern_names: Sequence[str] = (),
     clip: tuple[float | None, float | None] = (None, None),
     alignment: Alignment | None = None,
     detail: Detail = WHOLE,
     present: float | None = None,
     recent: Recent | None = None,
-) -> Snapshot:
+) -> Diagnosis:
     """The picture of all that is in `store`, within `clip` (seconds on the run's axis; None is open).
 
     `present` is the moment until which the logs are watched, if they are;
@@ -93,8 +93,8 @@ def diagnose(
 
 
 def judge(
-    view: View, knowledge: Knowledge, alignment: Alignment, pattern_names: Sequence[str], detail: Detail = WHOLE
-) -> Snapshot:
+    view: View, knowledge: RuleSet, alignment: Alignment, pattern_names: Sequence[str], detail: Detail = WHOLE
+) -> Diagnosis:
     """The picture of what `view` shows."""
     store = view.store
     found = find(knowledge.signatures, view)
@@ -107,7 +107,7 @@ def judge(
     metrics = metric_stats(view, detail.points)
     odd = () if verdict is not None else unjudged(view, metrics, knowledge.signatures)
     assessment = _assessment(view, verdict, found, odd)
-    return Snapshot(
+    return Diagnosis(
         version=__version__,
         run=_run_info(view, alignment, infos),
         verdict=verdict,
@@ -137,7 +137,7 @@ _READ_SHARE = 0.5
 """Of the lines of the logs: where fewer are recognised and no progress is seen, nothing can be said."""
 
 
-def _run_info(view: View, alignment: Alignment, infos: tuple[SourceInfo, ...]) -> RunInfo:
+def _run_info(view: View, alignment: Alignment, infos: tuple[SourceSummary, ...]) -> RunInfo:
     start, end = view.window
     state = view.state
     components = {one.component: one.state for one in component_states(view)}
@@ -181,7 +181,7 @@ def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], odd
 
 def view_of(
     store: Store,
-    knowledge: Knowledge,
+    knowledge: RuleSet,
     alignment: Alignment,
     clip: tuple[float | None, float | None] = (None, None),
     present: float | None = None,
@@ -199,7 +199,7 @@ def view_of(
     return view
 
 
-def _async_level(view: View, knowledge: Knowledge) -> float:
+def _async_level(view: View, knowledge: RuleSet) -> float:
     """The configured level, else the level that the run keeps to, but not below the default.
 
     A run at its barrier keeps returning to the same staleness, which it has reached with its first steps. Where the
@@ -229,11 +229,11 @@ def _keeps(values: Sequence[float]) -> bool:
 
 def _shares(found: Sequence[Found], view: View) -> Shares:
     claims = [
-        Claim(at, finding.rank, low, high)
+        LostInterval(at, finding.rank, low, high)
         for at, finding in enumerate(found)
         for low, high in without(finding.claims, view.apart)
     ]
-    return share_out(view.window, claims, _proven(view), view.apart)
+    return attribute_time(view.window, claims, _proven(view), view.apart)
 
 
 def _proven(view: View) -> list[tuple[str, list[Window]]]:

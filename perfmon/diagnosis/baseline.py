@@ -12,8 +12,8 @@ from perfmon.core import FIGURES, Severity, TimeBase, counted, format_seconds, m
 from perfmon.rules import CALIBRATED, HIGHER, LEARNED, Band, Bands, Track, View
 from perfmon.store import Store
 
-from .assessment import Knowledge, judge, view_of
-from .result import Snapshot
+from .assessment import RuleSet, judge, view_of
+from .result import Diagnosis
 
 # --- Limits that are learned from a healthy run: what is usual there is good, and a margin beyond it ---
 #
@@ -230,7 +230,7 @@ _MOVED_S = 60.0
 class Baseline:
     """Learns once the run is old enough, and again as it gets older, until it knows its start."""
 
-    def __init__(self, given: Knowledge) -> None:
+    def __init__(self, given: RuleSet) -> None:
         self.knowledge = given
         """With the limits that were learned, as far as any were."""
         self.note = ""
@@ -284,12 +284,12 @@ class _Start:
     alignment: Alignment
     begin: float
 
-    def view(self, knowledge: Knowledge, seconds: float) -> View:
+    def view(self, knowledge: RuleSet, seconds: float) -> View:
         """The first seconds of the run."""
         return view_of(self.store, knowledge, self.alignment, (self.begin, self.begin + seconds))
 
 
-def _first_finding(snapshot: Snapshot) -> tuple[float, str] | None:
+def _first_finding(snapshot: Diagnosis) -> tuple[float, str] | None:
     """When the first finding began, seconds since the start, and its signature; notes and pending ones are none."""
     found = [
         (finding.first_s, finding.signature)

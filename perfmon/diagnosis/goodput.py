@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from perfmon.core import CHECKPOINT, DOWNTIME, EVALUATION, PRODUCTIVE, RESTORE, STARTUP, UNACCOUNTED, WASTED
 from perfmon.sources.pollers import Area
 
-from .result import MetricStats, Snapshot
+from .result import Diagnosis, MetricStats
 
 ALIASES: Mapping[str, str] = {
     STARTUP: "PROGRAM_STARTUP",
@@ -67,7 +67,7 @@ class Goodput:
     """By role (trainer, inference …), as far as pollers or lines tell whose GPUs are whose."""
 
 
-def goodput_of(snapshot: Snapshot, gpu_price: float | None = None) -> Goodput:
+def goodput_of(snapshot: Diagnosis, gpu_price: float | None = None) -> Goodput:
     """From the ledger of a snapshot; `gpu_price` is that of one GPU for an hour."""
     seconds = {entry.cause: entry.lost_s for entry in snapshot.ledger}
     productive = seconds.pop(PRODUCTIVE, 0.0)
@@ -92,7 +92,7 @@ def goodput_of(snapshot: Snapshot, gpu_price: float | None = None) -> Goodput:
     )
 
 
-def _gpus_by_role(snapshot: Snapshot) -> Mapping[str, int]:
+def _gpus_by_role(snapshot: Diagnosis) -> Mapping[str, int]:
     """How many GPUs the processes of each role use; of one that two roles share nobody knows whose time it is."""
     roles: dict[tuple[str, str], str] = {}
     used: dict[tuple[str, str], set[str]] = {}

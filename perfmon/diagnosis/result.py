@@ -20,7 +20,7 @@ SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True)
-class SourceInfo:
+class SourceSummary:
     """One log that was read, and what came of it."""
 
     spec: str
@@ -62,7 +62,7 @@ class RunInfo:
     end: float
     wall_s: float
     time_base: TimeBase
-    sources: tuple[SourceInfo, ...]
+    sources: tuple[SourceSummary, ...]
     state: Progress = Progress.RUNNING
     """What the logs prove of the run."""
     since: float | None = None
@@ -234,7 +234,7 @@ class ClockOffset:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class Diagnosis:
     """All that is known at one instant."""
 
     version: str

@@ -35,7 +35,7 @@ from perfmon.rules import (
 )
 from perfmon.store import NOT_FINITE, SourceState, Store
 
-from .result import Assessment, EvidenceLine, Goal, MetricStats, SourceInfo, TimelineRow
+from .result import Assessment, EvidenceLine, Goal, MetricStats, SourceSummary, TimelineRow
 from .unfinished import Unended
 
 _TELLING = 64
@@ -185,7 +185,7 @@ def slowest_rows(view: View) -> tuple[TimelineRow, ...]:
 
 def source_infos(
     store: Store, view: View, alignment: Alignment, pattern_names: Sequence[str]
-) -> tuple[SourceInfo, ...]:
+) -> tuple[SourceSummary, ...]:
     """One entry a log; what pollers say is none of the run's, but where there is nothing else."""
     unended = Unended(view)
     logs = [state for state in store.sources if not state.polled] or store.sources
@@ -198,7 +198,7 @@ def _info(
     alignment: Alignment,
     names: Sequence[str],
     unended: Unended,
-) -> SourceInfo:
+) -> SourceSummary:
     patterns = {names[at] if at < len(names) else str(at): n for at, n in sorted(state.patterns.items())}
     packs = sorted({name.partition("/")[0] for name in patterns}, key=lambda pack: (-_lines(pack, patterns), pack))
     shift = alignment.shifts.get(state.index, 0.0) - view.window[0]
@@ -215,7 +215,7 @@ def _info(
         notes.append(f"jumps by {format_seconds(jump[1] - jump[0])} at night: a daylight saving change, not a stall")
     if state.skipped > TOLD_PROBLEMS:
         notes.append(f"{counted(state.skipped - TOLD_PROBLEMS, 'more line')} with implausible values")
-    return SourceInfo(
+    return SourceSummary(
         spec=state.spec,
         format="+".join(packs) or "unknown",
         bytes=state.bytes,

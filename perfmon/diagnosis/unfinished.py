@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from perfmon.core import LEGS, Span, Update, counted, evidence_text, format_seconds, format_value, median
-from perfmon.rules import View, overtaken, said_farewell, unanswered
+from perfmon.rules import View, announced_shutdown, overtaken, unanswered
 from perfmon.store import SourceState
 
 _TOLD = 3
@@ -78,7 +78,7 @@ class Unended:
     def _of_spans(self, source: int, kind: str) -> list[str]:
         state = self._view.store.sources[source]
         mine = [span for span in self._spans if span.source == source and span.kind == kind and _seen(span, self._view)]
-        if not mine or said_farewell(state):
+        if not mine or announced_shutdown(state):
             return []
         newest = max((span.seq for span in self._view.store.spans.get(kind, ()) if span.source == source), default=-1)
         name, _, end = _KINDS[kind]

@@ -10,12 +10,12 @@ from prometheus_client.metrics_core import Metric
 
 from perfmon._version import __version__
 from perfmon.core import Progress
-from perfmon.diagnosis import Part, Snapshot, goodput_of
+from perfmon.diagnosis import Diagnosis, Part, goodput_of
 from perfmon.rules import Signature
 from perfmon.sources.pollers import Area
 from perfmon.sources.remote import HostState
 from perfmon.store import Seen
-from perfmon.viewmodel import Alert, AlertState, Picture, SourceNow, cores
+from perfmon.viewmodel import Alert, AlertState, MonitorState, SourceStatus, cores
 
 from .metric_names import Families, Places, label_name, named
 
@@ -24,7 +24,7 @@ from .metric_names import Families, Places, label_name, named
 FIRING = (AlertState.FIRING, AlertState.ACKED)
 
 
-def add_findings(families: Families, picture: Picture, signatures: Sequence[Signature]) -> None:
+def add_findings(families: Families, picture: MonitorState, signatures: Sequence[Signature]) -> None:
     """Every finding that is known, and for each signature how many of them fire, also where that is none."""
     firing = Counter(alert.finding.signature for alert in picture.alerts if alert.state in FIRING)
     for signature in signatures:
@@ -62,7 +62,7 @@ def _add_finding(families: Families, alert: Alert) -> None:
     families.gauge("finding_confidence_ratio", "Share of its conditions that are met", finding.confidence, **labels)
 
 
-def add_verdict(families: Families, snapshot: Snapshot) -> None:
+def add_verdict(families: Families, snapshot: Diagnosis) -> None:
     """The one answer; its sentence is left to people: its figures change with every look."""
     verdict = snapshot.verdict
     rank = 0 if verdict is None else 1 + verdict.severity.rank
@@ -86,7 +86,7 @@ def add_verdict(families: Families, snapshot: Snapshot) -> None:
         )
 
 
-def add_run_state(families: Families, snapshot: Snapshot) -> None:
+def add_run_state(families: Families, snapshot: Diagnosis) -> None:
     """State and assessment of the run: 1 for the current state, 0 for the others."""
     run = snapshot.run
     for state in Progress:
@@ -108,7 +108,7 @@ def add_run_state(families: Families, snapshot: Snapshot) -> None:
             families.gauge("run_remaining_seconds", "Estimated seconds until the run is done", run.goal.remaining_s)
 
 
-def add_goodput(families: Families, snapshot: Snapshot) -> None:
+def add_goodput(families: Families, snapshot: Diagnosis) -> None:
     """The ledger in the field's own names."""
     found = goodput_of(snapshot, snapshot.gpu_price)
     families.gauge("goodput_ratio", "Share of the observed time with proven progress", found.goodput_ratio)
@@ -131,7 +131,7 @@ def add_goodput(families: Families, snapshot: Snapshot) -> None:
         families.gauge("lost_money", "Cost of lost GPU time at the configured price per GPU-hour", found.lost_money)
 
 
-def add_ledger(families: Families, snapshot: Snapshot) -> None:
+def add_ledger(families: Families, snapshot: Diagnosis) -> None:
     """Time breakdown of the window."""
     for entry in snapshot.ledger:
         families.gauge("ledger_seconds", "Seconds of the window, by cause", entry.lost_s, cause=entry.cause)
@@ -185,7 +185,7 @@ def _add_limits(families: Families, part: Part) -> None:
 # --- Metrics of the observation: the run, its logs, hosts over SSH ---
 
 
-def add_run(families: Families, picture: Picture) -> None:
+def add_run(families: Families, picture: MonitorState) -> None:
     """State of the monitor, and amount of data read."""
     families.info("build", "Version of perfmon", version=__version__)
     families.gauge(
@@ -207,7 +207,7 @@ def _loaded(progress: float | None) -> float:
     return 1.0 if progress is None else progress
 
 
-def _add_diagnosis(families: Families, snapshot: Snapshot) -> None:
+def _add_diagnosis(families: Families, snapshot: Diagnosis) -> None:
     families.gauge("run_observed_seconds", "Observed part of the window", snapshot.run.wall_s)
     for state, count in (("complete", snapshot.traces_complete), ("partial", snapshot.traces_partial)):
         families.gauge("run_traces", "Weight updates tracked, completely or partly", count, state=state)
@@ -215,13 +215,13 @@ def _add_diagnosis(families: Families, snapshot: Snapshot) -> None:
         families.gauge("run_thinned_out", "Items dropped to stay within the memory limit, by kind", count, kind=kind)
 
 
-def add_sources(families: Families, picture: Picture) -> None:
+def add_sources(families: Families, picture: MonitorState) -> None:
     """Every log."""
     for source in picture.sources:
         _add_source(families, source)
 
 
-def _add_source(families: Families, source: SourceNow) -> None:
+def _add_source(families: Families, source: SourceStatus) -> None:
     log = source.name
     families.counter("source_bytes", "Bytes read, by log", source.bytes, log=log)
     families.counter("source_lines", "Lines read, by log", source.lines, log=log)
@@ -242,7 +242,7 @@ def _add_source(families: Families, source: SourceNow) -> None:
     )
 
 
-def add_links(families: Families, picture: Picture) -> None:
+def add_links(families: Families, picture: MonitorState) -> None:
     """The machines that are watched over SSH."""
     for link in picture.links:
         _add_link(families, link)
@@ -328,7 +328,7 @@ def _add_reading(families: Families, one: Seen, which: dict[str, str]) -> None:
 class Known:
     """Parts of a page."""
 
-    picture: Picture
+    picture: MonitorState
     parts: Sequence[Part] = ()
     signatures: Sequence[Signature] = ()
     took_s: float = 0.0

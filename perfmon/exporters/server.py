@@ -21,7 +21,7 @@ from perfmon.core import InputError, UsageError, evidence_text, plain
 from perfmon.diagnosis import Part
 from perfmon.monitor import Monitor
 from perfmon.rules import Signature
-from perfmon.viewmodel import Picture, RunState
+from perfmon.viewmodel import MonitorState, RunState
 
 from .metric_names import Places
 from .metrics_page import Known, metrics_of
@@ -232,7 +232,7 @@ class Exporter(Collector):
         return done.wait(PATIENCE_S)
 
 
-def told(picture: Picture) -> str:
+def told(picture: MonitorState) -> str:
     """State of a run in one line."""
     if picture.snapshot is None:
         return "reading the logs" if picture.state is RunState.LOADING else "nothing recognised yet"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .buffer import LogBook
+    from .buffer import LogBuffer
     from .filters import EVERYTHING, Filter, Query
     from .lines import Line, LogLevel, Place
     from .reader import Page, View, read_back
@@ -16,7 +16,7 @@ __all__ = [
     "EVERYTHING",
     "Filter",
     "Line",
-    "LogBook",
+    "LogBuffer",
     "LogLevel",
     "Page",
     "Place",
@@ -28,7 +28,7 @@ __all__ = [
 __getattr__ = lazy_face(
     __name__,
     {
-        "buffer": "LogBook",
+        "buffer": "LogBuffer",
         "filters": "EVERYTHING,Filter,Query",
         "lines": "Line,LogLevel,Place",
         "reader": "Page,View,read_back",

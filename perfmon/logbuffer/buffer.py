@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from perfmon.sources.formats import Pack
 
     from .filters import Filter
-    from .line_times import Clock, Dater
+    from .line_times import Clock, LineTimer
     from .reader import View
 
 BUDGET = 4 << 20
@@ -67,7 +67,7 @@ class _Shelf:
         return Totals(self.lines, self.bytes, self.lost_lines, self.lost_bytes)
 
 
-class LogBook:
+class LogBuffer:
     """The newest lines of all logs.
 
     `append`, `align` and `clear` are for one thread, all else for any. No lock is held while lines are looked at.
@@ -83,7 +83,7 @@ class LogBook:
         self.heard: Callable[[], None] | None = None
         """Called after lines were appended, in the thread that appends; it must not block."""
         self._packs = packs
-        self._dater: Dater | None = None
+        self._dater: LineTimer | None = None
         self._shelves: dict[int, _Shelf] = {}
         self._shifts: dict[int, float] = {}
         self._order: deque[int] = deque()
@@ -230,9 +230,9 @@ class LogBook:
     def _told(self, chunk: Chunk, raws: Sequence[bytes]) -> float | None:
         """The time of the first of these lines that has one."""
         if self._dater is None:
-            from .line_times import Dater
+            from .line_times import LineTimer
 
-            self._dater = Dater(self.packs)
+            self._dater = LineTimer(self.packs)
         for raw in raws:
             text = raw[:_HEAD_BYTES].decode("utf-8", "replace")
             told = self._dater.time(chunk, ESCAPES.sub("", text) if "\x1b" in text else text)

@@ -124,7 +124,7 @@ class Filter:
 EVERYTHING = Filter()
 
 
-class Sieve:
+class CompiledFilter:
     """Finds the lines that fit a filter. Raises UsageError for a text that is not a valid regular expression."""
 
     def __init__(self, wanted: Filter) -> None:

@@ -12,7 +12,7 @@ from .chunks import NEVER, Chunk
 from .lines import RAW_CAP, last_frame
 
 if TYPE_CHECKING:
-    from .line_times import Dater
+    from .line_times import LineTimer
 
 _PAGE = 16
 """Lines of a page: few are read to find out the place of one, and of many pages only the last line of each."""
@@ -27,7 +27,7 @@ class Index:
     that stands before the page of those.
     """
 
-    def __init__(self, chunk: Chunk, dater: Dater) -> None:
+    def __init__(self, chunk: Chunk, dater: LineTimer) -> None:
         self.chunk = chunk
         self._dater = dater
         self._stops = array("q", [len(chunk.data) - chunk.data.endswith(b"\n")])

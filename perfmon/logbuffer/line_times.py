@@ -24,7 +24,7 @@ class Clock(Protocol):
     mono_to_wall: float | None
 
 
-class Dater:
+class LineTimer:
     """Reads the times of lines; used by one thread."""
 
     def __init__(self, packs: Sequence[Pack]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from perfmon.core import plain, suspicious, without_secrets
+from perfmon.core import may_contain_secret, plain, without_secrets
 
 # --- A log line as it is shown, and what its head tells: how grave it is, which trace it belongs to ---
 
@@ -160,6 +160,11 @@ def cleaned(raws: Sequence[bytes]) -> list[str]:
 def shown(texts: Sequence[str]) -> list[str]:
     """Cleaned lines as they are shown: tabs as spaces, credentials masked, `…` where one goes on."""
     whole = "\n".join(texts)
-    if whole.isascii() and "\t" not in whole and not suspicious(whole) and max(map(len, texts), default=0) <= TEXT_CAP:
+    if (
+        whole.isascii()
+        and "\t" not in whole
+        and not may_contain_secret(whole)
+        and max(map(len, texts), default=0) <= TEXT_CAP
+    ):
         return list(texts)  # they are plain already, and have nothing to hide
     return [without_secrets(plain(text, TEXT_CAP)) for text in texts]

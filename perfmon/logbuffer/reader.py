@@ -17,13 +17,13 @@ from perfmon.core import Block, InputError, UsageError, evidence_text, plain
 from perfmon.sources import newlines
 
 from .chunks import NEVER, Chunk
-from .filters import Filter, Sieve
+from .filters import CompiledFilter, Filter
 from .index import Index
 from .lines import Line, Place, cleaned, level_of, searchable, shown, ticks, trace_of
 
 if TYPE_CHECKING:
-    from .buffer import LogBook
-    from .line_times import Dater
+    from .buffer import LogBuffer
+    from .line_times import LineTimer
 
 
 # --- Reads a book: the lines of all logs in the order in which they were printed, from any place, both ways ---
@@ -74,11 +74,11 @@ class View:
     for a regular expression that is wrong or takes too long.
     """
 
-    def __init__(self, book: LogBook, wanted: Filter) -> None:
+    def __init__(self, book: LogBuffer, wanted: Filter) -> None:
         self.book = book
         self.wanted = wanted
-        self._sieve = None if wanted.lets_all else Sieve(wanted)
-        self._dater: Dater | None = None
+        self._sieve = None if wanted.lets_all else CompiledFilter(wanted)
+        self._dater: LineTimer | None = None
         self._version = self._epoch = -1
         self._chunks: dict[int, tuple[Chunk, ...]] = {}
         self._shifts: dict[int, float] = {}
@@ -233,9 +233,9 @@ class View:
         if len(self._indexes) + len(self._found) > self._remembered:
             self._forget()
         if self._dater is None and self._chunks:  # without any line nobody needs what reads headers
-            from .line_times import Dater
+            from .line_times import LineTimer
 
-            self._dater = Dater(self.book.packs)
+            self._dater = LineTimer(self.book.packs)
 
     def _forget(self) -> None:
         """What is remembered of a chunk holds its text: it goes soon after the ring lets go of it."""

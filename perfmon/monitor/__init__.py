@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .composite_feeds import MarkedFeed, PolledFeed, RecordedFeed, RemoteFeed
-    from .feeds import Anew, Feed, FollowFeed, PlayerFeed
+    from .composite_feeds import HistoryTaggedFeed, PollingFeed, RecordingFeed, RemoteFeed
+    from .feeds import Feed, FollowFeed, PlayerFeed, ResetMarker
     from .headless import TAIL, Observed, glance, observe
     from .monitor import Monitor
     from .scheduling import Aside
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TAIL",
-    "Anew",
     "Aside",
     "Feed",
     "FollowFeed",
-    "MarkedFeed",
+    "HistoryTaggedFeed",
     "Monitor",
     "Observed",
     "PlayerFeed",
-    "PolledFeed",
-    "RecordedFeed",
+    "PollingFeed",
+    "RecordingFeed",
     "RemoteFeed",
+    "ResetMarker",
     "Watch",
     "glance",
     "observe",
@@ -35,8 +35,8 @@ __all__ = [
 __getattr__ = lazy_face(
     __name__,
     {
-        "composite_feeds": "MarkedFeed,PolledFeed,RecordedFeed,RemoteFeed",
-        "feeds": "Anew,Feed,FollowFeed,PlayerFeed",
+        "composite_feeds": "HistoryTaggedFeed,PollingFeed,RecordingFeed,RemoteFeed",
+        "feeds": "ResetMarker,Feed,FollowFeed,PlayerFeed",
         "headless": "Observed,TAIL,glance,observe",
         "monitor": "Monitor",
         "scheduling": "Aside",

@@ -12,7 +12,7 @@ from perfmon.sources import ARCHIVES, LogFile, Player
 from perfmon.sources.pollers import Asked, Places, Poller, nowhere, pollers_for
 from perfmon.sources.remote import Fleet, HostState
 
-from .feeds import Anew, Feed, Item, Merging, PlayerFeed, elapsed
+from .feeds import Feed, Item, MergedStream, PlayerFeed, ResetMarker, elapsed
 
 # --- What pollers find out on this machine, beside the logs that are watched, as what a monitor reads ---
 
@@ -20,12 +20,12 @@ _PATIENCE_S, _LOOK_S = 2.0, 0.1
 """The history of logs is read first: so long at most is waited for it."""
 
 
-class PolledFeed:
+class PollingFeed:
     """Logs, if there are any, and pollers of this machine."""
 
     def __init__(self, beside: Feed | None, asked: Sequence[Asked], places: Places = nowhere) -> None:
         self._beside, self._asked, self._places = beside, tuple(dict.fromkeys(asked)), places
-        self._merging = Merging()
+        self._merging = MergedStream()
         self._caught_up = beside is None
         self._began = time.time() - elapsed()
 
@@ -80,13 +80,13 @@ class PolledFeed:
         began = time.monotonic()
         while not self._calm and time.monotonic() - began < _PATIENCE_S:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(_LOOK_S)
-        from perfmon.sources.pollers import HereMachine, Pacing
+        from perfmon.sources.pollers import LocalMachine, PollScheduler
 
-        machine = HereMachine()
+        machine = LocalMachine()
         pollers: list[Poller] = []
         for asked in self._asked:
             pollers += pollers_for(machine, asked, self._places)
-        await Pacing(machine, pollers, self._emit).run()
+        await PollScheduler(machine, pollers, self._emit).run()
 
     @property
     def _calm(self) -> bool:
@@ -105,7 +105,7 @@ class RemoteFeed:
 
     def __init__(self, fleet: Fleet, beside: Feed | None = None) -> None:
         self._fleet, self._beside = fleet, beside
-        self._merging = Merging()
+        self._merging = MergedStream()
         self._caught_up = False
         self._began = time.time() - elapsed()
 
@@ -168,8 +168,10 @@ class RemoteFeed:
 # --- A recording that is played: what was there when it began is no more waited for than it was then ---
 
 
-class RecordedFeed(PlayerFeed):
-    """Heeds the marks of `marked.MarkedFeed`; a recording without them is played as if all of it had been live."""
+class RecordingFeed(PlayerFeed):
+    """Heeds the marks of `marked.HistoryTaggedFeed`; a recording without them is played as if all of it had been
+    live.
+    """
 
     def __init__(self, player: Player) -> None:
         super().__init__(player)
@@ -183,7 +185,7 @@ class RecordedFeed(PlayerFeed):
     async def items(self) -> AsyncIterator[Item]:
         """What is played, without the marks."""
         async for log, item in super().items():
-            if isinstance(item, Anew):
+            if isinstance(item, ResetMarker):
                 self._begin()
             elif isinstance(item, Notice) and item.kind in MARKS:
                 self._heed(log, item)
@@ -225,7 +227,7 @@ class RecordedFeed(PlayerFeed):
 _MARKED_LOOK_S = 0.1
 
 
-class MarkedFeed:
+class HistoryTaggedFeed:
     """A feed with those marks; a run without any history has none."""
 
     def __init__(self, feed: Feed) -> None:

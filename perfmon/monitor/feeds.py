@@ -25,11 +25,11 @@ def elapsed() -> float:
     return time.monotonic()
 
 
-class Anew:
+class ResetMarker:
     """What comes next is the run from its beginning again: forget what was read."""
 
 
-Item = tuple[LogFile, Block | Notice | Anew]
+Item = tuple[LogFile, Block | Notice | ResetMarker]
 
 
 class Feed(Protocol):
@@ -124,9 +124,9 @@ class PlayerFeed:
         self._player = player
 
     async def items(self) -> AsyncIterator[Item]:
-        """What is played; `Anew` where it goes back."""
+        """What is played; `ResetMarker` where it goes back."""
         async for item in self._player:
-            yield (_NO_LOG, Anew()) if isinstance(item, Rewound) else item
+            yield (_NO_LOG, ResetMarker()) if isinstance(item, Rewound) else item
 
     async def close(self) -> None:
         """Nothing is held."""
@@ -167,7 +167,7 @@ class PlayerFeed:
 _AHEAD = 8
 
 
-class Merging:
+class MergedStream:
     """What comes of streams, and of whoever puts something in, in the order in which it comes."""
 
     def __init__(self) -> None:

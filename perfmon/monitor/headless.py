@@ -14,16 +14,16 @@ from typing import NamedTuple
 
 from perfmon.clocks import align
 from perfmon.core import BUILTIN, Block, Config, Notice, TimeBase, UsageError, parse_duration
-from perfmon.diagnosis import Snapshot
-from perfmon.logbuffer import LogBook
+from perfmon.diagnosis import Diagnosis
+from perfmon.logbuffer import LogBuffer
 from perfmon.pipeline import MEMORY_MB, Options, Progress, Session, read
-from perfmon.sources import ARCHIVES, STDIN, Cutter, LogFile, discover
+from perfmon.sources import ARCHIVES, STDIN, LineSplitter, LogFile, discover
 from perfmon.store import SourceState
-from perfmon.viewmodel import Freshness, Picture, RunState
+from perfmon.viewmodel import Freshness, MonitorState, RunState
 
 from .feeds import Feed, FollowFeed
 from .monitor import Monitor
-from .source_health import Liveliness
+from .source_health import SourceHealth
 
 TAIL = 4 << 20
 """The most bytes of a log, from its end, that a glance reads."""
@@ -40,14 +40,14 @@ _PATIENCE_S = 10.0
 class Observed:
     """What was seen."""
 
-    snapshot: Snapshot
-    picture: Picture | None = None
+    snapshot: Diagnosis
+    picture: MonitorState | None = None
     """What only a monitor knows: alerts, freshness; None where nothing was followed."""
     watched_s: float = 0.0
     """How long the logs were followed once all that they held was read."""
     interrupted: bool = False
     """It was ended with Ctrl+C before its time."""
-    logbook: LogBook | None = None
+    logbook: LogBuffer | None = None
     """The newest lines, where there is a picture."""
 
 
@@ -83,7 +83,7 @@ def observe(
 class Glance(NamedTuple):
     """What a single look told."""
 
-    snapshot: Snapshot
+    snapshot: Diagnosis
     short: int
     """Logs of which only the end was read."""
     unread: int
@@ -131,7 +131,7 @@ def _silent_s(read: Sequence[tuple[SourceState, Path]], *, some: bool) -> float 
     """Seconds since the last of the logs was written, when all are silent; with `some` one of them is enough."""
     now, silent, speaking = time.time(), list[float](), 0
     for state, path in read:
-        lively = Liveliness()
+        lively = SourceHealth()
         with suppress(OSError):
             lively.written(path.stat().st_mtime)
         freshness = lively.freshness(now, state)
@@ -146,7 +146,7 @@ def _silent_s(read: Sequence[tuple[SourceState, Path]], *, some: bool) -> float 
 
 def _read_end(session: Session, state: SourceState, log: LogFile, most: int) -> bool:
     """Feeds the end of a log; whether that was all of it."""
-    cutter = Cutter(counted=False)
+    cutter = LineSplitter(counted=False)
     try:
         with log.path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -163,7 +163,7 @@ def _read_end(session: Session, state: SourceState, log: LogFile, most: int) -> 
     return start == 0
 
 
-def _judged(session: Session, window: str | None) -> Snapshot:
+def _judged(session: Session, window: str | None) -> Diagnosis:
     """The diagnosis of the window; of everything where no line has a clock."""
     timed = window is not None and align(session.store).base is not TimeBase.NONE
     return session.snapshot(since=window if timed else None)
@@ -236,7 +236,7 @@ class _Watch:
             self._monitor.stop()
         return Observed(picture.snapshot or self._read(), picture, watched, interrupted, self._monitor.logbook)
 
-    def _until(self, done: Callable[[Picture], bool], for_s: float = float("inf")) -> None:
+    def _until(self, done: Callable[[MonitorState], bool], for_s: float = float("inf")) -> None:
         end = time.monotonic() + for_s
         while not done(self._monitor.picture) and (left := end - time.monotonic()) > 0:
             if self._monitor.failed is not None:
@@ -244,7 +244,7 @@ class _Watch:
             self._stirred.wait(min(left, _LOOK_S))
             self._stirred.clear()
 
-    def _last(self) -> Picture:
+    def _last(self) -> MonitorState:
         """The picture of a judgement that was made after now: the last one may be a second old."""
         known = self._monitor.picture.snapshot
         if self._columns is not None and known is not None:  # somebody looks: all that is judged is shown
@@ -254,7 +254,7 @@ class _Watch:
         self._judged.wait(_PATIENCE_S if known is not None else 0.0)
         return self._monitor.picture
 
-    def _read(self) -> Snapshot:
+    def _read(self) -> Diagnosis:
         """Where the monitor had nothing to judge: what the logs are is told all the same."""
         if self._elsewhere:
             return _judged(Session(self._config), self._window)

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perfmon.clocks import SET, Alignment, Arrivals, Setbacks, follows, heed_file_time, polled_ahead, take_out
+from perfmon.clocks import SET, Alignment, Arrivals, Setbacks, apply_mtime, follows, polled_ahead, take_out
 from perfmon.core import DAYTIME, YEARLESS, Block
 from perfmon.pipeline import Session
 from perfmon.sources import LogFile
 from perfmon.sources.pollers import Area, Reading, polled_blocks
 from perfmon.store import SourceState, seen
-from perfmon.viewmodel import Freshness, SourceNow
+from perfmon.viewmodel import Freshness, SourceStatus
 
 from .feeds import Feed
-from .scheduling import Present, Spacing
-from .source_health import Liveliness, Unparsed, stands_at
+from .scheduling import DutyCycleLimiter, RunClock
+from .source_health import SourceHealth, UnparsedSamples, stands_at
 
 # --- Logs whose lines tell no time at all: while they are watched, their lines are of the moment at which they arrive
 # ---
@@ -74,8 +74,8 @@ class WatchedLog:
 
     state: SourceState
     shown: str
-    lively: Liveliness = field(default_factory=Liveliness)
-    unparsed: Unparsed = field(default_factory=Unparsed)
+    lively: SourceHealth = field(default_factory=SourceHealth)
+    unparsed: UnparsedSamples = field(default_factory=UnparsedSamples)
     arrivals: Arrivals = field(default_factory=Arrivals)
     setbacks: Setbacks = field(default_factory=Setbacks)
     told: set[str] = field(default_factory=set)
@@ -109,7 +109,7 @@ class Intake:
         """The logs that the run itself writes; what pollers say is none of them."""
         return [held for held in self.logs.values() if not held.state.polled]
 
-    def hear(self, held: WatchedLog, block: Block, present: Present) -> bool:
+    def hear(self, held: WatchedLog, block: Block, present: RunClock) -> bool:
         """The next lines of a poller, asked just now: so much is its clock behind the run's; whether that is new."""
         state, clock, known = held.state, self._feed.clock(), held.state.ahead_s
         for polled in polled_blocks(block):
@@ -130,7 +130,7 @@ class Intake:
             if held.answered_at is not None:
                 yield held, max(0.0, clock - held.answered_at)
 
-    def take(self, held: WatchedLog, block: Block, present: Present) -> None:
+    def take(self, held: WatchedLog, block: Block, present: RunClock) -> None:
         """The next lines of a log; of the moment where they tell none and somebody watches."""
         session, state, clock = self._session, held.state, self._feed.clock()
         watched = not self._feed.of_past
@@ -210,7 +210,7 @@ class Intake:
             held.filed = True
             changed = self._feed.changed_at(LogFile(held.shown, path, member))
             if changed is not None:
-                heed_file_time(held.state, changed)
+                apply_mtime(held.state, changed)
                 dated.add(held.state.index)
         return dated
 
@@ -250,10 +250,10 @@ class Listing:
 
     def __init__(self, session: Session, clock: Callable[[], float] = time.monotonic) -> None:
         self._session, self._clock = session, clock
-        self._spacing = Spacing(_SHARE)
-        self._told: tuple[SourceNow, ...] = ()
+        self._spacing = DutyCycleLimiter(_SHARE)
+        self._told: tuple[SourceStatus, ...] = ()
 
-    def told(self, logs: Sequence[WatchedLog], now: Moment, *, live: bool) -> tuple[SourceNow, ...]:
+    def told(self, logs: Sequence[WatchedLog], now: Moment, *, live: bool) -> tuple[SourceStatus, ...]:
         """The logs as they are; of a run that goes on (`live`), as they were just before if there are very many."""
         began = self._clock()
         if not live or len(logs) != len(self._told) or self._spacing.due(began):
@@ -262,14 +262,14 @@ class Listing:
             self._spacing.done(began, self._clock() - began)
         return self._told
 
-    def _source(self, held: WatchedLog, now: Moment, offset_s: float | None) -> SourceNow:
+    def _source(self, held: WatchedLog, now: Moment, offset_s: float | None) -> SourceStatus:
         state, lively, clock = held.state, held.lively, now.clock
         lively.count(clock, state.lines, state.bytes)
         lines_per_s, bytes_per_s = lively.rates()
         names = self._session.scanner.pattern_names
         patterns = {names[at]: count for at, count in sorted(state.patterns.items())}
         packs = sorted({name.partition("/")[0] for name in patterns})
-        return SourceNow(
+        return SourceStatus(
             index=state.index,
             name=held.shown,
             freshness=Freshness.ENDED if now.over else lively.freshness(clock, state),

@@ -12,16 +12,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from perfmon.core import Config, PerfmonError
-from perfmon.logbuffer import LogBook
-from perfmon.sources.follow import set_within
-from perfmon.viewmodel import AlertKey, Look, Picture, empty_picture
+from perfmon.logbuffer import LogBuffer
+from perfmon.sources.follow import wait_for_event
+from perfmon.viewmodel import AlertKey, Look, MonitorState, empty_picture
 
 if TYPE_CHECKING:
     from .feeds import Feed
     from .worker import Watch
 
 
-Listener = Callable[[Picture], None]
+Listener = Callable[[MonitorState], None]
 PERIOD_S = 0.5
 _SLOW_S = 2.0
 _TOGETHER_S = 0.01
@@ -63,7 +63,7 @@ class Monitor:
         """`memory_mb` is what the store may keep, where the configuration leaves it open; `clock` gives seconds."""
         self.config = replace(config, memory_mb=config.memory_mb or memory_mb or _MEMORY_MB)
         self.window_s = window_s
-        self.logbook = LogBook()
+        self.logbook = LogBuffer()
         self.picture = empty_picture(window_s)
         self.failed: PerfmonError | Exception | None = None
         """Why the monitor ended, when it did so by itself."""
@@ -196,7 +196,7 @@ class Monitor:
                 await feed.close()
 
     async def _read(self, feed: Feed, watch: Watch) -> None:
-        from .feeds import Anew
+        from .feeds import ResetMarker
 
         loop, turned = asyncio.get_running_loop(), 0.0
         async with aclosing(feed.items()) as items:  # type: ignore[type-var]  # all are generators
@@ -209,7 +209,7 @@ class Monitor:
                 elif self._news and now - turned >= _TURN_S:
                     await asyncio.sleep(0)  # a flood gives more at one go than is read between two pictures
                     turned = self._clock()
-                if not isinstance(item, Anew) and not self._news:
+                if not isinstance(item, ResetMarker) and not self._news:
                     # Once the feed rests: what it gives in one go is one piece of news.
                     self._news, turned = True, now
                     loop.call_later(max(0.0, self._woken_at + _TOGETHER_S - now), self._tell_news)
@@ -259,7 +259,7 @@ class Monitor:
         """Until the next picture is due: then, when somebody asks, or as soon as the history was read."""
         assert self._stirred is not None  # noqa: S101
         if feed.caught_up:
-            await set_within(self._stirred, max(0.05, until - self._clock()))
+            await wait_for_event(self._stirred, max(0.05, until - self._clock()))
             return
         while not self._stirred.is_set() and not feed.caught_up:
             try:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from math import inf
 
-from perfmon.viewmodel import Picture
+from perfmon.viewmodel import MonitorState
 
 # --- When to judge: soon after something was said, and never for more than a small share of a core ---
 
@@ -22,7 +22,7 @@ _CHEAP_S = 0.004
 """What costs less need not wait."""
 
 
-class Pace:
+class EvaluationScheduler:
     """Spaces judgements by what the last ones cost."""
 
     def __init__(self, *, played: bool = False) -> None:
@@ -53,7 +53,7 @@ class Pace:
         return age_s if version != self._version and _BEHIND_S <= age_s < inf else None
 
 
-class Spacing:
+class DutyCycleLimiter:
     """Spaces what is done again and again, so that it takes no more than a share of a core."""
 
     def __init__(self, share: float) -> None:
@@ -82,7 +82,7 @@ _BACK_S, _SURE_S = 60.0, 30.0
 """Clocks of lines that were set back by more than that are believed once they have kept to it for so long."""
 
 
-class Present:
+class RunClock:
     """Follows the distance between the clock of arrival and event time."""
 
     def __init__(self, window_s: float) -> None:
@@ -179,14 +179,14 @@ class Present:
 class Aside:
     """Calls a listener in a thread of its own, with the newest picture only."""
 
-    def __init__(self, listener: Callable[[Picture], None]) -> None:
+    def __init__(self, listener: Callable[[MonitorState], None]) -> None:
         self._listener = listener
-        self._newest: Picture | None = None
+        self._newest: MonitorState | None = None
         self._ready = threading.Event()
         self._closing = False
         self._thread: threading.Thread | None = None
 
-    def __call__(self, picture: Picture) -> None:
+    def __call__(self, picture: MonitorState) -> None:
         """Hands over a picture; returns at once."""
         self._newest = picture
         self._ready.set()

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from perfmon.alerting import alert_key, of_pollers
 from perfmon.core import SAME, Block, evidence_text, percentile
-from perfmon.diagnosis import Finding, Moment, Snapshot, verdict_of
+from perfmon.diagnosis import Diagnosis, Finding, Moment, verdict_of
 from perfmon.rules import Signature, usual_gap
-from perfmon.sources.scan import Scanned
+from perfmon.sources.scan import ScanResult
 from perfmon.store import SourceState
 from perfmon.viewmodel import Freshness
 
@@ -25,7 +25,7 @@ _ENOUGH = 8
 _BACK_S = 60.0
 
 
-class Liveliness:
+class SourceHealth:
     """What one log's arrivals tell."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ _LOOKED_AT = 8
 """Lines of a block: some are chatter, some are recognised."""
 
 
-class Unparsed:
+class UnparsedSamples:
     """Samples of one log; looks at a few lines now and then, never at all."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class Unparsed:
         """The newest ones, made safe to show."""
         return tuple(self._lines)
 
-    def look(self, block: Block, scanned: Scanned, clock: float) -> None:
+    def look(self, block: Block, scanned: ScanResult, clock: float) -> None:
         """Looks at the first lines of a block, when it is time again."""
         if clock < self._next:
             return
@@ -123,7 +123,7 @@ class Unparsed:
                 return
 
 
-def _lines_read(scanned: Scanned) -> list[tuple[int, int]]:
+def _lines_read(scanned: ScanResult) -> list[tuple[int, int]]:
     """First and last lines of what was recognised; some of the lines that say the same are taken together."""
     read = []
     for pattern, line, _, _, _, observations, _ in scanned.records:
@@ -140,7 +140,7 @@ _OVER, _HOLDS = "resolved", ("firing", "resolving")
 _FAULT = "fault"
 
 
-def with_present(of_run: Snapshot, of_now: Snapshot, signatures: Iterable[Signature]) -> Snapshot:
+def with_present(of_run: Diagnosis, of_now: Diagnosis, signatures: Iterable[Signature]) -> Diagnosis:
     """What is known of the end of a run, with what pollers alone prove now, which costs it nothing any more.
 
     What they had proved at the run's end is over where they prove it no more. A fault is the answer where the run

@@ -7,19 +7,19 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from perfmon.alerting import AlertBook
+from perfmon.alerting import AlertManager
 from perfmon.clocks import Alignment, align, axis_moved
 from perfmon.core import WATCHED, Block, Config, Notice, Progress, TimeBase
-from perfmon.diagnosis import Snapshot
-from perfmon.logbuffer import LogBook
+from perfmon.diagnosis import Diagnosis
+from perfmon.logbuffer import LogBuffer
 from perfmon.pipeline import Session
 from perfmon.sources import ARCHIVES, LogFile
-from perfmon.viewmodel import Alert, AlertKey, Board, BoardBuilder, Freshness, Now, Picture, RunState, Viewport
+from perfmon.viewmodel import Alert, AlertKey, Board, Freshness, MonitorState, Now, RunState, TimelineBuilder, Viewport
 
-from .feeds import Anew, Feed
+from .feeds import Feed, ResetMarker
 from .ingest import Intake, Listing, Moment, WatchedLog, last_of
 from .recorder import Past, Recorder
-from .scheduling import Pace, Present, Spacing
+from .scheduling import DutyCycleLimiter, EvaluationScheduler, RunClock
 from .source_health import with_present
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Watch:
     """The run as it is being watched; used by the monitor's thread alone."""
 
     def __init__(
-        self, feed: Feed, config: Config, window_s: float, logbook: LogBook, notices: deque[str],
+        self, feed: Feed, config: Config, window_s: float, logbook: LogBuffer, notices: deque[str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         """`clock` measures, in seconds, how long judging, aligning, drawing and listing take, and spaces them by that.
@@ -62,18 +62,18 @@ class Watch:
 
     def _begin(self) -> None:
         self.session = Session(self._config)
-        self.alerts = AlertBook(self._window_s)
+        self.alerts = AlertManager(self._window_s)
         self._build_board()
         self._logbook.packs = self.session.scanner.packs
         self._intake = Intake(self.session, self._feed, self._clock)
         self._logs = self._intake.logs
-        self._present = Present(self._window_s)
-        self._pace = Pace(played=self._feed.player is not None)
-        self._snapshot: Snapshot | None = None
+        self._present = RunClock(self._window_s)
+        self._pace = EvaluationScheduler(played=self._feed.player is not None)
+        self._snapshot: Diagnosis | None = None
         self._alerts: tuple[Alert, ...] = ()
         self._alignment = align(self.session.store)
         self._aligned = -1
-        self._aligning, self._drawing = Spacing(_ALIGNING), Spacing(_DRAWING)
+        self._aligning, self._drawing = DutyCycleLimiter(_ALIGNING), DutyCycleLimiter(_DRAWING)
         self._listing = Listing(self.session, self._clock)
         self._drawn: Board | None = None
         self._dated: set[int] = set()
@@ -85,16 +85,16 @@ class Watch:
 
     def _build_board(self) -> None:
         self._bands = self.session.knowledge.bands
-        self._board = BoardBuilder(self.session.store, self.session.recent, self._bands)
+        self._board = TimelineBuilder(self.session.store, self.session.recent, self._bands)
 
     def close(self) -> None:
         """Closes what is being recorded."""
         self._recorder.end()
 
     # --- what comes in ------------------------------------------------------------------------------------------
-    def take(self, log: LogFile, item: Block | Notice | Anew) -> bool:
+    def take(self, log: LogFile, item: Block | Notice | ResetMarker) -> bool:
         """The next of what a feed gives; whether the run said it, and not a poller."""
-        if isinstance(item, Anew):
+        if isinstance(item, ResetMarker):
             self._logbook.clear()
             self._begin()
             return True
@@ -166,9 +166,11 @@ class Watch:
         self._told_by_run = True
         if self._present.newest is None:
             return
-        self._present = Present(self._window_s)
-        self.alerts = AlertBook(self._window_s)
-        self._pace = Pace(played=self._feed.player is not None)  # what is known is judged anew, at once: it has alerts
+        self._present = RunClock(self._window_s)
+        self.alerts = AlertManager(self._window_s)
+        self._pace = EvaluationScheduler(
+            played=self._feed.player is not None
+        )  # what is known is judged anew, at once: it has alerts
         for held in self._logs.values():
             held.state.ahead_s = None
 
@@ -216,7 +218,7 @@ class Watch:
     def judge_window(self, seconds: float) -> None:
         """How many seconds before the present are judged from now on."""
         self._window_s = self._judged_s = self._present.window_s = seconds
-        self._pace = Pace(played=self._feed.player is not None)
+        self._pace = EvaluationScheduler(played=self._feed.player is not None)
 
     def silence(self, key: AlertKey, seconds: float) -> None:
         """Silences an alert from the present on."""
@@ -332,7 +334,7 @@ class Watch:
         now = self._present.now(clock) if actual is None else actual
         return heard | {held.shown: (now or 0.0) - age_s for held, age_s in self._intake.unanswered()}
 
-    def picture(self, look: Look, number: int) -> Picture:
+    def picture(self, look: Look, number: int) -> MonitorState:
         """The picture of this moment."""
         from perfmon.viewmodel import viewport
 
@@ -345,7 +347,7 @@ class Watch:
         board, actual = self._drawn_board(viewport(look, known), known), self._actual(known)
         live = self._feed.caught_up and not self.steered and not self.ended
         sources = self._listing.told(self._intake.of_run, Moment(clock, alignment, self._over), live=live)
-        return Picture(
+        return MonitorState(
             number=number,
             state=self._state(),
             time_base=alignment.base if store.sources else TimeBase.NONE,

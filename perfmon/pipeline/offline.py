@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from perfmon.clocks import heed_file_time
+from perfmon.clocks import apply_mtime
 from perfmon.core import WHOLE, Block, Config, Detail, Notice
 from perfmon.sources import (
     ARCHIVES,
@@ -31,7 +31,7 @@ from perfmon.store import SourceState
 from .session import Session
 
 if TYPE_CHECKING:
-    from perfmon.diagnosis import Knowledge, Snapshot
+    from perfmon.diagnosis import Diagnosis, RuleSet
     from perfmon.rules import View
 
 Progress = Callable[[int, int], None]
@@ -52,12 +52,12 @@ class Options:
     detail: Detail = WHOLE
 
 
-def analyze(options: Options, progress: Progress | None = None) -> Snapshot:
+def analyze(options: Options, progress: Progress | None = None) -> Diagnosis:
     """Reads complete logs and diagnoses them; one clear InputError or UsageError when a SPEC is wrong."""
     return examine(options, progress)[0]
 
 
-def examine(options: Options, progress: Progress | None = None) -> tuple[Snapshot, View, Knowledge]:
+def examine(options: Options, progress: Progress | None = None) -> tuple[Diagnosis, View, RuleSet]:
     """As `analyze`, with the samples that were judged and what they were judged by."""
     with _collector_paused():
         session = read(options, progress)
@@ -158,7 +158,7 @@ class _Reader:
                 self._take(state, item)
         for log, state in self._states.items():
             if log in self._written:
-                heed_file_time(state, self._written[log])
+                apply_mtime(state, self._written[log])
         if all(state.bytes == 0 and not state.notes for state in self._states.values()):
             for state in self._states.values():
                 state.note("empty")

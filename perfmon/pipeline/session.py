@@ -1,4 +1,4 @@
-"""The one place that knows the whole road: sources feed the assembler, the store and the rules make the Snapshot.
+"""The whole path in one place: scanner, assembler, store, clocks and rules, from blocks of logs to a diagnosis.
 
 What judges is imported when it is needed: by then processes that scan are at work.
 """
@@ -30,12 +30,12 @@ from perfmon.rules import Bands, load_bands
 from perfmon.sources import SourceClock
 from perfmon.sources.formats import load_packs
 from perfmon.sources.pollers import PolledBlock, is_poll, polled_blocks
-from perfmon.sources.scan import NEVER, Calm, Heading, ReadingScanner, Scanned, Scanner
-from perfmon.store import Assembler, Machines, Recent, Seen, SourceState, Store
+from perfmon.sources.scan import NEVER, Calm, Heading, ReadingScanner, Scanner, ScanResult
+from perfmon.store import Assembler, LatestReadings, Recent, Seen, SourceState, Store
 
 if TYPE_CHECKING:
     from perfmon.clocks import Alignment
-    from perfmon.diagnosis import Baseline, Knowledge, Part, Snapshot
+    from perfmon.diagnosis import Baseline, Diagnosis, Part, RuleSet
     from perfmon.rules import View
 
 MEMORY_MB = 256
@@ -43,7 +43,7 @@ MEMORY_MB = 256
 _MB = 1 << 20
 
 
-def calm_updates(bands: Bands) -> Calm:
+def unremarkable_update_limits(bands: Bands) -> Calm:
     """Below what a weight update is good in every respect that its client tells: its lines are no evidence."""
     queue, rpc = bands.get("queue_ms"), bands.get("rpc_ms")
     return NEVER if queue is None or rpc is None else (queue.good, rpc.good)
@@ -62,10 +62,10 @@ class Session:
         self.config = config
         bands = load_bands(config.band_files)
         kept = bands if config.baseline == BUILTIN else _tightest(bands)
-        self.scanner = scanner or Scanner(load_packs(config.format_dirs), calm_updates(kept))
+        self.scanner = scanner or Scanner(load_packs(config.format_dirs), unremarkable_update_limits(kept))
         self.store = Store((config.memory_mb or MEMORY_MB) * _MB, kept.remarkable())
         self._bands = bands
-        self._knowledge: Knowledge | None = None
+        self._knowledge: RuleSet | None = None
         self._baseline: Baseline | None = None
         self._assembler = Assembler(self.store, self._of_table)
         self._clocks: dict[int, SourceClock] = {}
@@ -73,20 +73,20 @@ class Session:
         self.recent = Recent(self.store, lambda: self._assembler.open_spans)
         self._packs = {pack.id: pack for pack in self.scanner.packs}
         self._readings = ReadingScanner(self.scanner.patterns)
-        self.machines = Machines()
+        self.machines = LatestReadings()
         """What pollers said."""
         self._seen: tuple[int, dict[int, float], tuple[Seen, ...]] = (0, {}, ())
 
     @property
-    def knowledge(self) -> Knowledge:
+    def knowledge(self) -> RuleSet:
         """Signatures and bands, read when they are first needed."""
-        from perfmon.diagnosis import Knowledge
+        from perfmon.diagnosis import RuleSet
         from perfmon.rules import load_signatures
 
         if self._knowledge is None:
             level = self.config.async_level
             signatures = load_signatures(self.config.signature_dirs)
-            self._knowledge = Knowledge(signatures, self._bands, None if level is None else float(level))
+            self._knowledge = RuleSet(signatures, self._bands, None if level is None else float(level))
         return self._knowledge
 
     @property
@@ -124,7 +124,7 @@ class Session:
         self._headings[state.index] = Heading()
         return state
 
-    def feed(self, state: SourceState, block: Block) -> Scanned | None:
+    def feed(self, state: SourceState, block: Block) -> ScanResult | None:
         """The next lines of a log, and what they hold; None of a poller's: its readings are objects."""
         if state.polled:
             for polled in polled_blocks(block):
@@ -137,7 +137,7 @@ class Session:
         state.next_line = block.line + scanned.lines
         return scanned
 
-    def scan(self, state: SourceState, data: bytes, offset: int, line: int) -> Scanned:
+    def scan(self, state: SourceState, data: bytes, offset: int, line: int) -> ScanResult:
         """What the next lines of a log hold, which are then to be taken."""
         return self.scanner.scan(data, offset, line, self._headings[state.index])
 
@@ -155,7 +155,7 @@ class Session:
             self._seen = (self.machines.version, alignment.shifts, seen)
         return seen
 
-    def take(self, state: SourceState, scanned: Scanned, line_base: int = 0) -> None:
+    def take(self, state: SourceState, scanned: ScanResult, line_base: int = 0) -> None:
         """What the next lines of a log hold; `line_base` is added to their line numbers."""
         state.bytes += scanned.size
         state.lines += scanned.lines
@@ -181,13 +181,13 @@ class Session:
         if notice.kind in ("lost", "capped"):
             state.errors += notice.count
 
-    def snapshot(self, since: str | None = None, until: str | None = None, detail: Detail = WHOLE) -> Snapshot:
+    def snapshot(self, since: str | None = None, until: str | None = None, detail: Detail = WHOLE) -> Diagnosis:
         """What is known now, within since..until."""
         return self.examined(since, until, detail)[0]
 
     def examined(
         self, since: str | None = None, until: str | None = None, detail: Detail = WHOLE
-    ) -> tuple[Snapshot, View]:
+    ) -> tuple[Diagnosis, View]:
         """As `snapshot`, with the samples that it was judged by."""
         from perfmon.diagnosis import diagnose, judge, view_of
 
@@ -213,15 +213,15 @@ class Session:
 
     def lay(self) -> Alignment:
         """The logs laid over each other; clocks that prove to have been set are set right first."""
-        from perfmon.clocks import align, find_steps, take_out
+        from perfmon.clocks import align, find_clock_steps, take_out
 
         alignment = align(self.store)
-        steps = find_steps(self.store, alignment.shifts, self._clocks)
+        steps = find_clock_steps(self.store, alignment.shifts, self._clocks)
         for step in steps:
             take_out(self.store, self._clocks[step.source], step, self.open_spans)
         return align(self.store) if steps else alignment
 
-    def present(self, window: tuple[float, float], alignment: Alignment, now: float | None) -> Snapshot:
+    def present(self, window: tuple[float, float], alignment: Alignment, now: float | None) -> Diagnosis:
         """What is known of `window` (absolute seconds on the run's axis); the logs are watched until `now`, if given.
 
         Unlike `snapshot` its cost does not grow with what lies before the window.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfmon.core import Block, Config
-from perfmon.diagnosis import Snapshot
+from perfmon.diagnosis import Diagnosis
 from perfmon.rules import START_SPANS, UPDATE, UPDATE_METRICS, Example, Vocabulary, load_signatures
 from perfmon.sources.formats import load_packs
 from perfmon.sources.scan import Scanner
@@ -40,7 +40,7 @@ def run_examples(
     ]
 
 
-def diagnose_texts(logs: Mapping[str, str], config: Config | None = None, scanner: Scanner | None = None) -> Snapshot:
+def diagnose_texts(logs: Mapping[str, str], config: Config | None = None, scanner: Scanner | None = None) -> Diagnosis:
     """The diagnosis of logs that are given as texts, by name."""
     session = Session(config or Config(), scanner)
     for name, text in logs.items():
@@ -61,7 +61,7 @@ def vocabulary(format_dirs: Iterable[Path] = ()) -> Vocabulary:
     return Vocabulary(*(frozenset(names[kind]) for kind in ("metric", "span", "mark")))
 
 
-def _run(signature: str, example: Example, snapshot: Snapshot) -> ExampleResult:
+def _run(signature: str, example: Example, snapshot: Diagnosis) -> ExampleResult:
     fired = [f.signature for f in snapshot.findings if f.state != "pending"]
     verdict = snapshot.verdict.signature if snapshot.verdict else None
     ok = (signature in fired) == example.fires and (not example.verdict or verdict == signature)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from perfmon._version import __version__
 from perfmon.comparison import Comparison, FindingChange, FindingSide, MetricChange, Shift, Side
 from perfmon.core import RESAMPLES, format_seconds
-from perfmon.diagnosis import Snapshot
+from perfmon.diagnosis import Diagnosis
 
 from . import layout
 from .layout import HELD, Markup, code, common_folder, figure, inline, markdown_table, percent, run_line
@@ -62,7 +62,7 @@ def _runs(comparison: Comparison) -> list[str]:
     ]
 
 
-def _where(snapshot: Snapshot) -> str:
+def _where(snapshot: Diagnosis) -> str:
     names = [source.spec for source in snapshot.run.sources]
     where = names[0] if len(names) == 1 else common_folder(names)
     return f"{layout.fit_end(layout.one_line(where), 40)} · " if where else ""

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from perfmon.core import InputError, MissingExtraError, UsageError, format_bytes, plural_of
-from perfmon.diagnosis import MetricStats, Snapshot, SourceInfo
+from perfmon.diagnosis import Diagnosis, MetricStats, SourceSummary
 
 from . import markdown, plots
 from .json_report import document
@@ -54,7 +54,7 @@ _SHOWN_METRICS = 1000
 _ATTEMPTS = 1000
 
 
-def write_analysis(snapshot: Snapshot, folder: Path, now: datetime, with_plots: bool | None = None) -> Path:
+def write_analysis(snapshot: Diagnosis, folder: Path, now: datetime, with_plots: bool | None = None) -> Path:
     """Writes `folder/analysis_<timestamp>/` and returns it; an existing analysis is never overwritten.
 
     `with_plots`: True demands them (MissingExtraError without matplotlib), False leaves them out, None writes them
@@ -87,7 +87,7 @@ def _new_folder(folder: Path, now: datetime) -> Path:
     raise InputError(f"{folder}: holds {_ATTEMPTS} analyses of this second already (choose another folder)")
 
 
-def _write_all(snapshot: Snapshot, made: Path, with_plots: bool | None) -> None:
+def _write_all(snapshot: Diagnosis, made: Path, with_plots: bool | None) -> None:
     for name, metric_name in stats_files(snapshot.metrics).items():
         metric = snapshot.metrics.get(metric_name)
         _write(made / name, stats_text(metric) if metric else absent_text(metric_name))
@@ -98,7 +98,7 @@ def _write_all(snapshot: Snapshot, made: Path, with_plots: bool | None) -> None:
     _write(made / "SUMMARY.md", [markdown.render_markdown(snapshot, notes, pictures).rstrip("\n")])
 
 
-def _pictures(snapshot: Snapshot, made: Path, with_plots: bool | None) -> tuple[list[str], list[str]]:
+def _pictures(snapshot: Diagnosis, made: Path, with_plots: bool | None) -> tuple[list[str], list[str]]:
     if with_plots is False:
         return [], []
     if plots.available():
@@ -182,13 +182,13 @@ def _replace(file: Path, text: str) -> None:
 _UNKNOWN = "no line is recognised: `perfmon formats learn LOG` proposes a format (see docs/formats.md)"
 
 
-def render(snapshot: Snapshot) -> str:
+def render(snapshot: Diagnosis) -> str:
     """One paragraph a log; ends with a newline."""
     parts = ["\n".join(_source(source)) for source in snapshot.run.sources]
     return "\n\n".join(parts or ["no logs were read"]) + "\n"
 
 
-def _source(source: SourceInfo) -> list[str]:
+def _source(source: SourceSummary) -> list[str]:
     unrecognised = max(0, source.lines - source.events)
     share = f", {percent(unrecognised / source.lines)} of lines not recognised" if source.lines else ""
     lines = [

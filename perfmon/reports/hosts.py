@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from perfmon.diagnosis import Snapshot
+from perfmon.diagnosis import Diagnosis
 from perfmon.sources.pollers import Area
 from perfmon.store import Seen
 from perfmon.textgraphics import compact, limits, spark
 from perfmon.viewmodel import (
     Host,
-    Picture,
-    Surroundings,
+    HostOverview,
+    MonitorState,
     age_words,
     clock_words,
     gib,
@@ -37,11 +37,11 @@ Thing = tuple[Host, Seen]
 Cells = tuple[str, ...]
 
 
-def machine_sections(snapshot: Snapshot, picture: Picture | None) -> Iterator[list[str]]:
+def machine_sections(snapshot: Diagnosis, picture: MonitorState | None) -> Iterator[list[str]]:
     """A section each for hosts, GPUs, queues, sockets and jobs: those that there are."""
     links = () if picture is None else picture.links
     end = snapshot.run.end if picture is None else max(snapshot.run.end, picture.asked)
-    around = Surroundings.of(snapshot.seen, links, end)
+    around = HostOverview.of(snapshot.seen, links, end)
     hosts = [host for host in around.hosts if host.link is not None or host.of(*_ABOUT_HOSTS)]
     yield from _section("Hosts", _HOSTS, [_host(around, host) for host in hosts])
     yield from _section("GPUs", _GPUS, [_gpu(around, thing) for thing in around.of_area(Area.GPU)])
@@ -97,11 +97,11 @@ _RIGHT = frozenset({
 })  # fmt: skip
 
 
-def _name(around: Surroundings, thing: Thing) -> str:
+def _name(around: HostOverview, thing: Thing) -> str:
     return f"{thing[0].short}:{thing[1].reading.name}" if around.several else thing[1].reading.name
 
 
-def _age(around: Surroundings, seen: Seen) -> str:
+def _age(around: HostOverview, seen: Seen) -> str:
     return f"{age_words(around.age_s(seen))} ago"
 
 
@@ -117,7 +117,7 @@ def _told(seen: Seen, key: str, say: Callable[[float], str]) -> str:
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
-def _host(around: Surroundings, host: Host) -> Cells:
+def _host(around: HostOverview, host: Host) -> Cells:
     whole, link = host.whole, host.link
     state, clock = ("", "") if link is None else (state_of(link)[1], clock_words(link))
     figures: Cells = ("",) * 4
@@ -151,7 +151,7 @@ def _network(host: Host) -> str:
     return f"in {rate(sums[0])}, out {rate(sums[1])}" if host.of(Area.NIC) else ""
 
 
-def _gpu(around: Surroundings, thing: Thing) -> Cells:
+def _gpu(around: HostOverview, thing: Thing) -> Cells:
     host, seen = thing
     reading = seen.reading
     used, total = gib(value(seen, "mem_used_mb")), gib(value(seen, "mem_total_mb"))
@@ -173,7 +173,7 @@ def _gpu(around: Surroundings, thing: Thing) -> Cells:
     )
 
 
-def _queue(around: Surroundings, thing: Thing) -> Cells:
+def _queue(around: HostOverview, thing: Thing) -> Cells:
     seen = thing[1]
     lately = "waiting" if value(seen, "waiting") is not None else "depth"
     depth, room = (_told(seen, key, compact) for key in ("depth", "capacity"))
@@ -199,7 +199,7 @@ def _kind(seen: Seen) -> str:
     return ": ".join(word.replace("_", " ") for word in (words.get("kind", ""), words.get("why", "")) if word)
 
 
-def _socket(around: Surroundings, thing: Thing) -> Cells:
+def _socket(around: HostOverview, thing: Thing) -> Cells:
     seen = thing[1]
     return (
         _name(around, thing),
@@ -213,7 +213,7 @@ def _socket(around: Surroundings, thing: Thing) -> Cells:
     )
 
 
-def _job(around: Surroundings, thing: Thing) -> Cells:
+def _job(around: HostOverview, thing: Thing) -> Cells:
     seen = thing[1]
     words = seen.reading.words
     reason = words.get("reason", "")

@@ -8,10 +8,10 @@ from typing import Any
 from perfmon._version import __version__
 from perfmon.comparison import FEWEST, MATERIAL, Comparison, FindingChange, FindingSide, MetricChange, Shift, Side
 from perfmon.core import RESAMPLES, plain
-from perfmon.diagnosis import ALIASES, SCHEMA, Finding, MetricStats, Snapshot, SourceInfo, Verdict, goodput_of
+from perfmon.diagnosis import ALIASES, SCHEMA, Diagnosis, Finding, MetricStats, SourceSummary, Verdict, goodput_of
 from perfmon.sources.pollers import Area
 from perfmon.store import Seen
-from perfmon.viewmodel import Host, Surroundings
+from perfmon.viewmodel import Host, HostOverview
 
 from .layout import STATISTICS
 
@@ -21,13 +21,13 @@ _BELOW = {Area.DISK: "disks", Area.NIC: "interfaces", Area.SOCKET: "sockets", Ar
 _QUEUES = (Area.QUEUE, Area.JOB, Area.NODE, Area.VALUE)
 
 
-def machines_document(snapshot: Snapshot) -> dict[str, Any]:
+def machines_document(snapshot: Diagnosis) -> dict[str, Any]:
     """`gpus`, `hosts` and `queues`: a list each, and only those that were observed.
 
     Every item has `host`, `name` and `age_s`, its age at the end of the run; then what was polled, under the names of
     `sources.polls.reading.Area`. What is not known is not there.
     """
-    around = Surroundings.of(snapshot.seen, (), snapshot.run.end)
+    around = HostOverview.of(snapshot.seen, (), snapshot.run.end)
     told = {
         "gpus": [_item(around, seen) for _, seen in around.of_area(Area.GPU)],
         "hosts": [_host(around, host) for host in around.hosts if host.of(Area.HOST, *_BELOW)],
@@ -36,14 +36,14 @@ def machines_document(snapshot: Snapshot) -> dict[str, Any]:
     return {name: items for name, items in told.items() if items}
 
 
-def _item(around: Surroundings, seen: Seen, *, kind: bool = False) -> dict[str, Any]:
+def _item(around: HostOverview, seen: Seen, *, kind: bool = False) -> dict[str, Any]:
     reading = seen.reading
     area = {"area": reading.area.value} if kind else {}
     head = {"host": seen.host, "name": reading.name, **area, "age_s": round(around.age_s(seen), 3)}
     return head | {key: told for key, told in (*reading.words.items(), *reading.values.items()) if key not in head}
 
 
-def _host(around: Surroundings, host: Host) -> dict[str, Any]:
+def _host(around: HostOverview, host: Host) -> dict[str, Any]:
     made: dict[str, Any] = {"host": host.name, "name": "all"}
     if host.whole is not None:
         made = _item(around, host.whole)
@@ -57,7 +57,7 @@ def _host(around: Surroundings, host: Host) -> dict[str, Any]:
 # --- The `--json` document of an analysis, schema 1: plain values that any JSON reader takes ---
 
 
-def document(snapshot: Snapshot) -> dict[str, Any]:
+def document(snapshot: Diagnosis) -> dict[str, Any]:
     """The document; `run.start` and `run.end` are absolute, all other times seconds since `run.start`.
 
     Absolute is: since 1970 where lines tell dates, since midnight or New Year where they tell a time of day or no year,
@@ -122,7 +122,7 @@ def safe(value: Any) -> Any:
     return [safe(item) for item in value] if isinstance(value, list) else value
 
 
-def _goodput(snapshot: Snapshot) -> dict[str, Any]:
+def _goodput(snapshot: Diagnosis) -> dict[str, Any]:
     """In the field's own names; `aliases` has Google's bucket for a type of badput, where one fits."""
     found = goodput_of(snapshot, snapshot.gpu_price)
     return {
@@ -143,7 +143,7 @@ def _goodput(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _source(source: SourceInfo) -> dict[str, Any]:
+def _source(source: SourceSummary) -> dict[str, Any]:
     return {
         "spec": source.spec,
         "format": source.format,
@@ -239,7 +239,7 @@ def comparison_document(comparison: Comparison) -> dict[str, Any]:
     return told
 
 
-def _run(snapshot: Snapshot) -> dict[str, Any]:
+def _run(snapshot: Diagnosis) -> dict[str, Any]:
     verdict = snapshot.verdict
     return {
         "start": snapshot.run.start,

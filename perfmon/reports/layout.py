@@ -10,7 +10,7 @@ from os.path import commonprefix
 from rich.cells import cell_len, set_cell_size
 
 from perfmon.core import counted, format_bytes, format_seconds, format_value, plain, plural_of
-from perfmon.diagnosis import Finding, Goal, MetricStats, RunInfo, Snapshot, SourceInfo, Verdict
+from perfmon.diagnosis import Diagnosis, Finding, Goal, MetricStats, RunInfo, SourceSummary, Verdict
 
 # --- Columns of plain text: widths as a terminal shows them, padding, wrapping, tables and bars ---
 
@@ -148,13 +148,13 @@ def held_text(finding: Finding) -> str:
     return f"{held} of {count} condition{'s' * (count != 1)}"
 
 
-def behind(snapshot: Snapshot, verdict: Verdict) -> Finding | None:
+def behind(snapshot: Diagnosis, verdict: Verdict) -> Finding | None:
     """The costliest finding of the verdict's signature."""
     same = [finding for finding in snapshot.findings if finding.signature == verdict.signature]
     return max(same, key=lambda finding: finding.lost_s, default=None)
 
 
-def verdict_line(snapshot: Snapshot, verdict: Verdict) -> str:
+def verdict_line(snapshot: Diagnosis, verdict: Verdict) -> str:
     """Cost and confidence of the verdict in one line."""
     finding = behind(snapshot, verdict)
     held = held_text(finding) if finding else f"confidence {percent(verdict.confidence)}"
@@ -214,7 +214,7 @@ def limits_text(metric: MetricStats) -> tuple[str, str, str]:
     )
 
 
-def loss_notes(sources: Iterable[SourceInfo], folder: str = "") -> list[str]:
+def loss_notes(sources: Iterable[SourceSummary], folder: str = "") -> list[str]:
     """Lost and unexpected data, a line per source and note; names are shown without `folder`."""
     return [
         f"{one_line(source.spec.removeprefix(folder), 200)}: {one_line(note.removeprefix(f'{source.spec}: '))}"
@@ -223,7 +223,7 @@ def loss_notes(sources: Iterable[SourceInfo], folder: str = "") -> list[str]:
     ]
 
 
-def clock_notes(snapshot: Snapshot, folder: str = "") -> list[str]:
+def clock_notes(snapshot: Diagnosis, folder: str = "") -> list[str]:
     """Clock offsets of servers relative to their clients, and samples dropped to save memory."""
     notes = []
     for offset in snapshot.clock_offsets:

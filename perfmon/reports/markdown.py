@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfmon.core import format_bytes, format_seconds
-from perfmon.diagnosis import Finding, MetricStats, Snapshot, SourceInfo, TimelineRow
+from perfmon.diagnosis import Diagnosis, Finding, MetricStats, SourceSummary, TimelineRow
 
 from .layout import (
     HELD,
@@ -30,7 +30,7 @@ _SHOWN_METRICS = 200
 _SHOWN_SOURCES = 200
 
 
-def render_markdown(snapshot: Snapshot, notes: Sequence[str] = (), pictures: Sequence[str] = ()) -> str:
+def render_markdown(snapshot: Diagnosis, notes: Sequence[str] = (), pictures: Sequence[str] = ()) -> str:
     """The page; `notes` are further lines for its end, `pictures` names of images beside it."""
     parts = [
         ["# Bottleneck analysis", "", inline(run_line(snapshot.run))],
@@ -49,7 +49,7 @@ def render_markdown(snapshot: Snapshot, notes: Sequence[str] = (), pictures: Seq
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
-def _verdict(snapshot: Snapshot) -> list[str]:
+def _verdict(snapshot: Diagnosis) -> list[str]:
     verdict = snapshot.verdict
     if verdict is None:
         return ["## Verdict", "", inline(snapshot.summary or "No bottleneck found.")]
@@ -65,14 +65,14 @@ def _verdict(snapshot: Snapshot) -> list[str]:
     return lines
 
 
-def _lost_time(snapshot: Snapshot) -> list[str]:
+def _lost_time(snapshot: Diagnosis) -> list[str]:
     if not any(entry.lost_s for entry in snapshot.ledger):  # nothing is placed in time: no line has a clock
         return []
     rows = [(entry.cause, format_seconds(entry.lost_s), percent(entry.share)) for entry in snapshot.ledger]
     return ["## Time breakdown", "", *markdown_table(("cause", "time", "share"), rows, frozenset({1, 2}))]
 
 
-def _findings(snapshot: Snapshot) -> list[str]:
+def _findings(snapshot: Diagnosis) -> list[str]:
     lines = ["## Findings", ""]
     if not snapshot.findings:
         return [*lines, "None."]
@@ -107,7 +107,7 @@ def finding_lines(finding: Finding) -> list[str]:
     return lines
 
 
-def _metrics(snapshot: Snapshot) -> list[str]:
+def _metrics(snapshot: Diagnosis) -> list[str]:
     if not snapshot.metrics:
         return ["## Metrics", "", "No metric has data."]
     head = (
@@ -145,7 +145,7 @@ def _metric_row(metric: MetricStats) -> tuple[str, ...]:
     return (metric.name, str(metric.summary.count), *figures, *shares, metric.band or "–")
 
 
-def _slowest(snapshot: Snapshot) -> list[str]:
+def _slowest(snapshot: Diagnosis) -> list[str]:
     if not snapshot.slowest:
         return []
     rows = [_slowest_row(at, row) for at, row in enumerate(snapshot.slowest, 1)]
@@ -159,7 +159,7 @@ def _slowest_row(at: int, row: TimelineRow) -> tuple[str, ...]:
     return (str(at), row.key, format_seconds(row.start_s), *shown)
 
 
-def _sources(snapshot: Snapshot) -> list[str]:
+def _sources(snapshot: Diagnosis) -> list[str]:
     head = ("source", "format", "size", "lines", "recognised", "unusable", "first", "last")
     rows = [_source_row(source) for source in snapshot.run.sources[:_SHOWN_SOURCES]]
     more = len(snapshot.run.sources) - len(rows)
@@ -167,7 +167,7 @@ def _sources(snapshot: Snapshot) -> list[str]:
     return ["## Sources", "", *markdown_table(head, rows, frozenset(range(2, 8))), *left] if rows else []
 
 
-def _source_row(source: SourceInfo) -> tuple[str, ...]:
+def _source_row(source: SourceSummary) -> tuple[str, ...]:
     times = ("–" if time is None else format_seconds(time) for time in (source.first_s, source.last_s))
     counts = (f"{count:,}" for count in (source.lines, source.events, source.skipped))
     return (source.spec, source.format, format_bytes(source.bytes), *counts, *times)

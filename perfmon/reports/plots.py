@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon.core import REST, MissingExtraError
-from perfmon.diagnosis import MetricStats, Snapshot, TimelineRow
+from perfmon.diagnosis import Diagnosis, MetricStats, TimelineRow
 
 from .layout import one_line, percent
 
@@ -36,7 +36,7 @@ def available() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def write_plots(snapshot: Snapshot, folder: Path) -> list[Path]:
+def write_plots(snapshot: Diagnosis, folder: Path) -> list[Path]:
     """Writes what there is data for: `lost_time.png`, `timeline.png`, `metrics.png`.
 
     Raises MissingExtraError without matplotlib, OSError when the folder cannot be written.
@@ -70,7 +70,7 @@ def _label(text: str, limit: int = 60) -> str:
     return "".join(c if c < "\u0250" or c in "–…←≥≤" else "?" for c in one_line(text, limit)).lstrip("_")
 
 
-def _metrics_figure(snapshot: Snapshot) -> Figure | None:
+def _metrics_figure(snapshot: Diagnosis) -> Figure | None:
     drawn = [metric for metric in snapshot.metrics.values() if metric.series]
     drawn = ([metric for metric in drawn if metric.band is not None] or drawn)[:_SHOWN_METRICS]
     if not drawn:
@@ -96,7 +96,7 @@ def _draw_metric(axes: Axes, metric: MetricStats) -> None:
     axes.grid(alpha=0.2)
 
 
-def _timeline_figure(snapshot: Snapshot) -> Figure | None:
+def _timeline_figure(snapshot: Diagnosis) -> Figure | None:
     rows = [row for row in snapshot.timeline if row.end_s >= row.start_s][:_SHOWN_ROWS]
     lanes = [_lane(rows, at) for at in range(len(_LANES))]
     if not any(lanes):
@@ -127,7 +127,7 @@ def _lane(rows: Sequence[TimelineRow], at: int) -> list[tuple[float, float]]:
     return bars
 
 
-def _ledger_figure(snapshot: Snapshot) -> Figure | None:
+def _ledger_figure(snapshot: Diagnosis) -> Figure | None:
     entries = [entry for entry in snapshot.ledger if entry.share > 0]
     if not entries:
         return None

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from operator import add
 
 from perfmon.core import YEARLESS_S, TimeBase, format_bytes, format_seconds, without_secrets
-from perfmon.diagnosis import ClockOffset, MetricStats, Snapshot, SourceInfo
+from perfmon.diagnosis import ClockOffset, Diagnosis, MetricStats, SourceSummary
 from perfmon.sources.pollers import Area
 from perfmon.textgraphics import bucket, limits, spark
-from perfmon.viewmodel import Alert, AlertState, Picture, SourceNow, bare
+from perfmon.viewmodel import Alert, AlertState, MonitorState, SourceStatus, bare
 
 from .anonymize import Redactor, retold, texts
 from .hosts import machine_sections
@@ -41,7 +41,12 @@ _SECTION = list[str]
 
 
 def render_page(
-    snapshot: Snapshot, picture: Picture | None, made: datetime, *, redact: bool = False, notes: Sequence[str] = ()
+    snapshot: Diagnosis,
+    picture: MonitorState | None,
+    made: datetime,
+    *,
+    redact: bool = False,
+    notes: Sequence[str] = (),
 ) -> str:
     """The page, made at `made`; `picture` adds what only a live view knows, `notes` lines of its maker.
 
@@ -70,7 +75,7 @@ def render_page(
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
-def cleaned(snapshot: Snapshot, picture: Picture | None, redact: bool) -> tuple[Snapshot, Picture | None]:
+def cleaned(snapshot: Diagnosis, picture: MonitorState | None, redact: bool) -> tuple[Diagnosis, MonitorState | None]:
     """Both without secrets; with `redact` without names of hosts, addresses, paths and users."""
     snapshot, picture = retold((snapshot, picture), without_secrets)
     if not redact:
@@ -84,7 +89,7 @@ def cleaned(snapshot: Snapshot, picture: Picture | None, redact: bool) -> tuple[
     return retold((snapshot, picture), redactor.text)
 
 
-def _learn_machines(redactor: Redactor, snapshot: Snapshot, picture: Picture | None) -> None:
+def _learn_machines(redactor: Redactor, snapshot: Diagnosis, picture: MonitorState | None) -> None:
     """Names that stand nowhere but in polls: of hosts, of nodes, and of single GPUs."""
     for seen in (*snapshot.seen, *(picture.seen if picture else ())):
         redactor.machine(seen.host)
@@ -95,7 +100,7 @@ def _learn_machines(redactor: Redactor, snapshot: Snapshot, picture: Picture | N
         redactor.machine(bare(link.name))
 
 
-def _about(snapshot: Snapshot, picture: Picture | None, folder: str, made: datetime) -> str:
+def _about(snapshot: Diagnosis, picture: MonitorState | None, folder: str, made: datetime) -> str:
     run = snapshot.run
     parts = [run_line(run)]
     if folder:
@@ -107,7 +112,7 @@ def _about(snapshot: Snapshot, picture: Picture | None, folder: str, made: datet
     return inline(" · ".join([*parts, f"made {made:%Y-%m-%d %H:%M:%S %z}".rstrip()]))
 
 
-def _moment(time: float, snapshot: Snapshot) -> str:
+def _moment(time: float, snapshot: Diagnosis) -> str:
     """A moment by the clock of the logs; seconds where they tell no date."""
     if snapshot.run.time_base is not TimeBase.WALL:
         return f"{time - snapshot.run.start:.1f} s"
@@ -118,7 +123,7 @@ def _moment(time: float, snapshot: Snapshot) -> str:
         return f"{time:.1f} s"
 
 
-def _findings(snapshot: Snapshot) -> _SECTION:
+def _findings(snapshot: Diagnosis) -> _SECTION:
     live = [finding for finding in snapshot.findings if finding.state != "resolved"]
     over = len(snapshot.findings) - len(live)
     lines = ["## Findings", ""]
@@ -133,7 +138,7 @@ def _findings(snapshot: Snapshot) -> _SECTION:
     return lines[:-1]
 
 
-def _alerts(picture: Picture | None) -> _SECTION:
+def _alerts(picture: MonitorState | None) -> _SECTION:
     if picture is None or not picture.alerts:
         return []
     rows = [_alert(alert, picture) for alert in picture.alerts[:_SHOWN_ALERTS]]
@@ -143,7 +148,7 @@ def _alerts(picture: Picture | None) -> _SECTION:
     return ["## Alerts", "", *markdown_table(head, rows, frozenset({0, 4, 5, 6})), *left]
 
 
-def _alert(alert: Alert, picture: Picture) -> tuple[str, ...]:
+def _alert(alert: Alert, picture: MonitorState) -> tuple[str, ...]:
     state = alert.state.value
     if alert.inhibited_by and alert.state is AlertState.INHIBITED:
         state += f" by {alert.inhibited_by}"
@@ -162,14 +167,14 @@ def _alert(alert: Alert, picture: Picture) -> tuple[str, ...]:
     )
 
 
-def _activity(alert: Alert, picture: Picture) -> str:
+def _activity(alert: Alert, picture: MonitorState) -> str:
     """Sparkline of its occurrences within the window."""
     end = picture.now + 1e-3
     counts = bucket([(time, 1.0) for time in alert.activity], end - picture.window_s, end, _TREND, add)
     return spark(counts, 0.0, limits(counts)[1])
 
 
-def _metrics(snapshot: Snapshot) -> _SECTION:
+def _metrics(snapshot: Diagnosis) -> _SECTION:
     if not snapshot.metrics:
         return []
     head = ("metric", "Good", "Warning", "Critical", "now", "p50", "p95", "max", "critical", "trend")
@@ -185,14 +190,14 @@ def _pressing(metric: MetricStats) -> tuple[bool, float, float, str]:
     return metric.band is None, -shares.get("critical", 0.0), -shares.get("warning", 0.0), metric.name
 
 
-def _metric(metric: MetricStats, snapshot: Snapshot) -> tuple[str, ...]:
+def _metric(metric: MetricStats, snapshot: Diagnosis) -> tuple[str, ...]:
     figures = (metric.last, metric.summary.p50, metric.summary.p95, metric.summary.max)
     critical = "–" if metric.band is None else percent(metric.band_shares.get("critical", 0.0))
     shown = (amount(value, metric.unit) for value in figures)
     return (metric.name, *limits_text(metric), *shown, critical, code(_trend(metric, snapshot)))
 
 
-def _trend(metric: MetricStats, snapshot: Snapshot) -> str:
+def _trend(metric: MetricStats, snapshot: Diagnosis) -> str:
     less_is_worse = metric.good is not None and metric.critical is not None and metric.critical < metric.good
     end = snapshot.run.end - snapshot.run.start + 1e-3
     values = bucket(metric.series, 0.0, end, _TREND, min if less_is_worse else max)
@@ -200,7 +205,7 @@ def _trend(metric: MetricStats, snapshot: Snapshot) -> str:
     return spark(values, low, high, critical=None if less_is_worse else metric.critical)
 
 
-def _sources(snapshot: Snapshot, picture: Picture | None) -> _SECTION:
+def _sources(snapshot: Diagnosis, picture: MonitorState | None) -> _SECTION:
     sources = snapshot.run.sources
     if not sources:
         return []
@@ -217,11 +222,11 @@ def _sources(snapshot: Snapshot, picture: Picture | None) -> _SECTION:
 
 
 def _source(
-    source: SourceInfo,
-    now: SourceNow | None,
+    source: SourceSummary,
+    now: SourceStatus | None,
     offset: ClockOffset | None,
-    snapshot: Snapshot,
-    picture: Picture | None,
+    snapshot: Diagnosis,
+    picture: MonitorState | None,
 ) -> tuple[str, ...]:
     counts = (f"{count:,}" for count in (source.lines, source.events, source.skipped))
     clock = "–" if now is None or now.offset_s is None else f"{now.offset_s:+.3f} s"
@@ -232,13 +237,13 @@ def _source(
     return source.spec, source.format, state, age, format_bytes(source.bytes), *counts, clock
 
 
-def _live_age(now: SourceNow, picture: Picture) -> str:
+def _live_age(now: SourceStatus, picture: MonitorState) -> str:
     """Age of the last line by its timestamp, or else by the time it was read."""
     age = now.age_s if now.last is None else max(0.0, picture.now - now.last)
     return "–" if age is None else f"{format_seconds(age)} ago"
 
 
-def _age(source: SourceInfo, snapshot: Snapshot) -> str:
+def _age(source: SourceSummary, snapshot: Diagnosis) -> str:
     if source.last_s is None:
         return "–"
     return f"{format_seconds(max(0.0, snapshot.run.end - snapshot.run.start - source.last_s))} before the end"
@@ -249,6 +254,6 @@ def _items(title: str, items: Sequence[str]) -> _SECTION:
     return [f"## {title}", "", *(f"- {inline(item)}" for item in items[:_SHOWN_NOTES]), *more] if items else []
 
 
-def _made(snapshot: Snapshot) -> _SECTION:
+def _made(snapshot: Diagnosis) -> _SECTION:
     parts = [f"perfmon {snapshot.version}", f"Python {platform.python_version()}", platform.platform()]
     return ["---", "", f"Made by {inline(' · '.join(parts))}"]

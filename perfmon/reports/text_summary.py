@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfmon.core import format_seconds
-from perfmon.diagnosis import ConditionState, EvidenceLine, Finding, LedgerEntry, MetricStats, Snapshot, Verdict
+from perfmon.diagnosis import ConditionState, Diagnosis, EvidenceLine, Finding, LedgerEntry, MetricStats, Verdict
 from perfmon.rules import CALIBRATED, LEARNED
 from perfmon.textgraphics import bar, fit
-from perfmon.viewmodel import Alert, AlertState, Picture, RunState
+from perfmon.viewmodel import Alert, AlertState, MonitorState, RunState
 
 from . import layout
 from .layout import (
@@ -38,7 +38,7 @@ _SHOWN_NAMES = 24
 _SHOWN_NOTES = 12
 
 
-def render(snapshot: Snapshot) -> str:
+def render(snapshot: Diagnosis) -> str:
     """The summary; ends with a newline."""
     folder = common_folder([source.spec for source in snapshot.run.sources])
     where = layout.wrap(f"in {folder}", "  ", "  ") if folder else []
@@ -55,7 +55,7 @@ def render(snapshot: Snapshot) -> str:
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
-def _verdict(snapshot: Snapshot) -> list[str]:
+def _verdict(snapshot: Diagnosis) -> list[str]:
     verdict = snapshot.verdict
     if verdict is None:
         return layout.wrap(snapshot.summary or "No bottleneck found.")
@@ -69,7 +69,7 @@ def _chain(verdict: Verdict) -> list[str]:
     return layout.wrap("chain: " + " ← ".join(verdict.chain), "  ") if len(verdict.chain) > 1 else []
 
 
-def _ledger(snapshot: Snapshot) -> list[str]:
+def _ledger(snapshot: Diagnosis) -> list[str]:
     shown = [entry for entry in snapshot.ledger if entry.share >= _LEAST_SHARE]
     if not any(entry.lost_s for entry in shown):  # nothing is placed in time: no line has a clock
         return []
@@ -86,7 +86,7 @@ def _ledger(snapshot: Snapshot) -> list[str]:
     return ["Time breakdown", *_indented(layout.table(rows, frozenset({0, 3}), (24, 10, 8, 32)))]
 
 
-def _findings(snapshot: Snapshot, folder: str) -> list[str]:
+def _findings(snapshot: Diagnosis, folder: str) -> list[str]:
     lines: list[str] = []
     for finding in snapshot.findings[:_SHOWN_FINDINGS]:
         lines += ["", *_finding(finding, snapshot.verdict, folder)]
@@ -123,7 +123,7 @@ def _evidence(evidence: Sequence[EvidenceLine], folder: str) -> list[str]:
     return [*lines, f"      … {more} more line{'s' * (more != 1)}"] if more > 0 else lines
 
 
-def _metrics(snapshot: Snapshot) -> list[str]:
+def _metrics(snapshot: Diagnosis) -> list[str]:
     if not snapshot.metrics:
         return []
     banded = [metric for metric in snapshot.metrics.values() if metric.band is not None]
@@ -182,7 +182,7 @@ _BAR = 60
 _NAMES = 24
 
 
-def headline(snapshot: Snapshot | None) -> str:
+def headline(snapshot: Diagnosis | None) -> str:
     """The state of the run in a few words; text of a signature, to be made safe."""
     if snapshot is None:
         return "… nothing read yet"
@@ -193,7 +193,7 @@ def headline(snapshot: Snapshot | None) -> str:
     return f"{snapshot.verdict.severity.label} {snapshot.verdict.title}"
 
 
-def cautions(picture: Picture | None) -> list[str]:
+def cautions(picture: MonitorState | None) -> list[str]:
     """Reasons why the verdict may be outdated."""
     if picture is None:
         return []
@@ -205,7 +205,7 @@ def cautions(picture: Picture | None) -> list[str]:
     return said
 
 
-def verdict_lines(snapshot: Snapshot, picture: Picture | None) -> list[str]:
+def verdict_lines(snapshot: Diagnosis, picture: MonitorState | None) -> list[str]:
     """The first answer."""
     verdict = snapshot.verdict
     if verdict is None:
@@ -217,7 +217,7 @@ def verdict_lines(snapshot: Snapshot, picture: Picture | None) -> list[str]:
     return lines
 
 
-def _since(verdict: Verdict, picture: Picture | None) -> list[str]:
+def _since(verdict: Verdict, picture: MonitorState | None) -> list[str]:
     alerts = [alert for alert in (picture.alerts if picture else ()) if alert.finding.signature == verdict.signature]
     alerts = [alert for alert in alerts if alert.state in _ALIVE]
     if picture is None or not alerts:
@@ -231,7 +231,7 @@ def _times(count: int) -> str:
     return f"{count} occurrence{'s' * (count != 1)}"
 
 
-def why_lines(snapshot: Snapshot, picture: Picture | None) -> list[str]:
+def why_lines(snapshot: Diagnosis, picture: MonitorState | None) -> list[str]:
     """The second answer: conditions with their values, rivals, the next thing to do."""
     finding = behind(snapshot, snapshot.verdict) if snapshot.verdict else None
     if finding is None:
@@ -250,7 +250,7 @@ def _condition(condition: ConditionState) -> tuple[str, str]:
     return _HELD[condition.held], condition.text
 
 
-def _rival(text: str, findings: Sequence[Finding], picture: Picture | None) -> str:
+def _rival(text: str, findings: Sequence[Finding], picture: MonitorState | None) -> str:
     """Signatures that are often confused with a finding, and their state."""
     name = text.partition(":")[0].strip()
     found = [finding for finding in findings if finding.signature == name]
@@ -259,7 +259,7 @@ def _rival(text: str, findings: Sequence[Finding], picture: Picture | None) -> s
     return f"{inline(text, 300)} (*{inline(state, 40)}*)"
 
 
-def ledger_lines(snapshot: Snapshot) -> list[str]:
+def ledger_lines(snapshot: Diagnosis) -> list[str]:
     """The third answer: a table of causes, and the same as bars."""
     if not snapshot.ledger:
         return []

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from perfmon.core import format_seconds
-from perfmon.diagnosis import Snapshot, TimelineRow
+from perfmon.diagnosis import Diagnosis, TimelineRow
 from perfmon.textgraphics import axis, compact_seconds, fit, gantt, ticks
-from perfmon.viewmodel import Bar, Leg, Picture
+from perfmon.viewmodel import Bar, Leg, MonitorState
 
 from .layout import amount, fenced, fields_text, one_line, table
 
@@ -16,7 +16,7 @@ BREAKDOWN = ("wall_ms", "queue_ms", "rpc_ms")
 _SHOWN_OVERLAPS = 8
 
 
-def timeline_text(snapshot: Snapshot) -> Iterator[str]:
+def timeline_text(snapshot: Diagnosis) -> Iterator[str]:
     """Lines in time order: start, end, duration in seconds, kind and key, fields; overlaps follow, marked `<->`."""
     yield "# start_s     end_s     dur_s    what; <-> marks overlapping spans and updates"
     if not snapshot.timeline:
@@ -30,7 +30,7 @@ def timeline_text(snapshot: Snapshot) -> Iterator[str]:
             yield f"{'<->':>31} and {len(row.overlaps) - _SHOWN_OVERLAPS} more"
 
 
-def slowest_text(snapshot: Snapshot) -> Iterator[str]:
+def slowest_text(snapshot: Diagnosis) -> Iterator[str]:
     """The ten slowest weight updates with their breakdown, overlaps and lines."""
     if not snapshot.slowest:
         yield "no weight update was observed"
@@ -83,7 +83,7 @@ class _Row:
     still_open: bool = False
 
 
-def waterfall_lines(snapshot: Snapshot, picture: Picture | None) -> list[str]:
+def waterfall_lines(snapshot: Diagnosis, picture: MonitorState | None) -> list[str]:
     """The last and the slowest weight updates; nothing where none was observed."""
     live = _live(snapshot, picture)
     rows = live or [_told(row) for row in snapshot.timeline if row.kind == UPDATE]
@@ -100,7 +100,7 @@ def waterfall_lines(snapshot: Snapshot, picture: Picture | None) -> list[str]:
     return lines
 
 
-def _live(snapshot: Snapshot, picture: Picture | None) -> list[_Row]:
+def _live(snapshot: Diagnosis, picture: MonitorState | None) -> list[_Row]:
     lanes = picture.board.spans if picture else ()
     return [_drawable(bar, snapshot.run.start) for lane in lanes if lane.kind == UPDATE for bar in lane.bars]
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from perfmon.core import PerfmonError, evidence_text
 
 if TYPE_CHECKING:
-    from perfmon.diagnosis import MetricStats, Snapshot
-    from perfmon.viewmodel import Picture
+    from perfmon.diagnosis import Diagnosis, MetricStats
+    from perfmon.viewmodel import MonitorState
 
 
 # --- How a run stands, in the few words and figures that a status line has room for ---
@@ -62,12 +62,12 @@ class State(NamedTuple):
     """What can be said of it as a whole."""
 
 
-def firing_of(picture: Picture) -> int:
+def firing_of(picture: MonitorState) -> int:
     """How many alerts of a picture fire."""
     return sum(alert.state in ("firing", "acked") for alert in picture.alerts)
 
 
-def state_of_picture(specs: tuple[str, ...], picture: Picture) -> State:
+def state_of_picture(specs: tuple[str, ...], picture: MonitorState) -> State:
     """How a live run stands."""
     stale_s = None if picture.is_over else picture.past_s
     if not picture.is_over and stale_s is None and (picture.snapshot is None or picture.snapshot.verdict is None):
@@ -78,7 +78,11 @@ def state_of_picture(specs: tuple[str, ...], picture: Picture) -> State:
 
 
 def state_of(
-    specs: tuple[str, ...], snapshot: Snapshot | None, run: str, firing: int | None = None, stale_s: float | None = None
+    specs: tuple[str, ...],
+    snapshot: Diagnosis | None,
+    run: str,
+    firing: int | None = None,
+    stale_s: float | None = None,
 ) -> State:
     """How a run stands; without `firing`, the findings that fire are counted, but those that another one explains."""
     verdict = snapshot.verdict if snapshot else None
@@ -109,7 +113,7 @@ def state_of(
     )
 
 
-def _headline(snapshot: Snapshot) -> MetricStats | None:
+def _headline(snapshot: Diagnosis) -> MetricStats | None:
     """The metric of the verdict's first condition that names one; without a verdict the one that is critical most."""
     verdict = snapshot.verdict
     if verdict is not None:
@@ -200,7 +204,7 @@ class StateFile:
         self._written = False
         self._said: tuple[object, ...] = ()
 
-    def write(self, picture: Picture) -> None:
+    def write(self, picture: MonitorState) -> None:
         """Tells how the picture stands, at most once every EVERY_S seconds while that is the same."""
         now, gist = self._clock(), _gist(picture)
         if now < self._next and gist == self._said:
@@ -373,7 +377,7 @@ def _document(path: str) -> dict[str, Any] | None:
 
 
 # --- what it says -----------------------------------------------------------------------------------------------------
-def _gist(picture: Picture) -> tuple[object, ...]:
+def _gist(picture: MonitorState) -> tuple[object, ...]:
     """What nobody should learn late."""
     verdict = picture.snapshot.verdict if picture.snapshot else None
     told = (verdict.signature, verdict.severity) if verdict else ()

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .assembler import Assembler
     from .axis import seen
     from .counters import ProgressTrack, WorkCounter
-    from .latest_readings import Machines, Seen
+    from .latest_readings import LatestReadings, Seen
     from .progress import NUMBERS, STEP_KINDS, Failure, RunMark, place_of
     from .source_state import SourceState
     from .store import NOT_FINITE, UPDATES, Recent, Series, Store, on_own_axes
@@ -22,7 +22,7 @@ __all__ = [
     "UPDATES",
     "Assembler",
     "Failure",
-    "Machines",
+    "LatestReadings",
     "ProgressTrack",
     "Recent",
     "RunMark",
@@ -42,7 +42,7 @@ __getattr__ = lazy_face(
         "assembler": "Assembler",
         "axis": "seen",
         "counters": "ProgressTrack,WorkCounter",
-        "latest_readings": "Machines,Seen",
+        "latest_readings": "LatestReadings,Seen",
         "progress": "Failure,NUMBERS,RunMark,STEP_KINDS,place_of",
         "source_state": "SourceState",
         "store": "NOT_FINITE,Recent,Series,Store,UPDATES,on_own_axes",

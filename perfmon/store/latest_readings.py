@@ -102,7 +102,7 @@ def _younger(reading: Reading, before: _Teller | None) -> bool:
     return then is not None and now is not None and now < then - _YOUNGER_S
 
 
-class Machines:
+class LatestReadings:
     """All things that pollers spoke of."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .hosts import (
         Host,
-        Surroundings,
+        HostOverview,
         age_words,
         bare,
         clock_words,
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
         Level,
         Look,
         MetricLane,
-        Picture,
+        MonitorState,
         Recording,
         RunState,
-        SourceNow,
+        SourceStatus,
         SpanLane,
         Transition,
         Viewport,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         little_is_recognised,
         viewport,
     )
-    from .timeline import BoardBuilder, Now
+    from .timeline import Now, TimelineBuilder
 
 __all__ = [
     "Alert",
@@ -60,20 +60,20 @@ __all__ = [
     "AlertState",
     "Bar",
     "Board",
-    "BoardBuilder",
     "Freshness",
     "Host",
+    "HostOverview",
     "Leg",
     "Level",
     "Look",
     "MetricLane",
+    "MonitorState",
     "Now",
-    "Picture",
     "Recording",
     "RunState",
-    "SourceNow",
+    "SourceStatus",
     "SpanLane",
-    "Surroundings",
+    "TimelineBuilder",
     "Transition",
     "Viewport",
     "age_words",
@@ -104,13 +104,13 @@ __getattr__ = lazy_face(
     __name__,
     {
         "hosts": (
-            "Host,Surroundings,age_words,bare,clock_words,cores,gib,labelled,level_of,percent,rate,share,size,"
+            "Host,HostOverview,age_words,bare,clock_words,cores,gib,labelled,level_of,percent,rate,share,size,"
             "size_of_bytes,state_of,throttle_level,throttle_words,uptime,value,verdict_words,worst_of"
         ),
         "state": (
-            "Alert,AlertKey,AlertState,Bar,Board,Freshness,Leg,Level,Look,MetricLane,Picture,Recording,RunState,"
-            "SourceNow,SpanLane,Transition,Viewport,empty_picture,little_is_recognised,viewport"
+            "Alert,AlertKey,AlertState,Bar,Board,Freshness,Leg,Level,Look,MetricLane,MonitorState,Recording,RunState,"
+            "SourceStatus,SpanLane,Transition,Viewport,empty_picture,little_is_recognised,viewport"
         ),
-        "timeline": "BoardBuilder,Now",
+        "timeline": "TimelineBuilder,Now",
     },
 )

@@ -14,7 +14,7 @@ from perfmon.sources.remote import HostState, Phase
 from perfmon.store import Seen
 from perfmon.textgraphics import compact, compact_seconds
 
-from .state import Level, Picture, RunState
+from .state import Level, MonitorState, RunState
 
 # --- What was polled, by host: each with its link, its GPUs, disks, processes and queues, and how old each answer is
 # ---
@@ -56,7 +56,7 @@ class Host:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class HostOverview:
     """All hosts at one moment."""
 
     hosts: tuple[Host, ...]
@@ -76,7 +76,7 @@ class Surroundings:
         *,
         over: bool = False,
         slack_s: float = 0.0,
-    ) -> Surroundings:
+    ) -> HostOverview:
         """Groups them; hosts that are reached over a link come first, in their order."""
         by_host: dict[str, dict[Area, list[Seen]]] = {}
         linked = {link.name: link for link in links}
@@ -93,7 +93,7 @@ class Surroundings:
         return cls(hosts, now, over, slack_s)
 
     @classmethod
-    def at(cls, picture: Picture) -> Surroundings:
+    def at(cls, picture: MonitorState) -> HostOverview:
         """At a picture."""
         over, slack_s = picture.state is RunState.ENDED, _BEHIND_S * (picture.speed or 0.0)
         return cls.of(picture.seen, picture.links, picture.asked, over=over, slack_s=slack_s)

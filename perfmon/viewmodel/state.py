@@ -1,6 +1,6 @@
-"""What a running monitor shows at one instant: the Snapshot, and around it what only a live view needs.
+"""The state of a running monitor at one instant: the diagnosis, and what only a live view needs.
 
-Times are absolute seconds on the run's axis (like `Snapshot.run.start`), unless a name says otherwise. Everything is
+Times are absolute seconds on the run's axis (like `Diagnosis.run.start`), unless a name says otherwise. Everything is
 frozen: the monitor's thread makes it, the screen's thread reads it, nobody waits for the other.
 """
 
@@ -13,7 +13,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from perfmon.core import Progress, TimeBase
-from perfmon.diagnosis import Finding, Snapshot
+from perfmon.diagnosis import Diagnosis, Finding
 
 if TYPE_CHECKING:
     from perfmon.sources.remote import HostState
@@ -125,7 +125,7 @@ class Transition:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceNow:
+class SourceStatus:
     """A log at this instant."""
 
     index: int
@@ -156,7 +156,7 @@ class SourceNow:
 _FEW, _LITTLE = 20, 0.2
 
 
-def little_is_recognised(source: SourceNow) -> bool:
+def little_is_recognised(source: SourceStatus) -> bool:
     """Whether so few lines of a log are recognised that a format of its own may help."""
     return source.lines >= _FEW and source.events < _LITTLE * source.lines
 
@@ -265,7 +265,7 @@ class Recording:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class MonitorState:
     """Everything on the screen but the log lines, which the log book holds."""
 
     number: int
@@ -276,12 +276,12 @@ class Picture:
     """The present on the axis; where the run is over, a moment soon after its end."""
     window_s: float
     """Seconds before `now` that the snapshot judges."""
-    snapshot: Snapshot | None
+    snapshot: Diagnosis | None
     """None until something was read."""
     alerts: tuple[Alert, ...]
     """Most pressing first: firing by cost, then pending, inhibited, resolved."""
     board: Board
-    sources: tuple[SourceNow, ...]
+    sources: tuple[SourceStatus, ...]
     lines: int
     lines_per_s: float
     progress: float | None
@@ -336,9 +336,9 @@ class Look:
     columns: int = 100
 
 
-def empty_picture(window_s: float) -> Picture:
+def empty_picture(window_s: float) -> MonitorState:
     """What there is to see before anything was read."""
-    return Picture(
+    return MonitorState(
         number=0, state=RunState.LOADING, time_base=TimeBase.NONE, now=0.0, window_s=window_s, snapshot=None,
         alerts=(), board=Board(Viewport(0.0, window_s, 1), (), (), ()), sources=(), lines=0, lines_per_s=0.0,
         progress=0.0, stale_s=None,

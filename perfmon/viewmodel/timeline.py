@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from perfmon.clocks import Alignment
 from perfmon.core import ALL_LEGS, LEGS, Span, Update, metric_unit
-from perfmon.diagnosis import MetricStats, Snapshot
+from perfmon.diagnosis import Diagnosis, MetricStats
 from perfmon.rules import SPAN_METRICS, UPDATE_METRICS, Band, Bands, Way, tells_of, update_values, way
 from perfmon.store import UPDATES, Recent, Series, Store, on_own_axes
 
@@ -141,7 +141,7 @@ class Now:
     viewport: Viewport
     now: float
     alignment: Alignment
-    snapshot: Snapshot | None
+    snapshot: Diagnosis | None
     ticks: tuple[Transition, ...]
     open_spans: Iterable[Span] = ()
     version: int | None = None
@@ -154,14 +154,14 @@ class _Made(NamedTuple):
     key: tuple[object, ...]
     buckets: Buckets
     band: Band | None
-    snapshot: Snapshot | None
+    snapshot: Diagnosis | None
     lane: MetricLane
 
 
 _Lane = TypeVar("_Lane")
 
 
-class BoardBuilder:
+class TimelineBuilder:
     """Makes boards; remembers what it saw of each metric."""
 
     def __init__(self, store: Store, recent: Recent, bands: Bands) -> None:
@@ -179,7 +179,7 @@ class BoardBuilder:
         self._dense: dict[str, DenseBars] = {}
         self._spans: dict[str, SpanLane] = {}
         self._made: dict[str, _Made] = {}
-        self._judged: tuple[Snapshot | None, Bands] | None = None
+        self._judged: tuple[Diagnosis | None, Bands] | None = None
         self._metrics: dict[str, MetricLane] = {}
         """The lanes that were made last: one that has not changed stays the same object, and need not be drawn anew."""
 
@@ -206,7 +206,7 @@ class BoardBuilder:
         self._board = Board(now.viewport, spans, metrics, ticks)
         return self._board
 
-    def _learned(self, snapshot: Snapshot | None) -> Bands:
+    def _learned(self, snapshot: Diagnosis | None) -> Bands:
         """The bands that hold for the run, with the limits that the diagnosis worked out for relative ones."""
         if self._judged is not None and self._judged[0] is snapshot:
             return self._judged[1]

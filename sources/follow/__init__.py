@@ -9,13 +9,13 @@ from perfmon._faces import lazy_face
 if TYPE_CHECKING:
     from .file_reader import PipeTail
     from .follower import Follower
-    from .wakeups import end, set_within
+    from .wakeups import end, wait_for_event
 
 __all__ = [
     "Follower",
     "PipeTail",
     "end",
-    "set_within",
+    "wait_for_event",
 ]
 
 __getattr__ = lazy_face(
@@ -23,6 +23,6 @@ __getattr__ = lazy_face(
     {
         "file_reader": "PipeTail",
         "follower": "Follower",
-        "wakeups": "end,set_within",
+        "wakeups": "end,wait_for_event",
     },
 )

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from perfmon.core import Block, Notice
 
-from ..blocks import Cutter, newlines
+from ..blocks import LineSplitter, newlines
 from ..discovery import STDIN, LogFile
 
 # --- One file being read while it grows: where reading stands, and whether it is still the same text ---
@@ -35,7 +35,7 @@ def identity_of(state: os.stat_result) -> Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Print:
+class Fingerprint:
     """The first bytes of a text and those before a position in it: tells the text again, in a copy of it, too."""
 
     head: bytes
@@ -55,7 +55,7 @@ class Print:
         return None if self.head.startswith(os.pread(fd, len(self.head), 0)) else False
 
 
-EMPTY = Print(b"", b"", 0)
+EMPTY = Fingerprint(b"", b"", 0)
 
 
 class Stream:
@@ -76,7 +76,7 @@ class Stream:
     def restart(self) -> None:
         """Reading begins anew: the file holds another text."""
         self.print = EMPTY
-        self.cutter = Cutter(frames=True)
+        self.cutter = LineSplitter(frames=True)
         self.at_end = False
         """What was read last was all that there was."""
         self.known_size = 0
@@ -127,9 +127,9 @@ class Stream:
             end = data.rfind(b"\n") + 1
             at = position + end if end else at
             position += len(data)
-        self.cutter = Cutter(offset=at, line=lines + 1, frames=True)
+        self.cutter = LineSplitter(offset=at, line=lines + 1, frames=True)
         size = min(_TAIL, at)
-        self.print = Print(os.pread(self.fd, min(_HEAD, at), 0), os.pread(self.fd, size, at - size), at)
+        self.print = Fingerprint(os.pread(self.fd, min(_HEAD, at), 0), os.pread(self.fd, size, at - size), at)
 
     def read(self) -> tuple[bytes, bool]:
         """(the next bytes, whether the text has been replaced after them: truncated or rewritten)."""
@@ -158,7 +158,7 @@ class Stream:
         old = self.print
         if data:
             head = old.head if len(old.head) == _HEAD else (old.head + data[:_HEAD])[:_HEAD]
-            self.print = Print(head, (old.tail + data[-_TAIL:])[-_TAIL:], old.position + len(data))
+            self.print = Fingerprint(head, (old.tail + data[-_TAIL:])[-_TAIL:], old.position + len(data))
 
     def cut(self, data: bytes) -> list[Block | Notice]:
         """The blocks that `data` completes."""
@@ -182,7 +182,7 @@ class PipeTail:
         self.ended = False
         self.more = False
         self._wake = wake
-        self._cutter = Cutter(frames=True)
+        self._cutter = LineSplitter(frames=True)
         self._waiting: deque[bytes] = deque()
         self._fd = -1
         self._reading = False

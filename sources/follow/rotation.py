@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..spec import compression_of
-from .file_reader import Identity, Print, Stream, identity_of
+from .file_reader import Fingerprint, Identity, Stream, identity_of
 
 # --- Where the text of a rotated log went: the copies and older parts beside it ---
 
@@ -50,7 +50,7 @@ def parts_of(log: Path) -> list[tuple[Path, os.stat_result]]:
     return sorted(found, key=lambda part: part[1].st_mtime_ns)
 
 
-def rest_in_copy(log: Path, known: Print) -> bytes | None:
+def rest_in_copy(log: Path, known: Fingerprint) -> bytes | None:
     """What a copy of a truncated log holds after the position that was reached; None when there is no copy.
 
     Reads at most 64 MiB: what was written between the last look and the truncation.
@@ -65,7 +65,7 @@ def rest_in_copy(log: Path, known: Print) -> bytes | None:
     return None
 
 
-def holds(path: Path, known: Print) -> bool:
+def holds(path: Path, known: Fingerprint) -> bool:
     """Whether the file at `path` begins with a known text."""
     try:
         with path.open("rb") as file:
@@ -74,7 +74,7 @@ def holds(path: Path, known: Print) -> bool:
         return False
 
 
-def may_hold(path: Path, known: Print) -> bool | None:
+def may_hold(path: Path, known: Fingerprint) -> bool | None:
     """`holds`, of a file that is still being written; None while it is too short to say."""
     with path.open("rb") as file:
         return known.may_fit(file.fileno())
@@ -102,7 +102,7 @@ class Known:
         self._doubted: dict[Identity, float] = {}
         self._copies: set[Identity] = set()
         self._streams: OrderedDict[Identity, Stream] = OrderedDict()
-        self._texts: deque[tuple[Path, Print]] = deque(maxlen=64)
+        self._texts: deque[tuple[Path, Fingerprint]] = deque(maxlen=64)
 
     @property
     def identities(self) -> set[Identity]:
@@ -140,7 +140,7 @@ class Known:
         for identity in closed[: max(0, len(closed) - _REMEMBERED)]:
             del self._streams[identity]
 
-    def replaced(self, path: Path, text: Print) -> None:
+    def replaced(self, path: Path, text: Fingerprint) -> None:
         """Remembers the text that the log at `path` held before it was truncated."""
         self._texts.append((path, text))
 
@@ -156,10 +156,10 @@ class Known:
             return True
         return None in held and self._clock() - self._doubted.setdefault(identity, self._clock()) < _CERTAIN_S
 
-    def _holds(self, path: Path, text: Print) -> bool | None:
+    def _holds(self, path: Path, text: Fingerprint) -> bool | None:
         return may_hold(path, text) if text.position else False
 
-    def _all_texts(self) -> list[tuple[Path, Print]]:
+    def _all_texts(self) -> list[tuple[Path, Fingerprint]]:
         followed = [(stream.path, stream.print) for stream in self._streams.values() if stream.owner is not None]
         return [*self._texts, *followed]
 

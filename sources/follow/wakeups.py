@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # --- Waits for an event, but no longer than for a while ---
 
 
-async def set_within(event: asyncio.Event, at_most_s: float) -> None:
+async def wait_for_event(event: asyncio.Event, at_most_s: float) -> None:
     """Returns when `event` is set; after `at_most_s` it sets the event itself.
 
     A timeout costs several times as much, for it ends a wait by cancelling it: too much for what is done all the time.
@@ -86,7 +86,7 @@ class Waker:
         """Returns when something may have changed; at the latest after `at_most_s`, else the polling interval."""
         if at_most_s is None:
             at_most_s = self._poll_s if self.polling else max(self._poll_s, _BACKSTOP_S)
-        await set_within(self._event, at_most_s)
+        await wait_for_event(self._event, at_most_s)
         self._event.clear()
 
     async def nap(self) -> None:

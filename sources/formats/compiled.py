@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 
 from perfmon.core import TABLE, Observation, Stamp
 
-from ..pollers.reading import Reading, reading_of
+from ..pollers.reading import Reading, parse_reading
 from ..scan.search import grouped
 from .emitters import Maker, maker
 from .fields import READERS, AbsurdValueError, Values, condition
@@ -174,7 +174,7 @@ class CompiledPattern:
         return None
 
 
-_read = lru_cache(1)(reading_of)
+_read = lru_cache(1)(parse_reading)
 """Of a line that several patterns are asked about."""
 
 

@@ -8,26 +8,26 @@ from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
     from .base import Places, Poller, nowhere
-    from .local import HereMachine
-    from .reading import Area, PolledBlock, Reading, is_poll, line_of, polled_blocks
+    from .local import LocalMachine
+    from .reading import Area, PolledBlock, Reading, format_reading, is_poll, polled_blocks
     from .registry import maker_of, pollers_for
     from .request import DEFAULT, FORMS, Asked, parse_asked
-    from .scheduler import Pacing, asked_once, poll_log
+    from .scheduler import PollScheduler, asked_once, poll_log
 
 __all__ = [
     "DEFAULT",
     "FORMS",
     "Area",
     "Asked",
-    "HereMachine",
-    "Pacing",
+    "LocalMachine",
     "Places",
+    "PollScheduler",
     "PolledBlock",
     "Poller",
     "Reading",
     "asked_once",
+    "format_reading",
     "is_poll",
-    "line_of",
     "maker_of",
     "nowhere",
     "parse_asked",
@@ -40,10 +40,10 @@ __getattr__ = lazy_face(
     __name__,
     {
         "base": "Places,Poller,nowhere",
-        "local": "HereMachine",
-        "reading": "Area,PolledBlock,Reading,is_poll,line_of,polled_blocks",
+        "local": "LocalMachine",
+        "reading": "Area,PolledBlock,Reading,is_poll,format_reading,polled_blocks",
         "registry": "maker_of,pollers_for",
         "request": "Asked,DEFAULT,FORMS,parse_asked",
-        "scheduler": "Pacing,asked_once,poll_log",
+        "scheduler": "PollScheduler,asked_once,poll_log",
     },
 )

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from perfmon.core import Notice, PerfmonError
 
-from ..blocks import Cutter
+from ..blocks import LineSplitter
 from ..http_client import Opener
 from ..shell import Output, Runner, RunnerError
 from .reading import Reading
@@ -29,7 +29,7 @@ class PollError(PerfmonError):
     """A poller could not find out what it asks for: one line that says what, where and the mend."""
 
 
-class AbsentError(PollError):
+class NotAvailableError(PollError):
     """What is asked for is not there (no driver, no such command): it is told once, and asked again rarely."""
 
 
@@ -91,7 +91,7 @@ MAX_LINE = 1 << 20
 
 async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The lines, without newlines; the last one also where it has none."""
-    cutter = Cutter(MAX_LINE, counted=False)
+    cutter = LineSplitter(MAX_LINE, counted=False)
     async for chunk in chunks:
         for item in cutter.feed(chunk):
             if not isinstance(item, Notice):

@@ -21,7 +21,7 @@ _CHUNK = 1 << 16
 _END_S = 1.0
 
 
-class HereMachine:
+class LocalMachine:
     """This one."""
 
     def __init__(self) -> None:

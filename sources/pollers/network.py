@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .base import AbsentError, Machine, Poller, Script
+from .base import Machine, NotAvailableError, Poller, Script
 from .reading import Area, Reading
 
 # --- What `ss -tinmH` says of TCP connections: two lines each, the second one begins with a blank ---
@@ -171,12 +171,12 @@ class SocketPoller:
         self._periods: deque[list[Flow]] = deque(maxlen=_PERIODS)
 
     async def poll(self) -> Sequence[Reading]:
-        """One round. Raises AbsentError where there is no `ss`, and what `Script` raises."""
+        """One round. Raises NotAvailableError where there is no `ss`, and what `Script` raises."""
         output = await self._shell.run(f"ss -tinmH 'sport = :{self._port} or dport = :{self._port}'")
         if output.code == _NO_SS:
-            raise AbsentError(f"{self.name}: no ss on {self._machine.name}: install iproute2")
+            raise NotAvailableError(f"{self.name}: no ss on {self._machine.name}: install iproute2")
         if output.code:
-            raise AbsentError(
+            raise NotAvailableError(
                 f"{self.name}: ss of {self._machine.name} does not support -tinmH: install a newer iproute2"
             )
         now = time.monotonic()

@@ -92,7 +92,7 @@ class PolledBlock(Block):
 def polled_block(readings: Sequence[Reading], host: str, now: datetime, offset: int, line: int) -> PolledBlock:
     """What a poller hands over; the readings are as those of its lines will be."""
     stamp = now.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-    lines = b"".join([line_of(reading, host, stamp) for reading in readings])
+    lines = b"".join([format_reading(reading, host, stamp) for reading in readings])
     told = tuple(as_told(reading) for reading in readings)
     return PolledBlock(lines, offset, line, host=_word(host), at=_moment(stamp), readings=told)
 
@@ -105,7 +105,7 @@ def polled_blocks(block: Block) -> list[PolledBlock]:
     offset, number = block.offset, block.line
     for line in _LINES.findall(block.data):
         text = line.decode("utf-8", "replace")
-        found, at = reading_of(text), _moment(text[:23])
+        found, at = parse_reading(text), _moment(text[:23])
         host, reading = found or ("", None)
         last = told[-1] if told else None
         if last is not None and at == last.at and host in ("", last.host):
@@ -118,7 +118,7 @@ def polled_blocks(block: Block) -> list[PolledBlock]:
     return told
 
 
-def line_of(reading: Reading, host: str, stamp: str) -> bytes:
+def format_reading(reading: Reading, host: str, stamp: str) -> bytes:
     """The line that tells a reading, with its newline; what would end a word is replaced by `_`."""
     said = [f"host={_word(host)}", f"name={_word(reading.name)}"]
     said += [f"{key}={_number(value)}" for key, value in reading.values.items() if isfinite(value)]
@@ -131,7 +131,7 @@ def is_poll(log: str) -> bool:
     return log.startswith(SCHEME)
 
 
-def reading_of(line: str) -> tuple[str, Reading] | None:
+def parse_reading(line: str) -> tuple[str, Reading] | None:
     """(host, reading) of a line, or None where it is none."""
     match = _LINE.search(line)
     if match is None or match["area"] not in _AREAS:

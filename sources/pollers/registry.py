@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from perfmon.core import PerfmonError, UsageError, plain
 
-from .base import AbsentError, Machine, Places, Poller, nowhere
+from .base import Machine, NotAvailableError, Places, Poller, nowhere
 from .metrics_endpoint import Endpoint
 from .reading import Reading
 from .request import Asked
@@ -66,8 +66,8 @@ class Missing:
         self.name, self._why = name, why
 
     async def poll(self) -> Sequence[Reading]:
-        """Raises AbsentError."""
-        raise AbsentError(self._why)
+        """Raises NotAvailableError."""
+        raise NotAvailableError(self._why)
 
     async def close(self) -> None:
         """Nothing is held."""

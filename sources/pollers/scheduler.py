@@ -14,8 +14,8 @@ from perfmon.core import Block, Notice, plain, without_secrets
 from ..discovery import LogFile
 from ..follow.wakeups import end
 from ..remote.follow import Emit
-from .base import AbsentError, Machine, Places, Poller, nowhere
-from .local import HereMachine
+from .base import Machine, NotAvailableError, Places, Poller, nowhere
+from .local import LocalMachine
 from .reading import SCHEME, Area, Reading, polled_block
 from .registry import pollers_for
 from .request import Asked
@@ -47,11 +47,11 @@ _LONGEST_S = 10.0
 _END_S = 1.0
 
 
-class Pacing:
+class PollScheduler:
     """All pollers of one machine."""
 
     def __init__(self, machine: Machine, pollers: Sequence[Poller], emit: Emit) -> None:
-        self.paced: list[Paced] = []
+        self.paced: list[PollTask] = []
         phase = 0.0 if machine.here else crc32(machine.name.encode()) % 1000 / 1000
         names: set[str] = set()
         for poller in pollers:
@@ -59,7 +59,7 @@ class Pacing:
             while name in names:
                 name += "'"
             names.add(name)
-            self.paced.append(Paced(poller, name, machine, emit, phase))
+            self.paced.append(PollTask(poller, name, machine, emit, phase))
 
     async def run(self) -> None:
         """Until it is cancelled; then it lets go of all pollers."""
@@ -68,7 +68,7 @@ class Pacing:
                 tasks.create_task(paced.run())
 
 
-class Paced:
+class PollTask:
     """One poller."""
 
     def __init__(self, poller: Poller, name: str, machine: Machine, emit: Emit, phase: float = 0.0) -> None:
@@ -98,7 +98,7 @@ class Paced:
         began, every = time.monotonic(), self._poller.every_s
         try:
             readings = await self._answer(began)
-        except AbsentError as error:
+        except NotAvailableError as error:
             await self._trouble("absent", str(error), anew=False)
             return max(ABSENT_S, every)
         except Exception as error:  # whatever one poller meets must not end the others
@@ -182,13 +182,13 @@ def asked_once(asked: Sequence[Asked], places: Places = nowhere) -> list[tuple[L
 
 
 async def _asked_once(asked: Sequence[Asked], places: Places) -> list[tuple[LogFile, Block]]:
-    machine = HereMachine()
+    machine = LocalMachine()
     told: list[tuple[LogFile, Block]] = []
 
     async def take(items: list[tuple[LogFile, Block | Notice]]) -> None:
         told.extend((log, item) for log, item in items if isinstance(item, Block))
 
-    pacing = Pacing(machine, [poller for one in asked for poller in pollers_for(machine, one, places)], take)
+    pacing = PollScheduler(machine, [poller for one in asked for poller in pollers_for(machine, one, places)], take)
     running = asyncio.ensure_future(pacing.run())
     try:
         async with asyncio.timeout(PATIENCE_S):

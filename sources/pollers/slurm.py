@@ -12,7 +12,7 @@ from typing import Any
 from perfmon.core import plain
 
 from ..shell import Output, Runner, RunnerError, quoted
-from .base import AbsentError, Machine, PollError
+from .base import Machine, NotAvailableError, PollError
 from .reading import Area, Reading
 
 # --- Jobs and nodes as Slurm's commands print them: lines of `|`, and JSON of versions from 23.02 on ---
@@ -250,13 +250,13 @@ class SlurmPoller:
         )
         text, _, code = output.text.rpartition("\n")
         if code.strip() != "0":
-            raise (AbsentError if _NO_CLUSTER in text else PollError)(f"slurm: squeue: {_said(text)}")
+            raise (NotAvailableError if _NO_CLUSTER in text else PollError)(f"slurm: squeue: {_said(text)}")
         return list(jobs_of_lines(text))
 
     async def _look(self) -> None:
         output = await self._run("squeue --version 2>/dev/null")
         if output.code == _MISSING:
-            raise AbsentError(f"slurm: no squeue on {self._machine.name}: not a login node?")
+            raise NotAvailableError(f"slurm: no squeue on {self._machine.name}: not a login node?")
         match = _VERSION.search(output.text)
         self._version = (int(match[1]), int(match[2])) if match else (1, 0)
         self._json = self._version >= JSON_SINCE

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from perfmon.core import plain
 
-from ..blocks import Cutter
+from ..blocks import LineSplitter
 from ..file_tree import holds_logs
-from ..follow.file_reader import EMPTY, Identity, Print
+from ..follow.file_reader import EMPTY, Fingerprint, Identity
 from ..follow.rotation import age_by_name, is_part_of
 from ..shell import MAGIC, Output, Runner, RunnerError, literal_base, pattern, quoted, regex
 from ..spec import compression_of, is_log_name
@@ -272,8 +272,8 @@ class Text:
     """One file's text: where reading stands, and whether it is still the same."""
 
     identity: Identity
-    print: Print = EMPTY
-    cutter: Cutter = field(default_factory=lambda: Cutter(frames=True))
+    print: Fingerprint = EMPTY
+    cutter: LineSplitter = field(default_factory=lambda: LineSplitter(frames=True))
     handle: Handle | None = None
     """How it is read; None while there is no connection, or once it was let go."""
     ignored: bool = False
@@ -289,7 +289,7 @@ class Text:
 
     def restart(self) -> None:
         """The file holds another text."""
-        self.print, self.cutter, self.changed_s, self.stamp = EMPTY, Cutter(frames=True), -1.0, ""
+        self.print, self.cutter, self.changed_s, self.stamp = EMPTY, LineSplitter(frames=True), -1.0, ""
 
     def advance(self, data: bytes) -> None:
         """These bytes were read."""
@@ -300,12 +300,12 @@ HEAD, TAIL = 256, 64
 """Bytes by which a text is told again."""
 
 
-def grown(old: Print, data: bytes) -> Print:
+def grown(old: Fingerprint, data: bytes) -> Fingerprint:
     """The print of a text of which these bytes were read, too."""
     if not data:
         return old
     head = old.head if len(old.head) == HEAD else (old.head + data[:HEAD])[:HEAD]
-    return Print(head, (old.tail + data[-TAIL:])[-TAIL:], old.position + len(data))
+    return Fingerprint(head, (old.tail + data[-TAIL:])[-TAIL:], old.position + len(data))
 
 
 class Claims:

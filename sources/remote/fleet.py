@@ -22,8 +22,8 @@ from ..shell import RunnerError
 from .connection import HostError, Login
 from .discovery import Discovery, discover, named, with_metrics
 from .fetch import Fetcher, HostCopy, Progress
-from .follow import Conveyor, Emit, Finder, HostLogs
-from .host import EVERY_S, POLL_S, HealthCheck, Host, ThereMachine, opener_of
+from .follow import Emit, Finder, HostLogs, ThreadQueue
+from .host import EVERY_S, POLL_S, HealthCheck, Host, RemoteMachine, opener_of
 from .model import Address, HostState, RemoteSpec
 from .reader import Item
 
@@ -41,7 +41,7 @@ class Found:
     """Why not; one line."""
 
 
-async def look_around(hosts: Sequence[Host], grace_s: float) -> list[Found]:
+async def discover_all(hosts: Sequence[Host], grace_s: float) -> list[Found]:
     """What runs on hosts that are connected; once the first has answered, the others have so long.
 
     Raises HostError when none answers.
@@ -114,14 +114,14 @@ async def poll(host: Host, asked: Sequence[Asked], emit: Emit) -> None:
     if not asked:
         return
     from ..pollers.registry import pollers_for
-    from ..pollers.scheduler import Pacing
+    from ..pollers.scheduler import PollScheduler
 
     began = time.monotonic()
     while not host.logs.caught_up and time.monotonic() - began < _LOGS_FIRST_S:  # noqa: ASYNC110 - nobody tells
         await asyncio.sleep(_COMPANION_LOOK_S)
-    machine, places = ThereMachine(host), partial(_places, host)
+    machine, places = RemoteMachine(host), partial(_places, host)
     pollers = [poller for one in dict.fromkeys(asked) for poller in pollers_for(machine, one, places)]
-    await Pacing(machine, pollers, emit).run()
+    await PollScheduler(machine, pollers, emit).run()
 
 
 def _places(host: Host) -> Mapping[str, str]:
@@ -172,7 +172,7 @@ class Fleet:
 
     def __init__(self, specs: Sequence[RemoteSpec], options: FleetOptions | None = None) -> None:
         self._options = options or FleetOptions()
-        self._conveyor = Conveyor()
+        self._conveyor = ThreadQueue()
         self._questions: queue.SimpleQueue[_Question | None] = queue.SimpleQueue()
         self._login = Login(self._ask, self._options.accept_new, self._options.config, self._options.known_hosts)
         self.hosts = [self._host(address, paths) for address, paths in _by_host(specs).items()]
@@ -244,7 +244,7 @@ class Fleet:
 
     def discover(self, grace_s: float = FOUND_S) -> list[Found]:
         """What runs on those that are connected; those that are slow are not waited for. Raises ConnectError."""
-        return self.call(look_around(self.hosts, grace_s)).result()
+        return self.call(discover_all(self.hosts, grace_s)).result()
 
     def fetch(self, folder: Path, progress: Progress) -> tuple[list[HostCopy], list[HostError]]:
         """Copies the logs of all hosts into a folder; (what was copied, why hosts were lost)."""

@@ -23,7 +23,7 @@ LINGER_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ReadRequest:
     """What is wanted of a log that exists already."""
 
     history: int | None = None
@@ -36,7 +36,7 @@ class RemoteTail(LogReader):
     """The text that appears under one name. Its state outlives connections."""
 
     def __init__(
-        self, log: LogFile, path: str, claims: Claims, wish: Wish, clock: Callable[[], float] = time.monotonic
+        self, log: LogFile, path: str, claims: Claims, wish: ReadRequest, clock: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(log, path, claims)
         self.changed_s: float | None = None
@@ -323,7 +323,7 @@ class HostLogs:
             if first:
                 await emit([(log, Notice(f"{log.name}: a name with control characters: not followed", "lost"))])
             return
-        self.tails[path] = RemoteTail(log, path, self._claims, Wish(self._history, not first))
+        self.tails[path] = RemoteTail(log, path, self._claims, ReadRequest(self._history, not first))
 
     def _is_part(self, path: str) -> bool:
         """An older part of a log that is followed is read with it, where it has to be."""
@@ -340,7 +340,7 @@ def _short(path: str, home: str) -> str:
 _LIMIT = 32 << 20
 
 
-class Conveyor:
+class ThreadQueue:
     """Between one loop that puts and one that takes."""
 
     def __init__(self, limit: int = _LIMIT) -> None:

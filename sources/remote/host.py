@@ -16,7 +16,7 @@ import asyncssh
 
 from perfmon.core import Notice
 
-from ..blocks import Cutter
+from ..blocks import LineSplitter
 from ..discovery import LogFile
 from ..http_client import ForbiddenError, Opener, Reader, ReplyError, Url, Writer, get
 from ..pollers.base import PollError, lines_of
@@ -33,7 +33,7 @@ _ZONE = re.compile(r"[+-](0[0-9]|1[0-4])[0-5][0-9]")
 _SECONDS = re.compile(r"([0-9]{9,11})(?:\.([0-9]{9}))?")
 
 
-class ClockEcho:
+class ClockProbe:
     """Asks for the time there; the answer that came quickest says most."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class Host:
 
     def __init__(self, address: Address, login: Login, logs: HostLogs, emit: Emit) -> None:
         self.address, self.logs = address, logs
-        self.clock = ClockEcho()
+        self.clock = ClockProbe()
         self.connection: Connection | None = None
         """Shared by all streams; None while there is none."""
         self._login, self._emit = login, emit
@@ -228,7 +228,7 @@ def _first(group: BaseExceptionGroup[HostError | RunnerError]) -> HostError | Ru
 # --- A machine that a connection leads to, as pollers ask it: the same one also when the connection was made anew ---
 
 
-class ThereMachine:
+class RemoteMachine:
     """A host that is followed."""
 
     def __init__(self, host: Host) -> None:
@@ -331,7 +331,7 @@ class HealthCheck:
         where = f"{seen_from}:" if seen_from else ""
         self.log = LogFile(f"{where}{url.shown}", Path("check:/", seen_from), url.shown)
         self._emit, self._now = emit, now
-        self._cutter = Cutter()
+        self._cutter = LineSplitter()
         self._told = False
 
     async def ask(self, opener: Opener) -> bool:

@@ -9,9 +9,9 @@ from pathlib import PurePosixPath
 
 from perfmon.core import Block, Notice, NoticeKind, format_bytes, plain
 
-from ..blocks import Cutter
+from ..blocks import LineSplitter
 from ..discovery import LogFile
-from ..follow.file_reader import EMPTY, Print
+from ..follow.file_reader import EMPTY, Fingerprint
 from ..follow.rotation import age_by_name
 from ..spec import HEAD as JUDGED
 from ..spec import compression_in, is_binary
@@ -61,7 +61,7 @@ async def _read(files: Files, part: Part, offset: int, size: int) -> bytes:
     return await files.unpacked(part.path, offset, size) if part.state.size <= _LARGEST else b""
 
 
-async def rest_in_packed(files: Files, log: str, known: Print, since_s: float) -> Part | None:
+async def rest_in_packed(files: Files, log: str, known: Fingerprint, since_s: float) -> Part | None:
     """The compressed part that holds a text of which so much was read."""
     for part in reversed(await parts_since(files, log, since_s)) if known.position else ():
         if part.packed and await holds(files, part, known) and not await trouble(files, part):
@@ -76,7 +76,7 @@ async def trouble(files: Files, part: Part) -> str:
     return await files.damage(part.path)
 
 
-async def holds(files: Files, part: Part, known: Print) -> bool:
+async def holds(files: Files, part: Part, known: Fingerprint) -> bool:
     """Whether a part begins with a known text."""
     if not part.head or not part.head.startswith(known.head):
         return False
@@ -84,7 +84,7 @@ async def holds(files: Files, part: Part, known: Print) -> bool:
     return await _read(files, part, known.position - again, again) == known.tail
 
 
-async def was_read(files: Files, part: Part, past: Iterable[Print]) -> bool:
+async def was_read(files: Files, part: Part, past: Iterable[Fingerprint]) -> bool:
     """Whether its text is one of those that were read, under another name or before it was compressed or copied."""
     for known in past:
         if known.position and await holds(files, part, known):
@@ -116,14 +116,14 @@ async def state_of(files: Files, text: Text) -> State | None:
     return now if now is not None and now.identity == text.identity else None
 
 
-async def whole_print(files: Files, text: Text) -> Print:
+async def whole_print(files: Files, text: Text) -> Fingerprint:
     """The print of all that a text's own file holds now; an empty one when it cannot be read."""
     now = await state_of(files, text)
     if now is None or text.handle is None:
         return EMPTY
     head = await files.read(text.handle, 0, min(HEAD, now.size))
     tail = await files.read(text.handle, max(0, now.size - TAIL), min(TAIL, now.size))
-    return EMPTY if head is None or tail is None else Print(head, tail, now.size)
+    return EMPTY if head is None or tail is None else Fingerprint(head, tail, now.size)
 
 
 async def skip_history(files: Files, text: Text, wanted: int | None) -> int:
@@ -141,12 +141,12 @@ async def skip_history(files: Files, text: Text, wanted: int | None) -> int:
     at = start + end + 1 if end >= 0 else start
     head = await files.read(text.handle, 0, min(HEAD, at)) or b""
     tail = await files.read(text.handle, max(0, at - TAIL), min(TAIL, at)) or b""
-    text.print = Print(head, tail, at)
-    text.cutter = Cutter(offset=at, frames=True, counted=False)
+    text.print = Fingerprint(head, tail, at)
+    text.cutter = LineSplitter(offset=at, frames=True, counted=False)
     return at
 
 
-async def rest_in_copy(files: Files, log: str, known: Print) -> bytes | None:
+async def rest_in_copy(files: Files, log: str, known: Fingerprint) -> bytes | None:
     """What a copy of a truncated log holds after the place that was reached; None when there is no copy."""
     if not known.position:
         return None
@@ -185,7 +185,7 @@ class LogReader:
         self._claims = claims
         self._told = ""
         self._late: list[tuple[Text, float]] = []
-        self._past: deque[Print] = deque(maxlen=_REMEMBERED)
+        self._past: deque[Fingerprint] = deque(maxlen=_REMEMBERED)
         """The texts that it has read."""
 
     # --- one text -------------------------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ class LogReader:
                 self._put(items, text.cutter.feed(data), late=late)
         return True
 
-    async def _read_missed(self, files: Files, since_s: float, items: list[Item], next_: Print) -> int:
+    async def _read_missed(self, files: Files, since_s: float, items: list[Item], next_: Fingerprint) -> int:
         """Parts that were written since then and never seen: logs that came and went between two looks; how many.
 
         `next_` is of the text that is read after them: it may have become a part by now, too.
@@ -306,7 +306,7 @@ class LogReader:
             return text.owner is self and text is not self.text
         return not await was_read(files, part, self._known())
 
-    def _known(self) -> list[Print]:
+    def _known(self) -> list[Fingerprint]:
         """The texts that are read, or were."""
         texts = [*(text for text, _ in self._late), *([] if self.text is None else [self.text])]
         return [*self._past, *(text.print for text in texts)]
@@ -323,7 +323,7 @@ class LogReader:
         await files.release(text.handle)
         self._let_go(text)
 
-    async def _read_packed(self, files: Files, part: Part, items: list[Item], next_: Print) -> bool:
+    async def _read_packed(self, files: Files, part: Part, items: list[Item], next_: Fingerprint) -> bool:
         """Whether there was one to be read, or to be missed."""
         if why := await trouble(files, part):
             what = f"{_name(part)} ({format_bytes(part.state.size)})"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .block_scanner import Scanned
+    from .block_scanner import ScanResult
     from .json_envelope import read_line
     from .scanner import ReadingScanner, Scanner
     from .tables import Heading
@@ -18,7 +18,7 @@ __all__ = [
     "Calm",
     "Heading",
     "ReadingScanner",
-    "Scanned",
+    "ScanResult",
     "Scanner",
     "read_line",
 ]
@@ -26,7 +26,7 @@ __all__ = [
 __getattr__ = lazy_face(
     __name__,
     {
-        "block_scanner": "Scanned",
+        "block_scanner": "ScanResult",
         "json_envelope": "read_line",
         "scanner": "ReadingScanner,Scanner",
         "tables": "Heading",

@@ -36,7 +36,7 @@ _offset_of = itemgetter(2)
 
 
 @dataclass(slots=True)
-class Scanned:
+class ScanResult:
     """What a block holds."""
 
     records: list[Record]
@@ -91,7 +91,7 @@ class Block:
         self.dated: list[Dated] = self.found.dated
         self.count = LineCount(data, self.found.newlines)
 
-    def scan(self, columns: Columns | None = None) -> Scanned:
+    def scan(self, columns: Columns | None = None) -> ScanResult:
         """What the block holds; `columns` are those of the table that the log is."""
         scanner, found = self.scanner, self.found
         first_line, first = self.first_line, 0
@@ -350,14 +350,14 @@ class Block:
             self.furthest = (self.line, mono, text[:_SHOWN])
         return mono
 
-    def _finish(self) -> Scanned:
+    def _finish(self) -> ScanResult:
         data = self.data
         size = len(data)
         self._end_run()
         self._tell_silences()
         self.records += self._updates()
         self.records.sort(key=_offset_of)
-        return Scanned(self.records, self.count.lines, size, self.recognised, self.problems)
+        return ScanResult(self.records, self.count.lines, size, self.recognised, self.problems)
 
     def _updates(self) -> list[Record]:
         found, scanner = self.found, self.scanner

@@ -11,7 +11,7 @@ from ..formats.compiled import CompiledPattern, compile_patterns, needle_index
 from ..formats.schema import Pack
 from ..formats.timestamps import HeaderReader
 from ..pollers.reading import PolledBlock
-from .block_scanner import Block, Scanned
+from .block_scanner import Block, ScanResult
 from .search import Repeat, finder
 from .tables import Heading
 from .update_templates import NEVER, Calm, Heads, Shapes
@@ -106,7 +106,7 @@ class Scanner:
         """Pack id of a record's pattern index."""
         return self.patterns[index].pattern.pack
 
-    def scan(self, data: bytes, offset: int = 0, line: int = 1, heading: Heading | None = None) -> Scanned:
+    def scan(self, data: bytes, offset: int = 0, line: int = 1, heading: Heading | None = None) -> ScanResult:
         """What `data` holds: whole lines, the first of them number `line` at byte `offset` of its file.
 
         `heading` is that of the log, where more than one block of it is scanned.
@@ -135,11 +135,11 @@ class ReadingScanner:
             if compiled.pattern.reading:
                 self._by_area.setdefault(compiled.pattern.reading, []).append(compiled)
 
-    def scan(self, block: PolledBlock) -> Scanned:
+    def scan(self, block: PolledBlock) -> ScanResult:
         """What a block holds, as if its lines had been scanned."""
         stamp = None if block.at is None else (LOCAL, block.at)
         records: list[Record] = []
-        scanned = Scanned(records, len(block.readings), len(block.data))
+        scanned = ScanResult(records, len(block.readings), len(block.data))
         offset, number = block.offset, max(block.line, 1)
         texts = block.data.decode("utf-8", "replace").removesuffix("\n").split("\n")
         for text, reading in zip(texts, block.readings, strict=True):

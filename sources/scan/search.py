@@ -193,7 +193,7 @@ def joined(legs: Sequence[HeldLeg], data: bytes, offset: int, calm: Calm) -> lis
     return records
 
 
-class PlainFinder:
+class PythonSearch:
     """Finds them in Python, with a search for many texts at once."""
 
     def __init__(self, needles: Sequence[bytes], leg: int, heads: Heads) -> None:
@@ -219,7 +219,7 @@ class _PlainFound:
     repeats: Final[dict[int, tuple[int, int]]] = {}
     left_out: Final[dict[int, int]] = {}
 
-    def __init__(self, finder: PlainFinder, data: bytes) -> None:
+    def __init__(self, finder: PythonSearch, data: bytes) -> None:
         self._finder, self._data = finder, data
         alone, hits = finder.needles.find(data)
         begins, leg_begins = self._begins([hit[0] for hit in hits]), self._begins(alone)
@@ -330,12 +330,12 @@ def finder(needles: Sequence[bytes], leg: int, heads: Heads) -> Finder:
         or len(needles) > _MAX_NEEDLES
         or max(map(len, needles), default=0) > _MAX_NEEDLE
     ):
-        return PlainFinder(needles, leg, heads)
+        return PythonSearch(needles, leg, heads)
     told = [(needles[number], group, number) for group, numbers in enumerate(grouped(needles)) for number in numbers]
-    return NativeFinder(scanning.Finder(told, leg), heads)
+    return NativeSearch(scanning.Finder(told, leg), heads)
 
 
-class NativeFinder:
+class NativeSearch:
     """Finds them in C."""
 
     def __init__(self, compiled: CompiledFinder, heads: Heads) -> None:

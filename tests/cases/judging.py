@@ -11,12 +11,12 @@ from pathlib import Path
 
 from perfmon.core.config import Config
 from perfmon.core.model import Block, Notice, Severity
-from perfmon.diagnosis.result import Assessment, Finding, Snapshot
-from perfmon.logbuffer.buffer import LogBook
+from perfmon.diagnosis.result import Assessment, Diagnosis, Finding
+from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.monitor.worker import Watch
 from perfmon.pipeline.offline import Options, examine
 from perfmon.pipeline.session import Session
-from perfmon.sources.blocks import Cutter
+from perfmon.sources.blocks import LineSplitter
 from perfmon.sources.discovery import LogFile
 from perfmon.viewmodel.state import Look
 
@@ -63,7 +63,7 @@ class Watched:
     """How often a right verdict was followed by none at all."""
 
 
-def said(snapshot: Snapshot) -> Said:
+def said(snapshot: Diagnosis) -> Said:
     """The answers of a snapshot in the words of a case."""
     verdict = snapshot.verdict
     held = [finding for finding in snapshot.findings if _is_held(finding)]
@@ -121,7 +121,7 @@ class _Feed:
 
     def __init__(self, log: CaseLog) -> None:
         self._left = deque(log.pieces)
-        self._cutter = Cutter(frames=True)
+        self._cutter = LineSplitter(frames=True)
         self.written_s: float | None = None
 
     def until(self, at_s: float, sizes: Iterator[int]) -> Iterator[Block]:
@@ -167,7 +167,7 @@ class _Clocked:
 def live(case: Case) -> Watched:
     """Of the same lines as they are written, by somebody who looks on from the first line until after the last."""
     feed, feeds, sizes = _Clocked(case), {log.name: _Feed(log) for log in case.logs}, cycle(_SIZES)
-    watch = Watch(feed, Config(), WINDOW_S, LogBook(), deque(), lambda: 0.0)  # type: ignore[arg-type]
+    watch = Watch(feed, Config(), WINDOW_S, LogBuffer(), deque(), lambda: 0.0)  # type: ignore[arg-type]
     told_s: float | None = None
     alarms: dict[str, float] = {}
     last: Said | None = None

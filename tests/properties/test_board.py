@@ -15,7 +15,7 @@ from perfmon.pipeline.session import Session
 from perfmon.store.store import Series
 from perfmon.viewmodel.buckets import Buckets
 from perfmon.viewmodel.state import Board, Viewport
-from perfmon.viewmodel.timeline import BoardBuilder, Now
+from perfmon.viewmodel.timeline import Now, TimelineBuilder
 
 SAMPLES = st.lists(st.tuples(st.floats(0, 1000), st.floats(-100, 100)), max_size=60)
 
@@ -102,7 +102,7 @@ LINES = [
 def _board(cuts: list[int], looks: bool) -> Board:
     session = Session(Config())
     state = session.add_source("a.log")
-    builder = BoardBuilder(session.store, session.recent, session.knowledge.bands)
+    builder = TimelineBuilder(session.store, session.recent, session.knowledge.bands)
     text, offset, line = [f"{line}\n" for line in LINES], 0, 1
     board = None
     for begin, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
@@ -146,7 +146,7 @@ def test_what_updates_tell_and_a_line_of_another_kind_too_is_one_lane() -> None:
     session.feed(state, Block("".join(f"{line}\n" for line in lines).encode(), 0, 1))
     first = state.first or 0.0
     assert any(metric == "queue_ms" for metric, _ in session.store.series)
-    builder = BoardBuilder(session.store, session.recent, session.knowledge.bands)
+    builder = TimelineBuilder(session.store, session.recent, session.knowledge.bands)
     board = builder.build(Now(Viewport(first - 20, first + 61, 16), first + 61, align(session.store), None, ()))
     lanes = [lane for lane in board.metrics if lane.name == "queue_ms"]
     assert [lane.now for lane in lanes] == [100.0]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfmon.core.model import Block, Notice
-from perfmon.sources.blocks import Cutter
+from perfmon.sources.blocks import LineSplitter
 
 LIMIT = 5
 CUTS = st.lists(st.integers(0, 60))
@@ -31,7 +31,7 @@ def lines_of(items: list[Block | Notice]) -> list[tuple[bytes, int, int]]:
 
 
 def cut(chunks: list[bytes], **options: bool) -> list[Block | Notice]:
-    cutter = Cutter(LIMIT, **options)
+    cutter = LineSplitter(LIMIT, **options)
     items = [item for chunk in chunks for item in cutter.feed(chunk)]
     return items + cutter.finish()
 

@@ -18,10 +18,10 @@ from perfmon.sources.blocks import in_use, newlines
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.timestamps import HeaderReader
 from perfmon.sources.scan import search as native
-from perfmon.sources.scan.block_scanner import Scanned
+from perfmon.sources.scan.block_scanner import ScanResult
 from perfmon.sources.scan.json_envelope import read_line
 from perfmon.sources.scan.scanner import Scanner
-from perfmon.sources.scan.search import Finder, PlainFinder
+from perfmon.sources.scan.search import Finder, PythonSearch
 from perfmon.sources.scan.update_templates import NEVER, Calm, Heads
 
 PACKS = tuple(load_packs())
@@ -38,8 +38,8 @@ def test_what_is_shipped_is_tested() -> None:
 def _finders(needles: list[bytes]) -> tuple[Finder, Finder]:
     heads = Heads(HeaderReader(()))
     fast = native.finder(needles, -1, heads)
-    assert isinstance(fast, native.NativeFinder)
-    return PlainFinder(needles, -1, heads), fast
+    assert isinstance(fast, native.NativeSearch)
+    return PythonSearch(needles, -1, heads), fast
 
 
 def _seen(finder: Finder, data: bytes) -> object:
@@ -100,8 +100,8 @@ def _trained(calm: Calm) -> tuple[Scanner, Scanner]:
             patch.setenv("PERFMON_NATIVE", wanted)
             scanners.append(Scanner(PACKS, calm))
         scanners[-1].scan(KNOWN)
-    assert isinstance(scanners[0].finder, PlainFinder)
-    assert isinstance(scanners[1].finder, native.NativeFinder)
+    assert isinstance(scanners[0].finder, PythonSearch)
+    assert isinstance(scanners[1].finder, native.NativeSearch)
     return scanners[0], scanners[1]
 
 
@@ -132,7 +132,7 @@ def numbered_legs(draw: st.DrawFn) -> bytes:
     return f"10:00:0{draw(st.integers(0, 9))} INFO [weights][{draw(st.sampled_from('ab'))}] {leg} {pairs}".encode()
 
 
-def _values(scanned: Scanned) -> object:
+def _values(scanned: ScanResult) -> object:
     return scanned.records, scanned.lines, scanned.size, sorted(scanned.recognised.items()), scanned.problems
 
 
@@ -281,7 +281,7 @@ def test_a_long_log_is_the_same() -> None:
         )
         lines += rng.choice([[], ["noise"], [f"10:00:00 INFO [gen] batch.start inflight={number} target_batch=4"]])
     _same(["\n".join(lines).encode()], True)
-    scanned: Scanned = WAYS[True][1].scan("\n".join(lines).encode())
+    scanned: ScanResult = WAYS[True][1].scan("\n".join(lines).encode())
     assert len(scanned.records) > 300
 
 

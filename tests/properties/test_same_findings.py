@@ -31,7 +31,7 @@ from perfmon.pipeline.session import Session
 from perfmon.recording.writer import RecordingWriter
 from perfmon.reports.json_report import document
 from perfmon.sources import parallel
-from perfmon.sources.blocks import Cutter
+from perfmon.sources.blocks import LineSplitter
 from perfmon.sources.follow.follower import follow
 from perfmon.sources.pollers.reading import is_poll
 from perfmon.sources.replay import Player, Rewound
@@ -91,7 +91,7 @@ def expected(scenario: str, logs: dict[str, bytes], tmp_path_factory: pytest.Tem
 def test_however_it_is_cut(logs: dict[str, bytes], expected: Any, data: st.DataObject) -> None:
     session = Session(Config())
     for name, text in logs.items():
-        state, cutter = session.add_source(name), Cutter()
+        state, cutter = session.add_source(name), LineSplitter()
         cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=12), label=name))
         pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
         for item in [item for piece in pieces for item in cutter.feed(piece)] + cutter.finish():
@@ -140,7 +140,7 @@ def test_in_a_zip_archive(logs: dict[str, bytes], expected: Any, tmp_path: Path)
 
 def test_in_a_recording(logs: dict[str, bytes], expected: Any, tmp_path: Path) -> None:
     with RecordingWriter(tmp_path / "run.pmrec", ["logs"]) as writer:
-        cutters = {name: Cutter() for name in logs}
+        cutters = {name: LineSplitter() for name in logs}
         for at in range(0, max(map(len, logs.values())), 5000):
             for name, data in logs.items():
                 for item in cutters[name].feed(data[at : at + 5000]):

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from perfmon.reports.snapshot_page import render_page
-from perfmon.viewmodel.state import Picture
+from perfmon.viewmodel.state import MonitorState
 
 MADE = datetime(2026, 8, 21, 9, 10, tzinfo=UTC)
 PARSER = MarkdownIt("gfm-like")
@@ -86,7 +86,7 @@ PIECES = st.sampled_from(
 TEXTS = st.lists(PIECES | st.text(max_size=8), min_size=1, max_size=8).map("".join)
 
 
-def hostile_picture(text: str) -> Picture:
+def hostile_picture(text: str) -> MonitorState:
     """A picture with the text wherever a log can put it."""
     finding = snapshots.finding(title=text, sentence=text, signature=text)
     alert = replace(pictures.alert(finding=finding), inhibited_by=text)

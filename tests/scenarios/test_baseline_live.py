@@ -11,20 +11,20 @@ import pytest
 
 from perfmon.core.config import AUTO, Config
 from perfmon.demo.output import demo_timeline
-from perfmon.logbuffer.buffer import LogBook
+from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.monitor.feeds import PlayerFeed
 from perfmon.monitor.worker import Watch
 from perfmon.sources.replay import Player
-from perfmon.viewmodel.state import Look, Picture
+from perfmon.viewmodel.state import Look, MonitorState
 
 pytestmark = pytest.mark.slow
 
 BEGIN = datetime(2026, 8, 21, 10, 0)
 
 
-def watched(scenario: str, until_s: float) -> tuple[list[Picture], deque[str]]:
+def watched(scenario: str, until_s: float) -> tuple[list[MonitorState], deque[str]]:
     """A picture every 20 s of a built-in run, and what the monitor said."""
-    clock, pictures, notices = [0.0], list[Picture](), deque[str]()
+    clock, pictures, notices = [0.0], list[MonitorState](), deque[str]()
 
     async def sleep(seconds: float) -> None:
         clock[0] += min(seconds, 0.02)
@@ -36,7 +36,7 @@ def watched(scenario: str, until_s: float) -> tuple[list[Picture], deque[str]]:
     timeline = replace(whole, items=lambda: (item for item in whole.items() if item[1] == "orchestrator.log"))
     player = Player(timeline, speed=1000.0, clock=lambda: clock[0], sleep=sleep)
     feed = PlayerFeed(player)
-    watch = Watch(feed, Config(baseline=AUTO), 600.0, LogBook(), notices, feed.clock)
+    watch = Watch(feed, Config(baseline=AUTO), 600.0, LogBuffer(), notices, feed.clock)
 
     async def play() -> None:
         async for log, item in feed.items():

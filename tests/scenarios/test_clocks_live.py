@@ -13,10 +13,10 @@ import pytest
 from perfmon.core.config import Config
 from perfmon.core.model import Block
 from perfmon.demo.output import demo_timeline
-from perfmon.logbuffer.buffer import LogBook
+from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.monitor.worker import Watch
 from perfmon.sources.discovery import LogFile
-from perfmon.viewmodel.state import Alert, AlertState, Look, Picture
+from perfmon.viewmodel.state import Alert, AlertState, Look, MonitorState
 
 pytestmark = pytest.mark.slow
 
@@ -68,10 +68,10 @@ class Logs:
         return self.written.get(log.name)
 
 
-def watched(lines: list[Line]) -> Iterator[Picture]:
+def watched(lines: list[Line]) -> Iterator[MonitorState]:
     """What is published of a run that is opened after ten minutes."""
     feed, ends = Logs(), dict[str, tuple[int, int]]()
-    watch = Watch(feed, Config(), 600.0, LogBook(), deque(), feed.clock)  # type: ignore[arg-type]
+    watch = Watch(feed, Config(), 600.0, LogBuffer(), deque(), feed.clock)  # type: ignore[arg-type]
     left = deque(sorted(lines, key=lambda line: line[0]))
     for tick in range(int((UNTIL_S - OPENED_S) / STEP_S)):
         feed.now = OPENED_S + tick * STEP_S
@@ -91,13 +91,13 @@ def watched(lines: list[Line]) -> Iterator[Picture]:
         yield watch.picture(Look(), tick)
 
 
-def verdicts(pictures: list[Picture], after_s: float = 0.0) -> set[str | None]:
+def verdicts(pictures: list[MonitorState], after_s: float = 0.0) -> set[str | None]:
     """Signatures of the verdicts from so long after the screen has opened."""
     kept = [picture.snapshot for picture in pictures[1 + int(after_s / STEP_S) :]]
     return {snapshot.verdict.signature if snapshot.verdict else None for snapshot in kept if snapshot}
 
 
-def alert(picture: Picture, signature: str) -> Alert:
+def alert(picture: MonitorState, signature: str) -> Alert:
     """The alert of that signature."""
     (told,) = [one for one in picture.alerts if one.key[0] == signature]
     return told

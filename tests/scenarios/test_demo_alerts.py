@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.alerting.alerts import AlertBook
+from perfmon.alerting.alerts import AlertManager
 from perfmon.clocks.alignment import align
 from perfmon.core.config import Config
 from perfmon.core.model import Block
 from perfmon.demo.output import write_demo
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.session import Session
 from perfmon.viewmodel.state import Alert
 
 
-def _watched(folder: Path, window_s: float) -> tuple[tuple[Alert, ...], Snapshot]:
+def _watched(folder: Path, window_s: float) -> tuple[tuple[Alert, ...], Diagnosis]:
     """The alerts of a run after its end, and what is said of all of it."""
-    session, book = Session(Config()), AlertBook(window_s)
+    session, book = Session(Config()), AlertManager(window_s)
     for path in sorted(folder.glob("*.log")):
         session.feed(session.add_source(path.name), Block(path.read_bytes(), 0, 1))
     whole, alignment = session.snapshot(), align(session.store)

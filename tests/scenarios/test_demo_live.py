@@ -15,12 +15,12 @@ import pytest
 from perfmon.core.config import Config
 from perfmon.demo.output import demo_timeline
 from perfmon.demo.scenarios import SCENARIOS
-from perfmon.logbuffer.buffer import LogBook
+from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.monitor.feeds import PlayerFeed
 from perfmon.monitor.monitor import Monitor
 from perfmon.monitor.worker import Watch
 from perfmon.sources.replay import Player
-from perfmon.viewmodel.state import AlertState, Look, Picture, RunState
+from perfmon.viewmodel.state import AlertState, Look, MonitorState, RunState
 
 pytestmark = pytest.mark.slow
 
@@ -34,9 +34,9 @@ _TICK_S = 0.02
 
 
 @cache
-def watched(scenario: str, seed: int = 0, until_s: float = UNTIL_S) -> tuple[Picture, ...]:
+def watched(scenario: str, seed: int = 0, until_s: float = UNTIL_S) -> tuple[MonitorState, ...]:
     """What is published of a run that is opened after ten minutes, a picture every 20 s of it."""
-    clock, pictures = [0.0], list[Picture]()
+    clock, pictures = [0.0], list[MonitorState]()
 
     async def sleep(seconds: float) -> None:
         clock[0] += min(seconds, _TICK_S)
@@ -53,7 +53,7 @@ def watched(scenario: str, seed: int = 0, until_s: float = UNTIL_S) -> tuple[Pic
     )
     player.seek(AHEAD_S)
     feed = PlayerFeed(player)
-    watch = Watch(feed, Config(), 600.0, LogBook(), deque(), clock=lambda: 0.0)
+    watch = Watch(feed, Config(), 600.0, LogBuffer(), deque(), clock=lambda: 0.0)
 
     async def play() -> None:
         async for log, item in feed.items():
@@ -66,13 +66,13 @@ def watched(scenario: str, seed: int = 0, until_s: float = UNTIL_S) -> tuple[Pic
     return tuple(pictures)
 
 
-def verdict(picture: Picture) -> str | None:
+def verdict(picture: MonitorState) -> str | None:
     """Its signature."""
     assert picture.snapshot is not None
     return picture.snapshot.verdict.signature if picture.snapshot.verdict else None
 
 
-def after(pictures: tuple[Picture, ...], seconds: float) -> list[Picture]:
+def after(pictures: tuple[MonitorState, ...], seconds: float) -> list[MonitorState]:
     """Those from that long after the screen has opened."""
     return [picture for picture in pictures if (picture.position_s or 0.0) >= AHEAD_S + seconds]
 
@@ -125,9 +125,9 @@ def test_nothing_comes_after_the_end(scenario: str) -> None:
 def test_the_thread_that_watches_says_the_same() -> None:
     player = Player(demo_timeline("slow-weight-load", 0, 12.0, BEGIN), speed=math.inf)
     monitor = Monitor(lambda: PlayerFeed(player), Config())
-    ended, last = Event(), deque[Picture](maxlen=1)
+    ended, last = Event(), deque[MonitorState](maxlen=1)
 
-    def hear(picture: Picture) -> None:
+    def hear(picture: MonitorState) -> None:
         last.append(picture)
         if picture.state is RunState.ENDED:
             ended.set()

@@ -8,7 +8,7 @@ import pytest
 
 from perfmon.demo.scenarios import SCENARIOS
 from perfmon.demo.simulation import Simulation
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.signature_tests import diagnose_texts
 from perfmon.sources.formats.loader import load_packs
 
@@ -29,7 +29,7 @@ TOLD = (
 
 
 @cache
-def observed(scenario: str, seed: int, minutes: float = 10) -> tuple[Snapshot, float]:
+def observed(scenario: str, seed: int, minutes: float = 10) -> tuple[Diagnosis, float]:
     """The diagnosis of a run, and the seconds that it lost to what it is named for."""
     simulation = Simulation(SCENARIOS[scenario], seed, 60 * minutes)
     simulation.run()

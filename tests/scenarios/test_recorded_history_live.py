@@ -15,8 +15,8 @@ from perfmon.core.config import Config
 from perfmon.core.model import Notice
 from perfmon.core.text import plain
 from perfmon.demo.output import write_demo
-from perfmon.logbuffer.buffer import LogBook
-from perfmon.monitor.composite_feeds import MarkedFeed, RecordedFeed
+from perfmon.logbuffer.buffer import LogBuffer
+from perfmon.monitor.composite_feeds import HistoryTaggedFeed, RecordingFeed
 from perfmon.monitor.feeds import Feed, FollowFeed
 from perfmon.monitor.worker import Watch
 from perfmon.pipeline.session import Session
@@ -24,24 +24,24 @@ from perfmon.recording.reader import open_recording
 from perfmon.sources.batch import read_blocks
 from perfmon.sources.discovery import discover
 from perfmon.sources.replay import Player, timeline_of
-from perfmon.viewmodel.state import Look, Picture
+from perfmon.viewmodel.state import Look, MonitorState
 
 pytestmark = pytest.mark.slow
 
 
 def of(feed: Feed) -> Watch:
-    return Watch(feed, Config(), 600.0, LogBook(), deque(), feed.clock)
+    return Watch(feed, Config(), 600.0, LogBuffer(), deque(), feed.clock)
 
 
-def judged(watch: Watch) -> Picture:
+def judged(watch: Watch) -> MonitorState:
     watch.judge_window(600.0)
     watch.judge_if_due(1e9)
     return watch.picture(Look(), 1)
 
 
-async def watched(logs: Path, file: Path, record_at: int) -> Picture:
+async def watched(logs: Path, file: Path, record_at: int) -> MonitorState:
     """What is shown once all was read; the recording begins before the item of that number, below 0 behind them."""
-    feed = MarkedFeed(FollowFeed([str(logs)]))
+    feed = HistoryTaggedFeed(FollowFeed([str(logs)]))
     watch, number = of(feed), 0
     if not record_at:
         watch.record(str(file))
@@ -61,10 +61,10 @@ async def watched(logs: Path, file: Path, record_at: int) -> Picture:
     return picture
 
 
-async def played(file: Path) -> tuple[Picture, bool]:
+async def played(file: Path) -> tuple[MonitorState, bool]:
     """What is shown at the end, and whether it was caught up at the start; it is judged all the time."""
     player = Player(timeline_of(open_recording(file)), speed=1000.0)
-    watch, number, early = of(feed := RecordedFeed(player)), 0, feed.caught_up
+    watch, number, early = of(feed := RecordingFeed(player)), 0, feed.caught_up
     async for log, item in feed.items():
         watch.take(log, item)
         number += 1
@@ -73,7 +73,7 @@ async def played(file: Path) -> tuple[Picture, bool]:
     return judged(watch), early
 
 
-def told(picture: Picture) -> list[tuple[object, ...]]:
+def told(picture: MonitorState) -> list[tuple[object, ...]]:
     """How often each was found in the window, and since the beginning; and whether that is about the past."""
     assert picture.snapshot is not None
     found = [(one.signature, one.count, round(one.lost_s, -1)) for one in picture.snapshot.findings]

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.signature_tests import diagnose_texts
 
 PATTERNS: list[tuple[str, str | None, str]] = [
@@ -167,7 +167,7 @@ def ticking(text: str) -> str:
     return "".join(f"2026-03-02 09:21:32.{at:03d} | INFO     | run:main:{at} - {line}\n" for at, line in lines)
 
 
-def diagnosis(text: str) -> Snapshot:
+def diagnosis(text: str) -> Diagnosis:
     """Of one log that holds only this."""
     return diagnose_texts({"orchestrator.log": text})
 

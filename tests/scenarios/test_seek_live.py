@@ -10,11 +10,11 @@ import pytest
 
 from perfmon.core.config import Config
 from perfmon.demo.output import demo_timeline
-from perfmon.logbuffer.buffer import LogBook
+from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.monitor.feeds import PlayerFeed
 from perfmon.monitor.worker import Watch
 from perfmon.sources.replay import Player
-from perfmon.viewmodel.state import Look, Picture
+from perfmon.viewmodel.state import Look, MonitorState
 
 pytestmark = pytest.mark.slow
 
@@ -22,9 +22,9 @@ BEGIN = datetime(2026, 8, 21, 10, 0)
 _TICK_S = 0.02
 
 
-def shown(scenario: str, *positions: float, straight: bool) -> list[Picture]:
+def shown(scenario: str, *positions: float, straight: bool) -> list[MonitorState]:
     """What is shown at each position, in the order in which somebody goes there."""
-    clock, pictures = [0.0], list[Picture]()
+    clock, pictures = [0.0], list[MonitorState]()
 
     async def sleep(seconds: float) -> None:
         clock[0] += min(seconds, _TICK_S)
@@ -33,7 +33,7 @@ def shown(scenario: str, *positions: float, straight: bool) -> list[Picture]:
     timeline = demo_timeline(scenario, 0, 60.0, BEGIN)
     player = Player(timeline, speed=100.0, clock=lambda: clock[0], sleep=sleep, linger=True)
     feed = PlayerFeed(player)
-    watch = Watch(feed, Config(), 600.0, LogBook(), deque(), feed.clock)
+    watch = Watch(feed, Config(), 600.0, LogBuffer(), deque(), feed.clock)
 
     async def play() -> None:
         async for log, item in feed.items():

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.sources.pollers.base import AbsentError
-from perfmon.sources.pollers.gpu.nvml import CLOSELY, LIBRARY, NvmlRoad
+from perfmon.sources.pollers.base import NotAvailableError
+from perfmon.sources.pollers.gpu.nvml import CLOSELY, LIBRARY, NvmlBackend
 from perfmon.sources.pollers.gpu.poller import GpuPoller
-from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.reading import Area, Reading
 
 pytestmark = pytest.mark.slow
@@ -42,11 +42,11 @@ if not _driver():
 
 
 @pytest.fixture
-async def road() -> AsyncIterator[NvmlRoad]:
-    made = NvmlRoad()
+async def road() -> AsyncIterator[NvmlBackend]:
+    made = NvmlBackend()
     try:
         await made.poll()
-    except AbsentError as error:
+    except NotAvailableError as error:
         pytest.skip(str(error))
     yield made
     await made.close()
@@ -57,7 +57,7 @@ def gpus(readings: object) -> list[Reading]:
     return [reading for reading in readings if reading.area is Area.GPU]
 
 
-async def test_a_real_driver_tells_what_can_be_meant(road: NvmlRoad) -> None:
+async def test_a_real_driver_tells_what_can_be_meant(road: NvmlBackend) -> None:
     found = gpus(await road.poll())
     assert found
     for told in found:
@@ -68,13 +68,13 @@ async def test_a_real_driver_tells_what_can_be_meant(road: NvmlRoad) -> None:
             assert 0 <= told.values["mem_used_mb"] <= told.values["mem_total_mb"]
 
 
-async def test_nvidia_smi_tells_the_same(road: NvmlRoad) -> None:
-    machine = HereMachine()
+async def test_nvidia_smi_tells_the_same(road: NvmlBackend) -> None:
+    machine = LocalMachine()
     machine.here = False
     other = GpuPoller(machine)
     try:
         theirs = {told.name: told for told in gpus(await other.poll())}
-    except AbsentError as error:
+    except NotAvailableError as error:
         pytest.skip(str(error))
     finally:
         await other.close()
@@ -85,7 +85,7 @@ async def test_nvidia_smi_tells_the_same(road: NvmlRoad) -> None:
 
 
 @pytest.mark.skipif("PERFMON_GPU_PAGE" not in os.environ, reason="measures only for a page: make test-gpu")
-async def test_what_it_takes_is_written_down(road: NvmlRoad) -> None:
+async def test_what_it_takes_is_written_down(road: NvmlBackend) -> None:
     rounds: dict[bool, list[float]] = {False: [], True: []}
     found: list[Reading] = []
     began, cpu = time.monotonic(), time.process_time()

@@ -15,10 +15,10 @@ import pytest
 from perfmon.core.config import Config
 from perfmon.core.model import Block
 from perfmon.pipeline.session import Session
-from perfmon.sources.blocks import Cutter
+from perfmon.sources.blocks import LineSplitter
 from perfmon.sources.pollers.base import PollError
-from perfmon.sources.pollers.local import HereMachine
-from perfmon.sources.pollers.reading import Reading, line_of
+from perfmon.sources.pollers.local import LocalMachine
+from perfmon.sources.pollers.reading import Reading, format_reading
 from perfmon.sources.pollers.registry import queue_pollers
 
 ROOT = Path(__file__).parents[2]
@@ -40,18 +40,20 @@ def lab(tmp_path: Path) -> Iterator[Path]:
 
 async def test_polled_figures_are_metrics_of_the_run(lab: Path) -> None:
     plan = lab / "inference.json"
-    cutter, lines, poller = Cutter(), list[Block](), None
+    cutter, lines, poller = LineSplitter(), list[Block](), None
     reading: Reading | None = None
     for second in range(120):
         await asyncio.sleep(0.5)
         if poller is None and plan.exists() and (told := plan.read_text()):
-            (poller,) = queue_pollers(HereMachine(), "vllm", f"http://127.0.0.1:{json.loads(told)['port']}")
+            (poller,) = queue_pollers(LocalMachine(), "vllm", f"http://127.0.0.1:{json.loads(told)['port']}")
         if poller is None:
             continue
         with suppress(PollError):  # it starts
             (reading,) = await poller.poll()
             stamp = f"2026-03-02 08:{15 + second // 60}:{second % 60:02d}.118"
-            lines += [block for block in cutter.feed(line_of(reading, "here", stamp)) if isinstance(block, Block)]
+            lines += [
+                block for block in cutter.feed(format_reading(reading, "here", stamp)) if isinstance(block, Block)
+            ]
             if reading.values.get("gen_tps", 0.0) > 0 and reading.values["running"] > 0:
                 break
     assert reading is not None

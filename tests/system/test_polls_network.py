@@ -14,7 +14,7 @@ import pytest
 from polled import Told, paced
 
 from perfmon.sources.http_client import Opener, open_here
-from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.network import SocketPoller
 from perfmon.sources.pollers.reading import Area
 from perfmon.sources.shell import BOOTSTRAP, LocalRunner, Runner
@@ -67,7 +67,7 @@ class Namespace:
 
     def lines(self, command: str) -> AsyncIterator[bytes]:
         """Not needed."""
-        return HereMachine().lines(command)
+        return LocalMachine().lines(command)
 
     def python(self, code: str) -> subprocess.Popen[bytes]:
         """A program inside."""

@@ -20,11 +20,11 @@ from sshd import AVAILABLE, Sshd
 from perfmon.core.model import Block
 from perfmon.sources.http_client import get, parse_url
 from perfmon.sources.pollers.base import PollError
-from perfmon.sources.pollers.reading import Area, Reading, is_poll, reading_of
+from perfmon.sources.pollers.reading import Area, Reading, is_poll, parse_reading
 from perfmon.sources.pollers.registry import pollers_for
 from perfmon.sources.pollers.request import Asked
 from perfmon.sources.remote.fleet import Fleet, FleetOptions
-from perfmon.sources.remote.host import ThereMachine
+from perfmon.sources.remote.host import RemoteMachine
 from perfmon.sources.remote.model import Address, RemoteSpec
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(not AVAILABLE, reason="needs sshd")]
@@ -52,7 +52,7 @@ async def test_a_host_is_polled_over_its_connection(sshd: Sshd, tmp_path: Path) 
     (tmp_path / "run.log").write_text("a\n")
     async with following(sshd, str(tmp_path / "run.log")) as (_, host):
         await until(lambda: host.logs.caught_up)
-        machine = ThereMachine(host)
+        machine = RemoteMachine(host)
         pollers = pollers_for(machine, Asked("host"), lambda: {str(tmp_path): "logs"})
         for poller in pollers:
             poller.every_s = 0.3  # type: ignore[misc]  # of this instance
@@ -73,7 +73,7 @@ async def test_a_host_is_polled_over_its_connection(sshd: Sshd, tmp_path: Path) 
 async def test_of_a_command_there_nothing_is_left(sshd: Sshd, command: str) -> None:
     async with following(sshd, "nothing.log") as (_, host):
         await until(lambda: host.connection is not None)
-        lines = ThereMachine(host).lines(command)
+        lines = RemoteMachine(host).lines(command)
         async with aclosing(lines):  # type: ignore[type-var]  # it is a generator
             pid = int(await anext(lines))
             assert not gone(pid)
@@ -83,7 +83,7 @@ async def test_of_a_command_there_nothing_is_left(sshd: Sshd, command: str) -> N
 async def test_lines_of_a_command_there_end_with_it(sshd: Sshd) -> None:
     async with following(sshd, "nothing.log") as (_, host):
         await until(lambda: host.connection is not None)
-        machine = ThereMachine(host)
+        machine = RemoteMachine(host)
         async with asyncio.timeout(20):
             assert [line async for line in machine.lines("printf 'it'\\''s\\n$HOME\\n'; echo \"$((1+1))\"")] == [
                 b"it's", b"$HOME", b"2",
@@ -100,7 +100,7 @@ async def test_a_port_there_is_asked_through_the_connection(sshd: Sshd) -> None:
     port = server.sockets[0].getsockname()[1]
     async with following(sshd, "nothing.log") as (_, host):
         await until(lambda: host.connection is not None)
-        reply = await get(ThereMachine(host).opener, parse_url(f"http://127.0.0.1:{port}/"))
+        reply = await get(RemoteMachine(host).opener, parse_url(f"http://127.0.0.1:{port}/"))
     assert reply.body == b"hi"
     server.close()
 
@@ -112,7 +112,7 @@ async def test_a_page_behind_https_there_is_read_and_its_certificate_checked_her
     async with endpoint(authority.server("127.0.0.1")) as server, following(sshd, "nothing.log") as (_, host):
         server.serve("jobs 7\n")
         await until(lambda: host.connection is not None)
-        (poller,) = pollers_for(ThereMachine(host), Asked("prometheus", f"{server.url}#jobs"))
+        (poller,) = pollers_for(RemoteMachine(host), Asked("prometheus", f"{server.url}#jobs"))
         monkeypatch.delenv("SSL_CERT_FILE", raising=False)
         with pytest.raises(PollError, match="its certificate is not trusted"):
             await poller.poll()
@@ -137,7 +137,7 @@ class Stream:
 
     def of(self, area: Area) -> list[tuple[str, Reading]]:
         """What was told of an area, with its host."""
-        told = [reading_of(line) for line in self.told.lines]
+        told = [parse_reading(line) for line in self.told.lines]
         return [one for one in told if one is not None and one[1].area is area]
 
     def states(self, host: str = "box") -> list[str]:

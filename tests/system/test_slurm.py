@@ -9,7 +9,7 @@ import pytest
 import slurm_node
 
 from perfmon.sources.pollers.base import PollError
-from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.reading import Area, Reading
 from perfmon.sources.pollers.registry import queue_pollers
 from perfmon.sources.pollers.slurm import jobs_of_json, nodes_of_json
@@ -27,7 +27,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[slurm_node.Clu
 
 async def polled() -> dict[tuple[Area, str], Reading]:
     """What one poll tells."""
-    (poller,) = queue_pollers(HereMachine(), "slurm", "")
+    (poller,) = queue_pollers(LocalMachine(), "slurm", "")
     try:
         return {(reading.area, reading.name): reading for reading in await poller.poll()}
     finally:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import isnan, nan
 from typing import Any
 
-from perfmon.viewmodel.state import Level, MetricLane, Picture
+from perfmon.viewmodel.state import Level, MetricLane, MonitorState
 
 VALUES = (200.0, nan, 13_000.0, 60.0)
 
@@ -38,6 +38,6 @@ def level(value: float) -> Level:
     return Level.GOOD if value < 100 else Level.WARNING if value < 1000 else Level.CRITICAL
 
 
-def with_metrics(picture: Picture, *lanes: MetricLane) -> Picture:
+def with_metrics(picture: MonitorState, *lanes: MetricLane) -> MonitorState:
     """The picture with these lanes."""
     return replace(picture, board=replace(picture.board, metrics=lanes))

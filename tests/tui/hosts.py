@@ -16,11 +16,11 @@ from textual.widget import Widget
 
 from perfmon.themes.loader import load_themes
 from perfmon.tui.actions import by_key, chosen
-from perfmon.tui.theme import Depth, Skin
+from perfmon.tui.theme import ColorDepth, ThemeStyles
 
 SIZES = [(60, 10), (80, 24), (120, 30), (200, 50)]
-SKIN = Skin(load_themes()["midnight"])
-PLAIN = Skin(load_themes()["midnight"], Depth.NONE)
+SKIN = ThemeStyles(load_themes()["midnight"])
+PLAIN = ThemeStyles(load_themes()["midnight"], ColorDepth.NONE)
 
 # Before and after every key Textual's pilot looks for 20 ms whether the process is idle, which is most of the time that
 # these tests would take.

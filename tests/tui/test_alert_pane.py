@@ -21,8 +21,8 @@ from perfmon.tui.layout import shares
 from perfmon.tui.messages import AlertAcked, AlertMessage, AlertOpened, AlertSilenceAsked, AlertUndone
 from perfmon.tui.panes.alerts import AlertPane
 from perfmon.tui.render.alerts import Moment, alert_row
-from perfmon.tui.theme import Skin
-from perfmon.viewmodel.state import Alert, AlertState, Picture
+from perfmon.tui.theme import ThemeStyles
+from perfmon.viewmodel.state import Alert, AlertState, MonitorState
 
 STATES = list(AlertState)
 
@@ -38,7 +38,7 @@ def several(count: int = 12) -> list[Alert]:
 class Shown(AlertPane):
     """Remembers what it repainted."""
 
-    def __init__(self, shown: Picture, skin: Skin = SKIN) -> None:
+    def __init__(self, shown: MonitorState, skin: ThemeStyles = SKIN) -> None:
         super().__init__(skin)
         self.regions: list[Region] = []
         self.show(shown)
@@ -69,8 +69,10 @@ async def test_every_row_fills_the_width_and_says_state_severity_and_what(size: 
 
 
 @pytest.mark.parametrize("size", [*SIZES, (20, 5), (43, 2), (29, 1), (8, 3)])
-@pytest.mark.parametrize("skin", [SKIN, PLAIN, Skin(SKIN.theme, glyphs=ASCII)], ids=["colours", "plain", "ascii"])
-async def test_hostile_text_stays_text(size: tuple[int, int], skin: Skin) -> None:
+@pytest.mark.parametrize(
+    "skin", [SKIN, PLAIN, ThemeStyles(SKIN.theme, glyphs=ASCII)], ids=["colours", "plain", "ascii"]
+)
+async def test_hostile_text_stays_text(size: tuple[int, int], skin: ThemeStyles) -> None:
     bad = finding(title=HOSTILE, sentence=HOSTILE, identity={HOSTILE: HOSTILE}, signature=HOSTILE)
     alerts = [
         replace(alert(at, state, finding=bad, inhibited_by=HOSTILE), key=(HOSTILE, ((HOSTILE, HOSTILE),)))

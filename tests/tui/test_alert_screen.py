@@ -24,8 +24,8 @@ from perfmon.tui.messages import (
 )
 from perfmon.tui.render.alerts import detail, traces_of, waterfall
 from perfmon.tui.screens.alert import AlertScreen
-from perfmon.tui.theme import Skin
-from perfmon.viewmodel.state import Alert, AlertState, Bar, Level, Picture
+from perfmon.tui.theme import ThemeStyles
+from perfmon.viewmodel.state import Alert, AlertState, Bar, Level, MonitorState
 
 EVIDENCE = tuple(EvidenceLine("orchestrator.log", 812 + at, f"queue_ms={at}") for at in range(3))
 FOUND = finding(
@@ -40,7 +40,7 @@ FOUND = finding(
 )
 
 
-def shown(**changes: Any) -> tuple[Alert, Picture]:
+def shown(**changes: Any) -> tuple[Alert, MonitorState]:
     """An alert with two weight updates on the board, and two more alerts."""
     first = alert(1, finding=FOUND, since=START + 40.0)
     made = picture(first, alert(2, AlertState.ACKED), alert(3, AlertState.RESOLVED))
@@ -48,7 +48,7 @@ def shown(**changes: Any) -> tuple[Alert, Picture]:
     return first, replace(made, board=lanes, **changes)
 
 
-def host(first: Alert, made: Picture, skin: Skin = SKIN) -> Host:
+def host(first: Alert, made: MonitorState, skin: ThemeStyles = SKIN) -> Host:
     return Host(lambda: AlertScreen(skin, first, made))
 
 
@@ -213,8 +213,10 @@ async def test_a_leg_that_no_line_told_is_a_question() -> None:
 
 
 @pytest.mark.parametrize("size", [*SIZES, (20, 5), (9, 3)])
-@pytest.mark.parametrize("skin", [SKIN, PLAIN, Skin(SKIN.theme, glyphs=ASCII)], ids=["colours", "plain", "ascii"])
-async def test_hostile_text_stays_text(size: tuple[int, int], skin: Skin) -> None:
+@pytest.mark.parametrize(
+    "skin", [SKIN, PLAIN, ThemeStyles(SKIN.theme, glyphs=ASCII)], ids=["colours", "plain", "ascii"]
+)
+async def test_hostile_text_stays_text(size: tuple[int, int], skin: ThemeStyles) -> None:
     snap = hostile()
     bad = replace(
         snap.findings[0], confused_with=(HOSTILE,), moments=(Moment((1, 0), 0.0, 1.0, HOSTILE),), signature=HOSTILE

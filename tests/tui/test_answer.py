@@ -18,9 +18,9 @@ from perfmon.sources.pollers.reading import Area
 from perfmon.tui.app_base import Journey
 from perfmon.tui.render.explanation import why_row
 from perfmon.tui.render.header_footer import Place, header_row
-from perfmon.tui.render.rows import Row, brief_seconds, moment_text
+from perfmon.tui.render.rows import Row, moment_text, short_duration
 from perfmon.tui.render.summary import ledger_row, verdict_row
-from perfmon.viewmodel.state import AlertState, Freshness, Level, Picture, Recording, RunState, Viewport
+from perfmon.viewmodel.state import AlertState, Freshness, Level, MonitorState, Recording, RunState, Viewport
 
 
 def text(row: Row) -> str:
@@ -115,7 +115,7 @@ def test_what_was_over_meanwhile_is_not_said_to_have_lasted() -> None:
 )
 def test_a_verdict_whose_own_log_fell_silent_says_so_while_others_go_on(width: int, words: str) -> None:
     sources = (source(freshness=Freshness.STALE, age_s=120.0), source(index=1, name="trainer.log"))
-    shown: Picture = picture(alert(state=AlertState.UNKNOWN, until=START + 500.0), sources=sources)
+    shown: MonitorState = picture(alert(state=AlertState.UNKNOWN, until=START + 500.0), sources=sources)
     assert words in text(verdict_row(shown, width, PLAIN))
     assert "STALE" not in text(verdict_row(picture(alert(), sources=sources), width, PLAIN))
 
@@ -263,7 +263,7 @@ def test_few_lines_are_not_told_as_none(lines_per_s: float, told: str) -> None:
 
 def test_a_round_length_has_no_zeros() -> None:
     lengths = {60.0: "60 s", 0.75: "0.8 s", 600.0: "10m", 3600.0: "1h", 196.0: "3m 16s", 40.0: "40 s"}
-    assert {seconds: brief_seconds(seconds) for seconds in lengths} == lengths
+    assert {seconds: short_duration(seconds) for seconds in lengths} == lengths
 
 
 def test_a_view_is_paused_at_the_present_not_at_the_end_of_a_column() -> None:

@@ -17,8 +17,8 @@ from perfmon.core.model import TimeBase
 from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.render.chart import chart_rows, resampled, scale_of
 from perfmon.tui.screens.chart import ChartPage, ChartScreen
-from perfmon.tui.theme import Skin
-from perfmon.viewmodel.state import Level, Picture, Viewport
+from perfmon.tui.theme import ThemeStyles
+from perfmon.viewmodel.state import Level, MonitorState, Viewport
 
 INFLIGHT = lane("inflight", (96.0, 128.0), unit="", good=None, critical=None, levels=bytes(100), now_level=Level.NONE)
 
@@ -26,7 +26,7 @@ INFLIGHT = lane("inflight", (96.0, 128.0), unit="", good=None, critical=None, le
 class Shown(Host):
     """A chart over pictures that can be changed."""
 
-    def __init__(self, shown: Picture | None = None, metric: str = "queue_ms", skin: Skin = SKIN) -> None:
+    def __init__(self, shown: MonitorState | None = None, metric: str = "queue_ms", skin: ThemeStyles = SKIN) -> None:
         self.shown = with_metrics(picture(), lane(), INFLIGHT) if shown is None else shown
         super().__init__(lambda: ChartScreen(skin, metric, lambda: self.shown))
 
@@ -125,8 +125,10 @@ async def test_keys_turn_to_other_metrics_and_close() -> None:
 
 
 @pytest.mark.parametrize("size", [*SIZES, (20, 4), (8, 3), (1, 1)])
-@pytest.mark.parametrize("skin", [SKIN, PLAIN, Skin(SKIN.theme, glyphs=ASCII)], ids=["colours", "plain", "ascii"])
-async def test_hostile_names_and_no_data(size: tuple[int, int], skin: Skin) -> None:
+@pytest.mark.parametrize(
+    "skin", [SKIN, PLAIN, ThemeStyles(SKIN.theme, glyphs=ASCII)], ids=["colours", "plain", "ascii"]
+)
+async def test_hostile_names_and_no_data(size: tuple[int, int], skin: ThemeStyles) -> None:
     made = with_metrics(picture(snapshot=hostile()), lane(HOSTILE, (), unit=HOSTILE, now=None), lane("b", (nan,)))
     app = Shown(made, HOSTILE, skin)
     async with app.run_test(size=size) as pilot:

@@ -9,10 +9,10 @@ from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.actions import ACTIONS
 from perfmon.tui.commands import COMMANDS
 from perfmon.tui.screens.pages import HelpScreen
-from perfmon.tui.theme import Skin
+from perfmon.tui.theme import ThemeStyles
 
 
-def host(pane: str = "board", skin: Skin = SKIN, **keys: str) -> Host:
+def host(pane: str = "board", skin: ThemeStyles = SKIN, **keys: str) -> Host:
     return Host(lambda: HelpScreen(skin, pane, keys))
 
 
@@ -65,7 +65,7 @@ async def test_any_of_its_keys_closes_it(key: str) -> None:
 
 
 async def test_without_utf8_it_is_ascii_but_for_the_names_of_keys() -> None:
-    app = host(skin=Skin(SKIN.theme, glyphs=ASCII))
+    app = host(skin=ThemeStyles(SKIN.theme, glyphs=ASCII))
     async with app.run_test(size=(60, 10)) as pilot:
         text = "".join(await paged(app, pilot))
     assert set(text) - set("←→↑↓⇧") <= {chr(code) for code in range(32, 127)}

@@ -17,11 +17,11 @@ from whole import played, running, until
 
 from perfmon.core.model import Block, TimeBase
 from perfmon.demo.output import write_demo
-from perfmon.logbuffer.buffer import LogBook
+from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.monitor.feeds import FollowFeed
 from perfmon.sources.clock import SourceClock
 from perfmon.tui.app import PerfmonApp
-from perfmon.viewmodel.state import AlertState, Picture, Transition
+from perfmon.viewmodel.state import AlertState, MonitorState, Transition
 from perfmon.viewmodel.state import Level as PictureLevel
 
 pytestmark = pytest.mark.slow
@@ -68,7 +68,7 @@ def harmless(app: PerfmonApp) -> None:
         assert not odd, row
 
 
-def picture_of(text: str, base: Picture) -> Picture:
+def picture_of(text: str, base: MonitorState) -> MonitorState:
     """A picture with that text wherever a log can put some."""
     snapshot = hostile(text)
     firing = alert(finding=snapshot.findings[0])
@@ -96,7 +96,7 @@ def picture_of(text: str, base: Picture) -> Picture:
     )  # fmt: skip
 
 
-def tell(book: LogBook, text: str) -> None:
+def tell(book: LogBuffer, text: str) -> None:
     """Lines of a log of that name, with that text."""
     data = f"2026-08-21 10:12:00 {text} [weights][{text}] client.send\n".encode("utf-8", "surrogatepass")
     block = Block(data * (3 if len(data) < 10_000 else 1), 0, 1)

@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 from whole import BEGIN, played, running, until
 
-from perfmon.core.user_state import recall
+from perfmon.core.user_state import load_state
 from perfmon.demo.output import demo_timeline
 from perfmon.monitor.feeds import Feed, FollowFeed, PlayerFeed
 from perfmon.recording.reader import open_recording
@@ -170,7 +170,7 @@ async def theme(hands: Hands, key: str) -> None:
     await hands.press(key)
     assert hands.app.theme_name != before
     await hands.shows(f"theme: {hands.app.theme_name}")
-    assert recall("theme") == hands.app.theme_name
+    assert load_state("theme") == hands.app.theme_name
 
 
 @check

@@ -27,7 +27,7 @@ from perfmon.tui.messages import LineYanked, PagerAsked
 from perfmon.tui.panes.logs import LineOpened, LogPane
 from perfmon.tui.render.logs import Columns, clock_text, log_row, short_names
 from perfmon.tui.terminal.suspend import Opened, command, opened_at, shown_elsewhere
-from perfmon.tui.theme import Skin
+from perfmon.tui.theme import ThemeStyles
 
 HOSTILE = (
     b"[/x] [bold red]no[/] [weights][a]",
@@ -48,7 +48,7 @@ HOSTILE = (
 class Watched(LogPane):
     """Remembers what it repainted."""
 
-    def __init__(self, filler: Filler, skin: Skin = SKIN, **options: object) -> None:
+    def __init__(self, filler: Filler, skin: ThemeStyles = SKIN, **options: object) -> None:
         self.regions: list[Region] = []
         super().__init__(skin, filler.book, **options)  # type: ignore[arg-type]
 
@@ -65,7 +65,7 @@ class Host(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = "LogPane { height: 1fr; }"
 
-    def __init__(self, filler: Filler, skin: Skin = SKIN, **options: object) -> None:
+    def __init__(self, filler: Filler, skin: ThemeStyles = SKIN, **options: object) -> None:
         super().__init__()
         self.pane = Watched(filler, skin, **options)
         self.said: list[Message] = []
@@ -130,9 +130,9 @@ def selected(app: Host) -> int | None:
 @pytest.mark.parametrize(
     ("size", "skin"),
     [(size, SKIN) for size in (*SIZES, (20, 5), (29, 1), (8, 3))]
-    + [((80, 24), PLAIN), ((43, 2), Skin(SKIN.theme, glyphs=ASCII))],
+    + [((80, 24), PLAIN), ((43, 2), ThemeStyles(SKIN.theme, glyphs=ASCII))],
 )
-async def test_hostile_lines_are_shown_and_never_obeyed(size: tuple[int, int], skin: Skin) -> None:
+async def test_hostile_lines_are_shown_and_never_obeyed(size: tuple[int, int], skin: ThemeStyles) -> None:
     filler = Filler()
     filler.add(0, HOSTILE, name="[/evil]\x1b[2J.log")
     app = Host(filler, skin)

@@ -17,31 +17,31 @@ from perfmon.sources.remote.model import HostState, Phase
 from perfmon.store.latest_readings import Seen
 from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.panes.sources import SourcesPane
-from perfmon.tui.render.hosts.layout import VIEWS, KeptLines, View, lines_of
+from perfmon.tui.render.hosts.layout import VIEWS, LineCache, View, lines_of
 from perfmon.tui.render.hosts.sections import host_runs, polls_text
 from perfmon.tui.render.hosts.table import Look
-from perfmon.tui.render.rows import Words, dressed, row_cells
-from perfmon.tui.theme import Skin
-from perfmon.viewmodel.state import Freshness, Picture, RunState, SourceNow
+from perfmon.tui.render.rows import Words, row_cells, styled
+from perfmon.tui.theme import ThemeStyles
+from perfmon.viewmodel.state import Freshness, MonitorState, RunState, SourceStatus
 
 NOW = START + 600.0
 LOGS = (source(), source(index=1, name="inference.log"), source(index=2, name="trainer.log"))
-SKINS = [SKIN, Skin(SKIN.theme, glyphs=ASCII)]
+SKINS = [SKIN, ThemeStyles(SKIN.theme, glyphs=ASCII)]
 
 
-def observed(**changes: object) -> Picture:
+def observed(**changes: object) -> MonitorState:
     """Two hosts, four GPUs, an engine."""
     return replace(picture(now=NOW, sources=LOGS, seen=seen(NOW)), **changes)  # type: ignore[arg-type]
 
 
-def told(shown: Picture, view: str = "auto", width: int = 100, room: int = 40, **changes: object) -> list[str]:
+def told(shown: MonitorState, view: str = "auto", width: int = 100, room: int = 40, **changes: object) -> list[str]:
     """The lines of the pane."""
     asked = replace(View(view, width, room), **changes)  # type: ignore[arg-type]
     lines = lines_of(Look.at(shown, SKIN), asked, shown.sources, lambda log: ((log.name, "text"),))
     return ["".join(text for text, _ in line.draw()) for line in lines]
 
 
-def pane(shown: Picture, view: str = "auto", skin: Skin = SKIN) -> Host:
+def pane(shown: MonitorState, view: str = "auto", skin: ThemeStyles = SKIN) -> Host:
     def make() -> SourcesPane:
         made = SourcesPane(skin)
         made.view = view
@@ -278,7 +278,7 @@ def evil(text: str) -> tuple[Seen, ...]:
 @pytest.mark.parametrize("size", [(120, 30), (60, 10)])
 @pytest.mark.parametrize("skin", SKINS, ids=["colours", "ascii"])
 @pytest.mark.parametrize("view", VIEWS)
-async def test_hostile_words_stay_words(view: str, size: tuple[int, int], skin: Skin) -> None:
+async def test_hostile_words_stay_words(view: str, size: tuple[int, int], skin: ThemeStyles) -> None:
     link = HostState(HOSTILE, Phase.RECONNECTING, None, 1, 2, 3.0, HOSTILE, 0, None)
     app = pane(observed(seen=evil(HOSTILE), links=(link,)), view, skin)
     async with app.run_test(size=size) as pilot:
@@ -319,7 +319,7 @@ async def test_there_is_no_room_too_small() -> None:
 
 # --- what is kept -----------------------------------------------------------------------------------------------------
 def test_what_is_kept_of_a_picture_is_what_the_next_one_tells() -> None:
-    kept, first = KeptLines(), observed(links=())
+    kept, first = LineCache(), observed(links=())
     later = replace(first, seen=seen(NOW + 5.0), now=NOW + 5.0)
     silent = replace(LOGS[1], freshness=Freshness.STALE)
     come = [replace(first, now=NOW + after) for after in (0.0, 0.5, 1.0, 2.0, 40.0, 41.0, 90.0)]
@@ -330,29 +330,29 @@ def test_what_is_kept_of_a_picture_is_what_the_next_one_tells() -> None:
         kept.look(look, shown)
         for view in (View("auto", 100, 14), View("auto", 100, 40), View("hosts", 80, 14), View("gpus", 100, 14)):
 
-            def log_row(log: SourceNow, shown: Picture = shown) -> Words:
+            def log_row(log: SourceStatus, shown: MonitorState = shown) -> Words:
                 return ((f"{log.name} {log.freshness} at {shown.now}", "text"),)
 
             lines = kept.lines(look, view, shown.sources, log_row)
             drawn = [
-                kept.row(line, "background", lambda line: dressed(line.draw(), SKIN, "background")) for line in lines
+                kept.row(line, "background", lambda line: styled(line.draw(), SKIN, "background")) for line in lines
             ]
             anew = lines_of(look, view, shown.sources, log_row)
-            assert drawn == [dressed(line.draw(), SKIN, "background") for line in anew]
+            assert drawn == [styled(line.draw(), SKIN, "background") for line in anew]
             assert [(line.key, line.source, line.foreign) for line in lines] == [
                 (line.key, line.source, line.foreign) for line in anew
             ]
 
 
 def test_lines_are_kept_between_two_polls() -> None:
-    kept, first = KeptLines(), observed(links=())
+    kept, first = LineCache(), observed(links=())
     drawn = []
     for after in (0.0, 0.5, 1.0):
         shown = replace(first, now=NOW + after)
         kept.look(Look.at(shown, SKIN), shown)
         lines = kept.lines(Look.at(shown, SKIN), View("auto", 100, 40), (), lambda log: ())
         drawn.append(
-            [kept.row(line, "background", lambda line: dressed(line.draw(), SKIN, "background")) for line in lines]
+            [kept.row(line, "background", lambda line: styled(line.draw(), SKIN, "background")) for line in lines]
         )
     assert drawn[0]
     assert all(one is other for one, other in zip(drawn[0], drawn[2], strict=True))

@@ -15,18 +15,18 @@ from textual.events import Mount
 
 from perfmon.themes.loader import load_themes
 from perfmon.tui.commands import split_words
-from perfmon.tui.messages import Opening
+from perfmon.tui.messages import AppOptions
 from perfmon.tui.widgets.choices import choices, fit_of, fitting
 from perfmon.tui.widgets.palette import Palette
-from perfmon.viewmodel.state import AlertState, Picture
+from perfmon.viewmodel.state import AlertState, MonitorState
 
-OPENING = Opening("run", load_themes(), "midnight")
+OPENING = AppOptions("run", load_themes(), "midnight")
 
 
 class Asking(Host):
     """Opens a palette and keeps what it gives."""
 
-    def __init__(self, shown: Picture) -> None:
+    def __init__(self, shown: MonitorState) -> None:
         super().__init__(lambda: Palette(SKIN, shown, OPENING))
         self._shown = shown
         self.given: list[str | None] = []
@@ -37,17 +37,17 @@ class Asking(Host):
         self.push_screen(Palette(SKIN, self._shown, OPENING), self.given.append)
 
 
-def host(shown: Picture | None = None) -> Asking:
+def host(shown: MonitorState | None = None) -> Asking:
     return Asking(whole() if shown is None else shown)
 
 
-def whole() -> Picture:
+def whole() -> MonitorState:
     made = picture(alert(1, AlertState.RESOLVED), alert(2, finding=finding(signature="kv-cache", title="KV cache")))
     made = replace(made, sources=(source(), source(index=1, name="inference server.log")))
     return with_metrics(made, lane("queue_ms"), lane("inflight", unit=""))
 
 
-async def chosen(typed: str, *keys: str, shown: Picture | None = None) -> str | None:
+async def chosen(typed: str, *keys: str, shown: MonitorState | None = None) -> str | None:
     """What the palette gives when that is typed and Enter pressed."""
     app = host(shown)
     async with app.run_test(size=(80, 24)) as pilot:

@@ -15,9 +15,9 @@ from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.panes.sources import SourcesPane
 from perfmon.tui.render.sources import common_ending, common_folder, source_row
 from perfmon.tui.screens.pages import DoctorScreen
-from perfmon.tui.theme import Skin
+from perfmon.tui.theme import ThemeStyles
 from perfmon.tui.widgets.pane import Asked
-from perfmon.viewmodel.state import Freshness, Picture, SourceNow
+from perfmon.viewmodel.state import Freshness, MonitorState, SourceStatus
 
 LOGS = (
     source(patterns={"trace/weights": 75, "trace/gen": 45}),
@@ -31,10 +31,10 @@ BAD = tuple(
     replace(log, name=HOSTILE, format=HOSTILE, notes=(HOSTILE,), unparsed=(HOSTILE,), patterns={HOSTILE: 3}, errors=3)
     for log in LOGS
 )
-SKINS = [SKIN, PLAIN, Skin(SKIN.theme, glyphs=ASCII)]
+SKINS = [SKIN, PLAIN, ThemeStyles(SKIN.theme, glyphs=ASCII)]
 
 
-def pane(sources: tuple[SourceNow, ...], skin: Skin = SKIN) -> Host:
+def pane(sources: tuple[SourceStatus, ...], skin: ThemeStyles = SKIN) -> Host:
     def make() -> SourcesPane:
         made = SourcesPane(skin)
         made.show(picture(sources=sources))
@@ -43,7 +43,7 @@ def pane(sources: tuple[SourceNow, ...], skin: Skin = SKIN) -> Host:
     return Host(make)
 
 
-def doctor(sources: tuple[SourceNow, ...], skin: Skin = SKIN, about: SourceNow | None = None) -> Host:
+def doctor(sources: tuple[SourceStatus, ...], skin: ThemeStyles = SKIN, about: SourceStatus | None = None) -> Host:
     return Host(lambda: DoctorScreen(skin, picture(sources=sources), about))
 
 
@@ -115,7 +115,7 @@ async def test_the_doctor_scrolls_and_begins_at_the_log_that_was_asked_for(size:
 async def test_the_doctor_follows_what_is_read() -> None:
     app = doctor(LOGS)
     async with app.run_test(size=(80, 24)) as pilot:
-        later: Picture = picture(number=2, sources=(source(events=500, lines=1234),))
+        later: MonitorState = picture(number=2, sources=(source(events=500, lines=1234),))
         assert isinstance(app.screen, DoctorScreen)
         app.screen.show(later)
         await pilot.pause()
@@ -125,7 +125,7 @@ async def test_the_doctor_follows_what_is_read() -> None:
 @pytest.mark.parametrize("size", [*SIZES, (20, 20), (9, 3)])
 @pytest.mark.parametrize("skin", SKINS, ids=["colours", "plain", "ascii"])
 @pytest.mark.parametrize("make", [pane, doctor])
-async def test_hostile_text_stays_text(make: Callable[..., Host], size: tuple[int, int], skin: Skin) -> None:
+async def test_hostile_text_stays_text(make: Callable[..., Host], size: tuple[int, int], skin: ThemeStyles) -> None:
     app = make(BAD[:2], skin)
     async with app.run_test(size=size) as pilot:
         text = "".join(await paged(app, pilot))

@@ -14,11 +14,11 @@ from rich.style import Style
 from snapshots import HOSTILE, finding
 
 from perfmon.core.model import Block
-from perfmon.logbuffer.buffer import LogBook
+from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.sources.clock import SourceClock
 from perfmon.textgraphics.glyphs import UNICODE
 from perfmon.themes.loader import load_themes
-from perfmon.tui.messages import Opening
+from perfmon.tui.messages import AppOptions
 from perfmon.tui.render.svg import svg
 from perfmon.tui.screenshot import board_columns, shoot
 
@@ -93,9 +93,9 @@ def whole(image: str) -> None:
     ElementTree.fromstring(image)  # noqa: S314 - our own
 
 
-def opening(theme: str = "midnight") -> Opening:
+def opening(theme: str = "midnight") -> AppOptions:
     """The screen of a run."""
-    return Opening("my <run>", load_themes(), theme)
+    return AppOptions("my <run>", load_themes(), theme)
 
 
 def words(image: str) -> str:
@@ -105,7 +105,7 @@ def words(image: str) -> str:
 
 async def test_the_screen_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
-    book = LogBook()
+    book = LogBuffer()
     book.append(0, "a.log", Block(b"[bold]hello[/x] token=hunter2-hunter2\n", 0, 1), SourceClock())
     shown = picture(alert(finding=finding()), board=board(), number=7)
     lanes = replace(shown.board, viewport=replace(shown.board.viewport, columns=board_columns(120)))
@@ -120,7 +120,7 @@ async def test_the_screen_without_a_terminal(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("theme", load_themes())
 async def test_every_theme_has_a_screenshot(theme: str) -> None:
-    image = await shoot(picture(number=3), LogBook(), opening(theme), (60, 10))
+    image = await shoot(picture(number=3), LogBuffer(), opening(theme), (60, 10))
     whole(image)
     colours = set(re.findall(r"#[0-9a-f]{6}", image))
     assert len(colours) >= 2

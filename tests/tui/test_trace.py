@@ -15,13 +15,13 @@ from rich.cells import cell_len
 from snapshots import HOSTILE, hostile, snapshot, update
 
 from perfmon.diagnosis.result import ClockOffset, EvidenceLine
-from perfmon.logbuffer.buffer import LogBook
+from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.messages import LineMessage, LineYanked, PagerAsked
 from perfmon.tui.render.trace import in_order, leg_marks
 from perfmon.tui.screens.trace import TracePage, TraceScreen
-from perfmon.tui.theme import Skin
-from perfmon.viewmodel.state import Bar, Leg, Level, Picture, SpanLane
+from perfmon.tui.theme import ThemeStyles
+from perfmon.viewmodel.state import Bar, Leg, Level, MonitorState, SpanLane
 
 WAITED = bar(
     13, 12.0, key="ab13", seq=13, values={"queue_ms": 12e3, "rpc_ms": 1200.0, "wall_ms": 13200.0, "step": 13.0}
@@ -35,7 +35,7 @@ TOLD = (
 )
 
 
-def book(key: str = "ab13", start: float = WAITED.start, budget: int = 16 << 20) -> LogBook:
+def book(key: str = "ab13", start: float = WAITED.start, budget: int = 16 << 20) -> LogBuffer:
     """The lines of an update in two logs, between others."""
     filler = Filler(budget)
     for source, after, text, mono in TOLD:
@@ -54,7 +54,9 @@ def dated(time: float, text: str) -> bytes:
 class Shown(Host):
     """A page; keeps what it gives."""
 
-    def __init__(self, held: LogBook, shown: Bar = WAITED, made: Picture | None = None, skin: Skin = SKIN) -> None:
+    def __init__(
+        self, held: LogBuffer, shown: Bar = WAITED, made: MonitorState | None = None, skin: ThemeStyles = SKIN
+    ) -> None:
         self.given: list[EvidenceLine | None] = []
         whole = (
             picture(board=board(bar(12, 0.1, key="ab12", seq=12, level=Level.GOOD), shown)) if made is None else made
@@ -127,7 +129,7 @@ async def test_what_is_not_known_is_said() -> None:
         WAITED, legs=(Leg("unknown", WAITED.start, WAITED.end),), missing=("server.recv", "rpc.start", "rpc.done")
     )
     contradictory = snapshot(clock_offsets=(ClockOffset("inference.log", -0.2, 0.004, 3, True),))
-    app = Shown(LogBook(), alone, picture(board=board(alone), snapshot=contradictory))
+    app = Shown(LogBuffer(), alone, picture(board=board(alone), snapshot=contradictory))
     async with app.run_test(size=(120, 30)):
         text = "\n".join(screen_text(app))
     for words in (
@@ -205,8 +207,10 @@ async def test_what_ran_beside_it() -> None:
 
 
 @pytest.mark.parametrize("size", [*SIZES, (20, 4), (8, 3), (1, 1)])
-@pytest.mark.parametrize("skin", [SKIN, PLAIN, Skin(SKIN.theme, glyphs=ASCII)], ids=["colours", "plain", "ascii"])
-async def test_hostile_text_stays_text(size: tuple[int, int], skin: Skin) -> None:
+@pytest.mark.parametrize(
+    "skin", [SKIN, PLAIN, ThemeStyles(SKIN.theme, glyphs=ASCII)], ids=["colours", "plain", "ascii"]
+)
+async def test_hostile_text_stays_text(size: tuple[int, int], skin: ThemeStyles) -> None:
     filler = Filler()
     filler.add(0, [dated(WAITED.start, f"[weights][{HOSTILE}] {HOSTILE}"), HOSTILE.encode()], name=HOSTILE)
     bad = replace(WAITED, key=HOSTILE, missing=(HOSTILE,), legs=(replace(WAITED.legs[0], kind=HOSTILE),))

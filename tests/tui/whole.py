@@ -23,14 +23,14 @@ from textual.pilot import Pilot
 
 from perfmon.core.config import Config
 from perfmon.demo.output import demo_timeline
-from perfmon.logbuffer.buffer import LogBook
+from perfmon.logbuffer.buffer import LogBuffer
 from perfmon.monitor.feeds import Feed, PlayerFeed
 from perfmon.monitor.monitor import Monitor
 from perfmon.monitor.worker import Watch
 from perfmon.sources.replay import Player, Timeline
 from perfmon.themes.loader import load_themes
 from perfmon.tui.app import PerfmonApp
-from perfmon.tui.messages import Opening
+from perfmon.tui.messages import AppOptions
 from perfmon.viewmodel.state import Look, RunState
 
 BEGIN = datetime(2026, 8, 21, 10, 0)
@@ -53,9 +53,9 @@ def _run() -> Timeline:
 
 
 @cache
-def _watched() -> tuple[Watch, LogBook]:
+def _watched() -> tuple[Watch, LogBuffer]:
     """The run at its end, judged; nothing that tests do may change it."""
-    feed, logbook = played(linger=False), LogBook()
+    feed, logbook = played(linger=False), LogBuffer()
     watch = Watch(feed, Config(), Monitor(played, Config()).window_s, logbook, deque(), clock=lambda: 0.0)
 
     def watch_it() -> None:
@@ -111,7 +111,7 @@ async def running(
 ) -> AsyncIterator[tuple[PerfmonApp, Pilot[int]]]:
     """The app with a picture that has an alert, if the feed gives one; without a feed, the shared run at its end."""
     monitor = EndedRun() if feed is None else Monitor(feed, Config())
-    app = PerfmonApp(monitor, Opening("run", load_themes(), "midnight", keys=keys or {}))
+    app = PerfmonApp(monitor, AppOptions("run", load_themes(), "midnight", keys=keys or {}))
     async with app.run_test(size=size) as pilot:
         if feed is None:
             await until(pilot, lambda: bool(app.picture.board.metrics))

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from snapshots import finding, snapshot
 
-from perfmon.alerting.alerts import AlertBook
+from perfmon.alerting.alerts import AlertManager
 from perfmon.core.model import Severity, TimeBase
-from perfmon.diagnosis.result import Finding, Moment, Snapshot
+from perfmon.diagnosis.result import Diagnosis, Finding, Moment
 from perfmon.viewmodel.state import Alert, AlertKey, AlertState, Level
 
 BEGIN = 1_000_000.0
@@ -50,7 +50,7 @@ def found(events: dict[int, Event], start: float, end: float, state: str = "firi
     return replace(made, **changes)
 
 
-def window(end: float, *findings: Finding | None, start: float | None = None, **run: Any) -> Snapshot:
+def window(end: float, *findings: Finding | None, start: float | None = None, **run: Any) -> Diagnosis:
     """A snapshot of the ten minutes before `end`."""
     base = snapshot(findings=tuple(f for f in findings if f is not None))
     begin = end - WINDOW_S if start is None else start
@@ -65,7 +65,9 @@ def other(end: float, at: float, signature: str, state: str = "firing", **change
     return replace(made, first_s=at - begin, last_s=at - begin, **changes)
 
 
-def seen(book: AlertBook, events: dict[int, Event], end: float, stale_s: float | None = None, **changes: Any) -> Alert:
+def seen(
+    book: AlertManager, events: dict[int, Event], end: float, stale_s: float | None = None, **changes: Any
+) -> Alert:
     """The only alert after one more window."""
     alerts = book.update(window(end, found(events, end - WINDOW_S, end, **changes)), end, stale_s)
     assert len(alerts) == 1
@@ -79,7 +81,7 @@ events_st = st.dictionaries(
 
 @given(events=events_st, steps=st.lists(st.floats(0.5, 590), min_size=1, max_size=40))
 def test_sliding_windows_count_what_one_window_counts(events: dict[int, Event], steps: list[float]) -> None:
-    book, end, counts = AlertBook(), BEGIN, [0]
+    book, end, counts = AlertManager(), BEGIN, [0]
     placed = {name: (BEGIN + at, long) for name, (at, long) in events.items()}
     for step in [*steps, *[300.0] * 12]:
         end += step
@@ -88,13 +90,13 @@ def test_sliding_windows_count_what_one_window_counts(events: dict[int, Event], 
         assert sum(alert.lost_s for alert in alerts) <= _union(placed) + 1e-3
     assert counts == sorted(counts)
     assert counts[-1] == len(placed)
-    whole = AlertBook().update(window(end, found(placed, BEGIN - 200, end), start=BEGIN - 200), end, None)
+    whole = AlertManager().update(window(end, found(placed, BEGIN - 200, end), start=BEGIN - 200), end, None)
     assert whole[0].count == counts[-1]
 
 
 @given(events=events_st, steps=st.lists(st.floats(0.5, 250), min_size=1, max_size=30))
 def test_losses_are_added_up_without_a_gap_and_without_an_overlap(events: dict[int, Event], steps: list[float]) -> None:
-    book, end = AlertBook(), BEGIN
+    book, end = AlertManager(), BEGIN
     placed = {name: (BEGIN + at, long) for name, (at, long) in events.items()}
     for step in [*steps, *[250.0] * 15]:
         end += step
@@ -110,7 +112,7 @@ def test_losses_are_added_up_without_a_gap_and_without_an_overlap(events: dict[i
     )
 )
 def test_whatever_follows_what_counts_only_grow(states: list[tuple[str, bool, bool]]) -> None:
-    book, events, highest = AlertBook(), dict[int, Event](), dict[int, int]()
+    book, events, highest = AlertManager(), dict[int, Event](), dict[int, int]()
     for at, (state, more, stale) in enumerate(states):
         end = BEGIN + 40.0 * at
         if more or not events:
@@ -131,7 +133,7 @@ def _union(events: dict[int, Event]) -> float:
 
 
 def test_a_life_from_pending_to_resolved() -> None:
-    book, events = AlertBook(), {1: (BEGIN, 0.0)}
+    book, events = AlertManager(), {1: (BEGIN, 0.0)}
     states = [seen(book, events, BEGIN + 10 * at, state=state).state for at, state in enumerate(
         ("pending", "firing", "resolving", "resolved")
     )]  # fmt: skip
@@ -141,16 +143,16 @@ def test_a_life_from_pending_to_resolved() -> None:
 
 
 def test_what_leaves_the_window_is_resolved_and_what_never_fired_is_gone() -> None:
-    book = AlertBook()
+    book = AlertManager()
     seen(book, {1: (BEGIN, 0.0)}, BEGIN + 1)
     assert [alert.state for alert in book.update(window(BEGIN + 700), BEGIN + 700, None)] == [AlertState.RESOLVED]
-    book = AlertBook()
+    book = AlertManager()
     seen(book, {1: (BEGIN, 0.0)}, BEGIN + 1, state="pending")
     assert book.update(window(BEGIN + 700), BEGIN + 700, None) == ()
 
 
 def test_what_fires_again_is_the_same_alert() -> None:
-    book = AlertBook()
+    book = AlertManager()
     first = seen(book, {1: (BEGIN, 0.0)}, BEGIN + 1)
     book.update(window(BEGIN + 700), BEGIN + 700, None)
     again = seen(book, {2: (BEGIN + 900, 0.0)}, BEGIN + 901)
@@ -159,7 +161,7 @@ def test_what_fires_again_is_the_same_alert() -> None:
 
 
 def test_one_that_comes_and_goes_is_flapping() -> None:
-    book, flapping = AlertBook(), []
+    book, flapping = AlertManager(), []
     for at, state in enumerate(("firing", "resolved", "firing", "resolved", "resolved")):
         flapping.append(seen(book, {at: (BEGIN + 50 * at, 0.0)}, BEGIN + 50 * at, state=state).flapping)
     assert flapping == [False, False, False, True, True]
@@ -167,7 +169,7 @@ def test_one_that_comes_and_goes_is_flapping() -> None:
 
 
 def test_an_explained_one_is_inhibited_while_its_cause_fires() -> None:
-    book, end = AlertBook(), BEGIN
+    book, end = AlertManager(), BEGIN
     symptom = other(end, end - 5, "generation-contention", explained_by="frontend-queue")
     cause = found({1: (end - 9, 5.0)}, end - WINDOW_S, end)
     alerts = book.update(window(end, cause, symptom), end, None)
@@ -179,7 +181,7 @@ def test_an_explained_one_is_inhibited_while_its_cause_fires() -> None:
 
 
 def test_an_acknowledgement_ends_when_the_alert_does() -> None:
-    book, events = AlertBook(), {1: (BEGIN, 0.0)}
+    book, events = AlertManager(), {1: (BEGIN, 0.0)}
     seen(book, events, BEGIN)
     assert book.ack(KEY)
     assert book.alerts(BEGIN)[0].state is AlertState.ACKED
@@ -191,7 +193,7 @@ def test_an_acknowledgement_ends_when_the_alert_does() -> None:
 
 
 def test_a_silence_lasts_until_its_time_and_can_be_undone() -> None:
-    book, events = AlertBook(), {1: (BEGIN, 0.0)}
+    book, events = AlertManager(), {1: (BEGIN, 0.0)}
     seen(book, events, BEGIN)
     assert book.silence(KEY, BEGIN + 60)
     silenced = seen(book, events, BEGIN + 59)
@@ -205,7 +207,7 @@ def test_a_silence_lasts_until_its_time_and_can_be_undone() -> None:
 
 
 def test_silent_sources_make_what_is_alive_unknown_but_not_what_speaks_of_silence() -> None:
-    book, end = AlertBook(), BEGIN
+    book, end = AlertManager(), BEGIN
     silence = finding(signature="stall", identity={}, count=1, moments=(Moment((), 500.0, 600.0),))
     queue = found({1: (end - 300, 5.0)}, end - WINDOW_S, end)
     book.update(window(end, queue, silence), end, None)
@@ -218,7 +220,7 @@ def test_silent_sources_make_what_is_alive_unknown_but_not_what_speaks_of_silenc
 
 
 def test_what_its_logs_tell_no_more_of_holds_until_they_were_heard_last() -> None:
-    book, events = AlertBook(), {1: (BEGIN - 300, 5.0), 2: (BEGIN - 90, 5.0)}
+    book, events = AlertManager(), {1: (BEGIN - 300, 5.0), 2: (BEGIN - 90, 5.0)}
     assert seen(book, events, BEGIN).held_until(BEGIN) == BEGIN
     for later in (60.0, 200.0):
         silent = {"orchestrator.log": BEGIN - 20, "trainer.log": BEGIN - 10}
@@ -233,19 +235,19 @@ def test_nothing_is_said_to_have_held_while_nobody_judged() -> None:
     """The monitor was stopped for hours (ctrl+z), and the run went on."""
     end, hours = BEGIN, 3 * 3600.0
     events = {1: (end - 500, 5.0), 2: (end - 100, 5.0), 3: (end + hours - 200, 5.0)}
-    book = AlertBook()
+    book = AlertManager()
     assert seen(book, events, end).held_until(end) - seen(book, events, end).since == 505.0
     still = seen(book, events, end + hours)
     assert (still.state, still.since, still.count) == (AlertState.FIRING, end + hours - 205, 3)
     assert still.began == end - 505  # when it was seen first stays
-    book = AlertBook()
+    book = AlertManager()
     seen(book, events, end)
     (over,) = book.update(window(end + hours), end + hours, None)
     assert (over.state, over.changed) == (AlertState.RESOLVED, end)
 
 
 def test_a_silence_that_lasts_has_held_all_the_time_however_seldom_it_was_judged() -> None:
-    book, counts = AlertBook(), []
+    book, counts = AlertManager(), []
     for end, begun in ((BEGIN, 300.0), (BEGIN + 700, -400.0)):
         silence = finding(
             signature="stall", identity={}, first_s=begun, last_s=600.0, count=1, moments=(Moment((), begun, 600.0),)
@@ -256,7 +258,7 @@ def test_a_silence_that_lasts_has_held_all_the_time_however_seldom_it_was_judged
 
 
 def test_a_growing_silence_is_one_occurrence() -> None:
-    book, counts = AlertBook(), []
+    book, counts = AlertManager(), []
     for at in range(5):
         moment = Moment((), 500.0 - 100 * at, 600.0)
         silence = finding(signature="stall", identity={}, count=1, moments=(moment,))
@@ -269,25 +271,25 @@ def test_a_growing_silence_is_one_occurrence() -> None:
 
 
 def test_a_silence_that_is_still_waited_to_end_is_as_old_as_what_it_costs() -> None:
-    book, end = AlertBook(WINDOW_S), BEGIN + 600.0
+    book, end = AlertManager(WINDOW_S), BEGIN + 600.0
     stopped = Moment((), 300.0, 1160.0)
     silence = finding(signature="stall", identity={}, count=1, first_s=300.0, last_s=600.0, moments=(stopped,))
     (alert,) = book.update(window(end, silence), end, 860.0, None, end + 560.0)
     assert alert.state is AlertState.FIRING
     assert alert.held_until(end) - alert.since == 860.0
     over = replace(silence, moments=(Moment((), 300.0, 600.0),))
-    (ended,) = AlertBook(WINDOW_S).update(window(end, over), end, 860.0, None, end + 560.0)
+    (ended,) = AlertManager(WINDOW_S).update(window(end, over), end, 860.0, None, end + 560.0)
     assert ended.held_until(end) - ended.since == 300.0
 
 
 def test_a_cause_that_is_found_later_takes_over_what_was_lost_lately() -> None:
-    book, events = AlertBook(), {1: (BEGIN - 5, 50.0)}
+    book, events = AlertManager(), {1: (BEGIN - 5, 50.0)}
     assert seen(book, events, BEGIN).lost_s == 50.0
     assert seen(book, events, BEGIN, lost=(), lost_s=0.0).lost_s == 0.0
 
 
 def test_what_a_window_cannot_tell_one_by_one_counts_too() -> None:
-    book = AlertBook()
+    book = AlertManager()
     many = seen(book, {1: (BEGIN - 5, 2.0)}, BEGIN, count=5000, lost_s=300.0)
     assert (many.count, many.lost_s) == pytest.approx((5000, 300.0))
     more = seen(book, {1: (BEGIN - 5, 2.0), 2: (BEGIN - 1, 2.0)}, BEGIN + 1, count=4990, lost_s=290.0)
@@ -295,7 +297,7 @@ def test_what_a_window_cannot_tell_one_by_one_counts_too() -> None:
 
 
 def test_the_most_pressing_alert_comes_first() -> None:
-    book, end = AlertBook(), BEGIN
+    book, end = AlertManager(), BEGIN
     states = {"a": "resolved", "b": "pending", "c": "resolving", "d": "firing", "e": "firing", "f": "firing"}
     findings = [other(end, end - 5, name, state) for name, state in states.items()]
     findings[-1] = replace(findings[-1], lost_s=60.0)
@@ -305,7 +307,7 @@ def test_the_most_pressing_alert_comes_first() -> None:
 
 
 def test_numbers_are_never_reused_and_old_alerts_are_forgotten() -> None:
-    book = AlertBook()
+    book = AlertManager()
     for at in range(230):
         end = BEGIN + at
         alerts = book.update(window(end, other(end, end - 1, f"s{at}", "resolved")), end, None)
@@ -316,7 +318,7 @@ def test_numbers_are_never_reused_and_old_alerts_are_forgotten() -> None:
 
 
 def test_changes_are_told_when_they_happened() -> None:
-    book = AlertBook()
+    book = AlertManager()
     past = found({1: (BEGIN - 100, 10.0)}, BEGIN - WINDOW_S, BEGIN, "resolved", severity=Severity.WARNING)
     book.update(window(BEGIN, past), BEGIN, None)
     seen(book, {2: (BEGIN + 9, 0.0)}, BEGIN + 10)
@@ -328,7 +330,7 @@ def test_changes_are_told_when_they_happened() -> None:
 
 
 def test_a_date_that_is_told_late_moves_what_was_remembered() -> None:
-    book, moved = AlertBook(), 1e9
+    book, moved = AlertManager(), 1e9
     seen(book, {1: (BEGIN - 100, 10.0)}, BEGIN)
     events = {1: (BEGIN - 100 + moved, 10.0)}
     end = BEGIN + moved
@@ -340,7 +342,7 @@ def test_a_date_that_is_told_late_moves_what_was_remembered() -> None:
 
 
 def test_what_rests_on_a_log_that_fell_silent_is_unknown_until_it_speaks() -> None:
-    book = AlertBook()
+    book = AlertManager()
     events = {1: (BEGIN - 100, 10.0)}
     (log,) = {line.source for line in (found(events, BEGIN - WINDOW_S, BEGIN) or finding()).evidence}
     states = []
@@ -353,7 +355,7 @@ def test_what_rests_on_a_log_that_fell_silent_is_unknown_until_it_speaks() -> No
 
 def test_a_book_begun_anew_knows_what_was_acknowledged_or_silenced() -> None:
     for state in (AlertState.ACKED, AlertState.SILENCED):
-        book = AlertBook()
+        book = AlertManager()
         seen(book, {1: (BEGIN - 20.0, 10.0)}, BEGIN)
         assert book.ack(KEY) if state is AlertState.ACKED else book.silence(KEY, BEGIN + 60.0)
         book = book.anew()
@@ -361,4 +363,4 @@ def test_a_book_begun_anew_knows_what_was_acknowledged_or_silenced() -> None:
         book.shift(3600.0)
         assert seen(book, {1: (BEGIN + 3580.0, 10.0)}, BEGIN + 3600.0).state is state
         assert book.undo(KEY)
-    assert AlertBook().anew().update(window(BEGIN), BEGIN, None) == ()
+    assert AlertManager().anew().update(window(BEGIN), BEGIN, None) == ()

@@ -8,7 +8,7 @@ import pytest
 
 from perfmon.clocks.alignment import bounds
 from perfmon.core.model import TimeBase, Update
-from perfmon.diagnosis.result import ClockOffset, Snapshot
+from perfmon.diagnosis.result import ClockOffset, Diagnosis
 from perfmon.pipeline.signature_tests import diagnose_texts
 
 QUEUE_S, RPC_S = 0.5, 1.0
@@ -32,13 +32,13 @@ def update(at: int, sent: float, offset: float, *, queue: float = QUEUE_S, answe
     return client, server
 
 
-def run(*updates: tuple[str, str]) -> Snapshot:
+def run(*updates: tuple[str, str]) -> Diagnosis:
     """The diagnosis of a client's and a server's log."""
     client, server = ("".join(lines) for lines in zip(*updates, strict=True))
     return diagnose_texts({"orchestrator.log": client, "inference.log": server})
 
 
-def offset_of(snapshot: Snapshot) -> ClockOffset:
+def offset_of(snapshot: Diagnosis) -> ClockOffset:
     """The single offset."""
     [offset] = snapshot.clock_offsets
     return offset
@@ -109,7 +109,7 @@ def test_a_server_log_with_only_monotonic_times_is_laid_on_the_clients_axis() ->
     assert snapshot.run.wall_s == pytest.approx(181.0, abs=0.2)
 
 
-def spans(snapshot: Snapshot) -> list[tuple[float, float]]:
+def spans(snapshot: Diagnosis) -> list[tuple[float, float]]:
     """First and last second of each log."""
     return [(source.first_s or 0.0, source.last_s or 0.0) for source in snapshot.run.sources]
 
@@ -226,7 +226,7 @@ def test_monotonic_clocks_of_two_hosts_begin_together() -> None:
 ROLLOUT = "{} INFO [rollout] trunc_pct=2.0 current_step={} ckpt_step={} staleness=1"
 
 
-def dates(*times: str) -> Snapshot:
+def dates(*times: str) -> Diagnosis:
     """A log of rollouts at these times."""
     return diagnose_texts({"o.log": "\n".join(ROLLOUT.format(time, at + 1, at) for at, time in enumerate(times))})
 

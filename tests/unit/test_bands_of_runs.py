@@ -19,7 +19,7 @@ from perfmon.pipeline.signature_tests import vocabulary
 from perfmon.rules.bands import LOWER, load_bands
 from perfmon.rules.signatures import load_signatures
 from perfmon.viewmodel.state import Level, MetricLane, Viewport
-from perfmon.viewmodel.timeline import BoardBuilder, Now
+from perfmon.viewmodel.timeline import Now, TimelineBuilder
 
 Output = pytest.CaptureFixture[str]
 GPU = "2026-03-02 08:15:{:02d}.118 [poll] gpu host=a100-0 name=0 util_pct={} mem_used_mb=71840 mem_total_mb=81559"
@@ -41,7 +41,7 @@ def session(line: str, least: int = 5) -> Session:
 
 def lane(made: Session) -> MetricLane:
     """The lane of the GPU."""
-    builder = BoardBuilder(made.store, made.recent, made.knowledge.bands)
+    builder = TimelineBuilder(made.store, made.recent, made.knowledge.bands)
     start, end = made.snapshot().run.start, made.snapshot().run.end
     board = builder.build(Now(Viewport(start, end, 20), end, align(made.store), made.snapshot(), ()))
     return next(lane for lane in board.metrics if lane.name == "gpu_busy")

@@ -12,7 +12,7 @@ import pytest
 from perfmon.core.config import AUTO, Config
 from perfmon.core.model import Ref
 from perfmon.diagnosis.baseline import Calibration, as_toml, learn, tightest
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.signature_tests import diagnose_texts
 from perfmon.rules.bands import Band, load_bands
 from perfmon.rules.tracks import Track
@@ -153,7 +153,7 @@ def log(rpc_ms: Sequence[float], queue_ms: float = 10.0, step_s: float = 30.0) -
     return {"orchestrator.log": "\n".join(lines)}
 
 
-def auto(logs: Mapping[str, str]) -> Snapshot:
+def auto(logs: Mapping[str, str]) -> Diagnosis:
     """The diagnosis with limits from the run's own start."""
     return diagnose_texts(logs, Config(baseline=AUTO))
 

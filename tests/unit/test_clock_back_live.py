@@ -10,7 +10,7 @@ from handfed import HandFed
 
 from perfmon.diagnosis.result import LedgerEntry
 from perfmon.sources.discovery import LogFile
-from perfmon.viewmodel.state import Picture
+from perfmon.viewmodel.state import MonitorState
 
 _BEGIN = datetime(2026, 3, 2, 12, tzinfo=UTC)
 _BEGIN_S = _BEGIN.timestamp()
@@ -25,7 +25,7 @@ class Run(HandFed):
         super().__init__(_BEGIN_S)
         self._logs = {name: LogFile(name, Path(name)) for name in names}
 
-    def go_on(self, seconds: int, steps: dict[str, float], *, by_turns: bool = False) -> Picture:
+    def go_on(self, seconds: int, steps: dict[str, float], *, by_turns: bool = False) -> MonitorState:
         """As many seconds of it, by clocks that are set so far ahead, or at every second line."""
         for count in range(seconds // 5):
             self.feed.now += 5.0
@@ -38,13 +38,13 @@ class Run(HandFed):
         return picture
 
 
-def shares(picture: Picture) -> dict[str, float]:
+def shares(picture: MonitorState) -> dict[str, float]:
     """What the window went to."""
     ledger: tuple[LedgerEntry, ...] = picture.snapshot.ledger if picture.snapshot else ()
     return {entry.cause: entry.share for entry in ledger}
 
 
-def busy(picture: Picture) -> float:
+def busy(picture: MonitorState) -> float:
     """The share of the time that is proven to be work; a checkpoint holds the trainer up, which is not lost unseen."""
     told = shares(picture)
     return told["productive"] + told.get("checkpoint", 0.0)

@@ -6,7 +6,7 @@ import pytest
 from feeding import feed
 
 from perfmon.core.config import Config
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.session import Session
 
 _STEP = "[ckpt] write.done step={0} write_ms=80.0"
@@ -32,7 +32,7 @@ def _log(text: str, until_s: int = 1200, step_s: float = 0.0, from_s: int = 600,
     return "".join(f"{line}\n" for line in told)
 
 
-def _told(logs: dict[str, str], size: int = 1 << 20) -> Snapshot:
+def _told(logs: dict[str, str], size: int = 1 << 20) -> Diagnosis:
     session = Session(Config())
     for name, text in logs.items():
         feed(session, name, _cut(text, size))

@@ -14,7 +14,7 @@ from perfmon.comparison.comparing import compare
 from perfmon.comparison.model import Comparison, MetricChange, Run, load_criteria
 from perfmon.core.errors import DataFileError
 from perfmon.core.model import Severity
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.rules.bands import load_bands
 
 BANDS, CRITERIA = load_bands(), load_criteria()
@@ -29,7 +29,7 @@ def around(mean: float, count: int = 40, spread: float = 0.02, seed: int = 0) ->
 
 
 def run(
-    samples: Mapping[str, Sequence[float]], snapshot: Snapshot | None = None, seen: Mapping[str, int] = SEEN
+    samples: Mapping[str, Sequence[float]], snapshot: Diagnosis | None = None, seen: Mapping[str, int] = SEEN
 ) -> Run:
     """A run of these samples, healthy unless a snapshot says otherwise."""
     return Run(snapshot or snapshots.healthy(), BANDS, samples, seen, SUBJECTS)
@@ -240,7 +240,7 @@ def test_notes_and_pending_findings_are_no_regression() -> None:
     assert comparison.verdict == "unchanged"
 
 
-def _losing(*lost: tuple[float, float]) -> Snapshot:
+def _losing(*lost: tuple[float, float]) -> Diagnosis:
     """600 s with a front-end queue in these stretches."""
     seconds = sum(high - low for low, high in lost)
     found = snapshots.finding(lost=lost, lost_s=seconds, lost_share=seconds / 600.7)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.offline import Options, analyze
 
 _WAIT = "[ckpt] wait.start target_step={0}\n[ckpt] wait.done target_step={0} wait_ms=5432.1\n"
@@ -26,11 +26,11 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def _notes(snapshot: Snapshot) -> list[str]:
+def _notes(snapshot: Diagnosis) -> list[str]:
     return [note for source in snapshot.run.sources for note in source.notes]
 
 
-def _counts(snapshot: Snapshot) -> tuple[int, int]:
+def _counts(snapshot: Diagnosis) -> tuple[int, int]:
     return len(snapshot.run.sources), snapshot.metrics["wait_ms"].summary.count
 
 

@@ -7,7 +7,7 @@ import pytest
 from perfmon.clocks.alignment import align
 from perfmon.core.config import Config
 from perfmon.core.model import Block
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.session import Session
 
 _STEP = "[ckpt] write.done step={0} write_ms=80.0"
@@ -26,7 +26,7 @@ def _log(first_s: int, until_s: int, text: str) -> str:
     )
 
 
-def _snapshots(logs: dict[str, str]) -> list[Snapshot]:
+def _snapshots(logs: dict[str, str]) -> list[Diagnosis]:
     """As a file, and live ten minutes back from the last line."""
     session = Session(Config())
     for name, text in logs.items():

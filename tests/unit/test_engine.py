@@ -8,7 +8,7 @@ from perfmon.core.config import Config
 from perfmon.core.model import Block
 from perfmon.demo.scenarios import SCENARIOS
 from perfmon.demo.simulation import Simulation
-from perfmon.diagnosis.result import Finding, Snapshot
+from perfmon.diagnosis.result import Diagnosis, Finding
 from perfmon.pipeline.session import Session
 from perfmon.pipeline.signature_tests import diagnose_texts
 
@@ -38,7 +38,7 @@ def steady(count: int, every_s: int, first_s: int = 0, text: str = "INFO line {}
     return "\n".join(f"{clock(first_s + at * every_s)} {text.format(at)}" for at in range(count))
 
 
-def only(snapshot: Snapshot) -> Finding:
+def only(snapshot: Diagnosis) -> Finding:
     """Its single finding."""
     [finding] = snapshot.findings
     return finding

@@ -28,7 +28,7 @@ from perfmon.rules.signatures import load_signatures
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.pollers.reading import Area, Reading, as_told
 from perfmon.sources.remote.model import HostState, Phase
-from perfmon.store.latest_readings import Machines
+from perfmon.store.latest_readings import LatestReadings
 
 NAMES = re.compile(r"\bperfmon_\w+")
 
@@ -147,7 +147,7 @@ def test_every_series_that_they_speak_of_is_on_a_real_page(tmp_path: Path) -> No
 def _names_of_pollers() -> set[str]:
     """The families of a page on which every value stands that the seam of the pollers lists, a lost host, and a run
     whose goal, limit and GPUs are known."""
-    machines = Machines()
+    machines = LatestReadings()
     for area, names in _documented():
         reading = Reading(area, "x", dict.fromkeys(names, 1.0), {"state": "ok"})
         machines.take("gpu-1", as_told(reading), pictures.START)

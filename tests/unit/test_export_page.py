@@ -21,8 +21,8 @@ from perfmon.exporters.metrics_page import Known
 from perfmon.rules.signatures import load_signatures
 from perfmon.sources.pollers.reading import Area, Reading, as_told
 from perfmon.sources.remote.model import HostState, Phase
-from perfmon.store.latest_readings import Machines
-from perfmon.viewmodel.state import AlertState, Freshness, Picture
+from perfmon.store.latest_readings import LatestReadings
+from perfmon.viewmodel.state import AlertState, Freshness, MonitorState
 
 Labels = dict[str, str]
 NOW = pictures.START + 600.0
@@ -34,7 +34,7 @@ def part(metric: str = "queue_ms", values: tuple[float, ...] = (200.0, 12_000.0)
     return replace(made, **changes)
 
 
-def told(known: Known | Picture, places: Places | None = None) -> dict[str, list[tuple[Labels, float]]]:
+def told(known: Known | MonitorState, places: Places | None = None) -> dict[str, list[tuple[Labels, float]]]:
     """The samples of a page by name, which must be the same in both of its forms."""
     known = known if isinstance(known, Known) else Known(known)
     text = page(known, places)
@@ -157,9 +157,9 @@ def test_a_monitor_that_has_read_nothing_yet() -> None:
 
 
 # --- what was polled --------------------------------------------------------------------------------------------------
-def polled(*readings: tuple[Reading, float]) -> Picture:
+def polled(*readings: tuple[Reading, float]) -> MonitorState:
     """What was seen, each so many seconds ago."""
-    machines = Machines()
+    machines = LatestReadings()
     for reading, ago_s in readings:
         machines.take("a100-0", as_told(reading), NOW - ago_s)
     return pictures.picture(now=NOW, seen=machines.seen())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.offline import Options, analyze
 
 _DAY = 86400.0
@@ -31,7 +31,7 @@ def _log(
     os.utime(path, (written, written))
 
 
-def _spans(folder: Path) -> tuple[Snapshot, list[tuple[float, float]]]:
+def _spans(folder: Path) -> tuple[Diagnosis, list[tuple[float, float]]]:
     snapshot = analyze(Options((str(folder),)))
     first = min(source.first_s or 0.0 for source in snapshot.run.sources)
     spans = [((source.first_s or 0.0) - first, (source.last_s or 0.0) - first) for source in snapshot.run.sources]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from perfmon.monitor.source_health import Liveliness
+from perfmon.monitor.source_health import SourceHealth
 from perfmon.store.source_state import SourceState
 from perfmon.viewmodel.state import Freshness
 
 
 def test_a_log_that_speaks_every_second_is_stale_after_ten() -> None:
-    lively, state = Liveliness(), SourceState("a.log", 0)
+    lively, state = SourceHealth(), SourceState("a.log", 0)
     for at in range(20):
         lively.arrived(float(at), live=True)
     assert lively.freshness(20.0, state) is Freshness.FRESH
@@ -17,7 +17,7 @@ def test_a_log_that_speaks_every_second_is_stale_after_ten() -> None:
 
 
 def test_a_log_that_speaks_every_minute_is_not() -> None:
-    lively, state = Liveliness(), SourceState("a.log", 0)
+    lively, state = SourceHealth(), SourceState("a.log", 0)
     for at in range(0, 1200, 60):
         lively.arrived(float(at), live=True)
     assert lively.freshness(1140.0 + 120.0, state) is Freshness.FRESH
@@ -25,7 +25,7 @@ def test_a_log_that_speaks_every_minute_is_not() -> None:
 
 
 def test_a_server_that_is_silent_when_idle_is_never_stale() -> None:
-    lively, state = Liveliness(), SourceState("vllm.log", 0)
+    lively, state = SourceHealth(), SourceState("vllm.log", 0)
     state.idle_silence = True
     lively.arrived(0.0, live=True)
     assert lively.freshness(10_000.0, state) is Freshness.FRESH
@@ -33,13 +33,13 @@ def test_a_server_that_is_silent_when_idle_is_never_stale() -> None:
 
 def test_one_that_said_nothing_yet_is_waited_for_and_one_that_ended_has_ended() -> None:
     state = SourceState("a.log", 0)
-    assert Liveliness().freshness(5.0, state) is Freshness.WAITING
+    assert SourceHealth().freshness(5.0, state) is Freshness.WAITING
     state.ended = True
-    assert Liveliness().freshness(5.0, state) is Freshness.ENDED
+    assert SourceHealth().freshness(5.0, state) is Freshness.ENDED
 
 
 def test_rates_are_those_of_the_last_seconds() -> None:
-    lively = Liveliness()
+    lively = SourceHealth()
     for at in range(30):
         lively.count(float(at), 100 * at if at < 20 else 2000, 10 * at)
     assert lively.rates() == (0.0, 10.0)

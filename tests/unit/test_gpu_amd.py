@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from perfmon.sources.pollers.base import AbsentError, PollError
+from perfmon.sources.pollers.base import NotAvailableError, PollError
 from perfmon.sources.pollers.gpu.amd import amd_models, amd_readings, amd_uses, rocm_readings
 from perfmon.sources.pollers.gpu.common import Use
 from perfmon.sources.pollers.gpu.poller import GpuPoller
-from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.reading import Area
 
 
@@ -146,7 +146,7 @@ def test_what_is_no_answer_is_a_value_error(text: str) -> None:
 # --- the programs -------------------------------------------------------------------------------------------------
 @pytest.fixture
 async def poller() -> AsyncIterator[GpuPoller]:
-    machine = HereMachine()
+    machine = LocalMachine()
     machine.here = False
     made = GpuPoller(machine)
     yield made
@@ -190,5 +190,5 @@ async def test_rocm_smi_where_there_is_nothing_newer(programs: Path, poller: Gpu
 
 async def test_a_tool_without_gpus_is_absence(programs: Path, poller: GpuPoller) -> None:
     program(programs, "amd-smi", metric=[])
-    with pytest.raises(AbsentError, match="amd-smi reports no GPU"):
+    with pytest.raises(NotAvailableError, match="amd-smi reports no GPU"):
         await poller.poll()

@@ -12,7 +12,7 @@ import pytest
 from nvml import Polled, compiled
 
 AFRESH = 30
-LONE = "AbsentError: no GPU on "
+LONE = "NotAvailableError: no GPU on "
 
 
 @pytest.fixture(scope="module")

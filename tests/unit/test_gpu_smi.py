@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.sources.pollers.base import AbsentError, PollError
+from perfmon.sources.pollers.base import NotAvailableError, PollError
 from perfmon.sources.pollers.gpu.common import Use
 from perfmon.sources.pollers.gpu.nvidia_smi import (
     COLUMNS,
@@ -21,8 +21,8 @@ from perfmon.sources.pollers.gpu.nvidia_smi import (
     without,
 )
 from perfmon.sources.pollers.gpu.poller import GpuPoller, gpu_pollers
-from perfmon.sources.pollers.local import HereMachine
-from perfmon.sources.pollers.reading import Area, Reading, line_of, reading_of
+from perfmon.sources.pollers.local import LocalMachine
+from perfmon.sources.pollers.reading import Area, Reading, format_reading, parse_reading
 
 FIELDS = [column.field for column in COLUMNS]
 H100 = {
@@ -96,7 +96,7 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Smi:
 
 @pytest.fixture
 async def poller() -> AsyncIterator[GpuPoller]:
-    machine = HereMachine()
+    machine = LocalMachine()
     machine.here = False  # as another machine is asked: by its shell alone
     [made] = gpu_pollers(machine)
     assert isinstance(made, GpuPoller)
@@ -228,7 +228,7 @@ async def test_an_old_driver_that_answers_no_query_has_dmon(smi: Smi, poller: Gp
 )
 async def test_a_program_without_a_driver_is_absence(smi: Smi, poller: GpuPoller, said: str) -> None:
     smi.write("says", said)
-    with pytest.raises(AbsentError, match=f"no GPU on .*{said[:20]}"):
+    with pytest.raises(NotAvailableError, match=f"no GPU on .*{said[:20]}"):
         await poller.poll()
     (smi.folder / "says").unlink()
     smi.gpu(0)
@@ -284,8 +284,8 @@ def test_other_lines_are_no_rows(line: str) -> None:
 def test_a_model_may_say_anything_and_stays_one_word_of_the_line() -> None:
     told = gpu_row(row(name="Evil, state=lost\x1b[31m [poll] gpu"), COLUMNS)
     assert told is not None
-    line = line_of(told, "here", "2026-03-02 08:15:07.118").decode()
-    again = reading_of(line.strip())
+    line = format_reading(told, "here", "2026-03-02 08:15:07.118").decode()
+    again = parse_reading(line.strip())
     assert again is not None
     assert (again[1].words["state"], again[1].values["util_pct"]) == ("ok", 97)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from perfmon.diagnosis.goodput import goodput_of
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.signature_tests import diagnose_texts
 from perfmon.sources.pollers.reading import Area, Reading
 from perfmon.store.latest_readings import Seen
@@ -19,11 +19,11 @@ def _process(host: str, pid: int, **words: str) -> Seen:
     return Seen(host, Reading(Area.PROCESS, str(pid), {}, words), 0.0, {})
 
 
-def _run(*seen: Seen, first: str = "") -> Snapshot:
+def _run(*seen: Seen, first: str = "") -> Diagnosis:
     return replace(diagnose_texts({"run.log": f"{first}{_STEPS}"}), seen=seen)
 
 
-def _gpus(snapshot: Snapshot) -> dict[str, int]:
+def _gpus(snapshot: Diagnosis) -> dict[str, int]:
     return {role: use.gpus for role, use in goodput_of(snapshot).roles.items()}
 
 

@@ -10,7 +10,7 @@ from feeding import feed
 from perfmon.clocks.alignment import align
 from perfmon.core.config import Config
 from perfmon.core.model import Block
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.session import Session
 
 _FULL_FROM_S = 100
@@ -24,7 +24,7 @@ def _clock(second: float) -> str:
     return f"10:{int(second) // 60:02d}:{int(second) % 60:02d}"
 
 
-def _snapshot(now_s: int, kv_usage: float, *, watched: bool = True) -> Snapshot:
+def _snapshot(now_s: int, kv_usage: float, *, watched: bool = True) -> Diagnosis:
     """Quick steps; then the cache fills, and the trainer waits for most of each step."""
     engine, trainer = list[str](), list[str]()
     for at in range(0, now_s, 2):
@@ -44,7 +44,7 @@ def _snapshot(now_s: int, kv_usage: float, *, watched: bool = True) -> Snapshot:
     return session.present((now - 600, now), align(session.store), now)
 
 
-def _told(snapshot: Snapshot) -> dict[str, str]:
+def _told(snapshot: Diagnosis) -> dict[str, str]:
     return {finding.signature: finding.state for finding in snapshot.findings}
 
 
@@ -75,7 +75,7 @@ def test_nothing_waits_where_nothing_more_is_to_come() -> None:
     assert snapshot.verdict is not None
 
 
-def _rewarded(steps: int, scoring_s: float) -> Snapshot:
+def _rewarded(steps: int, scoring_s: float) -> Diagnosis:
     """Steps of 20 s, of which from the third on the trainer waits for 15, and rewards take `scoring_s`."""
     rows = list[str]()
     for step in range(1, steps + 1):
@@ -106,7 +106,7 @@ def test_it_does_not_where_no_cause_shows() -> None:
     assert _told(_rewarded(4, 0.5)) == {"inference-bound": "firing"}
 
 
-def _capped(now_s: int, waiting_from_s: int, until_s: int = 10_000) -> Snapshot:
+def _capped(now_s: int, waiting_from_s: int, until_s: int = 10_000) -> Diagnosis:
     """The engine runs 16 as ever, and 20 wait; the trainer waits for most of each step."""
     engine, trainer = list[str](), list[str]()
     for at in range(0, now_s, 5):

@@ -9,7 +9,7 @@ import pytest
 from handfed import HandFed
 
 from perfmon.sources.discovery import LogFile
-from perfmon.viewmodel.state import Picture
+from perfmon.viewmodel.state import MonitorState
 
 BEGIN = datetime(2026, 3, 2, 12)
 UTC_S = 1772452800.0
@@ -17,7 +17,7 @@ LOG = LogFile("orchestrator.log", Path("/orchestrator.log"))
 UPDATES = 600
 
 
-def read_back(look_every: int | None) -> tuple[HandFed, Picture]:
+def read_back(look_every: int | None) -> tuple[HandFed, MonitorState]:
     """Five hours of a log, of which the first and the last hour hold slow updates; looked at every so many updates."""
     run = HandFed(UTC_S)
     run.feed.caught_up = False

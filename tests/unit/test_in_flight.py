@@ -7,7 +7,7 @@ import pytest
 from perfmon.clocks.alignment import align
 from perfmon.core.config import Config
 from perfmon.core.model import Block
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.session import Session
 
 _DONE = [
@@ -22,7 +22,7 @@ _SERVED = [
 ]
 
 
-def _told(client: list[str], server: list[str], present: str) -> Snapshot:
+def _told(client: list[str], server: list[str], present: str) -> Diagnosis:
     session = Session(Config())
     for name, lines in (("client.log", client), ("server.log", server)):
         session.feed(session.add_source(name), Block("".join(f"{line}\n" for line in lines).encode(), 0, 1))

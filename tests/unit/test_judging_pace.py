@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from perfmon.monitor.scheduling import Pace
+from perfmon.monitor.scheduling import EvaluationScheduler
 
 
-def after(cost_s: float, *, played: bool = False) -> Pace:
+def after(cost_s: float, *, played: bool = False) -> EvaluationScheduler:
     """It judged at 100 s, which cost that much."""
-    pace = Pace(played=played)
+    pace = EvaluationScheduler(played=played)
     pace.judged(100.0, cost_s, 1)
     return pace
 
@@ -42,4 +42,4 @@ def test_a_judgement_that_lags_behind_what_is_said_tells_its_age() -> None:
     assert pace.behind_s(109.9, 2) is None
     assert pace.behind_s(112.0, 2) == 12.0
     assert pace.behind_s(112.0, 1) is None  # nothing was said since
-    assert Pace().behind_s(112.0, 2) is None
+    assert EvaluationScheduler().behind_s(112.0, 2) is None

@@ -15,13 +15,13 @@ from perfmon.sources.formats.emitters import maker
 from perfmon.sources.formats.fields import AbsurdValueError
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.schema import Emit
-from perfmon.sources.scan.block_scanner import Scanned
+from perfmon.sources.scan.block_scanner import ScanResult
 from perfmon.sources.scan.scanner import Scanner
 
 SCANNER = Scanner(load_packs())
 
 
-def samples(scanned: Scanned) -> dict[str, float]:
+def samples(scanned: ScanResult) -> dict[str, float]:
     """Metric to value."""
     return {told[1]: told[2] for record in scanned.records for told in record[5] if told[0] == SAMPLE}
 

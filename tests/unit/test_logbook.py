@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from perfmon.core.errors import InputError, UsageError
 from perfmon.core.model import Block
-from perfmon.logbuffer.buffer import LogBook, Totals
+from perfmon.logbuffer.buffer import LogBuffer, Totals
 from perfmon.logbuffer.filters import Filter, Query
 from perfmon.logbuffer.lines import TEXT_CAP, Line, LogLevel, level_of, searchable
 from perfmon.logbuffer.reader import read_back
@@ -153,7 +153,7 @@ def test_numbers_begin_anew_after_a_rotation_and_the_newest_wins() -> None:
 
 
 def test_a_frame_that_was_released_early_keeps_the_number_of_its_line() -> None:
-    book, clock = LogBook(packs=packs()), SourceClock()
+    book, clock = LogBuffer(packs=packs()), SourceClock()
     for data, line in ((b"10%\n", 1), (b"20%\n", 1), (b"30% done\n", 1), (b"next\n", 2)):
         book.append(0, "bar", Block(data, 0, line), clock)
     assert [(line.number, line.text) for line in book.view().tail(9).lines] == [
@@ -194,7 +194,7 @@ def test_what_is_forgotten_is_counted_and_its_place_leads_to_the_oldest_line() -
 
 
 def test_a_history_that_is_passed_over_is_counted_and_numbers_go_on() -> None:
-    book, clock = LogBook(packs=packs()), SourceClock()
+    book, clock = LogBuffer(packs=packs()), SourceClock()
     book.passed(0, "a", 2, 8)
     assert not book.keeps(0)
     book.append(0, "a", Block(b"three\n", 8, 3), clock)
@@ -205,7 +205,7 @@ def test_a_history_that_is_passed_over_is_counted_and_numbers_go_on() -> None:
 
 
 def test_an_unfinished_last_line_counts_and_is_shown() -> None:
-    book = LogBook(packs=packs())
+    book = LogBuffer(packs=packs())
     book.append(0, "a", Block(b"whole\nunfinish", 0, 1, final=True), SourceClock())
     assert [line.text for line in book.view().tail(5).lines] == ["whole", "unfinish"]
     assert book.totals() == Totals(2, 14)
@@ -268,13 +268,13 @@ def test_one_thread_fills_while_another_one_reads() -> None:
     ],
 )
 def test_hostile_text_is_shown_harmless(raw: bytes, shown: str) -> None:
-    book = LogBook(packs=packs())
+    book = LogBuffer(packs=packs())
     book.append(0, "a", Block(b"before\n" + raw + b"\nafter\n", 0, 1), SourceClock())
     assert [line.text for line in book.view().tail(5).lines] == ["before", shown, "after"]
 
 
 def test_a_line_of_a_megabyte_is_cut_before_anybody_looks() -> None:
-    book = LogBook(packs=packs())
+    book = LogBuffer(packs=packs())
     book.append(0, "a", Block(b"x" * (1 << 20) + b"needle\nshort needle\n", 0, 1), SourceClock())
     first, second = book.view().tail(5).lines
     assert len(first.text) == TEXT_CAP
@@ -312,7 +312,7 @@ def test_levels(text: str, level: LogLevel) -> None:
 @pytest.mark.parametrize("query", ["/(/", "/a{2,1}/", "/*/", "/[/", "/(?P<x>a)(?P<x>b)/", "/" + "(" * 5000 + "/"])
 def test_a_wrong_expression_is_told_in_one_line(query: str) -> None:
     with pytest.raises(UsageError, match="is not a valid regular expression") as told:
-        LogBook(packs=packs()).view(Filter(texts=(query,)))
+        LogBuffer(packs=packs()).view(Filter(texts=(query,)))
     assert "\n" not in str(told.value)
     assert len(str(told.value)) < 200
 

@@ -7,21 +7,21 @@ import pytest
 from perfmon.core.config import Config
 from perfmon.core.intervals import PRODUCTIVE
 from perfmon.core.model import Block, Progress
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.session import Session
 
 
-def _told(*lines: str) -> Snapshot:
+def _told(*lines: str) -> Diagnosis:
     session = Session(Config())
     session.feed(session.add_source("run.log"), Block("\n".join([*lines, ""]).encode(), 0, 1))
     return session.snapshot()
 
 
-def _found(snapshot: Snapshot) -> list[str]:
+def _found(snapshot: Diagnosis) -> list[str]:
     return [finding.signature for finding in snapshot.findings]
 
 
-def _share(snapshot: Snapshot, cause: str) -> float:
+def _share(snapshot: Diagnosis, cause: str) -> float:
     return next((entry.share for entry in snapshot.ledger if entry.cause == cause), 0.0)
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from perfmon.core.config import Config
 from perfmon.core.model import Block
-from perfmon.monitor.composite_feeds import PolledFeed
-from perfmon.monitor.feeds import FollowFeed, Item, Merging
+from perfmon.monitor.composite_feeds import PollingFeed
+from perfmon.monitor.feeds import FollowFeed, Item, MergedStream
 from perfmon.monitor.monitor import Monitor
 from perfmon.sources.discovery import LogFile
 from perfmon.sources.pollers.request import Asked
@@ -41,7 +41,7 @@ def test_merged_streams_end_when_nobody_takes_more() -> None:
             ended.append("beside")
 
     async def take_one() -> None:
-        async with aclosing(Merging().items([endless()], beside())) as items:
+        async with aclosing(MergedStream().items([endless()], beside())) as items:
             async for _ in items:
                 await asyncio.sleep(0)
                 break
@@ -59,9 +59,9 @@ def test_a_long_history_need_not_be_read_to_its_end(
     path.write_bytes(b"2026-03-01 08:00:00 INFO step 1 finished, and nothing came of it\n" * 1_500_000)
     monkeypatch.setattr("perfmon.monitor.composite_feeds._PATIENCE_S", 0.0)
 
-    def feed() -> FollowFeed | PolledFeed:
+    def feed() -> FollowFeed | PollingFeed:
         logs = FollowFeed([str(path)])
-        return PolledFeed(logs, [Asked("host")]) if polled else logs
+        return PollingFeed(logs, [Asked("host")]) if polled else logs
 
     with caplog.at_level(logging.ERROR, "asyncio"):
         for _ in range(3):

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.alerting.notifications import Tidings
+from perfmon.alerting.notifications import Notifications
 from perfmon.core.config import Config, Outward
 from perfmon.monitor.feeds import FollowFeed
 from perfmon.monitor.monitor import Monitor
-from perfmon.viewmodel.state import Picture
+from perfmon.viewmodel.state import MonitorState
 
 _PATIENCE_S = 30.0
 UPDATE = "{} INFO [weights][w{}] client.done wall_ms=22000 rpc_ms=1200 queue_ms=20800\n"
@@ -28,9 +28,9 @@ def _until(true: Callable[[], object]) -> None:
 
 @pytest.mark.slow
 def test_what_the_first_log_shows_after_the_monitor_has_begun_to_wait_is_told(tmp_path: Path) -> None:
-    tidings, pictures, told = Tidings(Outward(bell=True), time.monotonic), list[Picture](), list[str]()
+    tidings, pictures, told = Notifications(Outward(bell=True), time.monotonic), list[MonitorState](), list[str]()
 
-    def hear(picture: Picture) -> None:
+    def hear(picture: MonitorState) -> None:
         pictures.append(picture)
         told.extend(one.signature for one in tidings.take(picture))
 

@@ -13,8 +13,8 @@ from polled import Told, gone, paced, until
 
 from perfmon.sources.http_client import ReplyError, get, parse_url
 from perfmon.sources.pollers import scheduler
-from perfmon.sources.pollers.base import AbsentError, PollError
-from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.base import NotAvailableError, PollError
+from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.reading import Area, Reading
 
 
@@ -48,11 +48,11 @@ def states(told: Told, name: str) -> list[str]:
 
 async def test_each_is_asked_again_and_again() -> None:
     poller = Asks("one", one)
-    told = await paced(HereMachine(), [poller], lambda told: len(told.readings(Area.VALUE)) >= 4)
+    told = await paced(LocalMachine(), [poller], lambda told: len(told.readings(Area.VALUE)) >= 4)
     assert states(told, "one") == ["ok"]
     assert poller.closed == 1
     log, block = told.items[0]
-    assert log.name == f"poll:/{HereMachine().name}/one"
+    assert log.name == f"poll:/{LocalMachine().name}/one"
     assert block.line == 1
     sizes = [(block.offset, len(block.data)) for _, block in told.items]
     assert all(at + size == after for (at, size), (after, _) in pairwise(sizes))
@@ -62,12 +62,12 @@ async def test_a_process_that_sleeps_delays_nothing_and_is_stale(tmp_path: Path)
     mark = tmp_path / "pid"
 
     async def sleeps() -> float:
-        async for _ in HereMachine().lines(f"echo $$ >{mark}; sleep 600"):
+        async for _ in LocalMachine().lines(f"echo $$ >{mark}; sleep 600"):
             pass
         return 1.0
 
     stuck, quick = Asks("stuck", sleeps), Asks("quick", one)
-    told = await paced(HereMachine(), [stuck, quick], lambda told: "stale" in states(told, "stuck"))
+    told = await paced(LocalMachine(), [stuck, quick], lambda told: "stale" in states(told, "stuck"))
     before = len(told.readings(Area.VALUE, "quick"))
     assert before >= 3
     assert stuck.asked == 1, "what has not answered is not asked again"
@@ -84,7 +84,7 @@ async def test_a_server_that_never_answers_is_told_to_fail() -> None:
 
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    machine = HereMachine()
+    machine = LocalMachine()
 
     async def asks() -> float:
         try:
@@ -109,7 +109,7 @@ async def test_what_hangs_for_too_long_is_let_go_and_asked_again(monkeypatch: py
         return 1.0
 
     poller = Asks("hangs", hangs, every_s=0.02)
-    told = await paced(HereMachine(), [poller], lambda told: "ok" in states(told, "hangs"))
+    told = await paced(LocalMachine(), [poller], lambda told: "ok" in states(told, "hangs"))
     assert states(told, "hangs")[-2:] == ["failed", "ok"]
 
 
@@ -121,7 +121,7 @@ async def test_what_blocks_a_thread_delays_nothing() -> None:
         return 1.0
 
     blocked, quick = Asks("driver", blocks), Asks("quick", one)
-    told = await paced(HereMachine(), [blocked, quick], lambda told: "ok" in states(told, "driver"))
+    told = await paced(LocalMachine(), [blocked, quick], lambda told: "ok" in states(told, "driver"))
     assert states(told, "driver")[0] == "stale"
     names = [reading.name for reading in told.readings(Area.VALUE)]
     assert names.index("driver") >= 3, "the others answered meanwhile"
@@ -129,10 +129,10 @@ async def test_what_blocks_a_thread_delays_nothing() -> None:
 
 async def test_what_is_absent_is_told_once() -> None:
     async def absent() -> float:
-        raise AbsentError("no nvidia-smi here: install the driver")
+        raise NotAvailableError("no nvidia-smi here: install the driver")
 
     poller = Asks("gpu", absent)
-    told = await paced(HereMachine(), [poller, Asks("one", one)], lambda told: len(told.readings(Area.VALUE)) >= 5)
+    told = await paced(LocalMachine(), [poller, Asks("one", one)], lambda told: len(told.readings(Area.VALUE)) >= 5)
     assert states(told, "gpu") == ["absent"]
     assert poller.asked == 1
     assert told.readings(Area.POLLER, "gpu")[0].words["why"] == "no_nvidia-smi_here:_install_the_driver"
@@ -143,10 +143,10 @@ async def test_that_it_still_is_absent_is_told_now_and_then(monkeypatch: pytest.
     monkeypatch.setattr(scheduler, "_WELL_S", 0.1)
 
     async def absent() -> float:
-        raise AbsentError("no driver")
+        raise NotAvailableError("no driver")
 
     poller = Asks("gpu", absent)
-    told = await paced(HereMachine(), [poller], lambda told: len(states(told, "gpu")) >= 3)
+    told = await paced(LocalMachine(), [poller], lambda told: len(states(told, "gpu")) >= 3)
     assert set(states(told, "gpu")) == {"absent"}
     assert poller.asked > len(states(told, "gpu"))
 
@@ -158,23 +158,23 @@ async def test_a_fault_of_a_poller_is_its_own_and_mends() -> None:
         return 1.0
 
     poller = Asks("broken", broken)
-    told = await paced(HereMachine(), [poller, Asks("one", one)], lambda told: "ok" in states(told, "broken"))
+    told = await paced(LocalMachine(), [poller, Asks("one", one)], lambda told: "ok" in states(told, "broken"))
     assert states(told, "broken") == ["failed", "failed", "ok"]
     assert not any("0123456789abcdef0123" in line or "\x1b" in line for line in told.lines)
 
 
 async def test_two_of_one_name_have_a_log_each() -> None:
-    told = await paced(HereMachine(), [Asks("x", one), Asks("x", one)], lambda told: len(told.items) >= 4)
+    told = await paced(LocalMachine(), [Asks("x", one), Asks("x", one)], lambda told: len(told.items) >= 4)
     assert len({log for log, _ in told.items}) == 2
 
 
 async def test_lines_of_a_command_come_as_they_are_printed_and_end_with_it() -> None:
-    seen = [line async for line in HereMachine().lines("printf 'a\\nb  \\n'; printf c")]
+    seen = [line async for line in LocalMachine().lines("printf 'a\\nb  \\n'; printf c")]
     assert seen == [b"a", b"b  ", b"c"]
 
 
 async def test_of_a_command_nothing_is_left_when_nobody_reads_it() -> None:
-    lines = HereMachine().lines("sleep 600 & echo $!; wait")
+    lines = LocalMachine().lines("sleep 600 & echo $!; wait")
     first = int(await anext(lines))
     assert not gone(first)
     await lines.aclose()  # type: ignore[attr-defined]

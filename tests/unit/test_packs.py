@@ -31,7 +31,7 @@ from perfmon.core.model import (
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.schema import Header, Pack, Pattern, Sample
 from perfmon.sources.formats.timestamps import HeaderReader
-from perfmon.sources.scan.block_scanner import Scanned
+from perfmon.sources.scan.block_scanner import ScanResult
 from perfmon.sources.scan.scanner import Scanner
 
 PACKS = load_packs()
@@ -64,27 +64,27 @@ SYSTEMS = [(pack.id, pack) for pack in PACKS if any(pattern.meaning != "failure"
 HEALTHY = [(f"{pack.id}-{number}", line) for pack in PACKS for number, line in enumerate(pack.healthy)]
 
 
-def scan(text: str) -> Scanned:
+def scan(text: str) -> ScanResult:
     """What the scanner with all packs finds in `text`."""
     return SCANNER.scan((text + "\n").encode())
 
 
-def recognised(scanned: Scanned) -> list[Record]:
+def recognised(scanned: ScanResult) -> list[Record]:
     """The records that a pattern made, without those that only tell the time."""
     return [record for record in scanned.records if record[0] >= 0]
 
 
-def names(scanned: Scanned) -> list[str]:
+def names(scanned: ScanResult) -> list[str]:
     """`pack/pattern` of every recognised line."""
     return [SCANNER.pattern_names[record[0]] for record in recognised(scanned)]
 
 
-def beside_bars(scanned: Scanned) -> list[str]:
+def beside_bars(scanned: ScanResult) -> list[str]:
     """The same without progress bars, which a record may be glued to."""
     return [name for name in names(scanned) if not name.startswith("bars/")]
 
 
-def told(scanned: Scanned, pattern: str) -> list[Observation]:
+def told(scanned: ScanResult, pattern: str) -> list[Observation]:
     """What the lines of one pattern say, and the tables that they head."""
     found: list[Observation] = []
     rows: list[float] = []
@@ -98,7 +98,7 @@ def told(scanned: Scanned, pattern: str) -> list[Observation]:
     return found
 
 
-def metrics(scanned: Scanned, pattern: str) -> dict[str, float]:
+def metrics(scanned: ScanResult, pattern: str) -> dict[str, float]:
     """Metric to value of the lines of one pattern; `metric{group}` where a metric comes in several groups."""
     samples = [
         (observation[1], observation[3], observation[2])

@@ -9,15 +9,15 @@ import pictures
 import pytest
 import snapshots
 
-from perfmon.diagnosis.result import Snapshot, TimelineRow
+from perfmon.diagnosis.result import Diagnosis, TimelineRow
 from perfmon.reports.snapshot_page import render_page
-from perfmon.viewmodel.state import AlertState, Freshness, Leg, Picture, RunState
+from perfmon.viewmodel.state import AlertState, Freshness, Leg, MonitorState, RunState
 
 MADE = datetime(2026, 8, 21, 9, 10, tzinfo=UTC)
 SECRET = "hf_abcdefghijklmnopqrstuvwxyz"  # noqa: S105
 
 
-def page(snapshot: Snapshot | None = None, picture: Picture | None = None, redact: bool = False) -> str:
+def page(snapshot: Diagnosis | None = None, picture: MonitorState | None = None, redact: bool = False) -> str:
     """The page of a snapshot, the front-end queue's without one."""
     return render_page(snapshot or snapshots.snapshot(), picture, MADE, redact=redact)
 
@@ -119,7 +119,7 @@ def test_secrets_are_masked_everywhere() -> None:
 
 
 @pytest.mark.parametrize("picture", [None, pictures.picture(pictures.alert())])
-def test_a_redacted_page_names_nobody(picture: Picture | None) -> None:
+def test_a_redacted_page_names_nobody(picture: MonitorState | None) -> None:
     text = "jdoe@a100-0.acme.com wrote /home/jdoe/runs/x.pt to 10.0.0.5, host=a100-0; a100-0 and jdoe again"
     base = snapshots.hostile(text)
     spec = "/scratch/jdoe/run/orchestrator.log"

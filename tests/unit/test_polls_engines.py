@@ -12,10 +12,10 @@ from perfmon.core.errors import DataFileError, UsageError
 from perfmon.sources.pollers import engines as dialects
 from perfmon.sources.pollers.base import Poller, PollError
 from perfmon.sources.pollers.engines import MOST_ENGINES, EngineValues, by_engine, load_dialect
-from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.metrics_endpoint import Endpoint as Page
 from perfmon.sources.pollers.openmetrics import read_samples
-from perfmon.sources.pollers.reading import Area, Reading, line_of, reading_of
+from perfmon.sources.pollers.reading import Area, Reading, format_reading, parse_reading
 from perfmon.sources.pollers.registry import queue_pollers
 
 VLLM, SGLANG = load_dialect("vllm"), load_dialect("sglang")
@@ -38,7 +38,7 @@ def vllm_page(running: int = 12, engine: str = "0", more: str = "", **counters: 
 
 def pollers(kind: str, argument: str) -> Poller:
     """The one that asks."""
-    (poller,) = queue_pollers(HereMachine(), kind, argument)
+    (poller,) = queue_pollers(LocalMachine(), kind, argument)
     return poller
 
 
@@ -146,9 +146,9 @@ async def test_hostile_labels_stay_words() -> None:
     page = 'vllm:num_requests_running{model_name="[red]\\u001b[31m x=1\\nname=",engine="0 name=evil util_pct=99"} 5\n'
     async with endpoint() as server:
         (reading,) = await polled("vllm", server, page)
-    line = line_of(reading, "here", "2026-03-02 08:15:07.118").decode()
+    line = format_reading(reading, "here", "2026-03-02 08:15:07.118").decode()
     assert line.count("\n") == 1
-    told = reading_of(line)
+    told = parse_reading(line)
     assert told is not None
     assert told[1].values == {"running": 5.0}
 
@@ -253,7 +253,7 @@ async def test_trl_with_vllm_tells_engines() -> None:
 )
 def test_a_wrong_argument_gets_one_line(kind: str, argument: str) -> None:
     with pytest.raises(UsageError) as caught:
-        queue_pollers(HereMachine(), kind, argument)
+        queue_pollers(LocalMachine(), kind, argument)
     assert "\n" not in str(caught.value)
     assert "secret" not in str(caught.value)
 

@@ -16,7 +16,7 @@ import pytest
 from polled import Told, paced
 
 from perfmon.sources.http_client import Opener, open_here
-from perfmon.sources.pollers.base import AbsentError
+from perfmon.sources.pollers.base import NotAvailableError
 from perfmon.sources.pollers.host.disk import (
     DiskPoller,
     IoCounts,
@@ -41,9 +41,9 @@ from perfmon.sources.pollers.host.host import (
     read_psutil,
 )
 from perfmon.sources.pollers.host.process import ProcessPoller, parsed
-from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.network import Flow, SocketPoller, sockets_of, verdict
-from perfmon.sources.pollers.reading import Area, line_of, reading_of
+from perfmon.sources.pollers.reading import Area, format_reading, parse_reading
 from perfmon.sources.shell import LocalRunner, Runner
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
@@ -88,7 +88,7 @@ class Elsewhere:
 
     def lines(self, command: str) -> AsyncIterator[bytes]:
         """Those of this one."""
-        return HereMachine().lines(command)
+        return LocalMachine().lines(command)
 
 
 @LINUX
@@ -131,7 +131,7 @@ async def test_a_host_elsewhere_is_polled_through_its_shell(busybox: str, tmp_pa
 
 @LINUX
 async def test_this_machine_needs_no_shell() -> None:
-    class Shellless(HereMachine):
+    class Shellless(LocalMachine):
         async def runner(self) -> Runner:
             raise AssertionError("no shell is needed for this")
 
@@ -155,7 +155,7 @@ class Ticking(HostPoller):
     """Reads counters that a test gives."""
 
     def __init__(self, *rounds: dict[str, CpuTimes]) -> None:
-        super().__init__(HereMachine())
+        super().__init__(LocalMachine())
         self._rounds = iter(rounds)
 
     async def _facts(self) -> HostFacts:
@@ -172,8 +172,8 @@ async def test_every_core_is_told_and_the_one_that_waits_is_not_lost_among_many(
     assert told.values["iowait_pct"] == pytest.approx(105 / 96)
     assert told.values["iowait_max_pct"] == 100.0
     assert told.values["cpu_max_pct"] == 100.0
-    line = line_of(told, "a", "2026-03-02 08:15:07.118").decode()
-    found = reading_of(line)
+    line = format_reading(told, "a", "2026-03-02 08:15:07.118").decode()
+    found = parse_reading(line)
     assert found is not None
     assert found[1].words == told.words
 
@@ -220,7 +220,7 @@ async def test_a_machine_without_proc_is_told_in_a_line() -> None:
     poller = HostPoller(Elsewhere())
     shell = poller._shell
     await shell.run("grep(){ :; }")
-    with pytest.raises(AbsentError, match="not Linux"):
+    with pytest.raises(NotAvailableError, match="not Linux"):
         await poller.poll()
     await poller.close()
 
@@ -282,7 +282,7 @@ async def test_a_network_file_system_tells_its_throughput(tmp_path: Path, monkey
         (programs / name).write_text(f"#!/bin/sh\n{script}\n")
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
-    poller = DiskPoller(HereMachine(), lambda: {str(tmp_path): "checkpoints"})
+    poller = DiskPoller(LocalMachine(), lambda: {str(tmp_path): "checkpoints"})
     stats.write_text(MOUNTSTATS.format(mount=tmp_path, read=0, written=0))
     await poller.poll()
     stats.write_text(MOUNTSTATS.format(mount=tmp_path, read=0, written=10**9))
@@ -317,7 +317,7 @@ def test_places_of_logs_lead_to_those_of_checkpoints() -> None:
 async def test_no_name_of_a_folder_runs_a_command(tmp_path: Path) -> None:
     evil = tmp_path / "a'; touch owned; $(touch owned) `touch owned`"
     evil.mkdir()
-    poller = DiskPoller(HereMachine(), lambda: {str(evil): "logs"})
+    poller = DiskPoller(LocalMachine(), lambda: {str(evil): "logs"})
     readings = await poller.poll()
     await poller.close()
     assert any("logs" in reading.words["holds"] for reading in readings)
@@ -337,7 +337,7 @@ def busy() -> Iterator[int]:
 
 @LINUX
 async def test_processes_of_a_run_are_found_and_measured(busy: int) -> None:
-    poller = ProcessPoller(HereMachine())
+    poller = ProcessPoller(LocalMachine())
     try:
         await asyncio.sleep(0.3)
         await poller.poll()
@@ -403,7 +403,7 @@ def test_the_verdict_is_the_one_of_the_measurements(flows: list[Flow], says: str
 async def test_a_machine_without_ss_is_told_in_a_line() -> None:
     poller = SocketPoller(Elsewhere(), 9)
     await poller._shell.run("ss(){ return 127; }")
-    with pytest.raises(AbsentError, match="net:9: no ss on elsewhere: install iproute2"):
+    with pytest.raises(NotAvailableError, match="net:9: no ss on elsewhere: install iproute2"):
         await poller.poll()
     await poller.close()
 
@@ -416,7 +416,7 @@ async def test_who_does_not_read_holds_up_who_writes() -> None:
     writer = socket.create_connection(("127.0.0.1", port))
     reader, _ = server.accept()
     writer.setblocking(False)
-    poller = SocketPoller(HereMachine(), port)
+    poller = SocketPoller(LocalMachine(), port)
     poller.every_s = 0.2
 
     def fill() -> None:
@@ -433,7 +433,7 @@ async def test_who_does_not_read_holds_up_who_writes() -> None:
             fill()
             return any(one.words.get("verdict") == "consumer" for one in told.readings(Area.SOCKET))
 
-        told = await paced(HereMachine(), [poller], held_up)
+        told = await paced(LocalMachine(), [poller], held_up)
         last = told.readings(Area.SOCKET)[-1]
         assert last.values["connections"] == 2
         assert last.values["recv_q_bytes"] > 0

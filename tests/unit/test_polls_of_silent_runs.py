@@ -14,16 +14,16 @@ from perfmon.sources.discovery import LogFile
 from perfmon.sources.pollers.scheduler import poll_log
 from perfmon.themes.loader import load_themes
 from perfmon.tui.render.alerts import state_words, waterfall
-from perfmon.tui.theme import Skin
-from perfmon.viewmodel.hosts import Surroundings
-from perfmon.viewmodel.state import Alert, AlertState, Picture
+from perfmon.tui.theme import ThemeStyles
+from perfmon.viewmodel.hosts import HostOverview
+from perfmon.viewmodel.state import Alert, AlertState, MonitorState
 
 BEGIN = datetime(2026, 3, 2, 12)
 UTC_S = 1772452800.0
 LOG = LogFile("trainer.log", Path("/trainer.log"))
 DISK = "[poll] disk host=a name=/data used_pct={} free_gb=1 total_gb=700 holds=checkpoints+logs"
 HOURS = 8 * 3600
-SKIN = Skin(load_themes()["midnight"])
+SKIN = ThemeStyles(load_themes()["midnight"])
 
 
 class Run(HandFed):
@@ -33,7 +33,7 @@ class Run(HandFed):
         super().__init__(UTC_S)
         self.second = 0
 
-    def go_on(self, seconds: int, *, log: bool = False, used_pct: float | None = None) -> Picture:
+    def go_on(self, seconds: int, *, log: bool = False, used_pct: float | None = None) -> MonitorState:
         for _ in range(seconds):
             self.second += 1
             self.feed.now += 1.0
@@ -54,12 +54,12 @@ class Run(HandFed):
         self.feed.now, self.second, self.feed.caught_up = UTC_S + HOURS, HOURS, True
 
 
-def full(picture: Picture) -> Alert | None:
+def full(picture: MonitorState) -> Alert | None:
     """The alert of the disk."""
     return next((alert for alert in picture.alerts if alert.finding.signature == "disk-full"), None)
 
 
-def fires(picture: Picture) -> bool:
+def fires(picture: MonitorState) -> bool:
     alert = full(picture)
     return alert is not None and alert.state is AlertState.FIRING
 
@@ -123,11 +123,11 @@ def test_what_is_polled_grows_old_while_the_logs_are_silent() -> None:
     run.go_on(60, log=True, used_pct=50.0)
     picture = run.go_on(900, used_pct=50.0)
     [seen] = picture.seen
-    assert Surroundings.at(picture).age_s(seen) < 11
-    assert not Surroundings.at(picture).stale(seen)
+    assert HostOverview.at(picture).age_s(seen) < 11
+    assert not HostOverview.at(picture).stale(seen)
     picture = run.go_on(400)
-    assert 399 < Surroundings.at(picture).age_s(seen) < 411
-    assert Surroundings.at(picture).stale(seen)
+    assert 399 < HostOverview.at(picture).age_s(seen) < 411
+    assert HostOverview.at(picture).stale(seen)
 
 
 def test_so_it_does_beside_a_run_that_ended_hours_ago() -> None:
@@ -135,8 +135,8 @@ def test_so_it_does_beside_a_run_that_ended_hours_ago() -> None:
     run.read_back()
     [seen] = run.go_on(20, used_pct=50.0).seen
     picture = run.go_on(400)
-    assert 399 < Surroundings.at(picture).age_s(seen) < 411
-    assert Surroundings.at(picture).stale(seen)
+    assert 399 < HostOverview.at(picture).age_s(seen) < 411
+    assert HostOverview.at(picture).stale(seen)
     assert picture.snapshot is not None
     assert "6m" in str(list(machine_sections(picture.snapshot, picture)))
     told = page(Known(picture))

@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.openmetrics import Sample, read_samples
 from perfmon.sources.pollers.ray.attach import AttachedPoller, Queues
 from perfmon.sources.pollers.ray.poller import MOST_TARGETS, NAMES, Cluster, RayWaits, targets_of
@@ -112,7 +112,7 @@ def test_targets_are_addresses_only(text: str, targets: int) -> None:
 
 def test_what_is_attached_to_is_no_word_of_a_shell() -> None:
     queues = Queues("lab", ("q'; touch owned; '",))
-    first = AttachedPoller(HereMachine(), queues).command(Cluster("/opt/my ray/python", gcs="h:1")).splitlines()[0]
+    first = AttachedPoller(LocalMachine(), queues).command(Cluster("/opt/my ray/python", gcs="h:1")).splitlines()[0]
     told, usage, *run = shlex.split(first)
     asked = json.loads(told.removeprefix("PERFMON_QUEUES="))
     assert (asked["names"], asked["namespace"], asked["address"]) == (list(queues.names), "lab", "h:1")
@@ -121,5 +121,5 @@ def test_what_is_attached_to_is_no_word_of_a_shell() -> None:
 
 def test_the_name_says_where() -> None:
     for argument, name in (("", "ray"), ("/tmp/x", "ray /tmp/x"), ("gpu-1:8265", "ray http://gpu-1:8265/")):
-        assert queue_pollers(HereMachine(), "ray", argument)[0].name == name
-    assert queue_pollers(HereMachine(), "ray", "#lab/q1,q2")[1].name == "ray lab/q1,q2"
+        assert queue_pollers(LocalMachine(), "ray", argument)[0].name == name
+    assert queue_pollers(LocalMachine(), "ray", "#lab/q1,q2")[1].name == "ray lab/q1,q2"

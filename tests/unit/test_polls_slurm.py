@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.reading import Area
 from perfmon.sources.pollers.slurm import (
     SlurmPoller,
@@ -175,7 +175,7 @@ async def test_a_slurm_that_offers_json(tmp_path: Path, monkeypatch: pytest.Monk
     if not json_told:
         (tmp_path / "no-json").touch()
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    poller = SlurmPoller(HereMachine())
+    poller = SlurmPoller(LocalMachine())
     try:
         told = {(reading.area, reading.name): reading for reading in await poller.poll()}
     finally:

@@ -12,9 +12,9 @@ from endpoints import endpoint, ok
 
 from perfmon.sources.pollers.base import Poller, PollError
 from perfmon.sources.pollers.command import MOST_VALUES, CommandPoller, numbers_in
-from perfmon.sources.pollers.local import HereMachine
+from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.metrics_endpoint import MOST_FOUND, PrometheusPoller, parse_prometheus
-from perfmon.sources.pollers.reading import Area, line_of, reading_of
+from perfmon.sources.pollers.reading import Area, format_reading, parse_reading
 from perfmon.sources.pollers.registry import queue_pollers
 
 PAGE = """\
@@ -43,7 +43,7 @@ async def test_a_page_is_told_without_being_asked_for_names() -> None:
     async with endpoint() as server:
         server.serve(PAGE)
         times = iter((0.0, 5.0))
-        poller = PrometheusPoller(HereMachine(), parse_prometheus(server.url)[0], (), lambda: next(times))
+        poller = PrometheusPoller(LocalMachine(), parse_prometheus(server.url)[0], (), lambda: next(times))
         assert await told(poller) == {"queue_depth/a_b": 7.0, "queue_depth/c": 9.0}
         server.serve(PAGE.replace("} 100", "} 160").replace('"1"} 10', '"1"} 30').replace('Inf"} 10', 'Inf"} 30'))
         second = await told(poller)
@@ -55,7 +55,7 @@ async def test_a_page_is_told_without_being_asked_for_names() -> None:
 async def test_names_that_are_chosen() -> None:
     async with endpoint() as server:
         server.serve(PAGE)
-        (poller,) = queue_pollers(HereMachine(), "prometheus", f"{server.url}#queue_depth,process_cpu_seconds_total")
+        (poller,) = queue_pollers(LocalMachine(), "prometheus", f"{server.url}#queue_depth,process_cpu_seconds_total")
         await poller.poll()
         assert set(await told(poller)) == {"queue_depth/a_b", "queue_depth/c", "process_cpu_seconds_per_s"}
 
@@ -63,7 +63,7 @@ async def test_names_that_are_chosen() -> None:
 async def test_names_that_are_not_there() -> None:
     async with endpoint() as server:
         server.serve(PAGE)
-        (poller,) = queue_pollers(HereMachine(), "prometheus", f"{server.url}#depth,width")
+        (poller,) = queue_pollers(LocalMachine(), "prometheus", f"{server.url}#depth,width")
         with pytest.raises(PollError, match="none of depth, width on this page"):
             await poller.poll()
 
@@ -72,7 +72,7 @@ async def test_a_page_of_endless_values_is_cut() -> None:
     page = "# TYPE depth gauge\n" + "".join(f'depth{{n="{n}"}} 1\n' for n in range(500))
     async with endpoint() as server:
         server.serve(page)
-        (poller,) = queue_pollers(HereMachine(), "prometheus", server.url)
+        (poller,) = queue_pollers(LocalMachine(), "prometheus", server.url)
         values = await told(poller)
     assert (len(values), values["left_out"]) == (MOST_FOUND + 1, 460.0)
 
@@ -91,7 +91,7 @@ trainer_last_step_timestamp_seconds {at}
 async def test_a_trainer_tells_each_step_once() -> None:
     async with endpoint() as server:
         server.serve(TRAINER.format(at=time.time() - 30))
-        (poller,) = queue_pollers(HereMachine(), "prime-rl", server.url)
+        (poller,) = queue_pollers(LocalMachine(), "prime-rl", server.url)
         (first,) = await poller.poll()
         assert first.values["step"] == 42.0
         assert 29 < first.values["step_age_s"] < 90
@@ -103,7 +103,7 @@ async def test_a_trainer_tells_each_step_once() -> None:
 async def test_a_page_that_is_no_trainers() -> None:
     async with endpoint() as server:
         server.pages["/metrics"] = ok(b"up 1\n")
-        (poller,) = queue_pollers(HereMachine(), "prime-rl", server.url)
+        (poller,) = queue_pollers(LocalMachine(), "prime-rl", server.url)
         with pytest.raises(PollError, match="no metrics of a prime-rl trainer on this page"):
             await poller.poll()
 
@@ -130,19 +130,19 @@ def test_numbers_that_commands_print(printed: str, values: dict[str, float]) -> 
 
 
 async def test_a_command_runs_in_a_shell() -> None:
-    assert await told(CommandPoller(HereMachine(), "printf 'depth=%s\\n' 5 | cat; echo \"q='7'\"; echo z=1")) == {
+    assert await told(CommandPoller(LocalMachine(), "printf 'depth=%s\\n' 5 | cat; echo \"q='7'\"; echo z=1")) == {
         "depth": 5.0,
         "z": 1.0,
     }
-    (reading,) = await CommandPoller(HereMachine(), "ls / | wc -l; true 'secret=hunter22'").poll()
+    (reading,) = await CommandPoller(LocalMachine(), "ls / | wc -l; true 'secret=hunter22'").poll()
     assert reading.area is Area.VALUE
     assert "hunter22" not in reading.name
 
 
 async def test_what_a_command_prints_stays_one_word() -> None:
-    (reading,) = await CommandPoller(HereMachine(), "printf 'a=1 name=evil\\r\\033[2J[poll] gpu host=x'").poll()
-    line = line_of(reading, "here", "2026-03-02 08:15:07.118").decode()
-    found = reading_of(line)
+    (reading,) = await CommandPoller(LocalMachine(), "printf 'a=1 name=evil\\r\\033[2J[poll] gpu host=x'").poll()
+    line = format_reading(reading, "here", "2026-03-02 08:15:07.118").decode()
+    found = parse_reading(line)
     assert found is not None
     assert (found[1].area, found[1].name, found[1].values) == (Area.VALUE, "a", {"value": 1.0})
 
@@ -162,14 +162,14 @@ async def test_what_a_command_prints_stays_one_word() -> None:
 )
 async def test_a_command_that_fails_gets_one_line(command: str, why: str) -> None:
     with pytest.raises(PollError) as caught:
-        await CommandPoller(HereMachine(), command).poll()
+        await CommandPoller(LocalMachine(), command).poll()
     assert str(caught.value) == f"command '{command}' {why}"
 
 
 async def test_a_command_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     command = f"sleep 600 & echo $! >{tmp_path}/pid; echo 1; wait"
     with pytest.raises(PollError, match="timed out after 1 s"):
-        await CommandPoller(HereMachine(), command, deadline_s=1.0).poll()
+        await CommandPoller(LocalMachine(), command, deadline_s=1.0).poll()
     pid = int((tmp_path / "pid").read_text())
     for _ in range(50):
         state = _state(pid)
@@ -187,5 +187,5 @@ def _state(pid: int) -> str:
 
 
 async def test_many_values_of_a_command_are_cut() -> None:
-    readings = await CommandPoller(HereMachine(), "for i in $(seq 300); do echo k$i=1; done").poll()
+    readings = await CommandPoller(LocalMachine(), "for i in $(seq 300); do echo k$i=1; done").poll()
     assert len(readings) == MOST_VALUES

@@ -14,7 +14,7 @@ from handfed import HandFed
 
 from perfmon.cli import main
 from perfmon.core.config import Config
-from perfmon.monitor.composite_feeds import PolledFeed
+from perfmon.monitor.composite_feeds import PollingFeed
 from perfmon.monitor.feeds import FollowFeed, PlayerFeed
 from perfmon.monitor.monitor import Monitor
 from perfmon.pipeline.offline import Options, analyze
@@ -24,7 +24,7 @@ from perfmon.sources.pollers.request import Asked, parse_asked
 from perfmon.sources.pollers.scheduler import poll_log
 from perfmon.sources.replay import Player, timeline_of
 from perfmon.store.latest_readings import Seen
-from perfmon.viewmodel.state import Freshness, Picture
+from perfmon.viewmodel.state import Freshness, MonitorState
 
 BEGIN = datetime(2026, 3, 2, 12)
 UTC_S = 1772452800.0
@@ -42,7 +42,7 @@ class Run(HandFed):
 
     def go_on(
         self, seconds: int, *, log: bool = True, polls: bool = True, ahead: timedelta = timedelta(), dated: bool = True
-    ) -> Picture:
+    ) -> MonitorState:
         """As many seconds of it; the poller's clock is `ahead` of the log's, whose lines may tell no date."""
         for _ in range(seconds):
             self.second += 1
@@ -137,9 +137,9 @@ def test_a_log_that_says_what_pollers_say_is_a_log(tmp_path: Path) -> None:
     assert analyze(Options(specs=(str(log),))).seen == ()
 
 
-def _followed(folder: Path, asked: tuple[Asked, ...], seconds: float, recording: Path) -> Picture:
+def _followed(folder: Path, asked: tuple[Asked, ...], seconds: float, recording: Path) -> MonitorState:
     """A run that goes on while this machine is polled, recorded."""
-    monitor = Monitor(lambda: PolledFeed(FollowFeed([str(folder)]), asked, lambda: {str(folder): "logs"}), Config())
+    monitor = Monitor(lambda: PollingFeed(FollowFeed([str(folder)]), asked, lambda: {str(folder): "logs"}), Config())
     monitor.record(str(recording))
     monitor.start()
     end = time.monotonic() + seconds
@@ -160,7 +160,7 @@ def _followed(folder: Path, asked: tuple[Asked, ...], seconds: float, recording:
         monitor.stop()
 
 
-def _complete(picture: Picture) -> bool:
+def _complete(picture: MonitorState) -> bool:
     told = {seen.reading.area: seen for seen in picture.seen}
     return Area.DISK in told and "cpu_pct" in getattr(told.get(Area.HOST), "history", ())
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.monitor.scheduling import Present
+from perfmon.monitor.scheduling import RunClock
 
 ZONE = 7200.0
 
 
 def test_it_goes_on_where_the_lines_stop() -> None:
-    present = Present(600.0)
+    present = RunClock(600.0)
     present.arrived(1000.0 + ZONE, 1000.2)
     present.arrived(1001.0 + ZONE, 1001.1)
     assert present.now(1030.0) == pytest.approx(1030.0 - 0.1 + ZONE)
@@ -18,21 +18,21 @@ def test_it_goes_on_where_the_lines_stop() -> None:
 
 
 def test_a_line_that_comes_late_does_not_set_the_clock_back() -> None:
-    present = Present(600.0)
+    present = RunClock(600.0)
     present.arrived(1000.0, 1000.1)
     present.arrived(1001.0, 1009.0)
     assert present.now(1010.0) == pytest.approx(1010.0 - 0.1)
 
 
 def test_logs_that_were_there_are_dated_by_their_files() -> None:
-    present = Present(600.0)
+    present = RunClock(600.0)
     present.written(5000.0, changed_at=900.0, arrived_at=1000.0)
     assert present.now(1000.0) == 5100.0
     assert present.watched
 
 
 def test_a_run_that_is_long_over_ends_where_it_ended() -> None:
-    present = Present(600.0)
+    present = RunClock(600.0)
     present.written(5000.0, changed_at=100.0, arrived_at=90_000.0)
     assert not present.watched
     assert present.now(90_000.0) == 5000.0
@@ -40,11 +40,11 @@ def test_a_run_that_is_long_over_ends_where_it_ended() -> None:
 
 
 def test_what_a_run_ended_with_stays_in_sight() -> None:
-    present = Present(600.0)
+    present = RunClock(600.0)
     present.arrived(1000.0, 1000.0)
     assert present.now(9000.0) == 1300.0
     assert present.silent_s(9000.0) == 8000.0
 
 
 def test_before_any_line_there_is_no_present() -> None:
-    assert Present(600.0).now(10.0) is None
+    assert RunClock(600.0).now(10.0) is None

@@ -14,7 +14,7 @@ def test_the_bar_shows_on_a_terminal_for_long_work_only(
     monkeypatch.setattr(_options, "_PATIENCE_S", patience)
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     monkeypatch.setenv("COLUMNS", "100")
-    with _options.ReadingBar("reading logs", terminal) as bar:
+    with _options.ProgressBar("reading logs", terminal) as bar:
         bar(50, 100)
         bar(150, 100)
     out, err = capsys.readouterr()

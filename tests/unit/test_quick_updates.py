@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfmon.core.config import Config
 from perfmon.core.model import Block
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.session import Session
 
 _URLS = ("http://10.0.0.5:8000", "http://10.0.0.6:8000")
@@ -14,7 +14,7 @@ def _clock(second: float) -> str:
     return f"2026-03-02 10:{int(second) // 60:02d}:{second % 60:06.3f}"
 
 
-def _run(updates: int, urls: tuple[str, ...] = _URLS[:1], steps: int = 20) -> Snapshot:
+def _run(updates: int, urls: tuple[str, ...] = _URLS[:1], steps: int = 20) -> Diagnosis:
     """A step every three seconds; the first `updates` of them are followed by an update of each server."""
     lines = []
     for step in range(1, steps):
@@ -31,7 +31,7 @@ def _run(updates: int, urls: tuple[str, ...] = _URLS[:1], steps: int = 20) -> Sn
     return session.snapshot()
 
 
-def _missed(snapshot: Snapshot) -> list[float]:
+def _missed(snapshot: Diagnosis) -> list[float]:
     return [
         finding.last_s - finding.first_s for finding in snapshot.findings if finding.signature == "no-weight-updates"
     ]

@@ -17,11 +17,11 @@ from perfmon.sources.pollers.reading import (
     PolledBlock,
     Reading,
     as_told,
-    line_of,
+    format_reading,
     polled_block,
     polled_blocks,
 )
-from perfmon.sources.pollers.reading import reading_of as parse
+from perfmon.sources.pollers.reading import parse_reading as parse
 from perfmon.sources.pollers.scheduler import poll_log
 
 NOW = datetime(2026, 3, 2, 8, 15, 7, 118_400)
@@ -75,7 +75,7 @@ def session_of(blocks: list[Block]) -> Session:
 
 @given(READINGS)
 def test_a_reading_is_as_its_line_says_it(reading: Reading) -> None:
-    line = line_of(reading, "a100-0", "2026-03-02 08:15:07.118").decode()
+    line = format_reading(reading, "a100-0", "2026-03-02 08:15:07.118").decode()
     assert parse(line) == ("a100-0", as_told(reading))
 
 
@@ -84,7 +84,7 @@ def test_nothing_that_a_poller_hands_over_is_parsed(monkeypatch: pytest.MonkeyPa
         raise AssertionError(line)
 
     blocks = polls()
-    monkeypatch.setattr(module, "reading_of", never)
+    monkeypatch.setattr(module, "parse_reading", never)
     session = session_of([*blocks])
     assert {seen.reading.name for seen in session.machines.seen()} >= {"0", "1", "2", "all", "/data"}
 
@@ -110,7 +110,7 @@ def test_lines_of_one_moment_are_a_block() -> None:
 
 
 def test_lines_that_are_no_readings_keep_their_place() -> None:
-    line = line_of(Reading(Area.VALUE, "x", {"value": 3.0}), "a", "2026-03-02 08:15:07.118")
+    line = format_reading(Reading(Area.VALUE, "x", {"value": 3.0}), "a", "2026-03-02 08:15:07.118")
     blocks = polled_blocks(Block(b"[poll] odd\r\n" + line + b"2026-03-02 08:15:07.118 more\n" + line[:-4], 0, 1))
     assert [(block.line, block.offset, len(block.readings)) for block in blocks] == [(1, 0, 1), (2, 12, 3)]
     session = session_of([Block(b"[poll] odd\n" + line + line[:-4], 0, 1)])

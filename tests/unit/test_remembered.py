@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.core.user_state import recall, recalled, remember
+from perfmon.core.user_state import load_state, loaded_state, remember
 
 
 @pytest.fixture(autouse=True)
@@ -18,11 +18,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_was_remembered_is_recalled(folder: Path) -> None:
-    assert recall("theme") is None
+    assert load_state("theme") is None
     assert remember("theme", "mono")
     assert remember("layout", "strip")
     assert remember("theme", "daylight")
-    assert recalled() == {"theme": "daylight", "layout": "strip"}
+    assert loaded_state() == {"theme": "daylight", "layout": "strip"}
     assert os.listdir(folder) == ["remembered.json"], "nothing is left of writing it"
 
 
@@ -35,15 +35,15 @@ def test_it_is_for_its_owner_alone(folder: Path) -> None:
 def test_a_broken_file_says_nothing_and_is_replaced(folder: Path, text: str) -> None:
     folder.mkdir()
     (folder / "remembered.json").write_bytes(text.encode(errors="surrogateescape"))
-    assert recall("theme") is None
+    assert load_state("theme") is None
     assert remember("theme", "mono")
-    assert recall("theme") == "mono"
+    assert load_state("theme") == "mono"
 
 
 def test_what_cannot_be_kept_is_no_error(folder: Path) -> None:
     folder.write_text("a file where the folder should be")
     assert not remember("theme", "mono")
-    assert recall("theme") is None
+    assert load_state("theme") is None
 
 
 def test_a_link_is_replaced_not_followed(folder: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.sources.remote.host import ClockEcho
+from perfmon.sources.remote.host import ClockProbe
 from perfmon.sources.shell import LocalRunner
 
 
@@ -24,7 +24,7 @@ class Shifted:
 
 
 async def test_an_offset_lies_within_its_uncertainty(tmp_path: Path) -> None:
-    runner, echo = await LocalRunner.open(), ClockEcho()
+    runner, echo = await LocalRunner.open(), ClockProbe()
     try:
         assert echo.offset is None
         await runner.run(Shifted(tmp_path).shift("90 seconds"))
@@ -39,7 +39,7 @@ async def test_an_offset_lies_within_its_uncertainty(tmp_path: Path) -> None:
 
 
 async def test_a_clock_that_is_set_is_believed_at_once(tmp_path: Path) -> None:
-    runner, echo, shifted = await LocalRunner.open(), ClockEcho(), Shifted(tmp_path)
+    runner, echo, shifted = await LocalRunner.open(), ClockProbe(), Shifted(tmp_path)
     try:
         await runner.run(shifted.shift("0 seconds"))
         for _ in range(3):
@@ -53,7 +53,7 @@ async def test_a_clock_that_is_set_is_believed_at_once(tmp_path: Path) -> None:
 
 
 async def test_a_clock_without_fractions(tmp_path: Path) -> None:
-    runner, echo = await LocalRunner.open(), ClockEcho()
+    runner, echo = await LocalRunner.open(), ClockProbe()
     try:
         await runner.run(Shifted(tmp_path).shift("0 seconds", "'+%s.%%N +0530'"))
         await echo.ask(runner)

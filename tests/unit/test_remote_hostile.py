@@ -12,7 +12,7 @@ from perfmon.sources.remote.discovery import discover, told
 from perfmon.sources.remote.fetch import file_name
 from perfmon.sources.remote.files import Files
 from perfmon.sources.remote.follow import HostLogs
-from perfmon.sources.remote.host import ClockEcho
+from perfmon.sources.remote.host import ClockProbe
 from perfmon.sources.remote.reader import Item
 from perfmon.sources.shell import LocalRunner, RunnerError
 
@@ -51,7 +51,7 @@ async def test_junk_for_answers(tmp_path: Path, junk: str) -> None:
                 await logs.round(files, emit)
             except* RunnerError:
                 pass
-        echo = ClockEcho()
+        echo = ClockProbe()
         await echo.ask(runner)
         echo.now()
         assert "\x1b" not in "\n".join(told("here", await discover(files)))

@@ -13,7 +13,7 @@ from machines import LINKS, seen
 from pictures import picture
 from snapshots import HOSTILE
 
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.reports.json_report import document
 from perfmon.reports.snapshot_page import cleaned, render_page
 from perfmon.sources.pollers.reading import Reading
@@ -22,13 +22,13 @@ MADE = datetime(2026, 8, 21, 10, 0)
 SECTIONS = ("## Hosts", "## GPUs", "## Queues", "## Sockets", "## Jobs")
 
 
-def observed() -> Snapshot:
+def observed() -> Diagnosis:
     """Two hosts, four GPUs, an engine, seen until 2 s before the end."""
     base = snapshots.snapshot()
     return replace(base, seen=seen(base.run.end - 2.0))
 
 
-def page(snapshot: Snapshot, *, redact: bool = False) -> str:
+def page(snapshot: Diagnosis, *, redact: bool = False) -> str:
     """The page of a live view."""
     return render_page(snapshot, picture(snapshot=snapshot, seen=snapshot.seen, links=LINKS), MADE, redact=redact)
 

@@ -9,7 +9,7 @@ import pytest
 
 from perfmon.core.config import Config
 from perfmon.core.model import Block
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.session import Session
 from perfmon.rules.silence import FAREWELL
 
@@ -30,14 +30,14 @@ def _run(text: str, begin_s: float, steps: Iterable[int], load_s: float = 900.0)
     ]  # fmt: skip
 
 
-def _told(**logs: list[str]) -> Snapshot:
+def _told(**logs: list[str]) -> Diagnosis:
     session = Session(Config())
     for name, lines in logs.items():
         session.feed(session.add_source(f"{name}.log"), Block("\n".join([*lines, ""]).encode(), 0, 1))
     return session.snapshot()
 
 
-def _stalled_s(snapshot: Snapshot) -> float:
+def _stalled_s(snapshot: Diagnosis) -> float:
     return sum(finding.lost_s for finding in snapshot.findings if finding.signature == "stall")
 
 
@@ -92,7 +92,7 @@ _BEGUN = [
 _ENDED = ["INFO Training finished!", "INFO Shutting down", "ERROR RuntimeError: CUDA error: out of memory"]
 
 
-def _run_again(*last: str) -> Snapshot:
+def _run_again(*last: str) -> Diagnosis:
     """A run of 80 steps, its last lines, a silence, and another run."""
     end = 900 + 60 * 79
     lines = _run(_STEP, 0, range(80)) + [f"{_at(end + 1 + at)} {text}" for at, text in enumerate(last)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.signature_tests import diagnose_texts
 
 
@@ -22,7 +22,7 @@ _CHAINED = "\n\nDuring handling of the above exception, another exception occurr
 _RUNPY = '  File "<frozen runpy>", line 198, in _run_module_as_main\n  File "<frozen runpy>", line 88, in _run_code\n'
 
 
-def _told(*texts: str) -> Snapshot:
+def _told(*texts: str) -> Diagnosis:
     return diagnose_texts({"stderr.txt": "\n".join(texts)})
 
 

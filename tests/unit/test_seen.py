@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from perfmon.sources.pollers.gpu.common import Use, readings_of
 from perfmon.sources.pollers.reading import Area, Reading, polled_block
-from perfmon.store.latest_readings import Machines, Seen
+from perfmon.store.latest_readings import LatestReadings, Seen
 
 BEGIN = 1_772_439_300.0
 
@@ -25,7 +25,7 @@ def of_host(pid: int = 48123, cpu_pct: float = 212.0, uptime_s: float = 602.0) -
 
 def heard(*told: tuple[float, Reading]) -> tuple[Seen, ...]:
     """What is known after these; the two pollers have logs of their own."""
-    machines = Machines()
+    machines = LatestReadings()
     for at, reading in told:
         now = datetime.fromtimestamp(BEGIN + at, UTC)
         machines.hear(polled_block([reading], "a100-0", now, 0, 1), 1 if "gpu" in reading.words else 2)
@@ -67,7 +67,7 @@ def test_another_process_with_its_number_has_nothing_of_it() -> None:
 
 
 def test_a_gpu_that_is_told_of_again_has_what_was_said_last() -> None:
-    machines = Machines()
+    machines = LatestReadings()
     for at, words in enumerate(({"state": "ok", "throttle": "power"}, {"state": "lost"})):
         machines.take("a", Reading(Area.GPU, "0", {"util_pct": 9.0} if at == 0 else {}, words), float(at))
     (seen,) = machines.seen()

@@ -6,11 +6,11 @@ import pytest
 
 from perfmon.core.config import Config
 from perfmon.core.model import Block, Progress
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.session import Session
 
 
-def _told(*lines: str, beside: tuple[str, ...] = ()) -> Snapshot:
+def _told(*lines: str, beside: tuple[str, ...] = ()) -> Diagnosis:
     session = Session(Config())
     for name, text in (("run.log", lines), ("run.err", beside)):
         if text:
@@ -18,7 +18,7 @@ def _told(*lines: str, beside: tuple[str, ...] = ()) -> Snapshot:
     return session.snapshot()
 
 
-def _found(snapshot: Snapshot) -> list[str]:
+def _found(snapshot: Diagnosis) -> list[str]:
     return [finding.signature for finding in snapshot.findings]
 
 

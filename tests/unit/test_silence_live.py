@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from perfmon.alerting.alerts import AlertBook
+from perfmon.alerting.alerts import AlertManager
 from perfmon.clocks.alignment import align
 from perfmon.core.config import Config
 from perfmon.core.model import Block
 from perfmon.diagnosis.result import Finding
-from perfmon.monitor.scheduling import Present
+from perfmon.monitor.scheduling import RunClock
 from perfmon.pipeline.session import Session
 
 _STEPS = [
@@ -46,16 +46,16 @@ def test_a_run_is_over_when_one_of_its_logs_says_so(last: str) -> None:
 
 
 def test_more_is_waited_for_beyond_what_is_looked_at() -> None:
-    present = Present(600.0)
+    present = RunClock(600.0)
     present.arrived(1000.0, 1000.0)
     assert (present.now(9000.0), present.awaited(9000.0)) == (1300.0, 9000.0)
-    over = Present(600.0)
+    over = RunClock(600.0)
     over.written(1000.0, changed_at=1000.0, arrived_at=9000.0)
     assert over.awaited(9000.0) is None
 
 
 def test_an_alert_counts_on_while_a_run_hangs_and_keeps_that_when_it_goes_on() -> None:
-    session, book = Session(Config()), AlertBook()
+    session, book = Session(Config()), AlertManager()
     state = session.add_source("orchestrator.log")
     data = "".join(f"{line}\n" for line in _STEPS).encode()
     session.feed(state, Block(data, 0, 1))

@@ -22,7 +22,7 @@ from perfmon.rules.signatures import load_signatures
 from perfmon.textgraphics.glyphs import ASCII, UNICODE, Glyphs, glyphs_for
 from perfmon.themes.loader import GROUNDS, STYLES, TEXTS, load_themes
 from perfmon.tui.terminal.driver import Colourless
-from perfmon.tui.theme import _CAUSES, Depth, Skin, depth_of
+from perfmon.tui.theme import _CAUSES, ColorDepth, ThemeStyles, depth_of
 from perfmon.viewmodel.state import AlertState, Freshness, Level, RunState
 
 THEMES = load_themes()
@@ -31,17 +31,17 @@ STYLE_CODES = {0, 1, 2, 3, 4, 7}
 """Reset, bold, dim, italic, underline, reverse."""
 
 
-@pytest.mark.parametrize("depth", Depth)
+@pytest.mark.parametrize("depth", ColorDepth)
 @pytest.mark.parametrize("theme", THEMES)
-def test_every_name_has_a_style_at_every_depth(theme: str, depth: Depth) -> None:
-    skin = Skin(THEMES[theme], depth)
+def test_every_name_has_a_style_at_every_depth(theme: str, depth: ColorDepth) -> None:
+    skin = ThemeStyles(THEMES[theme], depth)
     for name in STYLES:
         assert skin.style(name) is skin.style(name), "made once"
     assert skin.textual_theme().name == skin.theme.name
 
 
 def test_a_name_that_nobody_knows_is_refused() -> None:
-    skin = Skin(THEMES["midnight"])
+    skin = ThemeStyles(THEMES["midnight"])
     with pytest.raises(KeyError):
         skin.style("criticle")
     with pytest.raises(KeyError):
@@ -51,21 +51,21 @@ def test_a_name_that_nobody_knows_is_refused() -> None:
 
 
 def test_styles_carry_their_ground() -> None:
-    skin = Skin(THEMES["midnight"])
+    skin = ThemeStyles(THEMES["midnight"])
     on_screen, on_cursor = skin.style("critical"), skin.style("critical", "cursor")
     assert on_screen.color == on_cursor.color
     assert (on_screen.bgcolor, on_cursor.bgcolor) == (skin.style("background").bgcolor, skin.style("cursor").bgcolor)
 
 
 def test_a_reversed_cursor_shows_on_what_is_reversed() -> None:
-    skin = Skin(THEMES["mono"])
+    skin = ThemeStyles(THEMES["mono"])
     assert skin.style("critical").reverse
     assert not skin.style("critical", "cursor").reverse
 
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_sixteen_colours_are_the_terminals_own(theme: str) -> None:
-    skin = Skin(THEMES[theme], Depth.SIXTEEN)
+    skin = ThemeStyles(THEMES[theme], ColorDepth.SIXTEEN)
     styles = [skin.style(name, ground) for name in STYLES for ground in GROUNDS]
     numbers = [c.number for style in styles for c in (style.color, style.bgcolor) if c]
     assert [number for number in numbers if number is None or number > 15] == []
@@ -74,14 +74,14 @@ def test_sixteen_colours_are_the_terminals_own(theme: str) -> None:
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_without_colour_only_attributes_are_left(theme: str) -> None:
-    skin = Skin(THEMES[theme], Depth.NONE)
+    skin = ThemeStyles(THEMES[theme], ColorDepth.NONE)
     assert {(skin.style(name).color, skin.style(name).bgcolor) for name in STYLES} == {(None, None)}
     assert len({skin.level(level) for level in (Level.GOOD, Level.WARNING, Level.CRITICAL)}) == 3
 
 
 @pytest.mark.parametrize("theme", [name for name, theme in THEMES.items() if not theme.inherits])
 def test_texts_are_readable_when_a_terminal_has_256_colours(theme: str) -> None:
-    skin = Skin(THEMES[theme], Depth.EIGHT_BIT)
+    skin = ThemeStyles(THEMES[theme], ColorDepth.EIGHT_BIT)
     for name in TEXTS.keys() - {"faint", "frame"}:
         style = skin.style(name)
         assert style.color
@@ -92,13 +92,13 @@ def test_texts_are_readable_when_a_terminal_has_256_colours(theme: str) -> None:
 
 def test_a_level_is_told_by_a_character_too() -> None:
     for glyphs in (UNICODE, ASCII):
-        assert len({Skin(THEMES["mono"], glyphs=glyphs).mark(level) for level in Level}) == len(Level)
+        assert len({ThemeStyles(THEMES["mono"], glyphs=glyphs).mark(level) for level in Level}) == len(Level)
 
 
 def test_causes_have_the_colours_of_their_lanes_and_keep_them() -> None:
-    skin = Skin(THEMES["midnight"])
+    skin = ThemeStyles(THEMES["midnight"])
     assert skin.cause("frontend-queue") == skin.style("queue")
-    assert skin.cause("of a user") == Skin(THEMES["midnight"]).cause("of a user")
+    assert skin.cause("of a user") == ThemeStyles(THEMES["midnight"]).cause("of a user")
     assert _CAUSES.keys() - {"productive", "unknown"} <= {signature.id for signature in load_signatures()}
 
 
@@ -134,9 +134,9 @@ def test_the_locale_says_which_characters(environment: dict[str, str], glyphs: G
 
 def test_the_depth_of_a_console() -> None:
     said = ["truecolor", "256", "standard", "windows", None]
-    expected = [Depth.TRUECOLOR, Depth.EIGHT_BIT, Depth.SIXTEEN, Depth.SIXTEEN, Depth.NONE]
+    expected = [ColorDepth.TRUECOLOR, ColorDepth.EIGHT_BIT, ColorDepth.SIXTEEN, ColorDepth.SIXTEEN, ColorDepth.NONE]
     assert [depth_of(system) for system in said] == expected
-    assert depth_of("truecolor", no_color=True) is Depth.NONE
+    assert depth_of("truecolor", no_color=True) is ColorDepth.NONE
 
 
 def test_colourless_keeps_selections_and_clicks() -> None:
@@ -158,7 +158,7 @@ from rich.segment import Segment
 from perfmon.themes.loader import load_themes
 from perfmon.themes.loader import STYLES, GROUNDS
 from perfmon.tui.terminal.driver import line_filters
-from perfmon.tui.theme import Skin, depth_of
+from perfmon.tui.theme import ThemeStyles, depth_of
 
 class Pane(Widget):
     def render_line(self, y):
@@ -174,7 +174,7 @@ class Shown(App):
     def __init__(self):
         super().__init__()
         self.depth = depth_of(self.console.color_system, self.no_color)
-        self.skin = Skin(load_themes()[os.environ["SHOWN"]], self.depth)
+        self.skin = ThemeStyles(load_themes()[os.environ["SHOWN"]], self.depth)
         self.register_theme(self.skin.textual_theme())
         self.theme = self.skin.theme.name
     def get_line_filters(self):

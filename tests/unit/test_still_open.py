@@ -7,7 +7,7 @@ import pytest
 from perfmon.clocks.alignment import align
 from perfmon.core.config import Config
 from perfmon.core.model import Block
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.session import Session
 
 _STEP_S = 20
@@ -18,7 +18,7 @@ def _clock(second: int) -> str:
     return f"10:{second // 60:02d}:{second % 60:02d}"
 
 
-def _watched(silent_s: int, last: str, steps: int = 12) -> Snapshot:
+def _watched(silent_s: int, last: str, steps: int = 12) -> Diagnosis:
     """A run of quick steps whose logs end with a line, and somebody who has waited since."""
     session, end = Session(Config()), _STEP_S * steps
     orchestrator = [
@@ -41,7 +41,7 @@ def _watched(silent_s: int, last: str, steps: int = 12) -> Snapshot:
     return session.present((now - 600, now), align(session.store), now)
 
 
-def _found(snapshot: Snapshot) -> set[str]:
+def _found(snapshot: Diagnosis) -> set[str]:
     return {finding.signature for finding in snapshot.findings if finding.state != "pending"}
 
 

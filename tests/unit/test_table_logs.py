@@ -8,13 +8,13 @@ import pytest
 
 from perfmon.core.config import Config
 from perfmon.core.model import SAMPLE, STEP, Block
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.offline import Options, analyze
 from perfmon.pipeline.session import Session
 from perfmon.sources import parallel
-from perfmon.sources.blocks import Cutter
+from perfmon.sources.blocks import LineSplitter
 from perfmon.sources.formats.loader import load_packs
-from perfmon.sources.scan.block_scanner import Scanned
+from perfmon.sources.scan.block_scanner import ScanResult
 from perfmon.sources.scan.scanner import Scanner
 from perfmon.sources.scan.tables import BEGIN, Heading, columns_of
 
@@ -23,15 +23,15 @@ TABLE = "epoch,step,train_loss,lr\n" + "".join(f"0,{step},{9 - step / 100:.3f},0
 LAST = 790
 
 
-def scanned(text: str) -> Scanned:
+def scanned(text: str) -> ScanResult:
     return SCANNER.scan(text.encode())
 
 
-def steps(found: Scanned) -> list[int]:
+def steps(found: ScanResult) -> list[int]:
     return [told[2] for record in found.records for told in record[5] if told[0] == STEP]
 
 
-def samples(found: Scanned, metric: str) -> list[float]:
+def samples(found: ScanResult, metric: str) -> list[float]:
     return [told[2] for record in found.records for told in record[5] if told[:2] == (SAMPLE, metric)]
 
 
@@ -44,7 +44,7 @@ def test_rows_are_steps_with_their_lines() -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 64, 1000])
 def test_it_does_not_matter_how_the_log_was_cut(size: int) -> None:
-    heading, cutter, data = Heading(), Cutter(), TABLE.encode()
+    heading, cutter, data = Heading(), LineSplitter(), TABLE.encode()
     items = [item for at in range(0, len(data), size) for item in cutter.feed(data[at : at + size])]
     blocks = [item for item in (*items, *cutter.finish()) if isinstance(item, Block)]
     assert len(blocks) > 1
@@ -63,7 +63,7 @@ def test_ranges_know_the_columns_that_the_file_begins_with(tmp_path: Path, monke
     assert told.run.goal.done == LAST
 
 
-def _told(snapshot: Snapshot) -> object:
+def _told(snapshot: Diagnosis) -> object:
     return snapshot.metrics, snapshot.run, snapshot.findings
 
 

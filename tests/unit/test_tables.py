@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from perfmon.core.config import Config
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.session import Session
-from perfmon.sources.blocks import Cutter
+from perfmon.sources.blocks import LineSplitter
 
 _STEP = (
     " [2026-03-02 08:{minute:02d}:07] iteration {step:8d}/   50000 | consumed samples: 25600 | "
@@ -32,8 +32,8 @@ def _log(prefix: str = "") -> bytes:
     return "".join(f"{prefix}{line}\n" for line in lines).encode()
 
 
-def _read(data: bytes, cuts: Sequence[int] = ()) -> Snapshot:
-    session, cutter = Session(Config()), Cutter()
+def _read(data: bytes, cuts: Sequence[int] = ()) -> Diagnosis:
+    session, cutter = Session(Config()), LineSplitter()
     state = session.add_source("run.log")
     edges = [0, *sorted(cuts), len(data)]
     for begin, end in pairwise(edges):
@@ -43,7 +43,7 @@ def _read(data: bytes, cuts: Sequence[int] = ()) -> Snapshot:
     return session.snapshot()
 
 
-def _values(snapshot: Snapshot, metric: str) -> list[float]:
+def _values(snapshot: Diagnosis, metric: str) -> list[float]:
     return [value for _, value in snapshot.metrics[metric].series]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pictures import alert, picture
 
-from perfmon.alerting.notifications import BURST, Tidings
+from perfmon.alerting.notifications import BURST, Notifications
 from perfmon.core.config import Outward
 from perfmon.core.model import Severity
 from perfmon.viewmodel.state import AlertState, RunState
@@ -19,14 +19,14 @@ class Hand:
         return self.now
 
 
-def opened(clock: Hand | None = None, **config: object) -> Tidings:
+def opened(clock: Hand | None = None, **config: object) -> Notifications:
     """Tidings that saw a first picture, without alerts."""
-    tidings = Tidings(Outward(**config), clock or Hand())  # type: ignore[arg-type]
+    tidings = Notifications(Outward(**config), clock or Hand())  # type: ignore[arg-type]
     assert tidings.take(picture()) == []
     return tidings
 
 
-def events(tidings: Tidings, *alerts: object) -> list[tuple[int, str]]:
+def events(tidings: Notifications, *alerts: object) -> list[tuple[int, str]]:
     """Number and event of what is told of a picture with these alerts."""
     return [(told.number, told.event) for told in tidings.take(picture(*alerts))]  # type: ignore[arg-type]
 
@@ -44,14 +44,14 @@ def test_an_alert_is_told_once_when_it_fires_and_once_when_it_resolved() -> None
 
 
 def test_what_burns_at_the_start_is_on_the_screen_and_only_its_end_is_told() -> None:
-    tidings = Tidings(Outward(), Hand())
+    tidings = Notifications(Outward(), Hand())
     assert events(tidings, alert()) == []
     assert events(tidings, alert(), alert(2)) == [(2, "firing")]
     assert events(tidings, alert(state=AlertState.RESOLVED)) == [(1, "resolved")]
 
 
 def test_nothing_is_told_while_history_is_read() -> None:
-    tidings = Tidings(Outward(), Hand())
+    tidings = Notifications(Outward(), Hand())
     assert tidings.take(picture(alert(), state=RunState.LOADING)) == []
     assert events(tidings, alert()) == []
 

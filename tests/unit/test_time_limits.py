@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.signature_tests import diagnose_texts
 
 _BEGIN = datetime(2026, 3, 2, 10)
@@ -21,11 +21,11 @@ def _steps(count: int, total: int = 2000, begin: datetime = _BEGIN) -> list[str]
     ]
 
 
-def _told(*lines: str) -> Snapshot:
+def _told(*lines: str) -> Diagnosis:
     return diagnose_texts({"train.log": "\n".join(lines)})
 
 
-def _sentence(snapshot: Snapshot) -> str:
+def _sentence(snapshot: Diagnosis) -> str:
     return next((one.sentence for one in snapshot.findings if one.signature == "time-limit-ahead"), "")
 
 

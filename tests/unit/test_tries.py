@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from perfmon.core.model import Progress
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.signature_tests import diagnose_texts
 
 _BEGIN = datetime(2026, 3, 2, 10)
@@ -33,11 +33,11 @@ def _starts(count: int, apart_s: float = 60.0, word: str = "") -> list[str]:
     return [*lines, _banner(count * apart_s)]
 
 
-def _told(lines: list[str]) -> Snapshot:
+def _told(lines: list[str]) -> Diagnosis:
     return diagnose_texts({"server.log": "\n".join(lines)})
 
 
-def _failure(snapshot: Snapshot) -> str:
+def _failure(snapshot: Diagnosis) -> str:
     return "" if snapshot.verdict is None else snapshot.verdict.sentence
 
 

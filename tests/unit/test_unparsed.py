@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfmon.core.model import Block
-from perfmon.monitor.source_health import Unparsed
+from perfmon.monitor.source_health import UnparsedSamples
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.scan.scanner import Scanner
 
@@ -13,7 +13,7 @@ ACCESS = b'INFO:     10.0.0.4:39830 - "POST /v1/completions HTTP/1.1" 200 OK\n'
 
 def samples(*blocks: bytes, every_s: float = 2.0) -> tuple[str, ...]:
     """What is kept of blocks that come one after the other."""
-    scanner, unparsed, line = Scanner(load_packs()), Unparsed(), 1
+    scanner, unparsed, line = Scanner(load_packs()), UnparsedSamples(), 1
     for number, data in enumerate(blocks):
         scanned = scanner.scan(data, 0, line)
         unparsed.look(Block(data, 0, line), scanned, every_s * number)

@@ -6,14 +6,14 @@ import pytest
 from feeding import feed
 
 from perfmon.core.config import Config
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.session import Session
 
 _AT = "2026-03-02 08:00:40 INFO "
 _SENT = "2026-03-02 08:00:10 INFO [weights][a] client.send url=http://10.0.0.5:8000"
 
 
-def _told(*blocks: str) -> Snapshot:
+def _told(*blocks: str) -> Diagnosis:
     session = Session(Config())
     feed(session, "orchestrator.log", [f"{block}\n" for block in blocks])
     return session.snapshot()

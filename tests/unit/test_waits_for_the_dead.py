@@ -6,7 +6,7 @@ from feeding import feed
 
 from perfmon.clocks.alignment import align
 from perfmon.core.config import Config
-from perfmon.diagnosis.result import Snapshot
+from perfmon.diagnosis.result import Diagnosis
 from perfmon.pipeline.session import Session
 
 _STEP = "SUCCESS Step {} |   10.0s | Loss 0.1 | Grad. Norm 0.1 | LR 1.00e-06 | Throughput 900 tokens/s"
@@ -40,7 +40,7 @@ def _rollouts(begin_s: int, steps: range) -> list[str]:
     return [line.format(_at(begin_s + 10 * at), step, step - 1) for at, step in enumerate(steps)]
 
 
-def _watched(trainer: list[str], orchestrator: list[str]) -> list[Snapshot]:
+def _watched(trainer: list[str], orchestrator: list[str]) -> list[Diagnosis]:
     session = Session(Config())
     for name, lines in (("trainer.log", trainer), ("orchestrator.log", orchestrator)):
         feed(session, name, ["\n".join([*lines, ""])])

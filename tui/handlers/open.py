@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from textual.app import SuspendNotSupported
 
 from perfmon.core import InputError, PerfmonError, evidence_text, plain
-from perfmon.viewmodel import Alert, AlertState, Bar, MetricLane, Picture, SourceNow, little_is_recognised
+from perfmon.viewmodel import Alert, AlertState, Bar, MetricLane, MonitorState, SourceStatus, little_is_recognised
 
 from ..actions import Action
 from ..app_base import Base
 from ..messages import AlertAcked, AlertOpened, AlertSilenceAsked, AlertUndone, JumpToLine, LineYanked, PagerAsked
 from ..panes.logs import LineOpened
-from ..render.rows import brief_seconds
+from ..render.rows import short_duration
 from ..widgets.pane import Asked
 from .view import Replaying, Travelling
 
@@ -42,7 +42,7 @@ class General(Base):
         """Writes a page."""
         self.run_worker(self._keep_page(self.picture, path))
 
-    async def _keep_page(self, picture: Picture, path: str) -> None:
+    async def _keep_page(self, picture: MonitorState, path: str) -> None:
         from ..render.svg import keep_page
 
         try:
@@ -211,7 +211,7 @@ class Showing(Travelling):
                 self.say(f"{plain(text, 20)}: expected minutes, such as 15")
                 return
             self.monitor.silence(alert.key, 60.0 * minutes)
-            self.say(f"{name}: silenced for {brief_seconds(60.0 * minutes)} (u undoes it)")
+            self.say(f"{name}: silenced for {short_duration(60.0 * minutes)} (u undoes it)")
 
         from ..widgets.palette import Prompt
 
@@ -233,7 +233,7 @@ class Answering(Showing):
         """A key of the footer was clicked: it is for the pane that the footer names them of."""
         self.do(action)
 
-    def asked_doctor(self, about: SourceNow | None) -> None:
+    def asked_doctor(self, about: SourceStatus | None) -> None:
         """A source was opened."""
         from ..screens.pages import DoctorScreen
 
@@ -285,7 +285,7 @@ class Answering(Showing):
 # `do_NAME` is what the action of that name does.
 
 
-class Doings(General, Answering, Replaying):
+class ActionHandlers(General, Answering, Replaying):
     """The app's half of the actions; `PerfmonApp` has the other things that it is made of."""
 
     def do_palette(self) -> None:

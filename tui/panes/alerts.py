@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from perfmon.core import format_seconds
-from perfmon.viewmodel import Alert, AlertKey, Picture
+from perfmon.viewmodel import Alert, AlertKey, MonitorState
 
 from ..layout import HEADED
 from ..messages import AlertAcked, AlertMessage, AlertOpened, AlertSilenceAsked, AlertUndone
 from ..render.alerts import Moment, alert_row, heading_row, preview
-from ..render.rows import Row, brief_seconds
-from ..theme import Skin
+from ..render.rows import Row, short_duration
+from ..theme import ThemeStyles
 from ..widgets.pane import Listing
 
 _COUNTED = ("firing", "acked", "pending", "resolving", "unknown", "inhibited", "silenced", "resolved")
@@ -22,17 +22,17 @@ _KEYS = "Enter evidence  a ack  S silence  u undo"
 class AlertPane(Listing):
     """All alerts of a picture, one a row."""
 
-    def __init__(self, skin: Skin, *, number: int | None = 2, id: str | None = "alerts") -> None:
+    def __init__(self, skin: ThemeStyles, *, number: int | None = 2, id: str | None = "alerts") -> None:
         super().__init__(skin, id=id)
         self.number = number
         """The key that toggles it; None: no title above it."""
         self.cursor = 0
-        self._picture: Picture | None = None
+        self._picture: MonitorState | None = None
         self._alerts: tuple[Alert, ...] = ()
         self._chosen: AlertKey | None = None
         self._several: frozenset[str] = frozenset()
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: MonitorState) -> None:
         """Repaints what differs from the picture before; the cursor stays on its alert, on top it stays on top."""
         self._picture, self._alerts = picture, picture.alerts
         kinds = Counter(alert.key[0] for alert in picture.alerts)
@@ -101,14 +101,14 @@ class AlertPane(Listing):
         """Every alert can be chosen."""
         return at < len(self._alerts)
 
-    def _nothing(self, picture: Picture | None) -> Row:
+    def _nothing(self, picture: MonitorState | None) -> Row:
         skin = self.skin
         if picture is None or picture.snapshot is None:
             return ((f" {skin.glyph('waiting')} nothing read yet", skin.style("muted")),)
         if picture.stale_s is not None:
             words = f"no alerts, but the newest line is {format_seconds(picture.stale_s)} old"
             return ((f" {skin.glyph('stale')} ", skin.style("stale")), (words, skin.style("muted")))
-        words = f"no alerts in the last {brief_seconds(picture.window_s)}"
+        words = f"no alerts in the last {short_duration(picture.window_s)}"
         return ((f" {skin.glyph('good')} ", skin.style("good")), (words, skin.style("muted")))
 
     # --- acting -------------------------------------------------------------------------------------------------------

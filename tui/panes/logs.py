@@ -11,13 +11,13 @@ from textual.timer import Timer
 
 from perfmon.core import InputError, plain
 from perfmon.diagnosis import EvidenceLine
-from perfmon.logbuffer import EVERYTHING, Line, LogBook, Place, Query
+from perfmon.logbuffer import EVERYTHING, Line, LogBuffer, Place, Query
 
-from ..log_view import Hunting, LogView
+from ..log_view import LogSearch, LogView
 from ..messages import LineMessage, LineYanked, PagerAsked
 from ..render.logs import UNMARKED, Columns, Marked, gaps_of, log_row, short_names
 from ..render.rows import Row, cells
-from ..theme import Skin
+from ..theme import ThemeStyles
 
 # --- Title of the log pane: the visible part of the logs ---
 
@@ -87,14 +87,14 @@ class LineOpened(LineMessage):
         self.when, self.trace = when, trace
 
 
-class LogPane(Hunting, can_focus=True):
+class LogPane(LogSearch, can_focus=True):
     """The lines of a log book.
 
     Posts LineOpened, LineYanked and PagerAsked. Nothing is done while nothing arrives; a flood of lines is painted five
     times a second.
     """
 
-    def __init__(self, skin: Skin, book: LogBook, *, number: int | None = 4, id: str | None = "log") -> None:
+    def __init__(self, skin: ThemeStyles, book: LogBuffer, *, number: int | None = 4, id: str | None = "log") -> None:
         super().__init__(skin, id=id)
         self.number = number
         """The key that toggles it; None: no title above it."""
@@ -214,7 +214,7 @@ class LogPane(Hunting, can_focus=True):
         left = told(self.view, self._query, self.note, piece=self.view is not self._live)
         return self.title_row(self.number or 0, "LOG", left, keys_within(width - cells(left)), width)
 
-    def dress(self, skin: Skin) -> None:
+    def dress(self, skin: ThemeStyles) -> None:
         """Puts on another skin."""
         self._made.clear()
         super().dress(skin)
@@ -306,7 +306,7 @@ class LogPane(Hunting, can_focus=True):
             return
         self.app.call_from_thread(self._show_piece, piece, source, line)
 
-    def _show_piece(self, book: LogBook, source: str, line: int) -> None:
+    def _show_piece(self, book: LogBuffer, source: str, line: int) -> None:
         self.view = LogView(book)
         self.view.height = self._live.height
         self.view.find(source, line)

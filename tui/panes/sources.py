@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from perfmon.viewmodel import Freshness, Picture, SourceNow
+from perfmon.viewmodel import Freshness, MonitorState, SourceStatus
 
-from ..render.hosts.layout import VIEWS, KeptLines, Line, View
+from ..render.hosts.layout import VIEWS, Line, LineCache, View
 from ..render.hosts.sections import TITLES, Key, keys_of, summary_of
 from ..render.hosts.table import Look
-from ..render.rows import Row, Words, dressed, fitted
+from ..render.rows import Row, Words, fitted, styled
 from ..render.sources import common_ending, common_folder, source_row
-from ..theme import Skin
+from ..theme import ThemeStyles
 from ..widgets.pane import Asked, Listing
 
 
@@ -22,7 +22,7 @@ class SourcesPane(Listing):
     Opening a log asks for the doctor; opening another thing shows all that was polled of it.
     """
 
-    def __init__(self, skin: Skin, *, number: int | None = 3, id: str | None = "sources") -> None:
+    def __init__(self, skin: ThemeStyles, *, number: int | None = 3, id: str | None = "sources") -> None:
         super().__init__(skin, id=id)
         self.number = number
         """The key that toggles it; None: no title above it."""
@@ -35,15 +35,15 @@ class SourcesPane(Listing):
         """The processes of each GPU are shown below it."""
         self._opened: set[Key] = set()
         self._chosen: Key | None = None
-        self._picture: Picture | None = None
-        self._sources: tuple[SourceNow, ...] = ()
+        self._picture: MonitorState | None = None
+        self._sources: tuple[SourceStatus, ...] = ()
         self._names: list[str] = []
         self._folder = self._ending = ""
         self._lines: list[Line] = []
         self._look: Look | None = None
-        self._kept = KeptLines()
+        self._kept = LineCache()
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: MonitorState) -> None:
         """Repaints what differs from the picture before."""
         self._picture, self._sources = picture, picture.sources
         names = [source.name for source in picture.sources]
@@ -53,7 +53,7 @@ class SourcesPane(Listing):
         self._kept.look(self._look, picture)
         self.redraw()
 
-    def dress(self, skin: Skin) -> None:
+    def dress(self, skin: ThemeStyles) -> None:
         """Puts on another skin."""
         self.skin = skin
         if self._picture is not None:
@@ -62,7 +62,7 @@ class SourcesPane(Listing):
         super().dress(skin)
 
     @property
-    def selected(self) -> SourceNow | None:
+    def selected(self) -> SourceStatus | None:
         """The log under the cursor."""
         line = self._current
         return None if line is None else line.source
@@ -94,7 +94,7 @@ class SourcesPane(Listing):
         view = View(self.view, width, room, self._opened, self.processes, self.whole)
         return self._kept.lines(self._look, view, self._sources, lambda source: self._log_row(source, width))
 
-    def _log_row(self, source: SourceNow, width: int) -> Words:
+    def _log_row(self, source: SourceStatus, width: int) -> Words:
         return source_row(source, self.skin, width, self._folder, self._ending)
 
     def _keep_cursor(self) -> None:
@@ -135,7 +135,7 @@ class SourcesPane(Listing):
         return self._kept.row(self._lines[at], ground, lambda line: self._row(line, width, ground))
 
     def _row(self, line: Line, width: int, ground: str) -> Row:
-        row = dressed(line.draw(), self.skin, ground)
+        row = styled(line.draw(), self.skin, ground)
         # Names that others gave may take other cells on a terminal: such a row is painted as a whole.
         return fitted(row, width, self.skin.style("text", ground)) if line.foreign else row
 

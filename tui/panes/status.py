@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from textual.events import Click
 
-from perfmon.viewmodel import Picture
+from perfmon.viewmodel import MonitorState
 
 from ..render.header_footer import Place, footer_action, footer_row, header_row
 from ..render.rows import Row
 from ..render.summary import answer_rows
-from ..theme import Skin
+from ..theme import ThemeStyles
 from ..widgets.pane import Asked, Pane
 
 
@@ -20,11 +20,11 @@ class AnswerPane(Pane):
 
     can_focus = False
 
-    def __init__(self, skin: Skin, picture: Picture) -> None:
+    def __init__(self, skin: ThemeStyles, picture: MonitorState) -> None:
         super().__init__(skin, id="answer")
         self._picture = picture
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: MonitorState) -> None:
         """Shows another picture."""
         self._picture = picture
         self.redraw()
@@ -39,11 +39,11 @@ class HeaderPane(Pane):
 
     can_focus = False
 
-    def __init__(self, skin: Skin, picture: Picture, place: Place) -> None:
+    def __init__(self, skin: ThemeStyles, picture: MonitorState, place: Place) -> None:
         super().__init__(skin, id="header")
         self._picture, self._place = picture, place
 
-    def show(self, picture: Picture, place: Place) -> None:
+    def show(self, picture: MonitorState, place: Place) -> None:
         """Shows another picture, seen from another place."""
         self._picture, self._place = picture, place
         self.redraw()
@@ -58,7 +58,7 @@ class FooterPane(Pane):
 
     can_focus = False
 
-    def __init__(self, skin: Skin, place: Place, remapped: Mapping[str, str]) -> None:
+    def __init__(self, skin: ThemeStyles, place: Place, remapped: Mapping[str, str]) -> None:
         super().__init__(skin, id="footer")
         self._place, self._pane, self._remapped = place, "board", remapped
 

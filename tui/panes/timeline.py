@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from textual import events
 
-from perfmon.viewmodel import Picture
+from perfmon.viewmodel import MonitorState
 
 from ..render.lanes import Geometry, Lane
 from ..render.rows import Row
-from ..render.timeline import Drawn, Made, Sight, board_title, draw_board
-from ..theme import Skin
+from ..render.timeline import Drawn, Made, TimelineView, board_title, draw_board
+from ..theme import ThemeStyles
 from ..widgets.pane import Asked, Pane
 
 _ORDERS = ("usual", "worst", "name")
@@ -25,10 +25,10 @@ class BoardPane(Pane, can_focus=True):
     opened, `Asked("view")` when it needs a picture with another number of columns.
     """
 
-    def __init__(self, skin: Skin, picture: Picture) -> None:
+    def __init__(self, skin: ThemeStyles, picture: MonitorState) -> None:
         super().__init__(skin, id="board")
         self._picture = picture
-        self.sight = Sight()
+        self.sight = TimelineView()
         self.span_s = picture.window_s
         self.bare = False
         """Without title and axis: the strip has no room for them."""
@@ -48,7 +48,7 @@ class BoardPane(Pane, can_focus=True):
         at = drawn.selected - drawn.top
         return shown[at] if 0 <= at < len(shown) else None
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: MonitorState) -> None:
         """Shows another picture."""
         self._picture = picture
         self.redraw()

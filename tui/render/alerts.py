@@ -11,10 +11,10 @@ from perfmon.core import Severity, TimeBase, counted, format_seconds, format_sha
 from perfmon.diagnosis import EvidenceLine, Finding, TimelineRow
 from perfmon.diagnosis import Moment as FindingMoment
 from perfmon.textgraphics import axis, compact, compact_seconds, cut, fit, gantt, spark, ticks
-from perfmon.viewmodel import Alert, AlertState, Bar, Leg, Level, Picture
+from perfmon.viewmodel import Alert, AlertState, Bar, Leg, Level, MonitorState
 
-from ..theme import Skin
-from .rows import Row, Run, Words, brief_seconds, cells, ending, moment_text, paragraph, rule, wrapped
+from ..theme import ThemeStyles
+from .rows import Row, Run, Words, cells, ending, moment_text, paragraph, rule, short_duration, wrapped
 
 # --- An alert as one row: what it is, how long, how often, what it cost, and when it happened ---
 
@@ -103,7 +103,7 @@ def state_words(alert: Alert, base: TimeBase) -> str:
     return f"flapping{', ' if words else ''}{words}" if alert.flapping else words
 
 
-def alert_row(alert: Alert, skin: Skin, ground: str, width: int, moment: Moment, named: bool = False) -> Row:
+def alert_row(alert: Alert, skin: ThemeStyles, ground: str, width: int, moment: Moment, named: bool = False) -> Row:
     """Exactly `width` cells; `named` adds whom it is about, where several are of one kind."""
     columns = Columns.of(width)
     dim = alert.state in _DIM
@@ -144,7 +144,7 @@ def whole_figures(text: str, room: int, cut_off: str) -> str:
     return f"{head} {cut_off}" if halved else text
 
 
-def preview(alert: Alert, skin: Skin, width: int, room: int) -> list[Row]:
+def preview(alert: Alert, skin: ThemeStyles, width: int, room: int) -> list[Row]:
     """Sentence and next step of an alert, in up to `room` rows."""
     rows: list[Row] = []
     advice = [f"{skin.glyph('next')} {text}" for text in alert.finding.advice[:1]]
@@ -156,7 +156,7 @@ def preview(alert: Alert, skin: Skin, width: int, room: int) -> list[Row]:
     return rows
 
 
-def heading_row(skin: Skin, width: int, window_s: float) -> Row:
+def heading_row(skin: ThemeStyles, width: int, window_s: float) -> Row:
     """Content of the columns."""
     columns = Columns.of(width)
     parts = [fit("", 3), fit("", 5), fit("age", _AGE, right=True), " ", fit("what", columns.title)]
@@ -183,7 +183,7 @@ def _says(alert: Alert, base: TimeBase, named: bool) -> str:
     return " · ".join(part for part in (about, state_words(alert, base), alert.finding.sentence) if part)
 
 
-def _activity(alert: Alert, moment: Moment, cells: int, skin: Skin) -> str:
+def _activity(alert: Alert, moment: Moment, cells: int, skin: ThemeStyles) -> str:
     """Occurrences a stretch of time; the stretches lie still, so that the row changes only when one is over."""
     stretch = _WINDOWS * moment.window_s / cells
     if not (stretch > 0.0 and isfinite(stretch) and isfinite(moment.now)):
@@ -218,7 +218,7 @@ class Trace:
     values: Mapping[str, float]
 
 
-def traces_of(alert: Alert, picture: Picture) -> list[Trace]:
+def traces_of(alert: Alert, picture: MonitorState) -> list[Trace]:
     """The weight updates among its occurrences, newest first; those that the picture still knows."""
     bars = {bar.seq: bar for lane in picture.board.spans if lane.kind == _UPDATE for bar in lane.bars}
     slowest = {row.key: row for row in (picture.snapshot.slowest if picture.snapshot else ())}
@@ -250,7 +250,7 @@ def _step(values: Mapping[str, float | str]) -> str:
     return "" if step is None else f" s{step:.0f}" if isinstance(step, float) else f" s{step}"
 
 
-def waterfall(alert: Alert, picture: Picture, skin: Skin, width: int) -> list[Words]:
+def waterfall(alert: Alert, picture: MonitorState, skin: ThemeStyles, width: int) -> list[Words]:
     """An axis and a bar each, newest first; where there are no weight updates, when it occurred and how long."""
     traces = traces_of(alert, picture)
     if not traces:
@@ -266,7 +266,7 @@ def waterfall(alert: Alert, picture: Picture, skin: Skin, width: int) -> list[Wo
     return [*rows, *([((f" {rest} more in this window", "faint"),)] if rest > 0 else [])]
 
 
-def _bar(trace: Trace, end: float, room: int, label: int, figures: int, skin: Skin) -> Words:
+def _bar(trace: Trace, end: float, room: int, label: int, figures: int, skin: ThemeStyles) -> Words:
     cells = gantt(trace.legs, 0.0, end, room, still_open=trace.open, glyphs=skin.glyphs)
     words: list[tuple[str, str]] = [(fit(f" {trace.key}{trace.step}", label, glyphs=skin.glyphs), "text")]
     words += [(character, kind if kind in ("send", "queue", "rpc", "done") else "unknown") for character, kind in cells]
@@ -285,7 +285,7 @@ def _ms(values: Mapping[str, float], name: str) -> str:
     return "?" if value is None else compact_seconds(value / 1000, 8)
 
 
-def _moments(alert: Alert, picture: Picture) -> list[Words]:
+def _moments(alert: Alert, picture: MonitorState) -> list[Words]:
     begin = picture.snapshot.run.start if picture.snapshot else picture.now
     rows: list[Words] = []
     for moment in reversed(alert.finding.moments[-_MOST:]):
@@ -319,7 +319,7 @@ class Line:
     """The log line that it shows: what the cursor stops at."""
 
 
-def status(alert: Alert, picture: Picture, skin: Skin, width: int) -> Words:
+def status(alert: Alert, picture: MonitorState, skin: ThemeStyles, width: int) -> Words:
     """Severity, state, age, how often, first and last."""
     finding, base = alert.finding, picture.time_base
     level = LEVELS[finding.severity]
@@ -334,7 +334,7 @@ def status(alert: Alert, picture: Picture, skin: Skin, width: int) -> Words:
     )
 
 
-def detail(alert: Alert, picture: Picture, skin: Skin, width: int) -> list[Line]:
+def detail(alert: Alert, picture: MonitorState, skin: ThemeStyles, width: int) -> list[Line]:
     """The whole page at that width."""
     finding = alert.finding
     room = width - 2
@@ -361,7 +361,7 @@ def _confidence(finding: Finding) -> str:
     return f"{held} of {counted(len(finding.conditions), 'condition')} met" if finding.conditions else ""
 
 
-def _conditions(finding: Finding, skin: Skin, room: int) -> list[Words]:
+def _conditions(finding: Finding, skin: ThemeStyles, room: int) -> list[Words]:
     rows: list[Words] = []
     for condition in finding.conditions:
         glyph, style = _HELD[condition.held]
@@ -369,7 +369,7 @@ def _conditions(finding: Finding, skin: Skin, room: int) -> list[Words]:
     return rows
 
 
-def _rivals(finding: Finding, picture: Picture, skin: Skin, room: int) -> list[Words]:
+def _rivals(finding: Finding, picture: MonitorState, skin: ThemeStyles, room: int) -> list[Words]:
     """Signatures that are often confused with it, and if they were found too."""
     found = {other.signature: other.state for other in (picture.snapshot.findings if picture.snapshot else ())}
     rows: list[Words] = []
@@ -385,12 +385,12 @@ def _rivals(finding: Finding, picture: Picture, skin: Skin, room: int) -> list[W
     return rows
 
 
-def _cost(alert: Alert, picture: Picture) -> Iterable[str]:
+def _cost(alert: Alert, picture: MonitorState) -> Iterable[str]:
     finding = alert.finding
     wall = picture.snapshot.run.wall_s if picture.snapshot else picture.window_s
     if finding.lost_s > 0:
         yield (
-            f"{format_seconds(finding.lost_s)} of the last {brief_seconds(wall)} "
+            f"{format_seconds(finding.lost_s)} of the last {short_duration(wall)} "
             f"({format_share(finding.lost_share)}); ≈ {format_seconds(finding.lost_share * _HOUR_S)} per hour"
         )
     elif alert.lost_s <= 0:
@@ -405,11 +405,11 @@ def _numbered(texts: Sequence[str], room: int) -> list[Words]:
     return [words for at, text in enumerate(texts, 1) for words in paragraph(text, room, "text", f" {at} ", "accent")]
 
 
-def _bullets(texts: Sequence[str], skin: Skin, room: int) -> list[Words]:
+def _bullets(texts: Sequence[str], skin: ThemeStyles, room: int) -> list[Words]:
     return [words for text in texts for words in paragraph(text, room, "muted", f" {skin.glyph('unknown')} ", "stale")]
 
 
-def _evidence(lines: Sequence[EvidenceLine], skin: Skin, width: int) -> list[Line]:
+def _evidence(lines: Sequence[EvidenceLine], skin: ThemeStyles, width: int) -> list[Line]:
     """Position and text of each line; keys act on the one under the cursor."""
     if not lines:
         return []

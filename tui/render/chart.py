@@ -10,7 +10,7 @@ from perfmon.core import TimeBase
 from perfmon.textgraphics import axis, compact_value, cut, fit, ticks
 from perfmon.viewmodel import Level, MetricLane, Viewport
 
-from ..theme import Skin
+from ..theme import ThemeStyles
 from .rows import Row, Run
 
 LABEL = 9
@@ -95,7 +95,13 @@ _NOTHING, _ROOM_FOR_WORDS = "no data in view", 3
 
 
 def chart_rows(
-    lane: MetricLane, port: Viewport, base: TimeBase, now: float, size: tuple[int, int], cursor: int | None, skin: Skin
+    lane: MetricLane,
+    port: Viewport,
+    base: TimeBase,
+    now: float,
+    size: tuple[int, int],
+    cursor: int | None,
+    skin: ThemeStyles,
 ) -> list[Row]:
     """The chart in exactly `size` (cells, rows), at least 3 rows; `cursor` is a column of it."""
     width, height = max(1, size[0] - LABEL - 1), size[1]
@@ -115,7 +121,7 @@ def chart_rows(
     return drawn
 
 
-def _plot(lane: MetricLane, columns: Columns, rows: int, cursor: int | None, skin: Skin) -> list[Row]:
+def _plot(lane: MetricLane, columns: Columns, rows: int, cursor: int | None, skin: ThemeStyles) -> list[Row]:
     scale = scale_of(lane, columns, rows)
     per_row = (scale.high - scale.low) / rows
     named: dict[int, tuple[str, str]] = {}
@@ -160,7 +166,7 @@ def _row(
     named: dict[int, tuple[str, str]],
     limits: dict[int, str],
     cursor: int | None,
-    skin: Skin,
+    skin: ThemeStyles,
 ) -> Row:
     text, style = named.get(at, ("", "muted"))
     joint = skin.glyph("tee-right" if text else "vertical")
@@ -178,7 +184,7 @@ def _row(
     return tuple(runs)
 
 
-def _marks(columns: Columns, cursor: int | None, skin: Skin) -> Row:
+def _marks(columns: Columns, cursor: int | None, skin: ThemeStyles) -> Row:
     """Marks of columns that are not good, for displays without colours."""
     marks = [skin.mark(level) if level > Level.GOOD else " " for level in columns.levels]
     runs: list[Run] = [(" " * (LABEL + 1), skin.style("text"))]

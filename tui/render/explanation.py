@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from perfmon.core import counted, format_share, format_value, plain, read_value
-from perfmon.diagnosis import ConditionState, Finding, MetricStats, Snapshot, Verdict
+from perfmon.diagnosis import ConditionState, Diagnosis, Finding, MetricStats, Verdict
 from perfmon.textgraphics import compact_value
-from perfmon.viewmodel import Level, Picture, RunState
+from perfmon.viewmodel import Level, MonitorState, RunState
 
-from ..theme import Skin
+from ..theme import ThemeStyles
 from .rows import Row, Run, cells, row_cells
 
 _WIDE = 150
@@ -23,7 +23,7 @@ _ROUND = re.compile(r"\.0(?= )")
 Part = list[Run]
 
 
-def why_row(picture: Picture, width: int, skin: Skin) -> Row:
+def why_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     """The values that prove the verdict, each against its limits; its rivals, and the one thing to do."""
     snapshot = picture.snapshot
     if snapshot is None:
@@ -71,14 +71,14 @@ def _advice(finding: Finding | None, room: int) -> str:
     return _ASIDE.split(text, maxsplit=1)[0].rstrip(" .")
 
 
-def _behind(snapshot: Snapshot, verdict: Verdict) -> Finding | None:
+def _behind(snapshot: Diagnosis, verdict: Verdict) -> Finding | None:
     """The costliest finding of the verdict's signature."""
     mine = [finding for finding in snapshot.findings if finding.signature == verdict.signature]
     return max(mine, key=lambda finding: finding.lost_s, default=None)
 
 
 # --- values against their limits ----------------------------------------------------------------------------------
-def _proof(finding: Finding, snapshot: Snapshot, skin: Skin) -> tuple[list[Part], list[Part]]:
+def _proof(finding: Finding, snapshot: Diagnosis, skin: ThemeStyles) -> tuple[list[Part], list[Part]]:
     """The values that conditions met, with their limits and without."""
     muted = skin.style("muted")
     told = [_told(condition, finding, snapshot, skin) for condition in finding.conditions]
@@ -86,7 +86,7 @@ def _proof(finding: Finding, snapshot: Snapshot, skin: Skin) -> tuple[list[Part]
     return _distinct(full), _distinct([[*value, ("  ", muted)] for value, _ in told if value])
 
 
-def _told(condition: ConditionState, finding: Finding, snapshot: Snapshot, skin: Skin) -> tuple[Part, str]:
+def _told(condition: ConditionState, finding: Finding, snapshot: Diagnosis, skin: ThemeStyles) -> tuple[Part, str]:
     """The value that a condition met, marked by where it stands in its band, and the limit that says so."""
     muted, text = skin.style("muted"), skin.style("text")
     value = _met(condition)
@@ -148,7 +148,7 @@ def _limit(level: Level, stats: MetricStats) -> str:
 
 
 # --- what else it may be ------------------------------------------------------------------------------------------
-def _besides(snapshot: Snapshot, verdict: Verdict, skin: Skin) -> list[Part]:
+def _besides(snapshot: Diagnosis, verdict: Verdict, skin: ThemeStyles) -> list[Part]:
     """Other findings that have a cause of their own."""
     others = [
         finding
@@ -161,7 +161,7 @@ def _besides(snapshot: Snapshot, verdict: Verdict, skin: Skin) -> list[Part]:
     return [[(f"also: {named}  ", skin.style("muted"))]]
 
 
-def _rivals(finding: Finding, snapshot: Snapshot, room: int, skin: Skin) -> Iterator[Part]:
+def _rivals(finding: Finding, snapshot: Diagnosis, room: int, skin: ThemeStyles) -> Iterator[Part]:
     """Ruled-out signatures, with the reason if there is room."""
     found = {other.signature for other in snapshot.findings}
     for rival in finding.confused_with:
@@ -176,7 +176,7 @@ def _rivals(finding: Finding, snapshot: Snapshot, room: int, skin: Skin) -> Iter
 
 
 # --- where nothing is wrong ---------------------------------------------------------------------------------------
-def _why_not(picture: Picture, snapshot: Snapshot, width: int, skin: Skin) -> Row:
+def _why_not(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyles) -> Row:
     """Minor findings, or missing data, of a healthy run."""
     muted = skin.style("muted")
     firing = [finding for finding in snapshot.findings if finding.state != "pending"]
@@ -193,7 +193,7 @@ def _why_not(picture: Picture, snapshot: Snapshot, width: int, skin: Skin) -> Ro
     return ((f"  not observed: {unseen}", muted),)
 
 
-def _within_limits(picture: Picture, width: int, skin: Skin) -> Row:
+def _within_limits(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     """The last values of what has limits, the worst first: that all is well is a claim, too."""
     runs: Part = [("  ", skin.style("muted"))]
     known = [lane for lane in picture.board.metrics if lane.good is not None and lane.now is not None]

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from perfmon.core import Progress, TimeBase, format_bytes, format_seconds, plain
-from perfmon.viewmodel import Freshness, Level, Picture, RunState
+from perfmon.viewmodel import Freshness, Level, MonitorState, RunState
 
 from ..actions import Action, footer_actions, keys_of, spelled
-from ..theme import Skin
+from ..theme import ThemeStyles
 from .hosts.sections import host_runs, polls_text
-from .rows import Row, Run, between, brief_seconds, cells, row_cells
+from .rows import Row, Run, between, cells, row_cells, short_duration
 
 # --- The first and the last row: what is watched, and which keys matter ---
 
@@ -40,7 +40,7 @@ class Place:
     preset: str = "overview"
 
 
-def moment_text(time: float, picture: Picture) -> str:
+def moment_text(time: float, picture: MonitorState) -> str:
     """A moment on the axis as people read it: time of day, or seconds where no clock tells the day."""
     if picture.time_base is TimeBase.WALL:
         try:
@@ -50,7 +50,7 @@ def moment_text(time: float, picture: Picture) -> str:
     return f"{time:.1f} s"
 
 
-def header_row(picture: Picture, place: Place, width: int, skin: Skin) -> Row:
+def header_row(picture: MonitorState, place: Place, width: int, skin: ThemeStyles) -> Row:
     """Sources, state and time."""
     text, bar = skin.style("text"), skin.style("frame")
     sep: Run = (f" {skin.glyph('vertical')} ", bar)
@@ -86,19 +86,19 @@ def header_row(picture: Picture, place: Place, width: int, skin: Skin) -> Row:
     return between(left, right, width, (" ", text))
 
 
-def _cost(place: Place, width: int, skin: Skin) -> list[Run]:
+def _cost(place: Place, width: int, skin: ThemeStyles) -> list[Run]:
     """Resource usage of perfmon."""
     if place.cpu_percent is None or place.rss_bytes is None or width < 110:
         return []
     return [(f" cpu {place.cpu_percent:.1f}%  {format_bytes(place.rss_bytes)} ", skin.style("faint"))]
 
 
-def _present(picture: Picture, skin: Skin) -> list[Run]:
+def _present(picture: MonitorState, skin: ThemeStyles) -> list[Run]:
     """The time by the logs' own clock."""
     return [] if picture.snapshot is None else [(f" {moment_text(picture.now, picture)} ", skin.style("muted"))]
 
 
-def _sources(picture: Picture, width: int, skin: Skin) -> list[Run]:
+def _sources(picture: MonitorState, width: int, skin: ThemeStyles) -> list[Run]:
     count = len(picture.sources)
     odd = [one for one in picture.sources if one.freshness in (Freshness.STALE, Freshness.WAITING)]
     errors = sum(one.errors for one in picture.sources)
@@ -121,17 +121,21 @@ def _rate(lines: float) -> str:
     return f"{lines / 1000:.1f}k l/s" if lines >= 9999.5 else f"{lines:.0f} l/s"
 
 
-def _state(picture: Picture, place: Place, skin: Skin, brief: bool = False) -> list[Run]:
-    span = (f" {brief_seconds(place.span_s)}", skin.style("muted"))
+def _state(picture: MonitorState, place: Place, skin: ThemeStyles, brief: bool = False) -> list[Run]:
+    span = (f" {short_duration(place.span_s)}", skin.style("muted"))
     if place.paused_at is not None:
         behind = max(0.0, picture.now - place.paused_at)
         said = f"PAUSED {skin.glyph('paused')} {moment_text(place.paused_at, picture)}"
-        said += f" (-{brief_seconds(float(int(behind)))})" if behind >= 1.0 else ""
+        said += f" (-{short_duration(float(int(behind)))})" if behind >= 1.0 else ""
         more = f" +{place.unseen_lines} line{'s' * (place.unseen_lines != 1)}" if place.unseen_lines else ""
         return [(said, skin.style("warning")), (more, skin.style("muted"))]
     run = picture.snapshot.run.state if picture.snapshot is not None else None
     if run is not None and run in _RUN_STYLES and picture.state in (RunState.LIVE, RunState.ENDED):
-        return [(run.value.upper(), skin.style(_RUN_STYLES[run])), span]
+        word = (run.value.upper(), skin.style(_RUN_STYLES[run]))
+        since = picture.snapshot.run.since if picture.snapshot is not None else None
+        if run is Progress.STALLED and since is not None and picture.now > since:
+            return [word, (f" for {short_duration(float(int(picture.now - since)))}", skin.style("muted"))]
+        return [word, span]
     if picture.stale_s is not None:
         return [(f"SILENT {skin.glyph('stale')} for {format_seconds(picture.stale_s)}", skin.style("stale")), span]
     names = {
@@ -157,7 +161,7 @@ def _clock(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
 
 
-def footer_row(pane: str, place: Place, width: int, skin: Skin, remapped: Mapping[str, str]) -> Row:
+def footer_row(pane: str, place: Place, width: int, skin: ThemeStyles, remapped: Mapping[str, str]) -> Row:
     """The keys that matter while `pane` has them."""
     right: list[Run] = [(f"{place.preset} ", skin.style("faint"))]
     runs: list[Run] = [(" ", skin.style("text"))]
@@ -195,7 +199,7 @@ def _footer_cells(action: Action, remapped: Mapping[str, str]) -> int:
 # --- A row of keys and what they do: whole ones, as many as there is room for ---
 
 
-def key_row(keys: Sequence[tuple[str, str]], right: Sequence[Run], width: int, skin: Skin) -> Row:
+def key_row(keys: Sequence[tuple[str, str]], right: Sequence[Run], width: int, skin: ThemeStyles) -> Row:
     """The first of `keys` (key, what it does) from the left, and what stands at the right end."""
     runs: list[Run] = []
     room = width - row_cells(right) - 1

@@ -8,7 +8,7 @@ from perfmon.textgraphics import fit
 
 from ..actions import ACTIONS, Action, keys_of, spelled
 from ..commands import COMMANDS
-from ..theme import Skin
+from ..theme import ThemeStyles
 from .rows import Words, cells, paragraph, rule
 
 Block = list[Words]
@@ -50,7 +50,7 @@ LEGEND: Mapping[str, Sequence[tuple[str, str, str]]] = {
 """Of each kind: the name of the sign, its style, what it means."""
 
 
-def help_lines(pane: str, remapped: Mapping[str, str], skin: Skin, width: int) -> list[Words]:
+def help_lines(pane: str, remapped: Mapping[str, str], skin: ThemeStyles, width: int) -> list[Words]:
     """All of it at that width, in as many columns as there is room for."""
     columns = max(1, min(3, (width + _GAP) // (_COLUMN + _GAP)))
     room = (width - 1 - _GAP * (columns - 1)) // columns
@@ -58,7 +58,7 @@ def help_lines(pane: str, remapped: Mapping[str, str], skin: Skin, width: int) -
     return _side_by_side(_shared_out(blocks, columns), room)
 
 
-def _actions(pane: str, remapped: Mapping[str, str], skin: Skin, width: int) -> list[Block]:
+def _actions(pane: str, remapped: Mapping[str, str], skin: ThemeStyles, width: int) -> list[Block]:
     """The pane's own keys, then those of everywhere by group, then those of the other panes."""
     own = [action for action in ACTIONS if pane in action.panes]
     groups: dict[str, list[Action]] = {f"{_PANES[pane]}: this pane": own} if own and pane in _PANES else {}
@@ -69,7 +69,7 @@ def _actions(pane: str, remapped: Mapping[str, str], skin: Skin, width: int) -> 
     return [_block(title, actions, remapped, skin, width) for title, actions in groups.items()]
 
 
-def _block(title: str, actions: Sequence[Action], remapped: Mapping[str, str], skin: Skin, width: int) -> Block:
+def _block(title: str, actions: Sequence[Action], remapped: Mapping[str, str], skin: ThemeStyles, width: int) -> Block:
     lines = [rule(title, skin, width)]
     for action in actions:
         keys = " ".join(spelled(key) for key in keys_of(action, remapped))
@@ -78,7 +78,7 @@ def _block(title: str, actions: Sequence[Action], remapped: Mapping[str, str], s
     return lines
 
 
-def _commands(skin: Skin, width: int) -> Block:
+def _commands(skin: ThemeStyles, width: int) -> Block:
     lines = [rule("After :", skin, width, "action names work too")]
     for command in COMMANDS:
         mark = fit(f" {command.usage}", _USAGE) + " "
@@ -86,7 +86,7 @@ def _commands(skin: Skin, width: int) -> Block:
     return lines
 
 
-def _legend(skin: Skin, width: int) -> list[Block]:
+def _legend(skin: ThemeStyles, width: int) -> list[Block]:
     return [
         [
             rule(f"Symbols: {title.lower()}", skin, width),

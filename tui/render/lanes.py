@@ -15,7 +15,7 @@ from perfmon.core import plain
 from perfmon.textgraphics import compact, compact_value, fit, gantt, limits, spark
 from perfmon.viewmodel import Bar, Board, Leg, Level, MetricLane, SpanLane, Transition, Viewport
 
-from ..theme import Skin
+from ..theme import ThemeStyles
 from .rows import Run
 
 # --- The legs of weight updates over the time axis, and cells put together to runs ---
@@ -27,20 +27,20 @@ _Legs = tuple[bool, tuple[tuple[str, float, float], ...]]
 _LEG_STYLES = {"send": "send", "queue": "queue", "rpc": "rpc", "done": "done", "unknown": "unknown"}
 
 
-def gantt_runs(bars: Sequence[Bar], port: Viewport, columns: int, skin: Skin) -> list[Run]:
+def gantt_runs(bars: Sequence[Bar], port: Viewport, columns: int, skin: ThemeStyles) -> list[Run]:
     """The bars on one row, the later ones before those that they share columns with."""
     return list(_together(tuple([_legs_of(bar, port) for bar in bars]), columns, skin))
 
 
 @lru_cache(maxsize=64)
-def _together(bars: tuple[_Legs, ...], columns: int, skin: Skin) -> tuple[Run, ...]:
+def _together(bars: tuple[_Legs, ...], columns: int, skin: ThemeStyles) -> tuple[Run, ...]:
     cells: dict[int, Cell] = {}
     for still_open, legs in bars:
         cells.update(_drawn(legs, columns, still_open, skin))
     return tuple(runs_of(cells, columns, skin))
 
 
-def runs_of(cells: Mapping[int, Cell], columns: int, skin: Skin) -> list[Run]:
+def runs_of(cells: Mapping[int, Cell], columns: int, skin: ThemeStyles) -> list[Run]:
     """The cells at their columns, blanks between them: neighbours of one style as one run."""
     blank = skin.style("text")
     runs: list[Run] = []
@@ -77,7 +77,7 @@ def _legs_of(bar: Bar, port: Viewport) -> _Legs:
 
 @lru_cache(maxsize=512)
 def _drawn(
-    legs: tuple[tuple[str, float, float], ...], columns: int, still_open: bool, skin: Skin
+    legs: tuple[tuple[str, float, float], ...], columns: int, still_open: bool, skin: ThemeStyles
 ) -> tuple[tuple[int, Cell], ...]:
     placed = [Leg(kind, begin, end) for kind, begin, end in legs]
     drawn = gantt(placed, 0.0, float(columns), columns, still_open=still_open, glyphs=skin.glyphs)
@@ -172,7 +172,7 @@ class Drawing:
     draw: Callable[[], Lane]
 
 
-def update_lane(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> Lane:
+def update_lane(bar: Bar, port: Viewport, geometry: Geometry, skin: ThemeStyles) -> Lane:
     """One weight update on a row of its own."""
     step = f" s{bar.values['step']:.0f}" if "step" in bar.values else ""
     wall = compact_value(bar.values.get("wall_ms", 0.0), "ms", geometry.now)
@@ -182,7 +182,7 @@ def update_lane(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> Lan
     )  # fmt: skip
 
 
-def shared_lane(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: Skin, label: str) -> Lane:
+def shared_lane(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: ThemeStyles, label: str) -> Lane:
     """Several weight updates on one row."""
     last = bars[-1]
     wall = compact_value(last.values.get("wall_ms", 0.0), "ms", geometry.now)
@@ -208,7 +208,7 @@ def _shares(bar: Bar, geometry: Geometry) -> str:
     return f" q{100 * queue / wall:3.0f}%" if queue is not None and wall > 0 and geometry.stats else ""
 
 
-def span_lane(lane: SpanLane, stats: MetricLane | None, port: Viewport, geometry: Geometry, skin: Skin) -> Lane:
+def span_lane(lane: SpanLane, stats: MetricLane | None, port: Viewport, geometry: Geometry, skin: ThemeStyles) -> Lane:
     """Spans of a kind on one row: a column is as high as its worst span."""
     worst: dict[int, Level] = {}
     start, column_s, last_column = port.start, port.column_s, geometry.chart - 1
@@ -254,11 +254,11 @@ def _telling(bars: Sequence[Bar]) -> Bar | None:
     return max(ended, opened, key=lambda bar: bar.end - bar.start)
 
 
-def _bar_style(level: Level, usual: Style, skin: Skin) -> Style:
+def _bar_style(level: Level, usual: Style, skin: ThemeStyles) -> Style:
     return skin.level(level) if level > Level.GOOD else usual
 
 
-def metric_lane(lane: MetricLane, geometry: Geometry, skin: Skin) -> Lane:
+def metric_lane(lane: MetricLane, geometry: Geometry, skin: ThemeStyles) -> Lane:
     """A metric as a sparkline, coloured by its band; where nothing was measured there is nothing."""
     limit = None if lane.lower_is_worse else lane.critical
     # A new value changes the figures beside the chart, but only the worst one of a column shows in that.
@@ -270,7 +270,7 @@ def metric_lane(lane: MetricLane, geometry: Geometry, skin: Skin) -> Lane:
 
 
 @lru_cache(128)
-def _chart(packed: bytes, levels: bytes, limit: float | None, unit: str, skin: Skin) -> tuple[Run, ...]:
+def _chart(packed: bytes, levels: bytes, limit: float | None, unit: str, skin: ThemeStyles) -> tuple[Run, ...]:
     """The sparkline of values that are packed as doubles; `limit` where more of it is worse."""
     values = array("d", packed)
     low, high = _scale(values, limit, unit)
@@ -298,7 +298,7 @@ def _scale(values: Sequence[float], limit: float | None, unit: str) -> tuple[flo
     return limits(known, unit)
 
 
-def _stats(lane: MetricLane, geometry: Geometry, skin: Skin) -> str:
+def _stats(lane: MetricLane, geometry: Geometry, skin: ThemeStyles) -> str:
     def told(value: float | None, cells: int) -> str:
         return " " * cells if value is None else compact_value(value, shown_unit(lane.unit), cells).rjust(cells)
 
@@ -313,7 +313,7 @@ def _stats(lane: MetricLane, geometry: Geometry, skin: Skin) -> str:
     return f" {skin.mark(Level.CRITICAL)}{share:>4}" if share not in ("", "0%") and geometry.stats else ""
 
 
-def alerts_lane(ticks: Sequence[Transition], port: Viewport, geometry: Geometry, skin: Skin) -> Lane:
+def alerts_lane(ticks: Sequence[Transition], port: Viewport, geometry: Geometry, skin: ThemeStyles) -> Lane:
     """Lane of alert starts and ends."""
     cells: dict[int, Cell] = {}
     worst: dict[int, Transition] = {}
@@ -331,7 +331,7 @@ def alerts_lane(ticks: Sequence[Transition], port: Viewport, geometry: Geometry,
 
 
 def lanes_of(
-    board: Board, geometry: Geometry, skin: Skin, update_rows: int, order: str, wanted: str, brief: bool = False
+    board: Board, geometry: Geometry, skin: ThemeStyles, update_rows: int, order: str, wanted: str, brief: bool = False
 ) -> list[Drawing]:
     """All lanes from top to bottom, each drawn when it is asked for: most of them are out of sight.
 
@@ -375,7 +375,7 @@ def _critical_share(lane: MetricLane | None) -> float:
     return lane.critical_share or 0.0 if lane is not None else 0.0
 
 
-def _updates(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: Skin, rows: int) -> list[Drawing]:
+def _updates(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: ThemeStyles, rows: int) -> list[Drawing]:
     """The newest updates on rows of their own, those before them together on one."""
     if not bars:
         return []
@@ -389,15 +389,17 @@ def _updates(bars: Sequence[Bar], port: Viewport, geometry: Geometry, skin: Skin
     return first + [_bound_update(bar, port, geometry, skin) for bar in own]
 
 
-def _bound_update(bar: Bar, port: Viewport, geometry: Geometry, skin: Skin) -> Drawing:
+def _bound_update(bar: Bar, port: Viewport, geometry: Geometry, skin: ThemeStyles) -> Drawing:
     return Drawing((bar,), lambda: update_lane(bar, port, geometry, skin))
 
 
-def _bound_span(lane: SpanLane, stats: MetricLane | None, port: Viewport, geometry: Geometry, skin: Skin) -> Drawing:
+def _bound_span(
+    lane: SpanLane, stats: MetricLane | None, port: Viewport, geometry: Geometry, skin: ThemeStyles
+) -> Drawing:
     return Drawing((lane, stats), lambda: span_lane(lane, stats, port, geometry, skin))
 
 
-def _bound_metric(lane: MetricLane, geometry: Geometry, skin: Skin) -> Drawing:
+def _bound_metric(lane: MetricLane, geometry: Geometry, skin: ThemeStyles) -> Drawing:
     return Drawing((lane,), lambda: metric_lane(lane, geometry, skin))
 
 

@@ -16,7 +16,7 @@ from perfmon.core import plain
 from perfmon.logbuffer import Line, LogLevel, Query
 from perfmon.textgraphics import fit
 
-from ..theme import Skin
+from ..theme import ThemeStyles
 from .rows import Fitted, Plain, Run, cells, fitted, row_cells
 
 _DAY = 86400.0
@@ -113,7 +113,7 @@ def gap_text(ms: float | None) -> str:
     return " " * _GAP_CELLS if ms is None else f"{ms:+.1f} ms "[:_GAP_CELLS].rjust(_GAP_CELLS)
 
 
-def log_row(line: Line, columns: Columns, skin: Skin, marked: Marked = UNMARKED) -> Fitted:
+def log_row(line: Line, columns: Columns, skin: ThemeStyles, marked: Marked = UNMARKED) -> Fitted:
     """The row of a line. A time that has its column is not told again in the text."""
     ground = "cursor" if marked.selected else "background"
     text, clock = line.text, " "
@@ -169,7 +169,7 @@ def shown(text: str, begin: int, room: int) -> str:
     return text.ljust(room) if len(text) <= room or not room else f"{text[: room - 1]}…"
 
 
-def _text(text: str, columns: Columns, style: Style, skin: Skin, room: int) -> list[Run]:
+def _text(text: str, columns: Columns, style: Style, skin: ThemeStyles, room: int) -> list[Run]:
     """Visible part of a line, with search matches highlighted."""
     begin = columns.begin
     end = min(len(text), begin + 2 * room + 2)

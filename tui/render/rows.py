@@ -14,7 +14,7 @@ from textual.strip import Strip
 from perfmon.core import TimeBase, format_seconds, plain
 from perfmon.textgraphics import fit
 
-from ..theme import Skin
+from ..theme import ThemeStyles
 
 # --- Rows of styled text: what panes are drawn with. Text in them is shown as it is, markup in it means nothing ---
 
@@ -162,7 +162,7 @@ Words = tuple[tuple[str, str], ...]
 _LONGEST = 4000
 
 
-def dressed(words: Words, skin: Skin, ground: str) -> Row:
+def styled(words: Words, skin: ThemeStyles, ground: str) -> Row:
     """The words as they are drawn, whatever they came with."""
     return tuple((text if text.isprintable() else plain(text), skin.style(style, ground)) for text, style in words)
 
@@ -193,14 +193,14 @@ def paragraph(text: str, width: int, style: str, mark: str = "", mark_style: str
     return [first, *(((" " * indent, style), (line, style)) for line in lines[1:])]
 
 
-def rule(title: str, skin: Skin, width: int, note: str = "") -> Words:
+def rule(title: str, skin: ThemeStyles, width: int, note: str = "") -> Words:
     """A heading with a line behind it."""
     line = skin.glyph("horizontal")
     head: Words = ((f"{line}{line} ", "frame"), (title, "title"), (f"  {note} " if note else " ", "muted"))
     return (*head, (line * max(0, width - sum(cells(text) for text, _ in head)), "frame"))
 
 
-def ending(text: str, width: int, skin: Skin) -> str:
+def ending(text: str, width: int, skin: ThemeStyles) -> str:
     """The end of `text` in exactly `width` cells: what tells places and files apart stands there."""
     text = plain(text, _LONGEST)
     if cells(text) > width:
@@ -211,7 +211,7 @@ def ending(text: str, width: int, skin: Skin) -> str:
     return fit(text, width, glyphs=skin.glyphs)
 
 
-def ends(text: str, width: int, skin: Skin) -> str:
+def ends(text: str, width: int, skin: ThemeStyles) -> str:
     """Both ends of `text` in exactly `width` cells: names begin with what they are and end with which one it is."""
     text = plain(text, _LONGEST)
     if cells(text) <= width or width < 5:
@@ -243,7 +243,7 @@ def moment_text(time: float, base: TimeBase) -> str:
     return f"t={time:.1f}" if base is TimeBase.MONOTONIC else f"{time:.1f} s"
 
 
-def brief_seconds(seconds: float) -> str:
+def short_duration(seconds: float) -> str:
     """`60 s`, `10m`, `3m 16s`, `1h`: without the zeros of a round length."""
     told = format_seconds(seconds)
     return told.replace(".0 s", " s").replace("m 00s", "m").replace("h 00m", "h")

@@ -8,9 +8,9 @@ from pathlib import PurePath
 
 from perfmon.core import TimeBase, counted, format_bytes, format_share
 from perfmon.textgraphics import bar, compact, compact_bytes, compact_seconds, fit
-from perfmon.viewmodel import Freshness, Picture, SourceNow, little_is_recognised
+from perfmon.viewmodel import Freshness, MonitorState, SourceStatus, little_is_recognised
 
-from ..theme import Skin
+from ..theme import ThemeStyles
 from .rows import Words, cells, ending, ends, moment_text, paragraph, rule
 
 # --- A log as one row: whether it speaks of the present, how fast it grows, and what is wrong with it ---
@@ -24,7 +24,7 @@ STYLES = {
 }
 
 
-def age(source: SourceNow) -> str:
+def age(source: SourceStatus) -> str:
     """Since something was last read of it; whole seconds, so that it changes once a second at most."""
     if source.age_s is None:
         return "-"
@@ -32,7 +32,7 @@ def age(source: SourceNow) -> str:
     return "now" if whole == 0 else f"{whole}s" if whole < 100 else compact_seconds(whole, 6).replace(" ", "")
 
 
-def problems(source: SourceNow) -> str:
+def problems(source: SourceStatus) -> str:
     """Its problem in a few words; "" without one."""
     told = [counted(source.errors, "error")] if source.errors else []
     told += [f"{source.skipped} skipped"] if source.skipped else []
@@ -55,7 +55,7 @@ def common_ending(names: Sequence[str]) -> str:
     return endings.pop() if len(endings) == 1 and len(names) > 1 else ""
 
 
-def source_row(source: SourceNow, skin: Skin, width: int, folder: str = "", common: str = "") -> Words:
+def source_row(source: SourceStatus, skin: ThemeStyles, width: int, folder: str = "", common: str = "") -> Words:
     """Exactly `width` cells: the narrower, the fewer columns; the name without the folder that all logs lie in.
 
     Where there is no room for it the name goes without the ending that all have in `common`, too.
@@ -91,7 +91,7 @@ def source_row(source: SourceNow, skin: Skin, width: int, folder: str = "", comm
 _BAR, _PATTERNS = 12, 40
 
 
-def doctor(picture: Picture, skin: Skin, width: int) -> tuple[list[Words], list[int]]:
+def doctor(picture: MonitorState, skin: ThemeStyles, width: int) -> tuple[list[Words], list[int]]:
     """All logs one below another, and the line at which each begins."""
     rows: list[Words] = []
     starts: list[int] = []
@@ -101,7 +101,7 @@ def doctor(picture: Picture, skin: Skin, width: int) -> tuple[list[Words], list[
     return rows or [((" no logs yet", "muted"),)], starts
 
 
-def _section(source: SourceNow, base: TimeBase, skin: Skin, width: int) -> list[Words]:
+def _section(source: SourceStatus, base: TimeBase, skin: ThemeStyles, width: int) -> list[Words]:
     style = STYLES[source.freshness]
     name = ending(source.name, min(len(source.name), max(8, width - 24)), skin)
     rows = [rule(name, skin, width, source.freshness.value)]
@@ -117,14 +117,14 @@ def _section(source: SourceNow, base: TimeBase, skin: Skin, width: int) -> list[
     return rows
 
 
-def _facts(source: SourceNow, base: TimeBase, skin: Skin, width: int, style: str) -> list[Words]:
+def _facts(source: SourceStatus, base: TimeBase, skin: ThemeStyles, width: int, style: str) -> list[Words]:
     rows: list[Words] = []
     for name, value, look in _told(source, base, style):
         rows += paragraph(value, width - 2, look, f" {name:<8}", "muted")
     return rows
 
 
-def _told(source: SourceNow, base: TimeBase, style: str) -> Iterable[tuple[str, str, str]]:
+def _told(source: SourceStatus, base: TimeBase, style: str) -> Iterable[tuple[str, str, str]]:
     share = format_share(source.events / source.lines) if source.lines else "0 %"
     missing = " - see `perfmon analyze LOG --explain-formats`" if source.lines and not source.events else ""
     matched = f"{source.events:,} of {counted(source.lines, 'line')} recognised ({share}){missing}"
@@ -148,7 +148,7 @@ def _offset(offset_s: float | None) -> str:
     return f"; {sign}{compact_seconds(abs(offset_s), 8)} against the client's clock"
 
 
-def _patterns(source: SourceNow, skin: Skin, width: int) -> list[Words]:
+def _patterns(source: SourceStatus, skin: ThemeStyles, width: int) -> list[Words]:
     ordered = sorted(source.patterns.items(), key=lambda pattern: (-pattern[1], pattern[0]))
     most = ordered[0][1] if ordered else 1
     rows: list[Words] = []

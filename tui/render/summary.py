@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from rich.style import Style
 
 from perfmon.core import PRODUCTIVE, REST, Progress, format_seconds, format_share, plain
-from perfmon.diagnosis import Assessment, LedgerEntry, Snapshot, Verdict
+from perfmon.diagnosis import Assessment, Diagnosis, LedgerEntry, Verdict
 from perfmon.sources.pollers import Area
 from perfmon.textgraphics import stack
-from perfmon.viewmodel import Alert, AlertState, Freshness, Level, Picture, RunState, SourceNow
+from perfmon.viewmodel import Alert, AlertState, Freshness, Level, MonitorState, RunState, SourceStatus
 
-from ..theme import LEVEL_WORDS, Skin
+from ..theme import LEVEL_WORDS, ThemeStyles
 from .explanation import why_row
-from .rows import Row, Run, brief_seconds, cells, cropped, moment_text, row_cells
+from .rows import Row, Run, cells, cropped, moment_text, row_cells, short_duration
 from .sources import common_folder
 
 _LEVELS = {"info": Level.NONE, "warning": Level.WARNING, "critical": Level.CRITICAL}
@@ -35,7 +35,7 @@ _ENDS = {PRODUCTIVE: -1, **dict.fromkeys(REST[1:], 1)}
 """Entries that are no cause, at the ends of the bar."""
 
 
-def answer_rows(picture: Picture, width: int, height: int, skin: Skin) -> list[Row]:
+def answer_rows(picture: MonitorState, width: int, height: int, skin: ThemeStyles) -> list[Row]:
     """The first `height` of the three rows, `width` cells each."""
     fill = skin.style("text")
     rows = [verdict_row(picture, width, skin), why_row(picture, width, skin), ledger_row(picture, width, skin)]
@@ -43,7 +43,7 @@ def answer_rows(picture: Picture, width: int, height: int, skin: Skin) -> list[R
 
 
 # --- the verdict --------------------------------------------------------------------------------------------------
-def verdict_row(picture: Picture, width: int, skin: Skin) -> Row:
+def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     """Verdict with severity, cost, duration and occurrences."""
     snapshot = picture.snapshot
     if snapshot is None:
@@ -65,11 +65,11 @@ def verdict_row(picture: Picture, width: int, skin: Skin) -> Row:
     return tuple(runs)
 
 
-def _badge(skin: Skin, level: Level, text: str) -> list[Run]:
+def _badge(skin: ThemeStyles, level: Level, text: str) -> list[Run]:
     return [(f" {text} ", skin.badge(level)), (" ", skin.style("text"))]
 
 
-def _as_of(picture: Picture, verdict: Verdict, room: int, skin: Skin) -> list[Run]:
+def _as_of(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyles) -> list[Run]:
     """Age of the verdict if the logs that prove it are stale; the reason, if the cost still fits next to it."""
     if picture.is_over:
         return []
@@ -86,20 +86,20 @@ def _as_of(picture: Picture, verdict: Verdict, room: int, skin: Skin) -> list[Ru
         if oldest is None:
             return []
         age, who = oldest.age_s or 0.0, f"no output from {_called(oldest, picture)}"
-    brief = f"  STALE {brief_seconds(age)}"
+    brief = f"  STALE {short_duration(age)}"
     told = f"{brief}: {who}"
     cost = _cost(picture, verdict, 0, skin)[:1]  # what was lost matters more than whose silence it is
     fits = cells(told) + sum(map(row_cells, cost)) <= room
     return [(told if fits else brief, skin.style("stale"))]
 
 
-def _called(source: SourceNow, picture: Picture) -> str:
+def _called(source: SourceStatus, picture: MonitorState) -> str:
     """A log without the folder that all lie in: the end of a path is what tells it from others."""
     folder = common_folder([other.name for other in picture.sources])
     return plain(source.name.removeprefix(folder), 40)
 
 
-def _judged(picture: Picture, width: int, skin: Skin) -> list[Run]:
+def _judged(picture: MonitorState, width: int, skin: ThemeStyles) -> list[Run]:
     """Age of the diagnosis if a busy run is judged rarely; in steps, so that it does not count up visibly."""
     if picture.unjudged_s is None:
         return []
@@ -107,7 +107,7 @@ def _judged(picture: Picture, width: int, skin: Skin) -> list[Run]:
     return [(f"  judged {age} ago" if width >= _NARROW else f"  {age} old", skin.style("muted"))]
 
 
-def _cost(picture: Picture, verdict: Verdict, room: int, skin: Skin) -> list[list[Run]]:
+def _cost(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyles) -> list[list[Run]]:
     """Cost, duration and occurrences: parts that are shown completely or not at all."""
     text, muted = skin.style("text"), skin.style("muted")
     parts: list[list[Run]] = []
@@ -124,25 +124,25 @@ def _cost(picture: Picture, verdict: Verdict, room: int, skin: Skin) -> list[lis
     return parts
 
 
-def _lasting(alerts: Sequence[Alert], picture: Picture) -> str:
+def _lasting(alerts: Sequence[Alert], picture: MonitorState) -> str:
     """Duration; the start of counting if it was interrupted or its state was unknown for a time."""
     began = min(alert.began for alert in alerts)
     if any(alert.since > alert.began for alert in alerts):
         return f", since {moment_text(began, picture.time_base)}"
     until = max(alert.held_until(picture.now) for alert in alerts)
-    return f", ongoing {brief_seconds(max(0.0, until - began))}"
+    return f", ongoing {short_duration(max(0.0, until - began))}"
 
 
-def _wall(snapshot: Snapshot) -> str:
-    return brief_seconds(snapshot.run.wall_s)
+def _wall(snapshot: Diagnosis) -> str:
+    return short_duration(snapshot.run.wall_s)
 
 
-def _alerts_of(picture: Picture, signature: str) -> list[Alert]:
+def _alerts_of(picture: MonitorState, signature: str) -> list[Alert]:
     over = (AlertState.RESOLVED, AlertState.PENDING)
     return [alert for alert in picture.alerts if alert.finding.signature == signature and alert.state not in over]
 
 
-def _loudest(verdict: Verdict, room: int, skin: Skin) -> list[Run]:
+def _loudest(verdict: Verdict, room: int, skin: ThemeStyles) -> list[Run]:
     """The figures of the sentence, when they fit whole: a figure that is cut off is a wrong one."""
     said = plain(verdict.sentence, 2000)
     told = said.partition(": ")[2] or said
@@ -150,7 +150,7 @@ def _loudest(verdict: Verdict, room: int, skin: Skin) -> list[Run]:
     return [(f"  {told}", skin.style("text"))] if cells(told) + 2 <= room else []
 
 
-def _waiting(picture: Picture, skin: Skin) -> Row:
+def _waiting(picture: MonitorState, skin: ThemeStyles) -> Row:
     if picture.progress is not None and any(source.bytes for source in picture.sources):
         said = f"reading existing log history: {format_share(picture.progress)}"
     elif picture.sources:
@@ -160,7 +160,7 @@ def _waiting(picture: Picture, skin: Skin) -> Row:
     return ((f" {skin.glyph('loading')} ", skin.style("badge-info")), (f" {said}", skin.style("text")))
 
 
-def _no_verdict(picture: Picture, snapshot: Snapshot, width: int, skin: Skin) -> Row:
+def _no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyles) -> Row:
     summary = plain(snapshot.summary, 1000)
     if picture.stale_s is not None and not picture.is_over:
         age = format_seconds(picture.stale_s)
@@ -193,13 +193,13 @@ def _no_verdict(picture: Picture, snapshot: Snapshot, width: int, skin: Skin) ->
     return ((learning, skin.style("badge-info")), (f" {summary}", skin.style("text")))
 
 
-def only_machines(picture: Picture) -> bool:
+def only_machines(picture: MonitorState) -> bool:
     """Nothing but hosts and GPUs has told anything: of the run nobody knows."""
     told = any(source.lines for source in picture.sources) or any(one.reading.area in _OF_RUNS for one in picture.seen)
     return not told and bool(picture.seen)
 
 
-def _healthy(picture: Picture, summary: str, width: int, skin: Skin) -> Row:
+def _healthy(picture: MonitorState, summary: str, width: int, skin: ThemeStyles) -> Row:
     good = _badge(skin, Level.GOOD, f"{skin.mark(Level.GOOD)} HEALTHY")
     judged = _judged(picture, width, skin)
     room = width - row_cells(good) - row_cells(judged)
@@ -221,7 +221,7 @@ def _shortened(summary: str, room: int) -> str:
 
 
 # --- where the window went ----------------------------------------------------------------------------------------
-def ledger_row(picture: Picture, width: int, skin: Skin) -> Row:
+def ledger_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     """One stacked bar of the window, and its legend: as many causes as fit."""
     snapshot = picture.snapshot
     entries = [entry for entry in (snapshot.ledger if snapshot else ()) if entry.share > 0]
@@ -229,14 +229,14 @@ def ledger_row(picture: Picture, width: int, skin: Skin) -> Row:
         return ()
     blamed = snapshot.verdict.signature if snapshot.verdict is not None else ""
     order = sorted(entries, key=lambda entry: (_ENDS.get(entry.cause, 0), entry.cause != blamed, -entry.share))
-    head = f" {brief_seconds(snapshot.run.wall_s)} "
+    head = f" {short_duration(snapshot.run.wall_s)} "
     legend = _legend(order, width - cells(head) - 1 - max(_LEAST_BAR, width // 4), skin)
     room = width - cells(head) - sum(cells(text) for text, _ in legend) - 1
     bar = _bar(order, max(4, room), skin)
     return ((head, skin.style("muted")), *bar, (" ", skin.style("text")), *legend)
 
 
-def _look(at: int, entry: LedgerEntry, skin: Skin) -> tuple[str, Style]:
+def _look(at: int, entry: LedgerEntry, skin: ThemeStyles) -> tuple[str, Style]:
     """Character and style of a cause: told apart without colour too."""
     if entry.cause in REST[1:]:
         return skin.glyph("dot"), skin.style("faint")
@@ -244,7 +244,7 @@ def _look(at: int, entry: LedgerEntry, skin: Skin) -> tuple[str, Style]:
     return skin.glyph(fill), skin.cause(entry.cause)
 
 
-def _bar(entries: Sequence[LedgerEntry], width: int, skin: Skin) -> list[Run]:
+def _bar(entries: Sequence[LedgerEntry], width: int, skin: ThemeStyles) -> list[Run]:
     sizes = stack([entry.share for entry in entries], width)
     runs = []
     for at, (entry, size) in enumerate(zip(entries, sizes, strict=True)):
@@ -253,7 +253,7 @@ def _bar(entries: Sequence[LedgerEntry], width: int, skin: Skin) -> list[Run]:
     return runs
 
 
-def _legend(entries: Sequence[LedgerEntry], room: int, skin: Skin) -> list[Run]:
+def _legend(entries: Sequence[LedgerEntry], room: int, skin: ThemeStyles) -> list[Run]:
     """Entries with lost time first, beginning with the verdict's cause; productive time is dropped if room is short."""
     looks = [(entry, *_look(at, entry, skin)) for at, entry in enumerate(entries)]
     runs: list[Run] = []

@@ -21,13 +21,13 @@ from textual.app import App
 from textual.strip import Strip
 
 from perfmon.core import InputError
-from perfmon.viewmodel import Picture
+from perfmon.viewmodel import MonitorState
 
-from ..theme import Skin
+from ..theme import ThemeStyles
 from .rows import Row, Run, cells, merged
 
 if TYPE_CHECKING:
-    from ..handlers.open import Doings
+    from ..handlers.open import ActionHandlers
 
 
 # --- Rows as an SVG image that needs nothing else: no web font, no remote address ---
@@ -198,7 +198,7 @@ def _safe(text: str) -> str:
 # --- The screen as an SVG image ---
 
 
-def captured(app: App[Any], skin: Skin, title: str) -> str:
+def captured(app: App[Any], skin: ThemeStyles, title: str) -> str:
     """The image; `title` is for those who cannot see it."""
     rows: list[Row] = [_row(strip) for strip in strips(app)]
     return svg(rows, skin.style("text"), title, dark=skin.theme.dark)
@@ -214,7 +214,7 @@ def strips(app: App[Any]) -> list[Strip]:
     return app.screen._compositor.render_strips()
 
 
-async def save_svg(app: Doings, path: str) -> None:
+async def save_svg(app: ActionHandlers, path: str) -> None:
     """Writes the image to `path`, or where that is a folder or "", to a file named after the moment; says so."""
     from perfmon.reports import save
 
@@ -230,7 +230,7 @@ async def save_svg(app: Doings, path: str) -> None:
 # --- Keeps what is on the screen, or was learned from a log, as a file ---
 
 
-def keep_page(picture: Picture, path: str = "") -> Path:
+def keep_page(picture: MonitorState, path: str = "") -> Path:
     """Writes the page of a picture to `path`: a new file, or a folder (this one) where it is named after the moment.
 
     Returns the file. Raises InputError when nothing was read yet, for a file that exists, and for one that cannot be

@@ -9,12 +9,12 @@ from math import floor, isnan
 
 from perfmon.core import plain
 from perfmon.textgraphics import Tick, axis, compact_value, cut, fit, ticks
-from perfmon.viewmodel import Board, Level, MetricLane, Picture, SpanLane, Viewport
+from perfmon.viewmodel import Board, Level, MetricLane, MonitorState, SpanLane, Viewport
 
-from ..theme import Skin
+from ..theme import ThemeStyles
 from .header_footer import moment_text
 from .lanes import UPDATES, Drawing, Geometry, Lane, lanes_of, length_of, pressing_spans, shown_unit
-from .rows import Row, Run, brief_seconds
+from .rows import Row, Run, short_duration
 
 _MOST_UPDATES = 7
 _ROWS_OF_UPDATES = ((22, _MOST_UPDATES), (13, 4), (9, 3))
@@ -35,7 +35,7 @@ def _other_lanes(board: Board, *, brief: bool) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class TimelineView:
     """View of the timeline."""
 
     cursor: float | None = None
@@ -95,7 +95,13 @@ def _same(old: tuple[object, ...], new: tuple[object, ...]) -> bool:
 
 
 def draw_board(
-    picture: Picture, width: int, height: int, sight: Sight, skin: Skin, made: Made, header: bool = True
+    picture: MonitorState,
+    width: int,
+    height: int,
+    sight: TimelineView,
+    skin: ThemeStyles,
+    made: Made,
+    header: bool = True,
 ) -> Drawn:
     """`height` rows of the board of a picture; of the same board drawn the same way only the axis is looked at."""
     board, port, how = picture.board, picture.board.viewport, (width, height, sight, skin, header)
@@ -111,7 +117,7 @@ def draw_board(
 
 
 def _drawn_lanes(
-    board: Board, geometry: Geometry, body: int, sight: Sight, skin: Skin, made: Made, *, brief: bool
+    board: Board, geometry: Geometry, body: int, sight: TimelineView, skin: ThemeStyles, made: Made, *, brief: bool
 ) -> Drawn:
     """The lanes in view, in at most `body` rows."""
     update_rows = next((rows for least, rows in _ROWS_OF_UPDATES if body >= least), 1)
@@ -140,7 +146,7 @@ def _drawn_lanes(
     return Drawn(rows, kept, len(lanes), top, selected)
 
 
-def _axis_row(picture: Picture, geometry: Geometry, cursor: float | None, skin: Skin) -> Row:
+def _axis_row(picture: MonitorState, geometry: Geometry, cursor: float | None, skin: ThemeStyles) -> Row:
     port, faint = picture.board.viewport, skin.style("faint")
     named = ticks(port.start, port.end, geometry.chart, origin=picture.now)
     if cursor is not None and 0 <= port.column(cursor) < geometry.chart:
@@ -161,7 +167,9 @@ def _axis_row(picture: Picture, geometry: Geometry, cursor: float | None, skin: 
     )
 
 
-def lane_row(lane: Lane, port: Viewport, geometry: Geometry, column: int | None, chosen: bool, skin: Skin) -> Row:
+def lane_row(
+    lane: Lane, port: Viewport, geometry: Geometry, column: int | None, chosen: bool, skin: ThemeStyles
+) -> Row:
     """One lane, `chosen` when the selection is on it."""
     label_style = skin.style("selection") if chosen else skin.style(lane.style)
     now, level = lane.now, lane.level
@@ -199,7 +207,7 @@ def bar_at(lane: Lane, port: Viewport, column: int, geometry: Geometry) -> tuple
     return length_of(worst, metric, geometry.now), worst.level
 
 
-def with_cursor(runs: Sequence[Run], column: int, skin: Skin) -> list[Run]:
+def with_cursor(runs: Sequence[Run], column: int, skin: ThemeStyles) -> list[Run]:
     """The chart with the cursor's line through it."""
     drawn: list[Run] = []
     at = 0
@@ -217,10 +225,10 @@ def with_cursor(runs: Sequence[Run], column: int, skin: Skin) -> list[Run]:
     return drawn
 
 
-def board_title(board: Board, span_s: float, sight: Sight, drawn: Drawn) -> tuple[str, str]:
+def board_title(board: Board, span_s: float, sight: TimelineView, drawn: Drawn) -> tuple[str, str]:
     """Title of the timeline, left and right."""
     port: Viewport = board.viewport
-    left = f"{brief_seconds(span_s)}, one column {brief_seconds(port.column_s)}"
+    left = f"{short_duration(span_s)}, one column {short_duration(port.column_s)}"
     if sight.wanted:
         left += f", lanes with {sight.wanted!r}"
     if sight.order != "usual":

@@ -9,11 +9,11 @@ from perfmon.core import LEGS, TimeBase, counted, format_seconds, format_share
 from perfmon.diagnosis import ClockOffset, EvidenceLine
 from perfmon.logbuffer import Line
 from perfmon.textgraphics import axis, compact_seconds, fit, gantt, ticks
-from perfmon.viewmodel import Bar, Level, Picture
+from perfmon.viewmodel import Bar, Level, MonitorState
 
-from ..theme import LEVEL_NAMES, LEVEL_WORDS, Skin
+from ..theme import LEVEL_NAMES, LEVEL_WORDS, ThemeStyles
 from .logs import Columns, Marked, gap_text, gaps_of, log_row, short_names
-from .rows import Row, Words, cropped, dressed, ending, moment_text, paragraph, rule
+from .rows import Row, Words, cropped, ending, moment_text, paragraph, rule, styled
 
 _LABEL, _FIGURES = 9, 17
 _MARK = 9
@@ -57,7 +57,7 @@ def name_of(bar: Bar) -> str:
     return f"{bar.key or 'no id'}{step}"
 
 
-def summary(bar: Bar, base: TimeBase, skin: Skin) -> Words:
+def summary(bar: Bar, base: TimeBase, skin: ThemeStyles) -> Words:
     """Duration, level and start."""
     level = f"{skin.mark(bar.level)} {LEVEL_WORDS[bar.level]} " if bar.level is not Level.NONE else ""
     return (
@@ -68,7 +68,7 @@ def summary(bar: Bar, base: TimeBase, skin: Skin) -> Words:
     )
 
 
-def trace_page(bar: Bar, told: Told, picture: Picture, skin: Skin, width: int) -> list[Entry]:
+def trace_page(bar: Bar, told: Told, picture: MonitorState, skin: ThemeStyles, width: int) -> list[Entry]:
     """The whole page at that width."""
     sections: list[tuple[str, str, list[Entry]]] = [
         ("LEGS", "", [*map(Entry, _legs(bar, skin, width)), *map(Entry, _missing(bar, skin, width))]),
@@ -79,24 +79,24 @@ def trace_page(bar: Bar, told: Told, picture: Picture, skin: Skin, width: int) -
     return [entry for title, note, body in sections if body for entry in (Entry(rule(title, skin, width, note)), *body)]
 
 
-def entry_row(entry: Entry, told: Told, wall: bool, skin: Skin, width: int, ground: str) -> Row:
+def entry_row(entry: Entry, told: Told, wall: bool, skin: ThemeStyles, width: int, ground: str) -> Row:
     """A line of the page as it is drawn."""
     if entry.row is None:
-        return dressed(entry.words, skin, ground)
+        return styled(entry.words, skin, ground)
     wide = width >= _WIDE
     room = width - _MARK if wide else width
     columns = Columns.of(room, short_names(told.names), gaps=wide, wall=wall)
     marked = Marked(selected=ground == "cursor", gap_ms=entry.gap_ms)
     row = cropped(log_row(entry.row, columns, skin, marked), room, skin.style("text", ground))
-    return (*row, *dressed(((_marked(entry.mark, skin), entry.mark or "text"),), skin, ground)) if wide else row
+    return (*row, *styled(((_marked(entry.mark, skin), entry.mark or "text"),), skin, ground)) if wide else row
 
 
-def _marked(mark: str, skin: Skin) -> str:
+def _marked(mark: str, skin: ThemeStyles) -> str:
     return f" {skin.glyph('here')} {mark}" if mark else ""
 
 
 # --- legs -------------------------------------------------------------------------------------------------------------
-def _legs(bar: Bar, skin: Skin, width: int) -> Iterator[Words]:
+def _legs(bar: Bar, skin: ThemeStyles, width: int) -> Iterator[Words]:
     """An axis that begins with the update, and a leg a row."""
     span = max(1e-3, bar.end - bar.start)
     room = max(8, width - _LABEL - _FIGURES - 1)
@@ -117,7 +117,7 @@ def _legs(bar: Bar, skin: Skin, width: int) -> Iterator[Words]:
         yield ((" its phases are not in the logs", "muted"),)
 
 
-def _missing(bar: Bar, skin: Skin, width: int) -> Iterator[Words]:
+def _missing(bar: Bar, skin: ThemeStyles, width: int) -> Iterator[Words]:
     if any(leg.kind == "unknown" for leg in bar.legs):
         yield from paragraph("wait: queue or network (no server log)", width - 1, "muted", "   ")
     if bar.missing:
@@ -134,7 +134,7 @@ def _count(told: Told) -> str:
     return f"{counted(len(told.lines), 'line')} of {logs}  Enter log  y copy"
 
 
-def _lines(bar: Bar, told: Told, picture: Picture, skin: Skin, width: int) -> list[Entry]:
+def _lines(bar: Bar, told: Told, picture: MonitorState, skin: ThemeStyles, width: int) -> list[Entry]:
     entries: list[Entry] = []
     lines = tuple(line._replace(text=_without_head(line.text, bar.key)) for line in told.lines)
     gaps, marks = gaps_of(lines), leg_marks([line.text for line in lines])
@@ -160,7 +160,7 @@ def _why_not(bar: Bar, told: Told) -> str:
     return "" if told.lines else "no buffered line belongs to it"
 
 
-def _evidence(bar: Bar, picture: Picture, skin: Skin, width: int) -> list[Entry]:
+def _evidence(bar: Bar, picture: MonitorState, skin: ThemeStyles, width: int) -> list[Entry]:
     """Lines of it that are kept as evidence."""
     slowest = picture.snapshot.slowest if picture.snapshot is not None else ()
     found = [line for row in slowest if row.key == bar.key and bar.key for line in row.evidence]
@@ -209,7 +209,7 @@ def leg_marks(texts: Sequence[str]) -> dict[int, str]:
 
 
 # --- clocks and company -----------------------------------------------------------------------------------------------
-def _clocks(picture: Picture, skin: Skin, width: int) -> Iterator[Words]:
+def _clocks(picture: MonitorState, skin: ThemeStyles, width: int) -> Iterator[Words]:
     """Uncertainty of gaps between lines of different logs."""
     offsets = picture.snapshot.clock_offsets if picture.snapshot is not None else ()
     for offset in offsets:
@@ -229,7 +229,7 @@ def _clock(offset: ClockOffset) -> str:
     return text
 
 
-def _beside(bar: Bar, picture: Picture, skin: Skin, width: int) -> Iterator[Words]:
+def _beside(bar: Bar, picture: MonitorState, skin: ThemeStyles, width: int) -> Iterator[Words]:
     """Other spans that share time with it, those that share most first."""
     others = [
         (min(bar.end, other.end) - max(bar.start, other.start), other)

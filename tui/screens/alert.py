@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.screen import Screen
 
 from perfmon.diagnosis import EvidenceLine
-from perfmon.viewmodel import Alert, Picture
+from perfmon.viewmodel import Alert, MonitorState
 
 from ..messages import (
     AlertAcked,
@@ -22,8 +22,8 @@ from ..messages import (
 )
 from ..render.alerts import Line, detail, status
 from ..render.header_footer import key_row
-from ..render.rows import Row, between, dressed, moment_text
-from ..theme import Skin
+from ..render.rows import Row, between, moment_text, styled
+from ..theme import ThemeStyles
 from ..widgets.pane import Listing
 
 _KEYS = (
@@ -35,22 +35,22 @@ _KEYS = (
 class AlertDetail(Listing):
     """The page of an alert; the cursor stops at log lines."""
 
-    def __init__(self, skin: Skin, alert: Alert, picture: Picture, *, id: str | None = "alerts") -> None:
+    def __init__(self, skin: ThemeStyles, alert: Alert, picture: MonitorState, *, id: str | None = "alerts") -> None:
         super().__init__(skin, id=id)
         self._latest = picture
         self._freeze(alert, picture)
 
-    def _freeze(self, alert: Alert, picture: Picture) -> None:
+    def _freeze(self, alert: Alert, picture: MonitorState) -> None:
         self.alert, self._frozen = alert, picture
         self._made: tuple[int, list[Line]] = (-1, [])
         self.top, self.cursor = 0, None
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: MonitorState) -> None:
         """State and age are those of the present; the page stays as it was."""
         self._latest = picture
         self.redraw()
 
-    def dress(self, skin: Skin) -> None:
+    def dress(self, skin: ThemeStyles) -> None:
         """Puts on another skin."""
         self._made = (-1, [])
         super().dress(skin)
@@ -83,14 +83,14 @@ class AlertDetail(Listing):
         """The title row: the alert, the age of the data, and its current state."""
         skin, panel = self.skin, "panel"
         where = f" alerts {skin.glyph('next')} #{self.alert.number} {self.alert.key[0]} "
-        left = dressed(((where, "title"),), skin, panel)
+        left = styled(((where, "title"),), skin, panel)
         frozen = f"as of {moment_text(self._frozen.now, self._frozen.time_base)} "
         right = [(frozen, skin.style("muted", panel))]
         if self.news:
             right = [(f" {self.news}: L shows it ", skin.style("badge-info")), (" ", skin.style("muted", panel))]
         now = self._now or self.alert
         rows = [between(left, right, width, (" ", skin.style("panel")))]
-        return [*rows, dressed(status(now, self._latest, skin, width), skin, "background")] if height > 2 else rows
+        return [*rows, styled(status(now, self._latest, skin, width), skin, "background")] if height > 2 else rows
 
     def foot(self, width: int, height: int) -> Sequence[Row]:
         """The keys."""
@@ -106,7 +106,7 @@ class AlertDetail(Listing):
 
     def line(self, at: int, width: int, ground: str) -> Row:
         """A line of the page."""
-        return dressed(self._lines(width)[at].words, self.skin, ground)
+        return styled(self._lines(width)[at].words, self.skin, ground)
 
     def stops_at(self, at: int) -> bool:
         """At log lines."""
@@ -182,7 +182,7 @@ class AlertDetail(Listing):
 class AlertScreen(Screen[None]):
     """Opens over everything; the app goes on giving it pictures."""
 
-    def __init__(self, skin: Skin, alert: Alert, picture: Picture) -> None:
+    def __init__(self, skin: ThemeStyles, alert: Alert, picture: MonitorState) -> None:
         super().__init__()
         self.detail = AlertDetail(skin, alert, picture)
 
@@ -194,10 +194,10 @@ class AlertScreen(Screen[None]):
         """Keys go to the page."""
         self.detail.focus()
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: MonitorState) -> None:
         """Update from a new picture."""
         self.detail.show(picture)
 
-    def dress(self, skin: Skin) -> None:
+    def dress(self, skin: ThemeStyles) -> None:
         """Puts on another skin."""
         self.detail.dress(skin)

@@ -11,12 +11,12 @@ from textual.screen import Screen
 
 from perfmon.core import TimeBase, counted, format_seconds, format_share, format_value
 from perfmon.textgraphics import compact_value
-from perfmon.viewmodel import Level, MetricLane, Picture
+from perfmon.viewmodel import Level, MetricLane, MonitorState
 
 from ..render.chart import LABEL, chart_rows, resampled
 from ..render.header_footer import key_row
-from ..render.rows import Row, Words, between, brief_seconds, dressed, moment_text
-from ..theme import LEVEL_NAMES, LEVEL_WORDS, Skin
+from ..render.rows import Row, Words, between, moment_text, short_duration, styled
+from ..theme import LEVEL_NAMES, LEVEL_WORDS, ThemeStyles
 from ..widgets.pane import Pane
 
 _FAR = 10
@@ -30,14 +30,14 @@ class ChartPage(Pane, can_focus=True):
     DEFAULT_CSS = "ChartPage { height: 1fr; }"
     ALLOW_SELECT = False
 
-    def __init__(self, skin: Skin, metric: str, picture: Picture) -> None:
+    def __init__(self, skin: ThemeStyles, metric: str, picture: MonitorState) -> None:
         super().__init__(skin, id="chart")
         self.metric = metric
         self.cursor: float | None = None
         """The moment that is read off, in seconds on the run's axis; it stays while time goes on."""
         self._picture = picture
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: MonitorState) -> None:
         """Repaints what differs from the picture before."""
         if picture.number != self._picture.number:
             self._picture = picture
@@ -54,7 +54,7 @@ class ChartPage(Pane, can_focus=True):
         skin, lane = self.skin, self.lane
         rows = [self._head(lane, width)]
         told = self._figures(lane, width)
-        rows += [dressed(words, skin, "background") for words in told[: 1 + (height >= 14)]]
+        rows += [styled(words, skin, "background") for words in told[: 1 + (height >= 14)]]
         foot = [self._foot(lane, width)] if height >= 6 else []
         room = height - len(rows) - len(foot)
         if lane is not None and room >= 3 and width >= 2 * LABEL:
@@ -66,7 +66,7 @@ class ChartPage(Pane, can_focus=True):
 
     def _head(self, lane: MetricLane | None, width: int) -> Row:
         skin = self.skin
-        left = dressed(((f" chart {skin.glyph('next')} {self.metric} ", "title"),), skin, "panel")
+        left = styled(((f" chart {skin.glyph('next')} {self.metric} ", "title"),), skin, "panel")
         now: Words = ()
         if lane is not None and lane.now is not None:
             now = (
@@ -76,7 +76,7 @@ class ChartPage(Pane, can_focus=True):
         names = self._names()
         place = f"{names.index(self.metric) + 1} of {len(names)} " if self.metric in names else ""
         right = [(place, skin.style("muted", "panel"))]
-        return between([*left, *dressed(now, skin, "panel")], right, width, (" ", skin.style("panel")))
+        return between([*left, *styled(now, skin, "panel")], right, width, (" ", skin.style("panel")))
 
     def _judged(self, level: Level) -> str:
         return f"{self.skin.mark(level)} {LEVEL_WORDS[level]} " if level is not Level.NONE else ""
@@ -103,7 +103,7 @@ class ChartPage(Pane, can_focus=True):
         )
         figures: Words = ((" " + "  ".join(told), "text"),)
         limits = self._limits(lane, stats.bands_from)
-        window = (f"   in the last {brief_seconds(self._picture.window_s)}", "muted")
+        window = (f"   in the last {short_duration(self._picture.window_s)}", "muted")
         if width >= 130:
             return [(*figures, window, ("   ", "text"), *limits)]
         return [(*figures, window) if width >= 80 else figures, ((" ", "text"), *limits)]
@@ -126,7 +126,7 @@ class ChartPage(Pane, can_focus=True):
         value, level = columns.values[column], columns.levels[column]
         told = "no data" if isnan(value) else f"{format_value(value, lane.unit)} {self._judged(level)}"
         words: Words = ((f" {self._moment()}  ", "title"), (f"{told}  ", "muted" if isnan(value) else _style(level)))
-        return key_row(_KEYS, dressed(words, skin, "panel"), width, skin)
+        return key_row(_KEYS, styled(words, skin, "panel"), width, skin)
 
     def _moment(self) -> str:
         picture, at = self._picture, self.cursor or 0.0
@@ -216,7 +216,7 @@ def _style(level: Level) -> str:
 class ChartScreen(Screen[None]):
     """Opens over everything; looks for a newer picture twice a second. `metric` is a lane's name."""
 
-    def __init__(self, skin: Skin, metric: str, picture_of: Callable[[], Picture]) -> None:
+    def __init__(self, skin: ThemeStyles, metric: str, picture_of: Callable[[], MonitorState]) -> None:
         super().__init__()
         self._picture_of = picture_of
         self.page = ChartPage(skin, metric, picture_of())
@@ -233,6 +233,6 @@ class ChartScreen(Screen[None]):
     def _look(self) -> None:
         self.page.show(self._picture_of())
 
-    def dress(self, skin: Skin) -> None:
+    def dress(self, skin: ThemeStyles) -> None:
         """Puts on another skin."""
         self.page.dress(skin)

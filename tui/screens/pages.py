@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from textual.app import ComposeResult
 from textual.screen import Screen
 
-from perfmon.viewmodel import Picture, SourceNow
+from perfmon.viewmodel import MonitorState, SourceStatus
 
 from ..render.help import help_lines
-from ..render.rows import Row, Words, between, dressed
+from ..render.rows import Row, Words, between, styled
 from ..render.sources import doctor
-from ..theme import Skin
+from ..theme import ThemeStyles
 from ..widgets.pane import Listing
 
 # --- Parse coverage of each log, live: the page of `:doctor` ---
@@ -22,19 +22,19 @@ class DoctorPage(Listing):
     """All logs, one below another; there is nothing to choose, keys scroll."""
 
     def __init__(
-        self, skin: Skin, picture: Picture, about: SourceNow | None = None, *, id: str | None = "doctor"
+        self, skin: ThemeStyles, picture: MonitorState, about: SourceStatus | None = None, *, id: str | None = "doctor"
     ) -> None:
         super().__init__(skin, id=id)
         self._picture = picture
         self._about = about
         self._laid: tuple[int, int, list[Words], list[int]] = (-1, -1, [], [])
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: MonitorState) -> None:
         """Repaints what differs from the picture before."""
         self._picture = picture
         self.redraw()
 
-    def dress(self, skin: Skin) -> None:
+    def dress(self, skin: ThemeStyles) -> None:
         """Puts on another skin."""
         self._laid = (-1, -1, [], [])
         super().dress(skin)
@@ -64,7 +64,7 @@ class DoctorPage(Listing):
 
     def line(self, at: int, width: int, ground: str) -> Row:
         """A line of the page."""
-        return dressed(self._lay(width)[2][at], self.skin, ground)
+        return styled(self._lay(width)[2][at], self.skin, ground)
 
     def stops_at(self, at: int) -> bool:
         """Nowhere."""
@@ -83,7 +83,7 @@ class DoctorPage(Listing):
 class DoctorScreen(Screen[None]):
     """Opens over everything; the app goes on giving it pictures."""
 
-    def __init__(self, skin: Skin, picture: Picture, about: SourceNow | None = None) -> None:
+    def __init__(self, skin: ThemeStyles, picture: MonitorState, about: SourceStatus | None = None) -> None:
         super().__init__()
         self.page = DoctorPage(skin, picture, about)
 
@@ -95,11 +95,11 @@ class DoctorScreen(Screen[None]):
         """Keys go to the page."""
         self.page.focus()
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: MonitorState) -> None:
         """Update from a new picture."""
         self.page.show(picture)
 
-    def dress(self, skin: Skin) -> None:
+    def dress(self, skin: ThemeStyles) -> None:
         """Puts on another skin."""
         self.page.dress(skin)
 
@@ -110,12 +110,12 @@ class DoctorScreen(Screen[None]):
 class HelpPage(Listing):
     """All of it, one below another; there is nothing to choose, keys scroll."""
 
-    def __init__(self, skin: Skin, pane_name: str, keys: Mapping[str, str], *, id: str | None = "help") -> None:
+    def __init__(self, skin: ThemeStyles, pane_name: str, keys: Mapping[str, str], *, id: str | None = "help") -> None:
         super().__init__(skin, id=id)
         self._pane, self._keys = pane_name, keys
         self._laid: tuple[int, list[Words]] = (-1, [])
 
-    def dress(self, skin: Skin) -> None:
+    def dress(self, skin: ThemeStyles) -> None:
         """Puts on another skin."""
         self._laid = (-1, [])
         super().dress(skin)
@@ -135,7 +135,7 @@ class HelpPage(Listing):
 
     def line(self, at: int, width: int, ground: str) -> Row:
         """A line of the page."""
-        return dressed(self._lines(width)[at], self.skin, ground)
+        return styled(self._lines(width)[at], self.skin, ground)
 
     def stops_at(self, at: int) -> bool:
         """Nowhere."""
@@ -156,7 +156,7 @@ class HelpPage(Listing):
 class HelpScreen(Screen[None]):
     """Opens over everything. `pane_name` is the pane whose keys go first, `keys` those that the user chose."""
 
-    def __init__(self, skin: Skin, pane_name: str, keys: Mapping[str, str]) -> None:
+    def __init__(self, skin: ThemeStyles, pane_name: str, keys: Mapping[str, str]) -> None:
         super().__init__()
         self.page = HelpPage(skin, pane_name, keys)
 
@@ -168,6 +168,6 @@ class HelpScreen(Screen[None]):
         """Keys go to the page."""
         self.page.focus()
 
-    def dress(self, skin: Skin) -> None:
+    def dress(self, skin: ThemeStyles) -> None:
         """Puts on another skin."""
         self.page.dress(skin)

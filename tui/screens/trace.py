@@ -9,14 +9,14 @@ from textual.screen import Screen
 
 from perfmon.core import TimeBase
 from perfmon.diagnosis import EvidenceLine
-from perfmon.logbuffer import Filter, LogBook, View
-from perfmon.viewmodel import Bar, Picture
+from perfmon.logbuffer import Filter, LogBuffer, View
+from perfmon.viewmodel import Bar, MonitorState
 
 from ..messages import LineMessage, LineYanked, PagerAsked
 from ..render.header_footer import key_row
-from ..render.rows import Row, between, dressed
+from ..render.rows import Row, between, styled
 from ..render.trace import Entry, Told, entry_row, in_order, name_of, summary, trace_page
-from ..theme import Skin
+from ..theme import ThemeStyles
 from ..widgets.pane import Listing
 
 _KEYS = (("esc", "back"), (", .", "other updates"), ("j k", "lines"), ("Enter", "log"), ("y", "copy"), ("O", "pager"))
@@ -30,7 +30,7 @@ _AROUND_S = 30.0
 class TracePage(Listing):
     """The page of a weight update; the cursor stops at log lines."""
 
-    def __init__(self, skin: Skin, bar: Bar, picture: Picture, logbook: LogBook) -> None:
+    def __init__(self, skin: ThemeStyles, bar: Bar, picture: MonitorState, logbook: LogBuffer) -> None:
         super().__init__(skin, id="trace")
         self._book = logbook
         self._picture = picture
@@ -46,7 +46,7 @@ class TracePage(Listing):
         self._made: tuple[int, list[Entry]] = (-1, [])
         self.top, self.cursor = 0, None
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: MonitorState) -> None:
         """An update that is under way goes on; the page of one that has ended stays as it is."""
         before, self._picture = self.bar, picture
         if before.open:
@@ -55,7 +55,7 @@ class TracePage(Listing):
             self.seek()
         self.redraw()
 
-    def dress(self, skin: Skin) -> None:
+    def dress(self, skin: ThemeStyles) -> None:
         """Puts on another skin."""
         self._made = (-1, [])
         super().dress(skin)
@@ -106,8 +106,8 @@ class TracePage(Listing):
         """Identity, duration and level of the update."""
         skin = self.skin
         words = ((f" trace {skin.glyph('next')} {name_of(self.bar)} ", "title"), *self._summary())
-        right = dressed(((f"{self.note} " if self.note else self._place(), "muted"),), skin, "panel")
-        return (between(dressed(words, skin, "panel"), right, width, (" ", skin.style("panel"))),)
+        right = styled(((f"{self.note} " if self.note else self._place(), "muted"),), skin, "panel")
+        return (between(styled(words, skin, "panel"), right, width, (" ", skin.style("panel"))),)
 
     def _summary(self) -> tuple[tuple[str, str], ...]:
         return summary(self.bar, self._picture.time_base, self.skin)
@@ -190,7 +190,7 @@ class TracePage(Listing):
 class TraceScreen(Screen[EvidenceLine | None]):
     """Opens over everything; gives the line to jump to, or None."""
 
-    def __init__(self, skin: Skin, bar: Bar, picture: Picture, logbook: LogBook) -> None:
+    def __init__(self, skin: ThemeStyles, bar: Bar, picture: MonitorState, logbook: LogBuffer) -> None:
         super().__init__()
         self.page = TracePage(skin, bar, picture, logbook)
 
@@ -202,10 +202,10 @@ class TraceScreen(Screen[EvidenceLine | None]):
         """Keys go to the page."""
         self.page.focus()
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: MonitorState) -> None:
         """Update from a new picture."""
         self.page.show(picture)
 
-    def dress(self, skin: Skin) -> None:
+    def dress(self, skin: ThemeStyles) -> None:
         """Puts on another skin."""
         self.page.dress(skin)

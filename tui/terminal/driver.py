@@ -29,7 +29,7 @@ from textual.timer import Timer, TimerCallback
 
 from perfmon.textgraphics import ASCII
 
-from ..theme import Depth, Skin
+from ..theme import ColorDepth, ThemeStyles
 
 # --- Reads the keys: survives bytes that are no text, answers Escape soon, and ends when the terminal hangs up ---
 
@@ -187,9 +187,9 @@ def _fills(ground: RichColor | None) -> bool:
 COLOURLESS = Colourless()
 
 
-def line_filters(depth: Depth, filters: Sequence[LineFilter]) -> Sequence[LineFilter]:
+def line_filters(depth: ColorDepth, filters: Sequence[LineFilter]) -> Sequence[LineFilter]:
     """What `App.get_line_filters` should say: Textual's own filters, or only Colourless where no colour may show."""
-    return [COLOURLESS] if depth is Depth.NONE else filters
+    return [COLOURLESS] if depth is ColorDepth.NONE else filters
 
 
 # --- Writes plain ASCII where the terminal has no UTF-8: log text and punctuation too, each in as many cells as before
@@ -217,7 +217,7 @@ def ascii_text(text: str) -> str:
 ASCII_ONLY = AsciiOnly()
 
 
-def filters_for(skin: Skin, filters: Sequence[LineFilter] = ()) -> Sequence[LineFilter]:
+def filters_for(skin: ThemeStyles, filters: Sequence[LineFilter] = ()) -> Sequence[LineFilter]:
     """What all lines go through on a terminal: `filters` are Textual's own."""
     more = line_filters(skin.depth, filters)
     return [*more, ASCII_ONLY] if skin.glyphs is ASCII else more

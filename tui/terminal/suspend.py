@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
-from perfmon.logbuffer import Filter, LogBook, Place
+from perfmon.logbuffer import Filter, LogBuffer, Place
 
 if TYPE_CHECKING:
     from perfmon.monitor import Monitor
@@ -44,7 +44,7 @@ class Opened:
 
 
 def opened_at(
-    book: LogBook, name: str, number: int, text: str = "", environment: Mapping[str, str] | None = None
+    book: LogBuffer, name: str, number: int, text: str = "", environment: Mapping[str, str] | None = None
 ) -> Opened | None:
     """Command that opens a log at a line: its file, if it is local and still has the line, else a temporary copy
     of what the ring holds around it. None when the ring holds neither."""
@@ -58,7 +58,7 @@ def opened_at(
     return Opened(command(path.absolute(), number, environment)) if path is not None and path.is_file() else None
 
 
-def opened_place(book: LogBook, place: Place, environment: Mapping[str, str] | None = None) -> Opened | None:
+def opened_place(book: LogBuffer, place: Place, environment: Mapping[str, str] | None = None) -> Opened | None:
     """The same for a line that the ring holds, or None where it does not any more."""
     view = book.view()
     line, path = view.line(place), book.path(place.source)
@@ -70,7 +70,7 @@ def opened_place(book: LogBook, place: Place, environment: Mapping[str, str] | N
     return _copied(book, place, environment)
 
 
-def _copied(book: LogBook, place: Place, environment: Mapping[str, str] | None) -> Opened:
+def _copied(book: LogBuffer, place: Place, environment: Mapping[str, str] | None) -> Opened:
     view = book.view(Filter(sources=frozenset({place.source})))
     before, on = view.before(place, _AROUND).lines, view.start(place, _AROUND).lines
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="perfmon-", suffix=".log", delete=False) as file:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from perfmon.core import UsageError, plain
 from perfmon.logbuffer import Query
 from perfmon.textgraphics import compact_value, fit
-from perfmon.viewmodel import Alert, AlertState, Level, Picture
+from perfmon.viewmodel import Alert, AlertState, Level, MonitorState
 
 from ..actions import ACTIONS, spelled
 from ..commands import COMMANDS, Command, known, quoted
 from ..layout import LAYOUTS
 from ..render.alerts import LEVELS, WORDS
 from ..render.rows import Row, Run, cells
-from ..theme import LEVEL_NAMES, Skin
+from ..theme import LEVEL_NAMES, ThemeStyles
 
 # --- Fuzzy matching of a text with typed words, in one pass over the text, even if it is hostile ---
 
@@ -110,7 +110,7 @@ class Choice:
     """Further searched text that is not shown."""
 
 
-def choices(picture: Picture, themes: Iterable[str], keys: dict[str, tuple[str, ...]]) -> list[Choice]:
+def choices(picture: MonitorState, themes: Iterable[str], keys: dict[str, tuple[str, ...]]) -> list[Choice]:
     """Everything that there is to choose from; `keys` are those of each action."""
     firing = [alert for alert in picture.alerts if alert.state not in _OVER]
     rest = [alert for alert in picture.alerts if alert.state in _OVER]
@@ -134,7 +134,7 @@ def _alert(alert: Alert) -> Choice:
     return Choice("alert", plain(f"{alert.key[0]}  {finding.title}", 120), note, f"open #{alert.number}", style)
 
 
-def _metrics(picture: Picture) -> Iterator[Choice]:
+def _metrics(picture: MonitorState) -> Iterator[Choice]:
     for lane in picture.board.metrics[:_MOST]:
         value = "" if lane.now is None else compact_value(lane.now, lane.unit, 10)
         yield Choice(
@@ -143,7 +143,7 @@ def _metrics(picture: Picture) -> Iterator[Choice]:
         )  # fmt: skip
 
 
-def _traces(picture: Picture) -> Iterator[Choice]:
+def _traces(picture: MonitorState) -> Iterator[Choice]:
     bars = [bar for lane in picture.board.spans if lane.kind == "weight-update" for bar in lane.bars if bar.key]
     for bar in reversed(bars[-_MOST:]):
         told = [
@@ -209,7 +209,7 @@ def _beside(text: str, choice: Choice) -> Fit | None:
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
-def choice_row(choice: Choice, found: Fit, skin: Skin, width: int, ground: str) -> Row:
+def choice_row(choice: Choice, found: Fit, skin: ThemeStyles, width: int, ground: str) -> Row:
     """A choice in exactly `width` cells; characters that were typed stand out."""
     mark = skin.glyph("next") if ground == "cursor" else " "
     head: list[Run] = [

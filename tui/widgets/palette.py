@@ -12,17 +12,17 @@ from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
-from perfmon.viewmodel import Picture
+from perfmon.viewmodel import MonitorState
 
 from ..actions import ACTIONS, keys_of
 from ..commands import Command, known
 from ..render.rows import Row, between
-from ..theme import Skin
+from ..theme import ThemeStyles
 from .choices import Choice, Fit, choice_row, choices, fitting, problem_of
 from .pane import Listing
 
 if TYPE_CHECKING:
-    from ..messages import Opening
+    from ..messages import AppOptions
 
 
 # --- Everything by name: alerts, metrics, traces and logs as they are at this moment, and all that can be done ---
@@ -35,7 +35,7 @@ class Chosen(Message):
 class Offered(Listing, can_focus=False):
     """List of matches. The input keeps the focus and moves the cursor by these methods."""
 
-    def __init__(self, skin: Skin, offered: Sequence[Choice]) -> None:
+    def __init__(self, skin: ThemeStyles, offered: Sequence[Choice]) -> None:
         super().__init__(skin, id="offered")
         self._offered = offered
         self._typed = ""
@@ -116,7 +116,7 @@ class Palette(ModalScreen[str | None]):
         ("tab", "complete", "complete"),
     ]
 
-    def __init__(self, skin: Skin, picture: Picture, opening: Opening) -> None:
+    def __init__(self, skin: ThemeStyles, picture: MonitorState, opening: AppOptions) -> None:
         super().__init__()
         keys = {action.id: keys_of(action, opening.keys) for action in ACTIONS}
         self.offered = Offered(skin, choices(picture, opening.themes, keys))

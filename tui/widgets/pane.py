@@ -14,7 +14,7 @@ from perfmon.core import plain
 
 from ..render.rows import Fitted, Row, between, changed, cropped, harmless, merged, strip_of, sure
 from ..terminal.driver import Timely, filters_for
-from ..theme import Skin
+from ..theme import ThemeStyles
 
 # --- What all panes are: one widget drawn row by row, which repaints only what has changed ---
 
@@ -28,7 +28,7 @@ class Pane(Timely, Widget):
 
     DEFAULT_CSS = "Pane { width: 1fr; }"
 
-    def __init__(self, skin: Skin, *, id: str | None = None) -> None:
+    def __init__(self, skin: ThemeStyles, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.skin = skin
         self._drawn: list[Row] = []
@@ -43,7 +43,7 @@ class Pane(Timely, Widget):
         """What to show, a row a line; what is missing stays blank."""
         raise NotImplementedError
 
-    def dress(self, skin: Skin) -> None:
+    def dress(self, skin: ThemeStyles) -> None:
         """Puts on another skin."""
         self.skin = skin
         self._drawn, self._raw = [], []

@@ -11,9 +11,9 @@ from typing import Any, Literal
 from perfmon.core import plain, without_secrets
 
 from ...shell import Runner
-from ..base import AbsentError, PollError
+from ..base import NotAvailableError, PollError
 from ..reading import Area, Reading
-from .common import Mine, Use, readings_of, throttled
+from .common import Use, VisibleDevices, readings_of, throttled
 from .nvidia_smi import PATHS
 
 # --- AMD's GPUs, by the JSON of amd-smi, or of rocm-smi where that is older: any key may be missing or `N/A` ---
@@ -184,22 +184,22 @@ _BIG = 1 << 17
 """An answer that is longer is read in a thread."""
 
 
-class AmdRoad:
+class AmdBackend:
     """Asks one of AMD's tools, through a shell on the machine."""
 
     every_s = 5.0
 
-    def __init__(self, runner: Runner, mine: Mine | None, tool: Literal["amd-smi", "rocm-smi"]) -> None:
+    def __init__(self, runner: Runner, mine: VisibleDevices | None, tool: Literal["amd-smi", "rocm-smi"]) -> None:
         """`runner` is this road's own."""
         self._runner, self._mine, self._tool = runner, mine, tool
         self._models: dict[str, str] | None = None
         self._turn = 0
 
     async def poll(self) -> Sequence[Reading]:
-        """All GPUs, and every few times what runs on them. Raises PollError, AbsentError."""
+        """All GPUs, and every few times what runs on them. Raises PollError, NotAvailableError."""
         found = [self._told(reading) for reading in await self._gpus()]
         if not found and not self._turn:
-            raise AbsentError(f"{self._tool} reports no GPU")
+            raise NotAvailableError(f"{self._tool} reports no GPU")
         if self._tool == "amd-smi" and self._turn % _PROCESSES == 0:
             found += await self._processes()
         self._turn += 1

@@ -20,7 +20,7 @@ _NAMED = ("GPU-", "MIG-")
 
 
 @dataclass(frozen=True, slots=True)
-class Mine:
+class VisibleDevices:
     """What was given: indices, or the beginnings of UUIDs."""
 
     indices: frozenset[str]
@@ -38,7 +38,7 @@ class Mine:
         return "yes" if named or index in self.indices or whole in self.indices else "no"
 
 
-def mine(environment: Mapping[str, str]) -> Mine | None:
+def mine(environment: Mapping[str, str]) -> VisibleDevices | None:
     """What the environment says; None where nothing was given in particular."""
     for name in VARIABLES:
         if name in environment and (environment[name].strip() or not name.startswith("SLURM")):
@@ -46,7 +46,7 @@ def mine(environment: Mapping[str, str]) -> Mine | None:
     return None
 
 
-def _read(text: str, *, local: bool) -> Mine:
+def _read(text: str, *, local: bool) -> VisibleDevices:
     indices: set[str] = set()
     uuids: list[str] = []
     for part in re.split(r"[,\s]+", text.strip()):
@@ -57,7 +57,7 @@ def _read(text: str, *, local: bool) -> Mine:
             indices.update(map(str, range(low, high + 1)))
         else:
             break  # CUDA looks at nothing behind what it cannot read: `-1` hides all
-    return Mine(frozenset(indices), tuple(uuids), local)
+    return VisibleDevices(frozenset(indices), tuple(uuids), local)
 
 
 def _uuid(part: str) -> str:

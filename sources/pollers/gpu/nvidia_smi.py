@@ -13,9 +13,9 @@ from perfmon.core import PerfmonError, plain, without_secrets
 
 from ...follow.wakeups import end
 from ...shell import Runner
-from ..base import AbsentError, Machine, PollError
+from ..base import Machine, NotAvailableError, PollError
 from ..reading import Area, Reading
-from .common import Mine, Use, idle, read_mask, readings_of, reasons, throttled
+from .common import Use, VisibleDevices, idle, read_mask, readings_of, reasons, throttled
 
 # --- What nvidia-smi prints: rows of comma-separated values, and the tables of `dmon` and `pmon` ---
 
@@ -237,12 +237,12 @@ _START_S, _ASK_S = 40.0, 20.0
 _MARK = "# pmon"
 
 
-class SmiRoad:
+class NvidiaSmiBackend:
     """Asks nvidia-smi, through a shell on the machine."""
 
     every_s = 1.0
 
-    def __init__(self, machine: Machine, runner: Runner, mine: Mine | None, buffered: str) -> None:
+    def __init__(self, machine: Machine, runner: Runner, mine: VisibleDevices | None, buffered: str) -> None:
         """`runner` is this road's own; `buffered` is what makes a command print line by line, where there is such."""
         self._machine, self._runner, self._mine, self._buffered = machine, runner, mine, buffered
         self._stream: Stream | None = None
@@ -255,7 +255,7 @@ class SmiRoad:
         """By index."""
 
     async def poll(self) -> Sequence[Reading]:
-        """A round of all GPUs, and every few times what runs on them. Raises PollError, AbsentError."""
+        """A round of all GPUs, and every few times what runs on them. Raises PollError, NotAvailableError."""
         if self._stream is None:
             self._stream = await self._opened()
         found = [self._told(reading) for reading in await self._stream.newest()]
@@ -294,12 +294,12 @@ class SmiRoad:
         raise PollError(f"nvidia-smi on {self._machine.name} rejects every requested field")
 
     async def _table(self, said: str) -> Stream:
-        """`dmon`, for a driver that answers no query; AbsentError where that says nothing either."""
+        """`dmon`, for a driver that answers no query; NotAvailableError where that says nothing either."""
         output = await self._runner.run(f"{PATHS}nvidia-smi dmon -c 1 -s pucm 2>&1", timeout_s=_START_S)
         rows = list(table(output.text.splitlines()))
         if not rows:
             told = plain(without_secrets(next(filter(None, map(str.strip, said.splitlines())), "nothing")), 120)
-            raise AbsentError(f"nvidia-smi: {told}")
+            raise NotAvailableError(f"nvidia-smi: {told}")
         header: list[str] = []
 
         def read(line: str) -> Reading | None:

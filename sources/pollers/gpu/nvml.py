@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from types import ModuleType
 from typing import Generic, TypeVar
 
-from ..base import AbsentError, PollError
+from ..base import NotAvailableError, PollError
 from ..reading import Area, Reading
 from .common import Processes, Use, mine
 from .nvml_device import Device, LostError
@@ -118,7 +118,7 @@ _ABSENT = frozenset({9, 12})
 _MISMATCH = 18
 
 
-class NvmlRoad:
+class NvmlBackend:
     """Asks NVML from a thread of its own."""
 
     every_s = 1.0
@@ -128,7 +128,7 @@ class NvmlRoad:
         self._gpus = Gpus(environment)
 
     async def poll(self) -> Sequence[Reading]:
-        """All GPUs, and every few times what runs on them. Raises PollError, AbsentError."""
+        """All GPUs, and every few times what runs on them. Raises PollError, NotAvailableError."""
         return await self._worker.ask(self._gpus.readings)
 
     async def close(self) -> None:
@@ -186,7 +186,7 @@ class Gpus:
                 devices.append(device)
         if not count and not known:
             nvml.nvmlShutdown()
-            raise AbsentError("the NVIDIA driver reports no GPU")
+            raise NotAvailableError("the NVIDIA driver reports no GPU")
         here = {device.uuid for device in devices}
         taken = {device.name for device in devices}
         for device in known.values():
@@ -236,12 +236,12 @@ def _library() -> ModuleType:
         ctypes.CDLL(LIBRARY)
         pynvml = import_module("pynvml")
     except (OSError, ImportError):
-        raise AbsentError("no NVIDIA driver") from None
+        raise NotAvailableError("no NVIDIA driver") from None
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
         if error.value in _ABSENT:
-            raise AbsentError("no NVIDIA driver is loaded") from None
+            raise NotAvailableError("no NVIDIA driver is loaded") from None
         if error.value == _MISMATCH:
             raise PollError(
                 "the NVIDIA driver and its library are of different versions after an update; reboot the machine"

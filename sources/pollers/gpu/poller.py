@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from ...shell import Runner
-from ..base import AbsentError, Machine, Poller
+from ..base import Machine, NotAvailableError, Poller
 from ..reading import Reading
-from .common import VARIABLES, Mine, mine
+from .common import VARIABLES, VisibleDevices, mine
 
 Tool = Literal["nvidia-smi", "amd-smi", "rocm-smi"]
 _TOOLS: tuple[Tool, ...] = ("nvidia-smi", "amd-smi", "rocm-smi")
@@ -24,7 +24,7 @@ def gpu_pollers(machine: Machine) -> list[Poller]:
     return [GpuPoller(machine)]
 
 
-class Road(Protocol):
+class GpuBackend(Protocol):
     """A way to ask a machine's GPUs."""
 
     @property
@@ -32,7 +32,7 @@ class Road(Protocol):
         """Seconds from one question to the next."""
 
     async def poll(self) -> Sequence[Reading]:
-        """Asks once. Raises PollError; AbsentError where this way leads nowhere."""
+        """Asks once. Raises PollError; NotAvailableError where this way leads nowhere."""
 
     async def close(self) -> None:
         """Lets go of everything."""
@@ -45,7 +45,7 @@ class GpuPoller:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._road: Road | None = None
+        self._road: GpuBackend | None = None
 
     @property
     def every_s(self) -> float:
@@ -53,12 +53,12 @@ class GpuPoller:
         return 1.0 if self._road is None else self._road.every_s
 
     async def poll(self) -> Sequence[Reading]:
-        """All GPUs, and from time to time what runs on them. Raises PollError, AbsentError."""
+        """All GPUs, and from time to time what runs on them. Raises PollError, NotAvailableError."""
         if self._road is None:
             return await self._first()
         try:
             return await self._road.poll()
-        except AbsentError:
+        except NotAvailableError:
             await self.close()  # the driver was taken away: next time all roads are tried again
             raise
 
@@ -76,27 +76,27 @@ class GpuPoller:
                 self._road = road
                 try:
                     return await road.poll()
-                except AbsentError as error:
+                except NotAvailableError as error:
                     why = str(error)
                     await self.close()
         said = f" ({why})" if why else ""
-        raise AbsentError(f"no GPU on {self._machine.name}{said}")
+        raise NotAvailableError(f"no GPU on {self._machine.name}{said}")
 
-    async def _roads(self) -> AsyncGenerator[Road, None]:
+    async def _roads(self) -> AsyncGenerator[GpuBackend, None]:
         if self._machine.here:
-            from .nvml import NvmlRoad
+            from .nvml import NvmlBackend
 
-            yield NvmlRoad()
+            yield NvmlBackend()
         found = await self._tools()
         for tool in found.names:
             if tool == "nvidia-smi":
-                from .nvidia_smi import SmiRoad
+                from .nvidia_smi import NvidiaSmiBackend
 
-                yield SmiRoad(self._machine, await self._machine.runner(), found.mine, found.buffered)
+                yield NvidiaSmiBackend(self._machine, await self._machine.runner(), found.mine, found.buffered)
             else:
-                from .amd import AmdRoad
+                from .amd import AmdBackend
 
-                yield AmdRoad(await self._machine.runner(), found.mine, tool)
+                yield AmdBackend(await self._machine.runner(), found.mine, tool)
 
     async def _tools(self) -> Tools:
         runner = await self._machine.runner()
@@ -111,7 +111,7 @@ class Tools:
     """What a machine has to ask its GPUs with."""
 
     names: tuple[Tool, ...]
-    mine: Mine | None
+    mine: VisibleDevices | None
     """By the environment of a login there, which is seldom that of the run."""
     buffered: str
     """What a command is started with, so that it prints line by line; "" where there is no such thing."""

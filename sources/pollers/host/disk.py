@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...shell import quoted
-from ..base import AbsentError, Machine, Places, Script, nowhere
+from ..base import Machine, NotAvailableError, Places, Script, nowhere
 from ..reading import Area, Reading
 
 EVERY_S = 10.0
@@ -68,7 +68,7 @@ class DiskPoller:
         self._left: dict[str, deque[tuple[float, float]]] = {}
 
     async def poll(self) -> Sequence[Reading]:
-        """One round. Raises AbsentError where there is no `df`, and what `Script` raises."""
+        """One round. Raises NotAvailableError where there is no `df`, and what `Script` raises."""
         now = time.monotonic()
         if now - self._looked_at >= _PLACES_S:
             await self._look()
@@ -78,7 +78,7 @@ class DiskPoller:
         space, stats, mounted = [*output.text.split("\n\n", 2), "", ""][:3]
         spaces, at = spaces_of(space), time.monotonic()
         if not spaces:
-            raise AbsentError(f"{self._machine.name}: df reports no disk usage")
+            raise NotAvailableError(f"{self._machine.name}: df reports no disk usage")
         flows = self._flows(counts_of(stats) | mounted_counts(mounted), at)
         return [self._reading(mount, spaces[mount], flows, at) for mount in self._holds if mount in spaces]
 

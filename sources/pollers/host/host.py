@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from glob import glob
 
-from ..base import AbsentError, Machine, Places, Poller, Script, nowhere
+from ..base import Machine, NotAvailableError, Places, Poller, Script, nowhere
 from ..reading import Area, Reading
 
 # --- What `/proc` says of a host, read here or printed by one command there, as counters and levels ---
@@ -194,7 +194,7 @@ class HostPoller:
         self._nics = NicRates()
 
     async def poll(self) -> Sequence[Reading]:
-        """One round. Raises AbsentError where there is no `/proc`, and what `Script` raises."""
+        """One round. Raises NotAvailableError where there is no `/proc`, and what `Script` raises."""
         facts = await self._facts()
         shares, words = self._cpu_shares(facts.cpus)
         values = {**shares, **facts.levels}
@@ -209,7 +209,7 @@ class HostPoller:
             return _here()
         facts = facts_of(printed((await self._shell.run(SCRIPT)).text))
         if not facts.cpus:
-            raise AbsentError(f"{self._machine.name}: /proc/stat cannot be read (not Linux?)")
+            raise NotAvailableError(f"{self._machine.name}: /proc/stat cannot be read (not Linux?)")
         return facts
 
     def _cpu_shares(self, cpus: Mapping[str, CpuTimes]) -> tuple[dict[str, float], dict[str, str]]:

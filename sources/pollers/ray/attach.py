@@ -14,7 +14,7 @@ from perfmon.core import UsageError, plain, without_secrets
 
 from ...follow.wakeups import end
 from ...shell import Runner, RunnerError, quoted
-from ..base import AbsentError, Machine, PollError
+from ..base import Machine, NotAvailableError, PollError
 from ..reading import Area, Reading
 from .poller import Cluster, cluster_on
 
@@ -84,7 +84,7 @@ class AttachedPoller:
             raise PollError(f"{self.name}: the process attached to Ray exited")
         readings = _readings(heard)
         if heard.took_ms and not readings:
-            raise AbsentError(f"{self.name}: no such actors in that namespace (see `ray list actors`)")
+            raise NotAvailableError(f"{self.name}: no such actors in that namespace (see `ray list actors`)")
         return readings
 
     async def close(self) -> None:
@@ -105,7 +105,7 @@ class AttachedPoller:
             if runner is not None:
                 await runner.close()
         if not cluster.python or not cluster.gcs:
-            raise AbsentError(f"{self.name}: no Ray of this user runs on {self._machine.name}")
+            raise NotAvailableError(f"{self.name}: no Ray of this user runs on {self._machine.name}")
         return cluster
 
     async def _listen(self, cluster: Cluster) -> None:

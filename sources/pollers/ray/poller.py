@@ -16,7 +16,7 @@ from perfmon.core import UsageError, plain
 
 from ...http_client import Opener, ReplyError, Url, get, parse_url
 from ...shell import Runner, RunnerError, quoted
-from ..base import AbsentError, Machine, PollError
+from ..base import Machine, NotAvailableError, PollError
 from ..metrics_endpoint import Endpoint, off_loop
 from ..openmetrics import Counters, Increase, Sample, Samples, read_samples
 from ..reading import Area, Reading
@@ -230,11 +230,11 @@ def _cluster(arguments: Sequence[str]) -> Cluster | None:
 
 
 async def targets_in(runner: Runner, folder: str) -> list[str]:
-    """HOST:PORT of all pages of metrics. Raises AbsentError where there is no such file, PollError where it is none."""
+    """HOST:PORT of all pages of metrics. Raises NotAvailableError without such a file, PollError for an invalid one."""
     path = f"{folder}/{FILE}"
     output = await runner.run(f"head -c 1000000 {quoted(path)}")
     if output.code or not output.data:
-        raise AbsentError(f"ray: no {plain(path, 200)} on {runner.name}: is Ray running?")
+        raise NotAvailableError(f"ray: no {plain(path, 200)} on {runner.name}: is Ray running?")
     targets = targets_of(output.text)
     if not targets:
         raise PollError(f"ray: {plain(path, 200)} lists no metrics endpoints")

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from perfmon.sources.pollers import Area
-from perfmon.viewmodel import Freshness, Picture, SourceNow
+from perfmon.viewmodel import Freshness, MonitorState, SourceStatus
 
 from ..rows import Row, Words, wrapped
 from .hosts import process_columns
@@ -42,7 +42,7 @@ class Line:
     draw: Callable[[], Words]
     key: Key | None = None
     """Its item, if the cursor can be on it."""
-    source: SourceNow | None = None
+    source: SourceStatus | None = None
     foreign: bool = False
     """Names in it are not plain ASCII."""
 
@@ -63,40 +63,40 @@ class View:
     """All of it, with headings, however long that is."""
 
 
-LogRow = Callable[[SourceNow], Words]
+LogRow = Callable[[SourceStatus], Words]
 
 
-def lines_of(look: Look, view: View, sources: Sequence[SourceNow], log_row: LogRow) -> list[Line]:
+def lines_of(look: Look, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
     """The lines; `log_row` draws a log."""
     plans = {"auto": _auto, "gpus": _gpus, "hosts": _hosts, "queues": _queues, "sources": _sources}
     return plans[view.name](look, view, sources, log_row)
 
 
 # --- views ------------------------------------------------------------------------------------------------------------
-def _gpus(look: Look, view: View, sources: Sequence[SourceNow], log_row: LogRow) -> list[Line]:
+def _gpus(look: Look, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
     sections = gpu_sections(look)
     if view.everything and not view.processes:
         sections += process_sections(look)
     return _told(look, view, sections) or _empty(look, view)
 
 
-def _hosts(look: Look, view: View, sources: Sequence[SourceNow], log_row: LogRow) -> list[Line]:
+def _hosts(look: Look, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
     sections = [*host_sections(look), *below_hosts(look), *process_sections(look)]
     return _told(look, view, sections) or _empty(look, view)
 
 
-def _queues(look: Look, view: View, sources: Sequence[SourceNow], log_row: LogRow) -> list[Line]:
+def _queues(look: Look, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
     return _told(look, view, queue_sections(look)) or _empty(look, view)
 
 
-def _sources(look: Look, view: View, sources: Sequence[SourceNow], log_row: LogRow) -> list[Line]:
+def _sources(look: Look, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
     pollers = poller_sections(look)
     headed = bool(pollers) and (view.everything or view.room > len(sources) + 2 + len(pollers[0].things))
     lines = _logs(sources, log_row, heading_at=view.width if headed else None)
     return lines + [line for section in pollers for line in _section(look, view, section, headed)]
 
 
-def _auto(look: Look, view: View, sources: Sequence[SourceNow], log_row: LogRow) -> list[Line]:
+def _auto(look: Look, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
     """The first of several plans that fits; where none does, the shortest one."""
     gpus, hosts, queues = gpu_sections(look), host_sections(look), queue_sections(look)
     pollers = poller_sections(look, all_of_them=False)
@@ -126,7 +126,7 @@ class _Plan:
     """Lines to show; opened items do not count, because they must not change the view."""
 
     sections: Sequence[Section]
-    sources: Sequence[SourceNow]
+    sources: Sequence[SourceStatus]
     headed: bool = False
 
     @property
@@ -197,7 +197,7 @@ def _key(thing: Thing | None) -> Key | None:
     return None if thing is None else (thing[1].host, thing[1].reading.area.value, thing[1].reading.name)
 
 
-def _logs(sources: Sequence[SourceNow], log_row: LogRow, heading_at: int | None = None) -> list[Line]:
+def _logs(sources: Sequence[SourceStatus], log_row: LogRow, heading_at: int | None = None) -> list[Line]:
     if not sources:
         return []
     head = [] if heading_at is None else [Line(partial(heading, (), "LOGS", heading_at))]
@@ -223,7 +223,7 @@ def _said(text: str, style: str) -> Words:
 # ---
 
 
-class KeptLines:
+class LineCache:
     """The last plan, and how its lines were drawn. Lines about logs are always those of the newest picture."""
 
     def __init__(self) -> None:
@@ -232,7 +232,7 @@ class KeptLines:
         self._planned: tuple[tuple[object, ...], list[Line]] | None = None
         self._drawn: dict[tuple[int, str], Row] = {}
 
-    def look(self, look: Look, picture: Picture) -> None:
+    def look(self, look: Look, picture: MonitorState) -> None:
         """Set the view."""
         basis: tuple[object, ...] = (picture.seen, look.skin, picture.state)
         # Of metrics only the limits are told, which hardly ever change; their figures do with every snapshot.
@@ -248,7 +248,7 @@ class KeptLines:
         self._planned = None
         self._drawn.clear()
 
-    def lines(self, look: Look, view: View, sources: Sequence[SourceNow], log_row: LogRow) -> list[Line]:
+    def lines(self, look: Look, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
         """As `lines_of` gives them."""
         if not self._basis or view.opened:
             self.forget()
@@ -272,7 +272,7 @@ class KeptLines:
         return row
 
 
-def _newer(line: Line, newest: dict[int, SourceNow], log_row: LogRow) -> Line:
+def _newer(line: Line, newest: dict[int, SourceStatus], log_row: LogRow) -> Line:
     assert line.source is not None  # noqa: S101
     one = newest[line.source.index]
     return Line(partial(log_row, one), line.key, one, line.foreign)

@@ -11,9 +11,19 @@ from perfmon.sources.pollers import Area
 from perfmon.sources.remote import Phase
 from perfmon.store import Seen
 from perfmon.textgraphics import cut
-from perfmon.viewmodel import Freshness, Host, Picture, SourceNow, Surroundings, age_words, percent, state_of, value
+from perfmon.viewmodel import (
+    Freshness,
+    Host,
+    HostOverview,
+    MonitorState,
+    SourceStatus,
+    age_words,
+    percent,
+    state_of,
+    value,
+)
 
-from ...theme import Skin
+from ...theme import ThemeStyles
 from ..rows import Run, Words, row_cells
 from .gpus import Folded, folded_columns, gpu_columns, processes_of
 from .hosts import disk_columns, host_columns, nic_columns, poller_columns, process_columns, unreached
@@ -121,7 +131,7 @@ def _troubled(look: Look, seen: Seen) -> bool:
     return state in ("failed", "stale") or (state != "absent" and look.around.stale(seen))
 
 
-def troubled(sources: Sequence[SourceNow]) -> list[SourceNow]:
+def troubled(sources: Sequence[SourceStatus]) -> list[SourceStatus]:
     """Logs that do not speak of the present, or lost something."""
     return [source for source in sources if source.freshness in _SICK or source.errors]
 
@@ -174,7 +184,7 @@ def summary_of(look: Look | None, view: str, logs: Sequence[str], width: int) ->
     return " · ".join(told)
 
 
-def lines_wanted(picture: Picture) -> int:
+def lines_wanted(picture: MonitorState) -> int:
     """Number of lines without headings, to distribute the room."""
     counts = Counter(seen.reading.area for seen in picture.seen if seen.reading.area in _LISTED)
     return sum(counts.values()) + len(picture.sources) + max(0, len(picture.links) - counts[Area.HOST])
@@ -244,7 +254,7 @@ def mends(view: str) -> Sequence[str]:
     return _NONE[view][1]
 
 
-def reasons(view: str, around: Surroundings) -> list[str]:
+def reasons(view: str, around: HostOverview) -> list[str]:
     """Errors of the pollers."""
     told = []
     for host, seen in around.of_area(Area.POLLER):
@@ -262,14 +272,14 @@ Badge = tuple[str, str, str]
 """Name of the host, name of the sign, what is said beside it."""
 
 
-def host_runs(picture: Picture, room: int, skin: Skin) -> list[Run]:
+def host_runs(picture: MonitorState, room: int, skin: ThemeStyles) -> list[Run]:
     """`a100-0 ✓ 0.3s  a100-1 ? 12 s`; how many, where there is no room for each.
 
     Nothing for this machine alone, nor where all is well and no room.
     """
     if not picture.links and len({seen.host for seen in picture.seen}) < 2:
         return []
-    around = Surroundings.at(picture)
+    around = HostOverview.at(picture)
     badges = [_badge(around, host) for host in around.hosts if host.told]
     if not badges or (not picture.links and len(badges) < 2):
         return []
@@ -280,7 +290,7 @@ def host_runs(picture: Picture, room: int, skin: Skin) -> list[Run]:
     return fitting if fitting is not None else [] if well else forms[-1]
 
 
-def _badge(around: Surroundings, host: Host) -> Badge:
+def _badge(around: HostOverview, host: Host) -> Badge:
     if host.link is not None:
         sign, words = state_of(host.link)
         if host.link.phase is Phase.LIVE:
@@ -294,7 +304,7 @@ def _badge(around: Surroundings, host: Host) -> Badge:
     return cut(host.short, _NAME), "stale", age_words(around.age_s(newest))
 
 
-def _runs(badge: Badge, skin: Skin, *, first: bool) -> list[Run]:
+def _runs(badge: Badge, skin: ThemeStyles, *, first: bool) -> list[Run]:
     name, sign, words = badge
     style = skin.style("warning" if sign == "lagging" else sign)
     head = [(f"{'' if first else '  '}{name} ", skin.style("text")), (skin.glyph(sign), style)]
@@ -303,7 +313,7 @@ def _runs(badge: Badge, skin: Skin, *, first: bool) -> list[Run]:
     return [*head, (f" {words}" if words else "", style)]
 
 
-def _counted(badges: list[Badge], skin: Skin, what: str) -> list[Run]:
+def _counted(badges: list[Badge], skin: ThemeStyles, what: str) -> list[Run]:
     """`3 hosts ✓`, `3 hosts ✗ 2 not live`, with the sign of the worst of them."""
     sick = [badge for badge in badges if badge[1] != "good"]
     runs: list[Run] = [(f"{len(badges)} host{'s' * (len(badges) != 1)} ", skin.style("text"))]
@@ -314,7 +324,7 @@ def _counted(badges: list[Badge], skin: Skin, what: str) -> list[Run]:
     return [*runs, (f"{skin.glyph(worst[1])} {len(sick)}{what}", style)]
 
 
-def polls_text(picture: Picture) -> str:
+def polls_text(picture: MonitorState) -> str:
     """`3 polls`, "" where nothing is polled."""
     count = sum(
         seen.reading.area is Area.POLLER and seen.reading.words.get("state") != "absent" for seen in picture.seen

@@ -12,9 +12,9 @@ from perfmon.diagnosis import MetricStats
 from perfmon.sources.pollers import Area
 from perfmon.store import Seen
 from perfmon.textgraphics import Glyphs, compact, cut, fit, limits, spark
-from perfmon.viewmodel import Host, Level, Picture, Surroundings, age_words, cores, level_of, worst_of
+from perfmon.viewmodel import Host, HostOverview, Level, MonitorState, age_words, cores, level_of, worst_of
 
-from ...theme import LEVEL_NAMES, Skin
+from ...theme import LEVEL_NAMES, ThemeStyles
 from ..rows import Words, wrapped
 
 # --- Columns that make room for each other: what matters least goes first, what is left may grow ---
@@ -121,15 +121,15 @@ FULL = 100.0 * _HEADROOM
 class Look:
     """The machines of a picture, and how they are drawn."""
 
-    around: Surroundings
-    skin: Skin
+    around: HostOverview
+    skin: ThemeStyles
     metrics: Mapping[str, MetricStats] = field(default_factory=dict)
     """Those of the snapshot: their bands are the limits."""
 
     @classmethod
-    def at(cls, picture: Picture, skin: Skin) -> Look:
+    def at(cls, picture: MonitorState, skin: ThemeStyles) -> Look:
         """At that picture."""
-        return cls(Surroundings.at(picture), skin, {} if picture.snapshot is None else picture.snapshot.metrics)
+        return cls(HostOverview.at(picture), skin, {} if picture.snapshot is None else picture.snapshot.metrics)
 
     @property
     def any(self) -> bool:
