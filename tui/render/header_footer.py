@@ -131,11 +131,11 @@ def _state(picture: MonitorState, place: Place, skin: ThemeStyles, brief: bool =
         return [(said, skin.style("warning")), (more, skin.style("muted"))]
     run = picture.snapshot.run.state if picture.snapshot is not None else None
     if run is not None and run in _RUN_STYLES and picture.state in (RunState.LIVE, RunState.ENDED):
-        word = (run.value.upper(), skin.style(_RUN_STYLES[run]))
+        shown = (run.value.upper(), skin.style(_RUN_STYLES[run]))
         since = picture.snapshot.run.since if picture.snapshot is not None else None
         if run is Progress.STALLED and since is not None and picture.now > since:
-            return [word, (f" for {short_duration(float(int(picture.now - since)))}", skin.style("muted"))]
-        return [word, span]
+            return [shown, (f" for {short_duration(float(int(picture.now - since)))}", skin.style("muted"))]
+        return [shown, span]
     if picture.stale_s is not None:
         return [(f"SILENT {skin.glyph('stale')} for {format_seconds(picture.stale_s)}", skin.style("stale")), span]
     names = {
