@@ -158,8 +158,16 @@ def _dies_on(failure: Failure, own: Sequence[ProgressTrack], view: RunView) -> b
 
 
 def _is_fresh(failure: Failure, view: RunView) -> bool:
-    """A run that is watched has had no time yet to go on after it: what is caught is printed like what is not."""
+    """A run that is watched has had no time yet to go on after it: what is caught is printed like what is not.
+
+    Where peers report since that they lost a connection it was not caught.
+    """
     if view.present is None:
+        return False
+    if any(
+        one.role == "cascade" and one.source == failure.source and one.line > failure.line
+        for one in view.store.progress.failures
+    ):
         return False
     time = _time(failure, view)
     rhythm = rhythm_at(view.fact(activity_of), time, view.present)

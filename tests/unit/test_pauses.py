@@ -9,6 +9,10 @@ import pytest
 
 import perfmon
 from perfmon import Diagnosis
+from perfmon.clocks import align
+from perfmon.core.config import Config
+from perfmon.pipeline.session import Session
+from perfmon.sources.blocks import Block
 
 START = datetime(2026, 3, 2, 10, tzinfo=UTC)
 
@@ -156,6 +160,29 @@ def test_a_wrong_command_line_is_followed_by_the_next_one(log: Log, tmp_path: Pa
     for error in ("argument --fp16: invalid choice: 's'", "unrecognized arguments: --bf32"):
         log.lines += ["usage: train.py [-h] [--fp16 FP16]", f"train.py: error: {error}"]
     assert "--bf32" in log.diagnosis(tmp_path).summary
+
+
+def test_what_peers_report_at_once_is_not_taken_for_the_cause(log: Log) -> None:
+    """Seen two seconds after it: what is printed like an exception that was caught was not, where peers lost it."""
+    for step in range(1, 31):
+        for rank in (0, 3):
+            log.now += timedelta(seconds=5 * (rank == 0))
+            log.lines.append(f"[rank{rank}] {log.now:%Y-%m-%d %H:%M:%S} INFO step {step}/500 | loss 3.1")
+    log.lines += [
+        "[rank3]: Traceback (most recent call last):",
+        '[rank3]:   File "/home/u/train.py", line 61, in main',
+        "[rank3]: ValueError: sample 88 has 0 tokens",
+        "[rank0]: Traceback (most recent call last):",
+        '[rank0]:   File "/home/u/train.py", line 61, in main',
+        "[rank0]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] "
+        "Connection closed by peer [10.0.0.3]:21231",
+    ]
+    session = Session(Config())
+    session.feed(session.add_source("train.log"), Block("\n".join([*log.lines, ""]).encode(), 0, 1))
+    now = log.now.timestamp() + 2
+    diagnosis = session.present((now - 600, now), align(session.store), now)
+    assert diagnosis.run.state == "failed"
+    assert "rank 3: ValueError" in diagnosis.summary
 
 
 def test_of_forty_runs_that_failed_alike_each_is_told(log: Log, tmp_path: Path) -> None:
