@@ -35,6 +35,8 @@ _TOGETHER_S = 5.0
 _LAST_WORDS_S = 180.0
 _LAST_LINES = 400
 """What may follow the last words of a process that did not say that it is dead."""
+_BARE = frozenset(("message", "signal"))
+"""Fields of a failure that names neither a process nor a place."""
 _FRESH_TIMES, _MOST_FRESH_S = 3.0, 10.0
 _SURVIVED = 3
 _WORK_BEHIND_END, _MUCH_BEHIND_END = 2, 20
@@ -120,6 +122,8 @@ def _is_last_word(failure: Failure, view: RunView) -> bool:
         return False
     if goes_on_elsewhere(failure, view):
         return False
+    if failure.fields.keys() <= _BARE and _is_fresh(failure, view):
+        return False  # a word that a shell prints, and a sample, too: the log may go on at once
     if failure.fatal:
         return True
     if failure.cause == "exception" and (_is_fresh(failure, view) or _is_survived(failure, view)):

@@ -185,6 +185,17 @@ def test_what_peers_report_at_once_is_not_taken_for_the_cause(log: Log) -> None:
     assert "rank 3: ValueError" in diagnosis.summary
 
 
+def test_a_bare_word_of_a_shell_is_believed_when_nothing_follows_it(log: Log) -> None:
+    """A prompt may hold it, too: a log that is watched goes on then within a few steps."""
+    log.steps(1, 30, every_s=5)
+    log.lines.append("Killed")
+    session = Session(Config())
+    session.feed(session.add_source("train.log"), Block("\n".join([*log.lines, ""]).encode(), 0, 1))
+    moments = [log.now.timestamp() + later for later in (4, 20)]
+    states = [session.present((now - 600, now), align(session.store), now).run.state for now in moments]
+    assert states == ["running", "failed"]
+
+
 def test_of_forty_runs_that_failed_alike_each_is_told(log: Log, tmp_path: Path) -> None:
     for _ in range(40):
         log.steps(1, 20, total=500, every_s=5, pause_s=20)
