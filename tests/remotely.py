@@ -136,7 +136,7 @@ async def through(sshd: Sshd, tmp_path: Path, fault: Callable[[Writer], Awaitabl
         await writer.arrived(seen)
         assert host.state.reconnects >= 1
         assert any("reconnecting" in notice.text for notice in seen.notices)
-        assert any("connected again" in notice.text for notice in seen.notices)
+        assert any("reconnected after" in notice.text for notice in seen.notices)
         return host
 
 

@@ -165,7 +165,7 @@ def test_a_size_that_is_reached_ends_it(tmp_path: Path) -> None:
     ("arguments", "told"),
     [
         (["nccl=runs", "-o", "run.pmrec"], "this version reads files only"),
-        (["a.log", "-o", "there.pmrec"], "there.pmrec: exists already"),
+        (["a.log", "-o", "there.pmrec"], "there.pmrec: already exists"),
         (["a.log", "-o", "gone/run.pmrec"], "gone/run.pmrec: cannot be written"),
         (["no.tar.gz", "-o", "run.pmrec"], "no.tar.gz"),
         (["a.log", "--for", "soon"], "expected a duration such as 30s or 10m, not 'soon'"),

@@ -139,7 +139,7 @@ def test_parts_are_taken_along_and_what_is_left_out_is_told(sshd: Sshd, tmp_path
     (logs / "run.log.2.gz").write_bytes(gzip.compress(b"older\n"))
     code, _, err = done(perfmon("collect", "--ssh-config", sshd.config, "box", "--log", logs, "-o", bundle))
     assert code == 0
-    assert "perfmon: box: left out: " in err.splitlines()[0]
+    assert "perfmon: box: skipped: " in err.splitlines()[0]
     assert err.splitlines()[0].endswith("lines.log': a name with a line break")
     with tarfile.open(bundle) as archive:
         names = {name.rpartition("/")[2] for name in archive.getnames()}
