@@ -206,7 +206,8 @@ async def test_folders_without_end_hold_nothing_up(any_sshd: Sshd, tmp_path: Pat
         assert host.state.reconnects == 0
         told = [notice.text for notice in seen.notices if "not followed" in notice.text]
         assert "a name with a line break" in told[0]
-        assert [why for why in told[1:] if "too many files to search" not in why] == []  # that of BusyBox knows no loops
+        # The search of BusyBox does not know loops.
+        assert [why for why in told[1:] if "too many files to search" not in why] == []
 
 
 async def test_what_cannot_be_read_is_told(sshd: Sshd, tmp_path: Path) -> None:
