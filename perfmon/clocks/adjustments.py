@@ -7,13 +7,13 @@ monotonic times in its own lines. What counts is taken literally: an hour that a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
-from typing import Protocol
 
 from perfmon.core import Gap, Span, format_seconds
+from perfmon.sources import SourceClock
 from perfmon.store import SourceState, Store
 
 LEAST_S = 60.0
@@ -35,19 +35,6 @@ SET = "clock set"
 """How the note of a clock that was set right begins."""
 
 
-class ClockStep(Protocol):
-    """What is asked of a log's clock: see `perfmon.sources.clock.SourceClock`."""
-
-    mono_step: float
-    """Seconds by which it last moved against the monotonic times in its lines; 0: never by more than a minute."""
-    mono_to_wall: float | None
-    set_back: tuple[float, float] | None
-    """When its lines last went back by more than a minute, and to when."""
-
-    def slip(self, seconds: float) -> None:
-        """What comes is that much later on the axis than its lines say."""
-
-
 @dataclass(frozen=True, slots=True)
 class Step:
     """A clock was put forward by so many seconds (negative: back)."""
@@ -58,7 +45,7 @@ class Step:
     """The first moment after it, on the log's own axis, as its lines told it."""
 
 
-def find_clock_steps(store: Store, shifts: Mapping[int, float], clocks: Mapping[int, ClockStep]) -> list[Step]:
+def find_clock_steps(store: Store, shifts: Mapping[int, float], clocks: Mapping[int, SourceClock]) -> list[Step]:
     """Clocks that were set, as the other logs and monotonic times prove it."""
     logs = [state for state in store.sources if not state.polled]
     found = (
@@ -88,7 +75,7 @@ def _forward(
 
 
 def _back(
-    state: SourceState, states: Sequence[SourceState], shifts: Mapping[int, float], clock: ClockStep
+    state: SourceState, states: Sequence[SourceState], shifts: Mapping[int, float], clock: SourceClock
 ) -> Step | None:
     if clock.set_back is None or state.stepped_back != 1 or state.tail is None:
         return None
@@ -148,7 +135,7 @@ def _went_on(other: SourceState, start: float, rest: float, shifts: Mapping[int,
 
 
 # --- taking it out --------------------------------------------------------------------------------------------
-def take_out(store: Store, clock: ClockStep, step: Step, opened: Iterable[Span] = ()) -> None:
+def take_out(store: Store, clock: SourceClock, step: Step, opened: Iterable[Span] = ()) -> None:
     """Moves all that the log told after the step to where it belongs, and what it will tell; `opened` has not ended."""
     state, by = store.sources[step.source], -step.seconds
     after = _after(store, step)
@@ -169,9 +156,8 @@ def take_out(store: Store, clock: ClockStep, step: Step, opened: Iterable[Span] 
     state.note(f"{SET} {told} by {format_seconds(abs(step.seconds))} during the run: corrected")
 
 
-class _After(Protocol):
-    def __call__(self, time: float, line: int) -> bool:
-        """Whether what was told at `time` in `line` came after the step."""
+_After = Callable[[float, int], bool]
+"""(time, line) -> whether that came after the step."""
 
 
 def _after(store: Store, step: Step) -> _After:

@@ -37,8 +37,9 @@ from perfmon.core import (
     Span,
     says_only_that,
 )
+from perfmon.sources import SourceClock
 
-from .axis import Clock, heard, rebase, seen
+from .axis import heard, rebase, seen
 from .counters import Paces, Tellers
 from .progress import Failure, RunMark, place_of
 from .source_state import SourceState
@@ -112,7 +113,7 @@ class Assembler:
             RUN: self._run,
         }
 
-    def ingest(self, state: SourceState, clock: Clock, records: Sequence[Record], line_base: int = 0) -> None:
+    def ingest(self, state: SourceState, clock: SourceClock, records: Sequence[Record], line_base: int = 0) -> None:
         """Adds the records of one block, which follow those of the blocks before it; `line_base` is added to lines."""
         source = state.index
         updates = self._updates

@@ -4,42 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from perfmon.core import HEAD, SILENCE, Gap, Observation, Stamp
+from perfmon.sources import SourceClock
 
 from .source_state import SourceState
 from .store import Store
 
 QUIET_FROM_S = 10.0
 """Silences are kept from this length on."""
-
-
-class Clock(Protocol):
-    """What the assembler needs of a log's clock: see `perfmon.sources.clock.SourceClock`."""
-
-    kind: int | None
-    last: float | None
-    rebased: float | None
-    stepped_back: int
-    refused: int
-    by_arrival: bool
-    jumped: tuple[float, float] | None
-
-    mono_to_wall: float | None
-
-    @property
-    def monotonic(self) -> bool:
-        """The axis is a monotonic clock."""
-
-    def resolve(self, stamp: Stamp | None, mono: float | None) -> float | None:
-        """Seconds on the log's axis, None before any clock was seen."""
-
-    def at(self, stamp: Stamp | None, mono: float | None) -> float | None:
-        """The same for a line that stands before the last one."""
-
-    def near(self, lines: Sequence[tuple[Stamp | None, float | None]]) -> list[float] | None:
-        """The same for several; None, and nothing has changed, where one of them must be looked at with care."""
 
 
 def seen(store: Store, state: SourceState, time: float, *, early: bool = True) -> float:
@@ -62,7 +35,7 @@ def seen(store: Store, state: SourceState, time: float, *, early: bool = True) -
 
 def heard(
     state: SourceState,
-    clock: Clock,
+    clock: SourceClock,
     kind: int,
     time: float,
     ticked: float | None,
@@ -103,7 +76,7 @@ def _quiet(state: SourceState, since: float, until: float, line: tuple[int, str]
         state.quiet(since, until, line, upto)
 
 
-def rebase(store: Store, state: SourceState, clock: Clock) -> None:
+def rebase(store: Store, state: SourceState, clock: SourceClock) -> None:
     """Moves what a log told before its first date, or before a date that proved true, and notes what was odd."""
     seconds = clock.rebased or 0.0
     clock.rebased = None
@@ -131,7 +104,7 @@ def _moved(gap: Gap, seconds: float) -> Gap:
     return replace(gap, start=gap.start + seconds, end=gap.end + seconds)
 
 
-def placed(store: Store, state: SourceState, clock: Clock, stamp: Stamp | None, mono: float | None) -> float:
+def placed(store: Store, state: SourceState, clock: SourceClock, stamp: Stamp | None, mono: float | None) -> float:
     """Seconds on the axis of a line that may stand before the last one."""
     time = clock.at(stamp, mono)
     if clock.rebased is not None:
@@ -144,7 +117,7 @@ def placed(store: Store, state: SourceState, clock: Clock, stamp: Stamp | None, 
 
 
 def all_placed(
-    store: Store, state: SourceState, clock: Clock, lines: Sequence[tuple[Stamp | None, float | None]]
+    store: Store, state: SourceState, clock: SourceClock, lines: Sequence[tuple[Stamp | None, float | None]]
 ) -> list[float]:
     """The same for several lines, one after the other."""
     first, last = state.first, state.last

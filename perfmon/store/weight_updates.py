@@ -27,8 +27,9 @@ from perfmon.core import (
     Ref,
     Update,
 )
+from perfmon.sources import SourceClock
 
-from .axis import Clock, all_placed, placed, seen
+from .axis import all_placed, placed, seen
 from .source_state import SourceState
 from .store import Store
 
@@ -57,11 +58,11 @@ class Updates:
         self._forgotten: dict[int, float | None] = {}
         """By the hash of the trace, when they were sent."""
 
-    def begin(self, clock: Clock) -> None:
+    def begin(self, clock: SourceClock) -> None:
         """Another block of a log begins: legs in it that no line of it dates have the time of the last line before."""
         self._before = None if clock.kind is None else clock.last
 
-    def add(self, state: SourceState, clock: Clock, trace: str, joined: Joined, line_base: int) -> None:
+    def add(self, state: SourceState, clock: SourceClock, trace: str, joined: Joined, line_base: int) -> None:
         """Adds the legs of one trace that one block of a log holds."""
         if self._forgotten and trace not in self._updates and self._is_forgotten(trace, joined):
             return
@@ -70,7 +71,7 @@ class Updates:
         else:
             self._legs(state, clock, trace, joined, line_base)
 
-    def _whole(self, state: SourceState, clock: Clock, trace: str, joined: Joined, line_base: int) -> None:
+    def _whole(self, state: SourceState, clock: SourceClock, trace: str, joined: Joined, line_base: int) -> None:
         """Adds an update of a new trace with all its legs and their stamps: nearly all are such, so at one go."""
         _, send, recv, rpc_start, rpc_done, done, wall, rpc, queue, server_rpc, op, url, path, server_path = joined[:14]
         store, source = self._store, state.index
@@ -103,7 +104,7 @@ class Updates:
             update.refs = [(refs[-1][0], "")]
         self._hold(trace, update)
 
-    def _legs(self, state: SourceState, clock: Clock, trace: str, joined: Joined, line_base: int) -> None:
+    def _legs(self, state: SourceState, clock: SourceClock, trace: str, joined: Joined, line_base: int) -> None:
         """Adds the legs of one trace that one block holds; of a leg that is told twice the first one counts."""
         update = self._use_of(trace, joined, state)
         fresh = joined[J_LEGS] & ~update.legs
@@ -201,7 +202,7 @@ class Updates:
         if update.queue_ms is None and update.wall_ms is not None and update.rpc_ms is not None:
             update.queue_ms = max(0.0, update.wall_ms - update.rpc_ms)
 
-    def _place(self, update: Update, state: SourceState, clock: Clock, joined: Joined, fresh: int) -> None:
+    def _place(self, update: Update, state: SourceState, clock: SourceClock, joined: Joined, fresh: int) -> None:
         """Puts an update on its client's axis, on the server's while it is alone there."""
         wall_s = None if update.wall_ms is None else update.wall_ms / 1000.0
         if fresh & _SERVER_LEGS:
@@ -233,7 +234,7 @@ class Updates:
             if state.clockless:
                 state.pseudo = max(state.pseudo, update.end)
 
-    def _placed(self, state: SourceState, clock: Clock, stamp: LegStamp | None, mono: float | None) -> float:
+    def _placed(self, state: SourceState, clock: SourceClock, stamp: LegStamp | None, mono: float | None) -> float:
         """Seconds on the log's axis; by now lines that stand behind this one may have been heard of."""
         if stamp is None and self._before is not None:
             return seen(self._store, state, self._before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import os
 import tomllib
 from collections.abc import Iterator
@@ -86,3 +87,21 @@ def _has_docstring(package: str, path: Path) -> None:
 
 def test_every_module_says_what_it_is_for() -> None:
     assert failures_of(_has_docstring, MODULES) == []
+
+
+def _offers_what_it_declares(package: str, path: Path) -> None:
+    declared = {
+        alias.asname or alias.name
+        for block in ast.parse(path.read_text()).body
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert set(importlib.import_module(package).__all__) == declared, package
+
+
+def test_faces_offer_what_they_declare_to_type_checkers() -> None:
+    faces = [(name, name, folder / "__init__.py") for name, folder in _packages()]
+    lazy = [face for face in faces if "= lazy_face(" in face[2].read_text()]
+    assert failures_of(_offers_what_it_declares, lazy) == []
