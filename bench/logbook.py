@@ -15,7 +15,8 @@ from functools import partial
 
 from perfmon.core.model import LOCAL, Block
 from perfmon.logbuffer.buffer import LogBuffer
-from perfmon.logbuffer.filters import Filter
+from perfmon.logbuffer.filters import EVERYTHING, Filter
+from perfmon.logbuffer.reader import View
 from perfmon.sources.blocks import LineSplitter
 from perfmon.sources.clock import SourceClock
 from perfmon.sources.formats.loader import load_packs
@@ -48,10 +49,10 @@ def read(data: bytes) -> None:
             chunk.count(b"\n")
 
 
-def through(data: bytes, wanted: Filter | None) -> LogBuffer:
+def through(data: bytes, wanted: Filter) -> LogBuffer:
     """All logs through a book, its last lines read five times a second of the flood."""
     book = LogBuffer(packs=PACKS)
-    view = book.view(wanted)
+    view = View(book, wanted)
     clocks, cutters = [SourceClock() for _ in range(LOGS)], [LineSplitter() for _ in range(LOGS)]
     files = [io.BytesIO(data) for _ in range(LOGS)]
     looked = 0
@@ -96,9 +97,9 @@ def main() -> None:
             f"{what:<34} {took:6.3f} s  {total / took / 1e6:6.2f} M lines/s  ratio {took / floor:5.2f}"
             f"  {share:4.1f} % of a core at {RATE} lines/s"
         )
-    book = through(data, None)
+    book = through(data, EVERYTHING)
     totals = book.totals()
-    held = book.view().tail(10 * total).lines
+    held = View(book).tail(10 * total).lines
     assert totals.lines == total
     assert totals.lines - totals.lost_lines == len(held)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -40,7 +40,7 @@ class LogView:
         """Reason why a filter or a search was dropped; cleared when it is shown."""
         self.lines_then = 0
         """Lines that the book had been given when the view stopped following."""
-        self._view: View = book.view()
+        self._view: View = View(book)
         self._top: Place | None = None
         self._fresh = True
         self._seek: Callable[[], bool] | None = None
@@ -215,7 +215,7 @@ class LogView:
             self.wanted.trace,
             (*self.wanted.texts, *wanted.texts),
         )
-        view = self.book.view(both)
+        view = View(self.book, both)
         current = self.current
         if current is None:
             missed()
@@ -242,7 +242,7 @@ class LogView:
 
     def filter(self, wanted: Filter) -> None:
         """Shows only lines that fit, from where the view stands. Raises UsageError for a wrong expression."""
-        view = self.book.view(wanted)
+        view = View(self.book, wanted)
         if not self.follow and self.cursor is not None:
             self._top = self.cursor
         self.wanted, self._view, self._fresh, self._seek = wanted, view, True, None

@@ -1,4 +1,4 @@
-"""What the ring consists of: whole lines of one log, with what is known of them without looking at any."""
+"""Chunks of the ring: whole lines of one log, with what is known of them without reading any."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ NEVER = -inf
 """The time of lines before the first clock of any log."""
 
 
-class Mark(NamedTuple):
-    """From a line of a chunk on, its lines are numbered, and arrived, like this."""
+class Bookmark(NamedTuple):
+    """Line numbers and arrival of the lines of a chunk from one line on."""
 
     at: int
     """Lines of the chunk before it."""
     line: int
     """Number of the line in its file, from 1; 0 when lines are not counted."""
     arrival: int
-    """Grows with everything that is appended to the book."""
+    """Grows with everything that is appended to the buffer."""
     time: float
-    """When they arrived, where nothing else dates them; NEVER otherwise."""
+    """Time of arrival, if nothing else dates them; NEVER otherwise."""
     offset: int
     """Bytes of the file before it."""
 
 
 @dataclass(slots=True, eq=False)
 class Chunk:
-    """Lines of one log that stand together. Times are seconds on that log's own axis, unless `free`.
+    """Consecutive lines of one log. Times are seconds on that log's own axis, unless `free`.
 
-    One that the book holds is never changed, for views of other threads hold it, too: another one takes its place.
+    One that the buffer holds is never changed, as views of other threads hold it, too: another one takes its place.
     """
 
     serial: int
@@ -49,17 +49,17 @@ class Chunk:
     """Ordinal of its first line: lines of this log that were appended before it, ever."""
     count: int
     """Lines that it holds."""
-    marks: tuple[Mark, ...]
+    marks: tuple[Bookmark, ...]
     base: float
-    """No line of it stands before this time in the merged order."""
+    """No line of it is before this time in the merged order."""
     end: float
     """Nor after this one: the time of its last dated line, or of one after it, whichever is earlier."""
     near: float
-    """The log's clock at its end: what resolves stamps without a date."""
+    """The log's clock at its end: it resolves stamps without a date."""
     kind: int | None
     """Kind of the log's stamps."""
     mono: float | None
-    """Seconds to add to a `t=`; None where that tells nothing."""
+    """Seconds to add to a `t=`; None if that is unknown."""
     free: bool
     """No line of the log had a clock yet: its times are those of other logs when it arrived, on the run's axis."""
     arrived: int
@@ -75,8 +75,8 @@ class Chunk:
         """Bytes that it takes of the ring."""
         return len(self.data) + _CHUNK_BYTES + _MARK_BYTES * len(self.marks)
 
-    def mark(self, at: int) -> Mark:
-        """The mark that holds for its line `at`."""
+    def mark(self, at: int) -> Bookmark:
+        """Return the bookmark that holds for its line `at`."""
         marks = self.marks
         return marks[0] if len(marks) == 1 else marks[bisect_right(marks, at, key=_at) - 1]
 
@@ -86,7 +86,7 @@ class Chunk:
         return mark.line and mark.line + at - mark.at
 
     def lines_numbered(self, number: int) -> Iterator[int]:
-        """Its lines that have this number in their file, the newest first: numbers begin anew after a rotation."""
+        """Lines with this number in their file, the newest first: numbers start again after a rotation."""
         stop = self.count
         for mark in reversed(self.marks):
             if mark.line and mark.line <= number < mark.line + stop - mark.at:
@@ -95,7 +95,7 @@ class Chunk:
 
 
 def blocks(chunk: Chunk) -> Iterator[Block]:
-    """The lines of a chunk as they were appended, but for those that followed each other."""
+    """Split a chunk into the blocks it was appended as; those that followed each other stay together."""
     rest = chunk.data
     stops = [*(mark.at for mark in chunk.marks[1:]), chunk.count]
     for mark, stop in zip(chunk.marks, stops, strict=True):
@@ -110,7 +110,7 @@ def line_count(data: bytes) -> int:
 
 
 def pieces(data: bytes, size: int) -> list[bytes]:
-    """`data` cut at line ends into pieces of about `size` bytes; a longer line stays whole."""
+    """Cut `data` at line ends into pieces of about `size` bytes; a longer line stays whole."""
     if len(data) <= size:
         return [data]
     cut: list[bytes] = []

@@ -15,7 +15,7 @@ from perfmon.core import UsageError, plain
 
 from .lines import TEXT_CAP, LogLevel, level_of
 
-# --- Stops a regular expression that would run for hours ---
+# --- A time limit for regular expressions ---
 #
 # A match holds Python's lock for as long as it takes, in whatever thread it runs; only a signal ends it, and those
 # reach the main thread alone. So searches run there, in slices, each with an alarm that counts processor time.
@@ -24,13 +24,13 @@ T = TypeVar("T")
 
 
 class TooSlowError(Exception):
-    """It took longer than it may."""
+    """The time limit was reached."""
 
 
-def at_most(seconds: float, work: Callable[[], T]) -> T:
-    """What `work` returns. Raises TooSlowError after about so many seconds of processor time.
+def time_limited(seconds: float, work: Callable[[], T]) -> T:
+    """Return what `work` returns. Raises TooSlowError after about so many seconds of processor time.
 
-    In other threads than the main one, and where somebody else uses the timer, nothing stops it.
+    In other threads than the main one, and while the timer is in use, nothing stops it.
     """
     if threading.current_thread() is not threading.main_thread() or signal.getitimer(signal.ITIMER_VIRTUAL)[0]:
         return work()
@@ -53,18 +53,18 @@ def at_most(seconds: float, work: Callable[[], T]) -> T:
         signal.signal(signal.SIGVTALRM, before)
 
 
-# --- Which lines are wanted: by log, level, trace and text; text is plain, or a regular expression between slashes ---
+# --- Filters by log, level, trace and text; text is plain, or a regular expression between slashes ---
 
 _SLICE = 256
-"""Lines that are searched before anybody looks at a clock."""
+"""Lines that are searched between two looks at the clock."""
 _SLOW_S = 0.05
 _ID_PART = r"[\w./-]"
 
 
 class Query:
-    """What somebody searches: `text`, or `/regex/`; without capitals it does not tell them from small letters.
+    """A search: `text`, or `/regex/`; case-insensitive if it has no capitals.
 
-    Raises UsageError, one line, for an expression that is none.
+    Raises UsageError, one line, for an invalid expression.
     """
 
     def __init__(self, query: str) -> None:
@@ -79,15 +79,15 @@ class Query:
         self._spans = self.regex or re.compile(re.escape(body), re.IGNORECASE if self.folded else 0)
 
     def matches(self, line: str) -> bool:
-        """Whether a line has it."""
+        """Return True for a line that contains it."""
         if self.regex is not None:
             return self.regex.search(line) is not None
         return self.needle in line or (self.folded and self._spans.search(line) is not None)
 
     def spans(self, line: str) -> list[tuple[int, int]]:
-        """Where a line has it, for a highlight; nothing where that takes too long to find out."""
+        """Return its places in a line, for highlights; none if the search takes too long."""
         try:
-            return at_most(_SLOW_S, lambda: [m.span() for m in self._spans.finditer(line) if m.end() > m.start()])
+            return time_limited(_SLOW_S, lambda: [m.span() for m in self._spans.finditer(line) if m.end() > m.start()])
         except TooSlowError:
             return []
 
@@ -104,20 +104,20 @@ def _compiled(body: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Lines that fit in every respect; what is left empty does not matter."""
+    """Lines that meet all of these; what is left empty does not matter."""
 
     sources: frozenset[int] | None = None
     """Indices of logs; None: all."""
     level: LogLevel = LogLevel.UNKNOWN
-    """At least this grave."""
+    """The least severe level."""
     trace: str = ""
-    """They name this id."""
+    """An id that they contain."""
     texts: tuple[str, ...] = ()
-    """They have all of these; see Query."""
+    """They contain all of these; see Query."""
 
     @property
     def lets_all(self) -> bool:
-        """Every line of the wanted logs fits."""
+        """True if every line of these logs fits."""
         return not (self.level or self.trace or self.texts)
 
 
@@ -139,10 +139,10 @@ class CompiledFilter:
             self._tests.append(lambda line: level_of(line) >= wanted.level)
         self._names = ", ".join(query.query for query in queries if query.regex is not None)
 
-    def sift(self, text: str) -> Iterator[list[int]]:
-        """Numbers, from 0, of the lines of `text` that fit, slice by slice.
+    def search(self, text: str) -> Iterator[list[int]]:
+        """Yield the numbers, from 0, of the lines of `text` that fit, slice by slice.
 
-        Raises UsageError when a regular expression takes too long for what it has to search.
+        Raises UsageError when a regular expression takes too long.
         """
         candidates = self._candidates(text)
         if not candidates:
@@ -152,7 +152,7 @@ class CompiledFilter:
             yield self._fit(lines, candidates[at : at + _SLICE])
 
     def _candidates(self, text: str) -> Sequence[int]:
-        """Lines that have the literal text that fitting ones must have."""
+        """Return the lines that contain the literal text that a fitting line needs."""
         if not self._needles:
             return range(text.count("\n") + 1)
         needle, folded = max(self._needles, key=lambda item: len(item[0]))
@@ -172,13 +172,13 @@ class CompiledFilter:
         if not self._names:
             return search()
         try:
-            return at_most(_SLOW_S, search)
+            return time_limited(_SLOW_S, search)
         except TooSlowError:
             raise UsageError(f"{plain(self._names, 60)} takes too long on these lines: use a simpler one") from None
 
 
 def lines_with(needle: str, text: str) -> list[int]:
-    """Numbers, from 0, of the lines that have `needle`."""
+    """Return the numbers, from 0, of the lines that contain `needle`."""
     found: list[int] = []
     line = begin = 0
     at = text.find(needle)

@@ -11,40 +11,36 @@ from itertools import islice
 from math import inf
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from perfmon.core import Block, InputError, UsageError, evidence_text, plain
 from perfmon.sources import newlines
 
+from .buffer import LogBuffer
 from .chunks import NEVER, Chunk
-from .filters import CompiledFilter, Filter
-from .index import Index
+from .filters import EVERYTHING, CompiledFilter, Filter
+from .index import Index, LineTimer
 from .lines import Line, Place, cleaned, level_of, searchable, shown, ticks, trace_of
 
-if TYPE_CHECKING:
-    from .buffer import LogBuffer
-    from .line_times import LineTimer
-
-
-# --- Reads a book: the lines of all logs in the order in which they were printed, from any place, both ways ---
+# --- The lines of all logs in the order in which they were printed, from any place, both ways ---
 
 BUDGET_S = 0.008
 _KEPT_LINES = 1024
 _KEPT_INDEXES = 64
 _GONE = 16
-"""So many chunks that are gone may be remembered: every line that comes ends one."""
+"""Chunks that are remembered after they were dropped: every new line replaces one."""
 _first, _stop, _end = attrgetter("first"), attrgetter("stop"), attrgetter("end")
 
 Rank = tuple[float, float, int, int]
 """(seconds on the run's axis, arrival, source, ordinal): the order of all lines."""
 _Ranked = tuple[float, float, int, int, Chunk]
-"""A rank, and the chunk that holds the line; of no two lines the ranks are equal, so chunks are not compared."""
+"""A rank, and the chunk that holds the line; ranks are unique, so chunks are not compared."""
 _BEGIN: Rank = (-inf, -1, -1, -1)
 _END: Rank = (inf, inf, 1 << 62, 0)
 
 
 class _OutOfTimeError(Exception):
-    """The budget of this call is spent: what is known so far must do."""
+    """The time budget of this call is spent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +49,11 @@ class Page:
 
     lines: tuple[Line, ...]
     complete: bool
-    """No more could be found; else ask again, the search goes on where it stopped."""
+    """Nothing is left; otherwise the next call continues the search."""
 
 
-class _Found:
-    """How far a chunk has been searched."""
+class _Search:
+    """The progress of searching a chunk."""
 
     __slots__ = ("done", "lines", "slices")
 
@@ -68,62 +64,62 @@ class _Found:
 
 
 class View:
-    """A reader of a book with a filter, for one thread. Every call looks at what the book holds at that moment.
+    """A reader of a buffer with a filter, for one thread. Every call reads what the buffer holds at that moment.
 
     A search takes about `budget_s`, and at most 256 lines more, however little it finds. Raises UsageError, one line,
     for a regular expression that is wrong or takes too long.
     """
 
-    def __init__(self, book: LogBuffer, wanted: Filter) -> None:
+    def __init__(self, book: LogBuffer, wanted: Filter = EVERYTHING) -> None:
         self.book = book
         self.wanted = wanted
-        self._sieve = None if wanted.lets_all else CompiledFilter(wanted)
-        self._dater: LineTimer | None = None
+        self._filter = None if wanted.lets_all else CompiledFilter(wanted)
+        self._timer: LineTimer | None = None
         self._version = self._epoch = -1
         self._chunks: dict[int, tuple[Chunk, ...]] = {}
         self._shifts: dict[int, float] = {}
         self._indexes: dict[int, Index] = {}
-        self._found: dict[int, _Found] = {}
+        self._found: dict[int, _Search] = {}
         self._lines: dict[Place, Line] = {}
         self._remembered = _GONE
         self._deadline, self._searched = inf, False
         self._failed: UsageError | None = None
 
-    # --- asking -------------------------------------------------------------------------------------------------
+    # --- pages --------------------------------------------------------------------------------------------------
     def tail(self, rows: int, budget_s: float = BUDGET_S) -> Page:
         """The last lines."""
         return self._read_back(_END, rows, budget_s)
 
     def head(self, rows: int, budget_s: float = BUDGET_S) -> Page:
-        """The first lines that the ring still holds."""
+        """The first lines that are kept."""
         return self._read_on(_BEGIN, rows, budget_s)
 
     def before(self, place: Place, rows: int, budget_s: float = BUDGET_S) -> Page:
-        """The lines right before a place; none when the ring has forgotten it."""
-        self._look()
+        """The lines right before a place; none when it was dropped."""
+        self._update()
         return self._read_back(self._rank(place), rows, budget_s)
 
     def after(self, place: Place, rows: int, budget_s: float = BUDGET_S) -> Page:
-        """The lines right after a place; the first ones when the ring has forgotten it."""
-        self._look()
+        """The lines right after a place; the first ones when it was dropped."""
+        self._update()
         rank = self._rank(place)
         return self._read_on(rank if rank == _BEGIN else (*rank[:3], rank[3] + 1), rows, budget_s)
 
     def start(self, place: Place, rows: int, budget_s: float = BUDGET_S) -> Page:
         """The lines from a place on."""
-        self._look()
+        self._update()
         return self._read_on(self._rank(place), rows, budget_s)
 
     def at(self, when: float, rows: int, budget_s: float = BUDGET_S) -> Page:
-        """The lines from a moment on, in seconds on the run's axis."""
+        """The lines from a time on, in seconds on the run's axis."""
         return self._read_on((when, -1, -1, -1), rows, budget_s)
 
     def find(self, name: str, number: int, text: str = "") -> Place | None:
-        """The line of a log with that number: the newest that has it, as numbers begin anew when a log is rotated.
+        """Find the newest line of a log with that number: numbers start again when a log is rotated.
 
-        `text`, where it is given, is how it reads as evidence. None when the ring does not hold it.
+        `text`, if given, is the line as evidence shows it. None when the line is not kept.
         """
-        self._look()
+        self._update()
         source = next((index for index, known in self.book.names.items() if known == name), None)
         if source is None:
             return None
@@ -134,29 +130,27 @@ class View:
         return None
 
     def line(self, place: Place) -> Line | None:
-        """A line, whatever the filter; None when the ring has forgotten it."""
-        self._look()
+        """A line, whatever the filter; None when it was dropped."""
+        self._update()
         chunk = self._chunk(place)
         return None if chunk is None else self._read([(place, chunk)])[0]
 
     def fraction(self, place: Place) -> float:
-        """Share of what the ring holds that stands before a place, 0 to 1; the filter does not matter."""
-        self._look()
+        """Share of the kept lines before a place, 0 to 1, whatever the filter."""
+        self._update()
         rank = self._rank(place)
         total = sum(chunks[-1].stop - chunks[0].first for chunks in self._chunks.values())
-        before = sum(
-            self._bound(source, rank) - chunks[0].first for source, chunks in self._chunks.items()
-        )  # fmt: skip
+        before = sum(self._bound(source, rank) - chunks[0].first for source, chunks in self._chunks.items())
         return before / total if total else 0.0
 
     # --- the merge ----------------------------------------------------------------------------------------------
     def _read_on(self, rank: Rank, rows: int, budget_s: float) -> Page:
-        self._look()
+        self._update()
         self._deadline, self._searched = time.perf_counter() + budget_s, False
         return self._page(merge(*[self._forward(source, self._bound(source, rank)) for source in self._wanted()]), rows)
 
     def _read_back(self, rank: Rank, rows: int, budget_s: float) -> Page:
-        self._look()
+        self._update()
         self._deadline, self._searched = time.perf_counter() + budget_s, False
         runs = [self._backward(source, self._bound(source, rank)) for source in self._wanted()]
         page = self._page(merge(*runs, reverse=True), rows)
@@ -202,7 +196,7 @@ class View:
         return next(self._ranked(place.source, chunk, (place.ordinal - chunk.first,)))[:4]
 
     def _bound(self, source: int, rank: Rank) -> int:
-        """Ordinal of the first line of a log that does not stand before `rank`."""
+        """Ordinal of the first line of a log that is not before `rank`."""
         chunks, shift = self._chunks[source], self._shifts.get(source, 0.0)
         if source == rank[2]:
             return min(max(rank[3], chunks[0].first), chunks[-1].stop)
@@ -220,8 +214,8 @@ class View:
         return chunk.first + self._index(chunk).lines_before(when if chunk.free else when - shift, arrival)
 
     # --- what is remembered -------------------------------------------------------------------------------------
-    def _look(self) -> None:
-        """Takes note of what the book holds now."""
+    def _update(self) -> None:
+        """Take over the contents of the buffer."""
         if self._version == self.book.version:
             return
         epoch = self.book.epoch
@@ -232,17 +226,14 @@ class View:
             self._lines.clear()
         if len(self._indexes) + len(self._found) > self._remembered:
             self._forget()
-        if self._dater is None and self._chunks:  # without any line nobody needs what reads headers
-            from .line_times import LineTimer
-
-            self._dater = LineTimer(self.book.packs)
+        if self._timer is None and self._chunks:
+            self._timer = LineTimer(self.book.packs)
 
     def _forget(self) -> None:
-        """What is remembered of a chunk holds its text: it goes soon after the ring lets go of it."""
-        held_now = {chunk.serial for held in self._chunks.values() for chunk in held}
-        for known in (self._found, self._indexes):
-            for serial in [serial for serial in known if serial not in held_now]:
-                del known[serial]
+        """Drop indexes and searches of chunks that were dropped: they hold their text."""
+        kept = {chunk.serial for chunks in self._chunks.values() for chunk in chunks}
+        self._found = {serial: found for serial, found in self._found.items() if serial in kept}
+        self._indexes = {serial: index for serial, index in self._indexes.items() if serial in kept}
         self._remembered = len(self._indexes) + len(self._found) + _GONE
 
     def _chunk(self, place: Place) -> Chunk | None:
@@ -253,24 +244,30 @@ class View:
     def _index(self, chunk: Chunk) -> Index:
         index = self._indexes.get(chunk.serial)
         if index is None:
-            assert self._dater is not None  # noqa: S101
+            assert self._timer is not None  # noqa: S101
             while len(self._indexes) >= _KEPT_INDEXES:
                 del self._indexes[next(iter(self._indexes))]
-            index = self._indexes[chunk.serial] = Index(chunk, self._dater)
+            index = self._indexes[chunk.serial] = Index(chunk, self._timer)
         return index
 
     def _fitting(self, chunk: Chunk) -> Sequence[int]:
-        """Numbers of the chunk's lines that fit the filter; what a call has no time for, the next one goes on with."""
-        if self._sieve is None:
+        """Numbers of the chunk's lines that fit the filter; the next call continues where this one's time ended."""
+        if self._filter is None:
             return range(chunk.count)
         found = self._found.get(chunk.serial)
         if found is None:
             if self._spent():
                 raise _OutOfTimeError
-            found = _Found(self._sieve.sift(searchable(chunk.data).removesuffix("\n")))
+            found = _Search(self._filter.search(searchable(chunk.data).removesuffix("\n")))
             self._found[chunk.serial] = found
         while not found.done:
-            more = self._next_slice(found)
+            if self._failed is not None:
+                raise self._failed
+            try:
+                more = next(found.slices, None)
+            except UsageError as error:
+                self._failed = error
+                raise
             self._searched = True
             if more is None:
                 found.done = True
@@ -279,15 +276,6 @@ class View:
             if self._spent():
                 raise _OutOfTimeError
         return found.lines
-
-    def _next_slice(self, found: _Found) -> list[int] | None:
-        if self._failed is not None:
-            raise self._failed
-        try:
-            return next(found.slices, None)
-        except UsageError as error:
-            self._failed = error
-            raise
 
     def _spent(self) -> bool:
         return self._searched and time.perf_counter() > self._deadline
@@ -300,33 +288,33 @@ class View:
             if len(known) + len(fresh) > _KEPT_LINES:
                 known.clear()
                 fresh = list(found)
-            known.update({line.place: line for line in self._made(fresh)})
+            known.update({line.place: line for line in self._lines_at(fresh)})
         return tuple([known[place] for place, _ in found])
 
-    def _made(self, found: Sequence[tuple[Place, Chunk]]) -> Iterator[Line]:
+    def _lines_at(self, found: Sequence[tuple[Place, Chunk]]) -> Iterator[Line]:
         indexes = [(self._index(chunk), place.ordinal - chunk.first) for place, chunk in found]
         texts = cleaned([index.raw(at) for index, at in indexes])
-        for (place, chunk), (index, at), text, seen in zip(found, indexes, texts, shown(texts), strict=True):
-            told = index.told(at)
-            when = index.key(at) if told is None else told
+        for (place, chunk), (index, at), text, displayed in zip(found, indexes, texts, shown(texts), strict=True):
+            own = index.time(at)
+            when = index.key(at) if own is None else own
             when += 0.0 if chunk.free else self._shifts.get(place.source, 0.0)
             yield Line(
                 place,
                 place.source,
                 chunk.number(at),
                 None if when == NEVER else when,
-                told is not None,
+                own is not None,
                 ticks(text),
                 level_of(text),
                 trace_of(text),
-                seen,
+                displayed,
             )
 
     def _reads(self, chunk: Chunk, at: int, text: str) -> bool:
         return evidence_text(cleaned([self._index(chunk).raw(at)])[0])[:80].strip() == text[:80].strip()
 
 
-# --- Reads a piece of a log back from its file: lines that the ring has forgotten ---
+# --- A piece of a log read back from its file: lines that were dropped ---
 
 _CHUNK = 1 << 20
 _LINE_CAP = 1 << 16
@@ -334,7 +322,7 @@ _BYTES_CAP = 1 << 20
 
 
 def read_back(path: Path, number: int, around: int = 200, name: str = "") -> Block:
-    """The line of that number, from 1, with up to `around` lines on both sides (blocking: reads the file up to it).
+    """Read the line of that number, from 1, with up to `around` lines on both sides (blocking: reads up to there).
 
     Raises InputError, one line that calls the log `name`, when the file cannot be read or has no such line.
     """
@@ -352,7 +340,7 @@ def read_back(path: Path, number: int, around: int = 200, name: str = "") -> Blo
 
 
 def _offset_of(file: BinaryIO, line: int) -> int | None:
-    """Where a line begins; None when the file has fewer."""
+    """Offset of a line; None when the file has fewer."""
     left, offset = line - 1, 0
     while left:
         chunk = file.read(_CHUNK)
@@ -371,7 +359,7 @@ def _offset_of(file: BinaryIO, line: int) -> int | None:
 
 
 def _lines(file: BinaryIO, offset: int, needed: int, more: int) -> bytes | None:
-    """`needed` lines and up to `more` after them, the longest cut; None when there are not so many."""
+    """Read `needed` lines and up to `more` after them, the longest cut; None when there are fewer."""
     file.seek(offset)
     lines: list[bytes] = []
     size = 0

@@ -118,7 +118,7 @@ class Watch:
         # Of a long history the ring keeps the end alone: all that comes before is not even cut into pieces.
         if behind > _FAR * self._logbook.budget and not self._logbook.keeps(held.state.index):
             read = held.state.lines - lines, held.state.bytes - size
-            self._logbook.passed(held.state.index, held.shown, *read, path)
+            self._logbook.skipped(held.state.index, held.shown, *read, path)
         else:
             self._logbook.append(held.state.index, held.shown, item, clock, path, live=live)
         held.lively.arrived(self._feed.clock(), self._feed.caught_up)

@@ -46,12 +46,12 @@ def test_what_is_followed_is_what_is_read_anew(
     come: list[tuple[int, list[bytes], bool]], wanted: Filter, rows: int, budget: int
 ) -> None:
     filler = Filler(budget)
-    following = filler.book.view(wanted)
+    following = View(filler.book, wanted)
     for source, lines, live in come:
         filler.add(source, lines, live=live)
         seen = tail(following, rows)
-        assert seen == tail(filler.book.view(wanted), rows)
-        assert seen == tail(filler.book.view(wanted), 10_000)[-rows:]
+        assert seen == tail(View(filler.book, wanted), rows)
+        assert seen == tail(View(filler.book, wanted), 10_000)[-rows:]
 
 
 @settings(max_examples=25, deadline=None)
@@ -60,11 +60,11 @@ def test_no_line_is_shown_twice_or_passed_over_on_the_way_back(
     come: list[tuple[int, list[bytes], bool]], rows: int
 ) -> None:
     filler = Filler()
-    view = filler.book.view()
+    view = View(filler.book)
     for source, lines, live in come:
         filler.add(source, lines, live=live)
         tail(view, rows)
-    whole = [line.place for line in filler.book.view().tail(10_000, budget_s=60.0).lines]
+    whole = [line.place for line in View(filler.book).tail(10_000, budget_s=60.0).lines]
     back = [line.place for line in view.tail(rows, budget_s=60.0).lines]
     while more := view.before(back[0], rows, budget_s=60.0).lines:
         back[:0] = [line.place for line in more]

@@ -65,7 +65,7 @@ def whole(view: View) -> list[tuple[int, str]]:
 def test_the_merged_view_does_not_depend_on_how_the_logs_were_cut(logs: list[list[bytes]], cuts: st.DataObject) -> None:
     filler = Filler()
     fill(filler, logs, cuts)
-    assert whole(filler.book.view()) == merged(logs)
+    assert whole(View(filler.book)) == merged(logs)
 
 
 @settings(max_examples=60, deadline=None)
@@ -73,7 +73,7 @@ def test_the_merged_view_does_not_depend_on_how_the_logs_were_cut(logs: list[lis
 def test_forward_and_backward_give_the_same_lines(logs: list[list[bytes]], cuts: st.DataObject, rows: int) -> None:
     filler = Filler()
     fill(filler, logs, cuts)
-    view = filler.book.view()
+    view = View(filler.book)
     back = view.tail(rows)
     lines = list(back.lines)
     while lines and (back := view.before(lines[0].place, rows)).lines:
@@ -101,7 +101,7 @@ def test_a_filter_gives_the_lines_that_grep_gives(
     filler = Filler()
     fill(filler, logs, cuts)
     wanted = Filter(frozenset(sources) or None, level, trace, (text,))
-    found = whole(filler.book.view(wanted))
+    found = whole(View(filler.book, wanted))
 
     def fits(source: int, line: str) -> bool:
         if (sources and source not in sources) or level_of(line) < level or (trace and f"[{trace}]" not in line):
@@ -119,7 +119,7 @@ def test_the_ring_forgets_the_oldest_and_counts(logs: list[list[bytes]], cuts: s
     filler = Filler(budget)
     fill(filler, logs, cuts)
     book = filler.book
-    view = book.view()
+    view = View(book)
     everything = view.tail(10_000)
     for source, lines in enumerate(logs):
         held = [line.text for line in everything.lines if line.source == source]
@@ -134,4 +134,4 @@ def test_the_ring_forgets_the_oldest_and_counts(logs: list[list[bytes]], cuts: s
 def test_everything_is_what_no_filter_gives() -> None:
     filler = Filler()
     filler.add(0, [stamped(1, "a")])
-    assert told(filler.book.view(EVERYTHING).tail(5)) == told(filler.book.view().tail(5))
+    assert told(View(filler.book, EVERYTHING).tail(5)) == told(View(filler.book).tail(5))

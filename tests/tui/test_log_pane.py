@@ -20,6 +20,7 @@ from textual.pilot import Pilot
 from perfmon.core.model import Block
 from perfmon.diagnosis.result import EvidenceLine
 from perfmon.logbuffer.filters import Filter
+from perfmon.logbuffer.reader import View
 from perfmon.sources.clock import SourceClock
 from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.actions import by_key, chosen
@@ -540,6 +541,6 @@ async def test_no_key_fails_while_an_endless_expression_is_wanted(key: str) -> N
 def test_a_time_is_told_once_and_as_exactly_as_the_line_does(line: str, wanted: str) -> None:
     filler = Filler()
     filler.add(0, [line.encode()], name="a")
-    told = filler.book.view(Filter()).tail(1).lines[-1]
+    told = View(filler.book, Filter()).tail(1).lines[-1]
     row = log_row(told, Columns.of(120, {0: "a"}), SKIN)
     assert "".join(text for text, _ in row).rstrip() == wanted

@@ -16,6 +16,7 @@ from snapshots import HOSTILE, hostile, snapshot, update
 
 from perfmon.diagnosis.result import ClockOffset, EvidenceLine
 from perfmon.logbuffer.buffer import LogBuffer
+from perfmon.logbuffer.reader import View
 from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.messages import LineMessage, LineYanked, PagerAsked
 from perfmon.tui.render.trace import in_order, leg_marks
@@ -227,7 +228,7 @@ def test_lines_of_one_second_follow_each_other_like_the_legs_do() -> None:
     filler = Filler()
     for source, leg in enumerate(("client.done", "rpc.done", "server.recv", "client.send")):
         filler.add(source, [dated(START, f"[weights][ab13] {leg}")])
-    lines = filler.book.view().head(10).lines
+    lines = View(filler.book).head(10).lines
     legs = [line.text.split()[-1] for line in in_order(lines)]
     assert legs == ["client.send", "server.recv", "rpc.done", "client.done"]
 

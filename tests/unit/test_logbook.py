@@ -12,19 +12,19 @@ from rich.cells import cell_len
 from perfmon.core.errors import InputError, UsageError
 from perfmon.core.model import Block
 from perfmon.logbuffer.buffer import LogBuffer, Totals
-from perfmon.logbuffer.filters import Filter, Query
+from perfmon.logbuffer.filters import EVERYTHING, Filter, Query
 from perfmon.logbuffer.lines import TEXT_CAP, Line, LogLevel, level_of, searchable
-from perfmon.logbuffer.reader import read_back
+from perfmon.logbuffer.reader import View, read_back
 from perfmon.sources.clock import SourceClock
 
 
-def texts(filler: Filler, wanted: Filter | None = None) -> list[str]:
+def texts(filler: Filler, wanted: Filter = EVERYTHING) -> list[str]:
     """All lines without their stamps."""
     return [line.text.rpartition("Z ")[2] for line in lines(filler, wanted)]
 
 
-def lines(filler: Filler, wanted: Filter | None = None) -> tuple[Line, ...]:
-    return filler.book.view(wanted).tail(10_000, budget_s=60.0).lines
+def lines(filler: Filler, wanted: Filter = EVERYTHING) -> tuple[Line, ...]:
+    return View(filler.book, wanted).tail(10_000, budget_s=60.0).lines
 
 
 def said(second: int, text: str) -> bytes:
@@ -129,7 +129,7 @@ def test_a_moment_is_found() -> None:
     filler = Filler()
     filler.add(0, [said(second, f"{second}") for second in range(0, 600, 2)])
     begin = lines(filler)[0].time or 0.0
-    found = filler.book.view().at(begin + 301.0, 2).lines
+    found = View(filler.book).at(begin + 301.0, 2).lines
     assert [line.text[21:] for line in found] == ["302", "304"]
 
 
@@ -139,7 +139,7 @@ def test_numbers_begin_anew_after_a_rotation_and_the_newest_wins() -> None:
     filler.add(0, [said(1, "old 1"), said(2, "old 2")])
     filler.anew(0)
     filler.add(0, [said(3, "new 1"), said(4, "new 2")])
-    view = filler.book.view()
+    view = View(filler.book)
     place = view.find("log0.log", 2)
     line = view.line(place) if place is not None else None
     assert line is not None
@@ -156,7 +156,7 @@ def test_a_frame_that_was_released_early_keeps_the_number_of_its_line() -> None:
     book, clock = LogBuffer(packs=packs()), SourceClock()
     for data, line in ((b"10%\n", 1), (b"20%\n", 1), (b"30% done\n", 1), (b"next\n", 2)):
         book.append(0, "bar", Block(data, 0, line), clock)
-    assert [(line.number, line.text) for line in book.view().tail(9).lines] == [
+    assert [(line.number, line.text) for line in View(book).tail(9).lines] == [
         (1, "10%"), (1, "20%"), (1, "30% done"), (2, "next"),
     ]  # fmt: skip
 
@@ -168,7 +168,7 @@ def test_large_blocks_are_cut_and_nothing_is_lost() -> None:
     held = filler.book.chunks()[1][0]
     assert len(held) > 4
     assert max(len(chunk.data) for chunk in held) <= 1 << 18
-    view = filler.book.view()
+    view = View(filler.book)
     for number in (1, 9_999, count):
         place = view.find("log0.log", number)
         line = None if place is None else view.line(place)
@@ -179,7 +179,7 @@ def test_large_blocks_are_cut_and_nothing_is_lost() -> None:
 
 def test_what_is_forgotten_is_counted_and_its_place_leads_to_the_oldest_line() -> None:
     filler = Filler(200_000)
-    view = filler.book.view()
+    view = View(filler.book)
     filler.add(0, [stamped(0, "first")])
     place = view.tail(1).lines[0].place
     for at in range(1, 100):
@@ -195,26 +195,26 @@ def test_what_is_forgotten_is_counted_and_its_place_leads_to_the_oldest_line() -
 
 def test_a_history_that_is_passed_over_is_counted_and_numbers_go_on() -> None:
     book, clock = LogBuffer(packs=packs()), SourceClock()
-    book.passed(0, "a", 2, 8)
+    book.skipped(0, "a", 2, 8)
     assert not book.keeps(0)
     book.append(0, "a", Block(b"three\n", 8, 3), clock)
     assert book.keeps(0)
-    assert [(line.number, line.text) for line in book.view().tail(5).lines] == [(3, "three")]
+    assert [(line.number, line.text) for line in View(book).tail(5).lines] == [(3, "three")]
     assert book.totals(0) == Totals(3, 14, 2, 8)
-    assert book.view().find("a", 2) is None
+    assert View(book).find("a", 2) is None
 
 
 def test_an_unfinished_last_line_counts_and_is_shown() -> None:
     book = LogBuffer(packs=packs())
     book.append(0, "a", Block(b"whole\nunfinish", 0, 1, final=True), SourceClock())
-    assert [line.text for line in book.view().tail(5).lines] == ["whole", "unfinish"]
+    assert [line.text for line in View(book).tail(5).lines] == ["whole", "unfinish"]
     assert book.totals() == Totals(2, 14)
 
 
 def test_another_reading_begins_with_nothing() -> None:
     filler = Filler()
     filler.add(0, [said(1, "old")])
-    view = filler.book.view()
+    view = View(filler.book)
     assert view.tail(5).lines
     filler.book.clear()
     assert view.tail(5).lines == ()
@@ -228,7 +228,7 @@ def test_one_thread_fills_while_another_one_reads() -> None:
     stop = threading.Event()
 
     def read() -> None:
-        view = filler.book.view()
+        view = View(filler.book)
         try:
             while not stop.is_set():
                 numbers = [line.number for line in view.tail(40).lines]
@@ -270,17 +270,17 @@ def test_one_thread_fills_while_another_one_reads() -> None:
 def test_hostile_text_is_shown_harmless(raw: bytes, shown: str) -> None:
     book = LogBuffer(packs=packs())
     book.append(0, "a", Block(b"before\n" + raw + b"\nafter\n", 0, 1), SourceClock())
-    assert [line.text for line in book.view().tail(5).lines] == ["before", shown, "after"]
+    assert [line.text for line in View(book).tail(5).lines] == ["before", shown, "after"]
 
 
 def test_a_line_of_a_megabyte_is_cut_before_anybody_looks() -> None:
     book = LogBuffer(packs=packs())
     book.append(0, "a", Block(b"x" * (1 << 20) + b"needle\nshort needle\n", 0, 1), SourceClock())
-    first, second = book.view().tail(5).lines
+    first, second = View(book).tail(5).lines
     assert len(first.text) == TEXT_CAP
     assert first.text.endswith("…")
     assert cell_len(second.text) == 12
-    assert [line.text for line in book.view(Filter(texts=("needle",))).tail(5).lines] == ["short needle"]
+    assert [line.text for line in View(book, Filter(texts=("needle",))).tail(5).lines] == ["short needle"]
 
 
 def test_what_is_searched_has_a_line_for_every_line() -> None:
@@ -312,7 +312,7 @@ def test_levels(text: str, level: LogLevel) -> None:
 @pytest.mark.parametrize("query", ["/(/", "/a{2,1}/", "/*/", "/[/", "/(?P<x>a)(?P<x>b)/", "/" + "(" * 5000 + "/"])
 def test_a_wrong_expression_is_told_in_one_line(query: str) -> None:
     with pytest.raises(UsageError, match="is not a valid regular expression") as told:
-        LogBuffer(packs=packs()).view(Filter(texts=(query,)))
+        View(LogBuffer(packs=packs()), Filter(texts=(query,)))
     assert "\n" not in str(told.value)
     assert len(str(told.value)) < 200
 
@@ -337,7 +337,7 @@ def test_queries_find_where(query: str, line: str, spans: list[tuple[int, int]])
 def test_an_expression_that_would_take_for_ever_is_given_up() -> None:
     filler = Filler()
     filler.add(0, [stamped(0, "a" * 1000 + "!")])
-    view = filler.book.view(Filter(texts=("/(a+)+$/",)))
+    view = View(filler.book, Filter(texts=("/(a+)+$/",)))
     for _ in range(2):
         with pytest.raises(UsageError, match="takes too long"):
             view.tail(5)
@@ -348,7 +348,7 @@ def test_a_search_stops_when_its_time_is_up_and_goes_on_where_it_was() -> None:
     filler = Filler()
     for begin in range(0, 20_000, 1000):
         filler.add(0, [stamped(at, f"x {at} " + "y" * 50) for at in range(begin, begin + 1000)])
-    view = filler.book.view(Filter(texts=("/x 7 /",)))
+    view = View(filler.book, Filter(texts=("/x 7 /",)))
     calls = 1
     while not (page := view.tail(5, budget_s=0.0)).complete:
         assert page.lines == ()

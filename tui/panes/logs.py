@@ -11,7 +11,7 @@ from textual.timer import Timer
 
 from perfmon.core import InputError, plain
 from perfmon.diagnosis import EvidenceLine
-from perfmon.logbuffer import EVERYTHING, Line, LogBuffer, Place, Query
+from perfmon.logbuffer import EVERYTHING, Line, LogBuffer, Place, Query, View
 
 from ..log_view import LogSearch, LogView
 from ..messages import LineMessage, LineYanked, PagerAsked
@@ -334,7 +334,7 @@ class LogPane(LogSearch, can_focus=True):
         self._moved()
 
     def _live_line(self, place: Place) -> Line | None:
-        return self.book.view().line(place)
+        return View(self.book).line(place)
 
     def yank(self) -> str:
         """Position and text of the current line; "" if there is none."""

@@ -41,7 +41,7 @@ class TracePage(Listing):
     def _turn_to(self, bar: Bar) -> None:
         self.bar = bar
         self.told = Told(complete=not bar.key)
-        self._view: View | None = self._book.view(Filter(trace=bar.key)) if bar.key else None
+        self._view: View | None = View(self._book, Filter(trace=bar.key)) if bar.key else None
         self._near = True
         self._made: tuple[int, list[Entry]] = (-1, [])
         self.top, self.cursor = 0, None
@@ -90,7 +90,7 @@ class TracePage(Listing):
         """The book begins after the update did."""
         if not self._book.totals().lost_lines:
             return False
-        first = self._book.view().head(1).lines
+        first = View(self._book).head(1).lines
         return not first or first[0].time is None or first[0].time > self.bar.start
 
     @property

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
-from perfmon.logbuffer import Filter, LogBuffer, Place
+from perfmon.logbuffer import Filter, LogBuffer, Place, View
 
 if TYPE_CHECKING:
     from perfmon.monitor import Monitor
@@ -51,7 +51,7 @@ def opened_at(
     source = next((index for index, known in book.names.items() if known == name), None)
     if source is None:
         return None
-    view = book.view()
+    view = View(book)
     meant, path = view.find(name, number, text), book.path(source)
     if meant is not None:
         return opened_place(book, meant, environment)
@@ -60,7 +60,7 @@ def opened_at(
 
 def opened_place(book: LogBuffer, place: Place, environment: Mapping[str, str] | None = None) -> Opened | None:
     """The same for a line that the ring holds, or None where it does not any more."""
-    view = book.view()
+    view = View(book)
     line, path = view.line(place), book.path(place.source)
     if line is None:
         return None
@@ -71,7 +71,7 @@ def opened_place(book: LogBuffer, place: Place, environment: Mapping[str, str] |
 
 
 def _copied(book: LogBuffer, place: Place, environment: Mapping[str, str] | None) -> Opened:
-    view = book.view(Filter(sources=frozenset({place.source})))
+    view = View(book, Filter(sources=frozenset({place.source})))
     before, on = view.before(place, _AROUND).lines, view.start(place, _AROUND).lines
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="perfmon-", suffix=".log", delete=False) as file:
         file.writelines(f"{line.text}\n" for line in (*before, *on))
