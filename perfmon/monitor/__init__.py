@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .composite_feeds import HistoryTaggedFeed, PollingFeed, RecordingFeed, RemoteFeed
-    from .feeds import Feed, FollowFeed, PlayerFeed, ResetMarker
+    from .composite_feeds import HistoryTaggedFeed, PollingFeed, RemoteFeed
+    from .feeds import Feed, FollowFeed, PlayerFeed, RecordingFeed, ResetMarker
     from .headless import TAIL, Observed, glance, observe
     from .monitor import Monitor
     from .scheduling import Aside
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 __getattr__ = lazy_face(
     __name__,
     {
-        "composite_feeds": "HistoryTaggedFeed,PollingFeed,RecordingFeed,RemoteFeed",
-        "feeds": "ResetMarker,Feed,FollowFeed,PlayerFeed",
+        "composite_feeds": "HistoryTaggedFeed,PollingFeed,RemoteFeed",
+        "feeds": "Feed,FollowFeed,PlayerFeed,RecordingFeed,ResetMarker",
         "headless": "Observed,TAIL,glance,observe",
         "monitor": "Monitor",
         "scheduling": "Aside",

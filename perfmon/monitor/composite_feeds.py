@@ -1,241 +1,198 @@
-"""Feeds made of others: pollers, remote machines, recordings, logs with their history."""
+"""Feeds made of others: logs with pollers, with remote hosts, with marks of their history."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Sequence
+from contextlib import aclosing
+from typing import Any
 
-from perfmon.core import MARKS, Block, Notice
+from perfmon.core import Block, Notice
 from perfmon.sources import ARCHIVES, LogFile, Player
 from perfmon.sources.pollers import Asked, Places, Poller, nowhere, pollers_for
 from perfmon.sources.remote import Fleet, HostState
 
-from .feeds import Feed, Item, MergedStream, PlayerFeed, ResetMarker, elapsed
+from .feeds import Feed, Item, elapsed
 
-# --- What pollers find out on this machine, beside the logs that are watched, as what a monitor reads ---
+_QUEUED = 8
+_PATIENCE_S, _CHECK_S = 2.0, 0.1
+"""The history of logs is read first: pollers wait for it, but not longer than this."""
 
-_PATIENCE_S, _LOOK_S = 2.0, 0.1
-"""The history of logs is read first: so long at most is waited for it."""
 
+class MergedStream:
+    """Several streams, and what is put in, as one stream in the order of arrival."""
 
-class PollingFeed:
-    """Logs, if there are any, and pollers of this machine."""
+    def __init__(self) -> None:
+        self._ready: asyncio.Queue[Item | None] = asyncio.Queue(_QUEUED)
+        self._waiting = False
 
-    def __init__(self, beside: Feed | None, asked: Sequence[Asked], places: Places = nowhere) -> None:
-        self._beside, self._asked, self._places = beside, tuple(dict.fromkeys(asked)), places
-        self._merging = MergedStream()
-        self._caught_up = beside is None
-        self._began = time.time() - elapsed()
+    @property
+    def idle(self) -> bool:
+        """True if all that came was taken, and more is waited for."""
+        return self._waiting and self._ready.empty()
 
-    async def items(self) -> AsyncIterator[Item]:
-        """Everything, until the logs have ended."""
-        streams = [] if self._beside is None else [self._beside.items()]
-        async with aclosing(self._merging.items(streams, self._poll())) as items:
+    async def put(self, item: Item) -> None:
+        """Add an item; waits while a few are before it."""
+        await self._ready.put(item)
+
+    async def items(
+        self, streams: Sequence[AsyncIterator[Item]], *background: Coroutine[Any, Any, None]
+    ) -> AsyncGenerator[Item, None]:
+        """Yield items until all streams have ended, for ever without streams; `background` is cancelled at the end."""
+        async with asyncio.TaskGroup() as tasks:
+            pumps = [tasks.create_task(self._pump(stream)) for stream in streams]
+            others = [tasks.create_task(work) for work in background]
+            try:
+                left = len(pumps)
+                while left or not pumps:
+                    self._waiting = True
+                    item = await self._ready.get()
+                    self._waiting = False
+                    if item is None:
+                        left -= 1
+                    else:
+                        yield item
+            except GeneratorExit:
+                pass  # a task group would take it for an error; the tasks are cancelled in any case
+            finally:
+                for task in (*pumps, *others):
+                    task.cancel()
+
+    async def _pump(self, stream: AsyncIterator[Item]) -> None:
+        async with aclosing(stream) as items:  # type: ignore[type-var]  # all are generators
             async for item in items:
-                yield item
+                await self._ready.put(item)
+        await self._ready.put(None)
+
+
+class _WrappedFeed(Feed):
+    """A feed around another one, if there is one."""
+
+    def __init__(self, inner: Feed | None) -> None:
+        self._inner = inner
+        self._started = time.time() - elapsed()
+        self._caught_up = False
 
     async def close(self) -> None:
-        """Lets go of the logs."""
-        if self._beside is not None:
-            await self._beside.close()
+        if self._inner is not None:
+            await self._inner.close()
 
     def clock(self) -> float:
-        """Seconds since 1970, as those of the logs are."""
-        return self._began + elapsed() if self._beside is None else self._beside.clock()
+        return self._started + elapsed() if self._inner is None else self._inner.clock()
 
     @property
     def caught_up(self) -> bool:
-        """The history was read, and handed over."""
-        if not self._caught_up and self._beside is not None:
-            self._caught_up = self._beside.caught_up and self._merging.idle
+        self._caught_up = self._caught_up or self._has_caught_up()
         return self._caught_up
 
-    @property
-    def of_past(self) -> bool:
-        """The history is being read."""
-        return not self.caught_up
+    def _has_caught_up(self) -> bool:
+        return self._inner is None or self._inner.caught_up
 
     @property
     def behind(self) -> int:
-        """Bytes of the history that are left."""
-        return 0 if self._beside is None else self._beside.behind
+        return 0 if self._inner is None else self._inner.behind
 
     def changed_at(self, log: LogFile) -> float | None:
-        """When a log was written to last."""
-        return None if self._beside is None else self._beside.changed_at(log)
-
-    @property
-    def player(self) -> Player | None:
-        """Time goes by itself."""
-        return None
+        return None if self._inner is None else self._inner.changed_at(log)
 
     @property
     def hosts(self) -> tuple[HostState, ...]:
-        """Those of the logs."""
-        return () if self._beside is None else self._beside.hosts
+        return () if self._inner is None else self._inner.hosts
+
+
+class PollingFeed(_WrappedFeed):
+    """Logs, if there are any, and pollers of this machine."""
+
+    def __init__(self, logs: Feed | None, asked: Sequence[Asked], places: Places = nowhere) -> None:
+        super().__init__(logs)
+        self._requests, self._places = tuple(dict.fromkeys(asked)), places
+        self._merged = MergedStream()
+
+    async def items(self) -> AsyncIterator[Item]:
+        """Yield everything until the logs have ended."""
+        streams = [] if self._inner is None else [self._inner.items()]
+        async with aclosing(self._merged.items(streams, self._poll())) as items:
+            async for item in items:
+                yield item
+
+    def _has_caught_up(self) -> bool:
+        return self._inner is None or (self._inner.caught_up and self._merged.idle)
 
     async def _poll(self) -> None:
-        began = time.monotonic()
-        while not self._calm and time.monotonic() - began < _PATIENCE_S:  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(_LOOK_S)
+        started = time.monotonic()
+        while self._inner is not None and not self._inner.caught_up:
+            if time.monotonic() - started >= _PATIENCE_S:
+                break
+            await asyncio.sleep(_CHECK_S)
         from perfmon.sources.pollers import LocalMachine, PollScheduler
 
         machine = LocalMachine()
         pollers: list[Poller] = []
-        for asked in self._asked:
-            pollers += pollers_for(machine, asked, self._places)
+        for request in self._requests:
+            pollers += pollers_for(machine, request, self._places)
         await PollScheduler(machine, pollers, self._emit).run()
-
-    @property
-    def _calm(self) -> bool:
-        return self._beside is None or self._beside.caught_up
 
     async def _emit(self, items: list[tuple[LogFile, Block | Notice]]) -> None:
         for item in items:
-            await self._merging.put(item)
+            await self._merged.put(item)
 
 
-# --- Logs on other machines, beside logs on this one, as what a monitor reads ---
+class RemoteFeed(_WrappedFeed):
+    """Logs and pollers of hosts that are connected already, and local ones; connections end with it."""
 
-
-class RemoteFeed:
-    """What hosts print that are connected already; closed with them."""
-
-    def __init__(self, fleet: Fleet, beside: Feed | None = None) -> None:
-        self._fleet, self._beside = fleet, beside
-        self._merging = MergedStream()
-        self._caught_up = False
-        self._began = time.time() - elapsed()
+    def __init__(self, fleet: Fleet, local: Feed | None = None) -> None:
+        super().__init__(local)
+        self._fleet, self._merged = fleet, MergedStream()
 
     async def items(self) -> AsyncIterator[Item]:
-        """Everything that is there, then what comes."""
+        """Yield what is there, then what comes."""
         self._fleet.follow()
-        streams = [self._fleet.items(), *([] if self._beside is None else [self._beside.items()])]
-        async with aclosing(self._merging.items(streams)) as items:
+        streams = [self._fleet.items(), *([] if self._inner is None else [self._inner.items()])]
+        async with aclosing(self._merged.items(streams)) as items:
             async for item in items:
                 yield item
 
     async def close(self) -> None:
-        """Ends all connections."""
         await asyncio.to_thread(self._fleet.close)
-        if self._beside is not None:
-            await self._beside.close()
-
-    def clock(self) -> float:
-        """Seconds since 1970, here, as it was when it began: a clock that is set later does not move it."""
-        return self._began + elapsed()
+        await super().close()
 
     @property
     def hosts(self) -> tuple[HostState, ...]:
-        """What becomes of the hosts."""
         return self._fleet.states
 
-    @property
-    def caught_up(self) -> bool:
-        """The history was read, of all hosts that answer, and handed over."""
-        if not self._caught_up:
-            read = self._fleet.caught_up and (self._beside is None or self._beside.caught_up)
-            self._caught_up = read and self._merging.idle
-        return self._caught_up
-
-    @property
-    def of_past(self) -> bool:
-        """The history is being read."""
-        return not self.caught_up
+    def _has_caught_up(self) -> bool:
+        """True once the history of all hosts that answer was read and taken."""
+        return self._fleet.caught_up and super()._has_caught_up() and self._merged.idle
 
     @property
     def behind(self) -> int:
-        """Bytes of the history that are left."""
-        return self._fleet.behind + (0 if self._beside is None else self._beside.behind)
+        return self._fleet.behind + super().behind
 
     def changed_at(self, log: LogFile) -> float | None:
-        """When a log was written to last, by the clock of this machine."""
+        """Return the time of the last write to a log, by the clock of this machine."""
         for host in self._fleet.hosts:
             tail = host.logs.tails.get(log.member or "")
             if tail is not None and tail.log.path == log.path and tail.changed_s is not None:
                 clock = host.clock.offset
                 return tail.changed_s - (0.0 if clock is None else clock.seconds)
-        return None if self._beside is None else self._beside.changed_at(log)
-
-    @property
-    def player(self) -> Player | None:
-        """Time goes by itself."""
-        return None
+        return super().changed_at(log)
 
 
-# --- A recording that is played: what was there when it began is no more waited for than it was then ---
+class HistoryTaggedFeed(_WrappedFeed):
+    """A feed whose history is marked, so that a recording of it can be played as it was; without history no marks.
 
-
-class RecordingFeed(PlayerFeed):
-    """Heeds the marks of `marked.HistoryTaggedFeed`; a recording without them is played as if all of it had been
-    live.
+    The marks are notices: "history" before the first item; and once all that was there has been read, for each log
+    "written", with the seconds since 1970 at which its file was written to last, then "present".
     """
 
-    def __init__(self, player: Player) -> None:
-        super().__init__(player)
-        self._begin()
-
-    def _begin(self) -> None:
-        self._loading, self._marked = True, False
-        self._written: dict[str, float] = {}
-        self._present_s = 0.0
-
-    async def items(self) -> AsyncIterator[Item]:
-        """What is played, without the marks."""
-        async for log, item in super().items():
-            if isinstance(item, ResetMarker):
-                self._begin()
-            elif isinstance(item, Notice) and item.kind in MARKS:
-                self._heed(log, item)
-                continue
-            elif not self._marked:
-                self._loading = False
-            yield log, item
-
-    def _heed(self, log: LogFile, mark: Notice) -> None:
-        self._marked, self._loading = True, mark.kind != "present"
-        self._present_s = self._player.told_at_s(log) or 0.0
-        if mark.kind == "written":
-            with suppress(ValueError):
-                self._written[log.name] = float(mark.text)
-
-    @property
-    def caught_up(self) -> bool:
-        """A seek is over, and so is what was there already."""
-        return super().caught_up and (not self._loading or self._player.ended)
-
-    @property
-    def of_past(self) -> bool:
-        """It was there when the recording began."""
-        return self._loading
-
-    def changed_at(self, log: LogFile) -> float | None:
-        """When it was written to last, perhaps before the recording began."""
-        written, told_s = self._written.get(log.name), self._player.told_at_s(log)
-        if written is None or (told_s is not None and told_s > self._present_s):
-            return super().changed_at(log)
-        return written
-
-
-# --- Says which of what comes of logs was there before: whoever plays a recording is to know what nobody waited for ---
-#
-# The marks are notices: "history" before the first item; and once all that was there has been read, for each log
-# "written", with the seconds since 1970 at which its file was written to last, then "present".
-
-_MARKED_LOOK_S = 0.1
-
-
-class HistoryTaggedFeed:
-    """A feed with those marks; a run without any history has none."""
-
     def __init__(self, feed: Feed) -> None:
+        super().__init__(feed)
         self._feed = feed
         self._logs: dict[LogFile, None] = {}
 
     async def items(self) -> AsyncIterator[Item]:
-        """All that comes, and the marks."""
+        """Yield everything, and the marks."""
         async with aclosing(self._feed.items()) as items:  # type: ignore[type-var]  # all are generators
             async with aclosing(self._history(items)) as history:
                 async for item in history:
@@ -244,20 +201,20 @@ class HistoryTaggedFeed:
                 yield item
 
     async def _history(self, items: AsyncIterator[Item]) -> AsyncGenerator[Item, None]:
-        """Up to the first item that is none of the history."""
+        """Yield the history with its marks, and the first item after it."""
         while True:
-            coming = asyncio.ensure_future(anext(items, None))
+            following = asyncio.ensure_future(anext(items, None))
             try:
-                while not (coming.done() or self._feed.caught_up):
-                    await asyncio.wait((coming,), timeout=_MARKED_LOOK_S)
+                while not (following.done() or self._feed.caught_up):
+                    await asyncio.wait((following,), timeout=_CHECK_S)
                 if self._feed.caught_up:
                     for mark in self._marks():
                         yield mark
-                item = await coming
+                item = await following
             finally:
-                if not coming.done():
-                    coming.cancel()
-                    await asyncio.gather(coming, return_exceptions=True)
+                if not following.done():
+                    following.cancel()
+                    await asyncio.gather(following, return_exceptions=True)
             if item is None:
                 return
             if self._feed.caught_up:
@@ -270,7 +227,7 @@ class HistoryTaggedFeed:
             yield item
 
     def _marks(self) -> Iterator[Item]:
-        """That all was read, once."""
+        """Yield the marks of the end of the history, once."""
         logs, self._logs = list(self._logs), {}
         for log in logs:
             changed = self._feed.changed_at(log)
@@ -279,39 +236,14 @@ class HistoryTaggedFeed:
         if logs:
             yield logs[-1], Notice("", "present")
 
-    async def close(self) -> None:
-        """Lets go of everything."""
-        await self._feed.close()
-
-    def clock(self) -> float:
-        """That of the feed."""
-        return self._feed.clock()
-
     @property
     def caught_up(self) -> bool:
-        """All that was there at the start was read."""
         return self._feed.caught_up
 
     @property
     def of_past(self) -> bool:
-        """That is being read."""
         return self._feed.of_past
 
     @property
-    def behind(self) -> int:
-        """Bytes that were there already and are not read yet."""
-        return self._feed.behind
-
-    def changed_at(self, log: LogFile) -> float | None:
-        """When a log that was there already was written to last."""
-        return self._feed.changed_at(log)
-
-    @property
     def player(self) -> Player | None:
-        """What steers a replay."""
         return self._feed.player
-
-    @property
-    def hosts(self) -> tuple[HostState, ...]:
-        """The machines that are reached over SSH."""
-        return self._feed.hosts

@@ -1,16 +1,15 @@
-"""Where the blocks of a watched run come from: logs that are followed, a recording, the built-in run."""
+"""Origins of the blocks of a monitored run: followed logs, a recording, the built-in run."""
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from perfmon.core import Block, Notice
+from perfmon.core import MARKS, Block, Notice
 from perfmon.sources import LogFile, Player, Rewound
 from perfmon.sources.follow import Follower
 from perfmon.sources.remote import HostState
@@ -19,117 +18,102 @@ _NO_LOG = LogFile("", Path())
 
 
 def elapsed() -> float:
-    """Seconds that nobody sets; while the machine sleeps they go on where the system counts that."""
+    """Seconds of a clock that is never set; while the machine sleeps it continues where the system counts that."""
     if sys.platform.startswith("linux"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
 
 
 class ResetMarker:
-    """What comes next is the run from its beginning again: forget what was read."""
+    """The run follows from its start again: what was read is dropped."""
 
 
 Item = tuple[LogFile, Block | Notice | ResetMarker]
 
 
 class Feed(Protocol):
-    """What a monitor reads."""
+    """The input of a monitor."""
 
     def items(self) -> AsyncIterator[Item]:
-        """The blocks and notices of all logs, as they come."""
+        """Yield the blocks and notices of all logs, as they come."""
 
     async def close(self) -> None:
-        """Lets go of everything."""
+        """Release everything."""
 
     def clock(self) -> float:
-        """The clock of arrival, in seconds: of the wall, or of a replay."""
+        """Return the time of arrival in seconds: wall-clock time, or that of a replay."""
 
     @property
     def caught_up(self) -> bool:
-        """All that was there at the start was read."""
+        """True once all that was there at the start was read."""
 
     @property
     def of_past(self) -> bool:
-        """What comes was printed before anybody watched: when it comes says nothing of when that was."""
-
-    @property
-    def behind(self) -> int:
-        """Bytes that were there already and are not read yet."""
-
-    def changed_at(self, log: LogFile) -> float | None:
-        """When a log that was there already was written to last, by `clock`; None when nobody can say."""
-
-    @property
-    def player(self) -> Player | None:
-        """What steers a replay; None where time goes by itself."""
-
-    @property
-    def hosts(self) -> tuple[HostState, ...]:
-        """The machines that are reached over SSH."""
-
-
-class FollowFeed:
-    """Logs on this machine that are followed by name."""
-
-    hosts: tuple[HostState, ...] = ()
-
-    def __init__(self, specs: Sequence[str], *, history: bool = True, polling: bool | None = None) -> None:
-        """Raises UsageError for a wrong SPEC."""
-        self._follower = Follower(list(specs), history, 0.25, polling, time.monotonic)
-        self._began = time.time() - elapsed()
-
-    def items(self) -> AsyncIterator[Item]:
-        """Everything that is there, then what comes."""
-        return self._follower.items()
-
-    async def close(self) -> None:
-        """Stops watching."""
-        await self._follower.close()
-
-    def clock(self) -> float:
-        """Seconds since 1970, as it was when it began to follow: a clock that is set later does not move it."""
-        return self._began + elapsed()
-
-    @property
-    def caught_up(self) -> bool:
-        """The history was read."""
-        return self._follower.caught_up
-
-    @property
-    def of_past(self) -> bool:
-        """The history is being read."""
+        """True while lines come that were printed before the start: their arrival does not date them."""
         return not self.caught_up
 
     @property
     def behind(self) -> int:
-        """Bytes of the history that are left."""
-        return self._follower.behind
+        """Bytes that were there at the start and are not read yet."""
+        return 0
 
     def changed_at(self, log: LogFile) -> float | None:
-        """The file's time of modification."""
-        return self._follower.changed_at(log)
+        """Return the time of the last write to a log that was there at the start, by `clock`; None if unknown."""
 
     @property
     def player(self) -> Player | None:
-        """Time goes by itself."""
+        """The controls of a replay; None where time passes by itself."""
         return None
 
+    @property
+    def hosts(self) -> tuple[HostState, ...]:
+        """Hosts that are reached over SSH."""
+        return ()
 
-class PlayerFeed:
+
+class FollowFeed(Feed):
+    """Logs on this machine that are followed by name."""
+
+    def __init__(self, specs: Sequence[str], *, history: bool = True, polling: bool | None = None) -> None:
+        """Raises UsageError for a wrong SOURCE."""
+        self._follower = Follower(list(specs), history, 0.25, polling, time.monotonic)
+        self._started = time.time() - elapsed()
+
+    def items(self) -> AsyncIterator[Item]:
+        return self._follower.items()
+
+    async def close(self) -> None:
+        await self._follower.close()
+
+    def clock(self) -> float:
+        """Seconds since 1970, as of the start: a clock that is set later does not move it."""
+        return self._started + elapsed()
+
+    @property
+    def caught_up(self) -> bool:
+        return self._follower.caught_up
+
+    @property
+    def behind(self) -> int:
+        return self._follower.behind
+
+    def changed_at(self, log: LogFile) -> float | None:
+        return self._follower.changed_at(log)
+
+
+class PlayerFeed(Feed):
     """A recording, or the built-in run, that is played."""
-
-    hosts: tuple[HostState, ...] = ()
 
     def __init__(self, player: Player) -> None:
         self._player = player
 
     async def items(self) -> AsyncIterator[Item]:
-        """What is played; `ResetMarker` where it goes back."""
+        """Yield what is played; `ResetMarker` after a jump back."""
         async for item in self._player:
             yield (_NO_LOG, ResetMarker()) if isinstance(item, Rewound) else item
 
     async def close(self) -> None:
-        """Nothing is held."""
+        pass
 
     def clock(self) -> float:
         """Seconds since 1970 as they were, or would have been."""
@@ -138,76 +122,71 @@ class PlayerFeed:
 
     @property
     def caught_up(self) -> bool:
-        """A seek is over."""
+        """True unless a seek is under way."""
         return not self._player.seeking
 
     @property
     def of_past(self) -> bool:
-        """Each line comes at its time, also on the way to another one."""
+        """False: each line comes at its time, also during a seek."""
         return False
 
-    @property
-    def behind(self) -> int:
-        """Nobody knows."""
-        return 0
-
     def changed_at(self, log: LogFile) -> float | None:
-        """When the last of what was handed over of it came."""
+        """Return the time of the last line of a log so far."""
         told_s = self._player.told_at_s(log)
         return None if told_s is None else self._player.timeline.start + told_s
 
     @property
     def player(self) -> Player | None:
-        """What steers it."""
         return self._player
 
 
-# --- Several streams of items as one ---
+class RecordingFeed(PlayerFeed):
+    """A recording with the marks of `HistoryTaggedFeed`: its history is not played as if it had been live.
 
-_AHEAD = 8
+    A recording without marks is.
+    """
 
+    def __init__(self, player: Player) -> None:
+        super().__init__(player)
+        self._reset()
 
-class MergedStream:
-    """What comes of streams, and of whoever puts something in, in the order in which it comes."""
+    def _reset(self) -> None:
+        self._loading, self._marked = True, False
+        self._written: dict[str, float] = {}
+        self._present_s = 0.0
 
-    def __init__(self) -> None:
-        self._ready: asyncio.Queue[Item | None] = asyncio.Queue(_AHEAD)
-        self._asked = False
+    async def items(self) -> AsyncIterator[Item]:
+        """Yield what is played, without the marks."""
+        async for log, item in super().items():
+            if isinstance(item, ResetMarker):
+                self._reset()
+            elif isinstance(item, Notice) and item.kind in MARKS:
+                self._apply(log, item)
+                continue
+            elif not self._marked:
+                self._loading = False
+            yield log, item
+
+    def _apply(self, log: LogFile, mark: Notice) -> None:
+        self._marked, self._loading = True, mark.kind != "present"
+        self._present_s = self._player.told_at_s(log) or 0.0
+        if mark.kind == "written":
+            with suppress(ValueError):
+                self._written[log.name] = float(mark.text)
 
     @property
-    def idle(self) -> bool:
-        """All that came was taken, and more was asked for."""
-        return self._asked and self._ready.empty()
+    def caught_up(self) -> bool:
+        """True unless a seek is under way, or the history is played."""
+        return super().caught_up and (not self._loading or self._player.ended)
 
-    async def put(self, item: Item) -> None:
-        """One more; waits while a few are before it."""
-        await self._ready.put(item)
+    @property
+    def of_past(self) -> bool:
+        """True for what was there when the recording began."""
+        return self._loading
 
-    async def items(
-        self, streams: Sequence[AsyncIterator[Item]], *beside: Coroutine[Any, Any, None]
-    ) -> AsyncGenerator[Item, None]:
-        """Everything, until all streams have ended; what runs beside them is ended then. Without streams: for ever."""
-        async with asyncio.TaskGroup() as tasks:
-            pumps = [tasks.create_task(self._pump(stream)) for stream in streams]
-            others = [tasks.create_task(work) for work in beside]
-            try:
-                left = len(pumps)
-                while left or not pumps:
-                    self._asked = True
-                    item = await self._ready.get()
-                    self._asked = False
-                    if item is None:
-                        left -= 1
-                    else:
-                        yield item
-            except GeneratorExit:
-                pass  # a group of tasks would take it for an error; what runs is ended all the same
-            finally:
-                for task in (*pumps, *others):
-                    task.cancel()
-
-    async def _pump(self, stream: AsyncIterator[Item]) -> None:
-        async with aclosing(stream) as items:  # type: ignore[type-var]  # all are generators
-            async for item in items:
-                await self._ready.put(item)
-        await self._ready.put(None)
+    def changed_at(self, log: LogFile) -> float | None:
+        """Return the time of the last write, perhaps before the recording began."""
+        written, told_s = self._written.get(log.name), self._player.told_at_s(log)
+        if written is None or (told_s is not None and told_s > self._present_s):
+            return super().changed_at(log)
+        return written

@@ -16,8 +16,8 @@ from perfmon.core.model import Notice
 from perfmon.core.text import plain
 from perfmon.demo.output import write_demo
 from perfmon.logbuffer.buffer import LogBuffer
-from perfmon.monitor.composite_feeds import HistoryTaggedFeed, RecordingFeed
-from perfmon.monitor.feeds import Feed, FollowFeed
+from perfmon.monitor.composite_feeds import HistoryTaggedFeed
+from perfmon.monitor.feeds import Feed, FollowFeed, RecordingFeed
 from perfmon.monitor.worker import Watch
 from perfmon.pipeline.session import Session
 from perfmon.recording.reader import open_recording

@@ -14,8 +14,8 @@ import pytest
 
 from perfmon.core.config import Config
 from perfmon.core.model import Block
-from perfmon.monitor.composite_feeds import PollingFeed
-from perfmon.monitor.feeds import FollowFeed, Item, MergedStream
+from perfmon.monitor.composite_feeds import MergedStream, PollingFeed
+from perfmon.monitor.feeds import FollowFeed, Item
 from perfmon.monitor.monitor import Monitor
 from perfmon.sources.discovery import LogFile
 from perfmon.sources.pollers.request import Asked
