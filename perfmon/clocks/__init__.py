@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .adjustments import SET, find_clock_steps, take_out
+    from .adjustments import SET, find_clock_steps, remove_clock_step
     from .alignment import Alignment, align, apply_mtime, axis_moved, polled_ahead
-    from .live_adjustments import Arrivals, Setbacks, follows
+    from .live_adjustments import ClockWatch, follows
 
 __getattr__ = lazy_face(
     __name__,
     {
-        "adjustments": "SET,find_clock_steps,take_out",
+        "adjustments": "SET,find_clock_steps,remove_clock_step",
         "alignment": "Alignment,align,axis_moved,apply_mtime,polled_ahead",
-        "live_adjustments": "Arrivals,Setbacks,follows",
+        "live_adjustments": "ClockWatch,follows",
     },
 )

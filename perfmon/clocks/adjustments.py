@@ -1,8 +1,8 @@
-"""Clocks that were set while a log was written: by how much, and the log as if they had not been.
+"""Clocks that were set while a log was written: detected by other logs, and removed.
 
-A log whose clock was put forward seems silent for that long, then stands ahead of the others; one whose clock was put
-back seems silent until it has caught up. That no time passed is shown by the other logs, which went on, and by
-monotonic times in its own lines. What counts is taken literally: an hour that all logs kept silent is a silence.
+A log whose clock was put forward seems silent for that long, then is ahead of the others; one whose clock was put
+back seems silent until it has caught up. That no time passed is shown by the other logs, which continued, and by
+monotonic times in its own lines. An hour without output of any log is a real gap.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from perfmon.sources import SourceClock
 from perfmon.store import SourceState, Store
 
 LEAST_S = 60.0
-"""Clocks that were set by less are not told apart from lines that came late."""
+"""Smaller steps cannot be distinguished from lines that came late."""
 _HOUR_S = 3600.0
 _COARSE_S = 2.0
 _REST_S = 300.0
 """The most that may really have passed while a clock was set."""
 _PROOF_S = 60.0
-"""For how long the log, and the others, must have gone on since."""
+"""Time for which the log, and the others, must have continued since."""
 _QUIET_S = 10.0
-_LOOKED_AT = 32
-"""Long silences of a log: a sparse one has thousands."""
+_CHECKED = 32
+"""Long gaps of a log: a sparse one has thousands."""
 _APART_S, _APART_SHARE = 30.0, 0.1
-"""How far apart the logs may end, where one of them is set right: seconds, and of the time since."""
+"""Largest distance of the ends of the logs after the correction: seconds, and share of the time since."""
 
 
 SET = "clock set"
-"""How the note of a clock that was set right begins."""
+"""Start of the note about a step that was removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class Step:
     source: int
     seconds: float
     since: float
-    """The first moment after it, on the log's own axis, as its lines told it."""
+    """The first time after it, on the log's own axis."""
 
 
 def find_clock_steps(store: Store, shifts: Mapping[int, float], clocks: Mapping[int, SourceClock]) -> list[Step]:
-    """Clocks that were set, as the other logs and monotonic times prove it."""
+    """Find clocks that were set, as other logs and monotonic times prove."""
     logs = [state for state in store.sources if not state.polled]
     found = (
         _forward(state, logs, shifts, clocks[state.index].mono_step) or _back(state, logs, shifts, clocks[state.index])
@@ -64,10 +64,10 @@ def _forward(
         return None
     least = min(_HOUR_S, mono_step if mono_step >= LEAST_S else _HOUR_S) - _COARSE_S
     long = [gap for gap in state.gaps if gap.end - gap.start >= least]
-    for gap in long[-_LOOKED_AT:]:
+    for gap in long[-_CHECKED:]:
         for seconds in _amounts(gap.end - gap.start, mono_step):
-            rest, gone_on = gap.end - gap.start - seconds, last - gap.end
-            if not -_COARSE_S <= rest <= _REST_S or gone_on < _PROOF_S:
+            rest, continued = gap.end - gap.start - seconds, last - gap.end
+            if not -_COARSE_S <= rest <= _REST_S or continued < _PROOF_S:
                 continue
             if _proven(state, gap.start, rest, last - seconds, seconds, states, shifts, mono_step):
                 return Step(state.index, seconds, gap.end)
@@ -81,8 +81,8 @@ def _back(
         return None
     before, after = clock.set_back
     for seconds in _amounts(before - after + _REST_S, -clock.mono_step):
-        rest, gone_on = seconds - (before - after), state.tail - after
-        if not -_COARSE_S <= rest <= _REST_S or gone_on < _PROOF_S:
+        rest, continued = seconds - (before - after), state.tail - after
+        if not -_COARSE_S <= rest <= _REST_S or continued < _PROOF_S:
             continue
         if _proven(state, before, rest, state.tail + seconds, seconds, states, shifts, -clock.mono_step):
             return Step(state.index, -seconds, after)
@@ -90,7 +90,7 @@ def _back(
 
 
 def _amounts(most: float, mono_step: float) -> Iterator[float]:
-    """By how much a clock may have been set: whole hours, and what monotonic times say."""
+    """Yield candidates for the size of a step: whole hours, and the difference to monotonic times."""
     hours = (most + _COARSE_S) // _HOUR_S * _HOUR_S
     if hours > 0:
         yield hours
@@ -108,21 +108,21 @@ def _proven(
     shifts: Mapping[int, float],
     mono_step: float,
 ) -> bool:
-    """Others went on while the log seemed silent, and end where it ends once it is set right."""
+    """True if others continued while the log seemed silent, and end where it ends once corrected."""
     shift = shifts.get(state.index, 0.0)
     start, end = start + shift, end + shift
     ends = [
-        told
+        last
         for other in states
-        if other.index != state.index and (told := _went_on(other, start, rest, shifts)) is not None
+        if other.index != state.index and (last := _end_if_continued(other, start, rest, shifts)) is not None
     ]
     if not ends:
         return abs(mono_step - seconds) <= _COARSE_S and seconds % _HOUR_S == 0.0
     return abs(max(ends) - end) <= max(_APART_S, _APART_SHARE * (end - start))
 
 
-def _went_on(other: SourceState, start: float, rest: float, shifts: Mapping[int, float]) -> float | None:
-    """The end of a log that went on from `start` without a pause; None where it did not."""
+def _end_if_continued(other: SourceState, start: float, rest: float, shifts: Mapping[int, float]) -> float | None:
+    """End of a log that continued from `start` without a pause; None if it did not."""
     if other.kind is None or other.first is None or other.last is None:
         return None
     shift = shifts.get(other.index, 0.0)
@@ -134,26 +134,21 @@ def _went_on(other: SourceState, start: float, rest: float, shifts: Mapping[int,
     return None if paused else last
 
 
-# --- taking it out --------------------------------------------------------------------------------------------
-def take_out(store: Store, clock: SourceClock, step: Step, opened: Iterable[Span] = ()) -> None:
-    """Moves all that the log told after the step to where it belongs, and what it will tell; `opened` has not ended."""
+# --- removal --------------------------------------------------------------------------------------------------
+def remove_clock_step(store: Store, clock: SourceClock, step: Step, opened: Iterable[Span] = ()) -> None:
+    """Move all observations of the log after the step, and those to come; `opened` are its open spans."""
     state, by = store.sources[step.source], -step.seconds
     after = _after(store, step)
-    for series in store.all_series():
-        for at, source in enumerate(series.sources):
-            if source == step.source and after(series.times[at], series.lines[at]):
-                series.times[at] += by
-    store.progress.move(step.source, by, after)
-    for span in [*store.updates, *(span for spans in store.spans.values() for span in spans), *opened]:
+    store.move(step.source, by, after)
+    for span in [*store.all_spans(), *opened]:
         if span.source == step.source:
             _move_span(span, by, after)
     _move_state(state, step, after, store)
     clock.slip(by)
     state.mono_to_wall, state.stepped = clock.mono_to_wall, state.stepped + 1
-    store.shifted += 1
     store.version += 1
-    told = "forward" if step.seconds > 0 else "back"
-    state.note(f"{SET} {told} by {format_seconds(abs(step.seconds))} during the run: corrected")
+    direction = "forward" if step.seconds > 0 else "back"
+    state.note(f"{SET} {direction} by {format_seconds(abs(step.seconds))} during the run: corrected")
 
 
 _After = Callable[[float, int], bool]
@@ -161,22 +156,22 @@ _After = Callable[[float, int], bool]
 
 
 def _after(store: Store, step: Step) -> _After:
-    """By time where the clock was put forward; where it was put back times are told twice, but not lines."""
+    """By time if the clock was put forward; by line if it was put back, as times occur twice then."""
     if step.seconds > 0:
         return lambda time, line: time >= step.since
-    told = sorted(_told(store, step.source))
-    falls = ((before, after) for before, after in pairwise(told) if after[1] < before[1] - LEAST_S)
-    line = next((before[0] for before, _ in falls), told[-1][0] if told else 0)
+    known = sorted(_lines_and_times(store, step.source))
+    falls = ((before, after) for before, after in pairwise(known) if after[1] < before[1] - LEAST_S)
+    line = next((before[0] for before, _ in falls), known[-1][0] if known else 0)
     return lambda time, number: number > line
 
 
-def _told(store: Store, source: int) -> Iterator[tuple[int, float]]:
-    """Line and time of all that a log told."""
+def _lines_and_times(store: Store, source: int) -> Iterator[tuple[int, float]]:
+    """Line and time of all observations of a log."""
     for series in store.all_series():
         for at, held in enumerate(series.sources):
             if held == source:
                 yield series.lines[at], series.times[at]
-    for span in [*store.updates, *(span for spans in store.spans.values() for span in spans)]:
+    for span in store.all_spans():
         if span.source == source and span.refs and span.end is not None:
             lines = [ref.line for ref, _ in span.refs if ref.source == source]
             if lines:
@@ -184,7 +179,7 @@ def _told(store: Store, source: int) -> Iterator[tuple[int, float]]:
 
 
 def _move_span(span: Span, by: float, after: _After) -> None:
-    """What began before the step and ended after it lasted as long as its lines say, if they say it."""
+    """Move a span; one that contains the step keeps the duration that its lines state."""
     lines = [ref.line for ref, _ in span.refs if ref.source == span.source] or [0]
     whole = span.start is not None and span.end is not None and span.duration_s is not None
     consistent = whole and abs((span.end or 0.0) - (span.start or 0.0) - (span.duration_s or 0.0)) < 1.0
@@ -192,9 +187,9 @@ def _move_span(span: Span, by: float, after: _After) -> None:
         if span.end is None and span.start is not None and after(span.start, lines[0]):
             span.start += by
         return
-    told = consistent and not after(span.start or 0.0, lines[0]) and (span.duration_s or 0.0) > abs(by) / 2
+    derived = consistent and not after(span.start or 0.0, lines[0]) and (span.duration_s or 0.0) > abs(by) / 2
     span.end += by
-    if told:  # its length was worked out of the two stamps
+    if derived:  # its duration was computed from the two stamps
         span.duration_s = max(0.0, (span.duration_s or 0.0) + by)
     elif span.start is not None:
         span.start += by
@@ -212,22 +207,24 @@ def _move_state(state: SourceState, step: Step, after: _After, store: Store) -> 
         state.first += by
     state.last = last + by if step.seconds > 0 else max(last, last if tail is None else tail + by)
     if step.seconds < 0 and state.first is not None and state.first >= _lowest(store, step, after) - _COARSE_S:
-        told = [time for line, time in _told(store, state.index) if not after(time - by, line)]
-        told += [gap.start for gap in state.gaps if not after(gap.start - by, gap.line + 1)]
-        state.first = min(told, default=state.first)
+        times = [time for line, time in _lines_and_times(store, state.index) if not after(time - by, line)]
+        times += [gap.start for gap in state.gaps if not after(gap.start - by, gap.line + 1)]
+        state.first = min(times, default=state.first)
 
 
 def _lowest(store: Store, step: Step, after: _After) -> float:
-    """The earliest moment that was told after the step, by the clock as it was set: that is not the log's first."""
+    """The earliest time after the step, by the clock as it was set: that is not the log's first."""
     by, source = -step.seconds, step.source
-    told = [time - by for line, time in _told(store, source) if after(time - by, line)]
+    times = [time - by for line, time in _lines_and_times(store, source) if after(time - by, line)]
     starts = ((span.start, span.refs) for span in store.updates if span.source == source)
-    told += [start - by for start, refs in starts if start is not None and refs and after(start - by, refs[-1][0].line)]
-    return min(told, default=inf)
+    times += [
+        start - by for start, refs in starts if start is not None and refs and after(start - by, refs[-1][0].line)
+    ]
+    return min(times, default=inf)
 
 
 def _moved_gap(gap: Gap, step: Step, after: _After) -> Gap:
     by = -step.seconds
     if step.seconds > 0 and gap.end == step.since:
         return replace(gap, end=gap.end + by)
-    return replace(gap, start=gap.start + by, end=gap.end + by) if after(gap.start, gap.line + 1) else gap
+    return gap.moved(by) if after(gap.start, gap.line + 1) else gap

@@ -226,7 +226,7 @@ class Update(Span):
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A stretch in which a log printed no dated line: seconds on the log's axis, and the line before it."""
+    """A time range in which a log printed no dated line: seconds on the log's axis, and the line before it."""
 
     start: float
     end: float
@@ -234,6 +234,10 @@ class Gap:
     text: str = ""
     upto: int = 0
     """The line that ended it, where that is known: between the two are lines without a date."""
+
+    def moved(self, seconds: float) -> Gap:
+        """Return the same gap that much later."""
+        return Gap(self.start + seconds, self.end + seconds, self.line, self.text, self.upto)
 
 
 # --- What sources hand over: blocks of whole lines, and notices of what is lost or odd ---

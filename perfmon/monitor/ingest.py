@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perfmon.clocks import SET, Alignment, Arrivals, Setbacks, apply_mtime, follows, polled_ahead, take_out
+from perfmon.clocks import SET, Alignment, ClockWatch, apply_mtime, follows, polled_ahead, remove_clock_step
 from perfmon.core import DAYTIME, YEARLESS, Block
 from perfmon.pipeline import Session
 from perfmon.sources import LogFile
@@ -76,12 +76,10 @@ class WatchedLog:
     shown: str
     lively: SourceHealth = field(default_factory=SourceHealth)
     unparsed: UnparsedSamples = field(default_factory=UnparsedSamples)
-    arrivals: Arrivals = field(default_factory=Arrivals)
-    setbacks: Setbacks = field(default_factory=Setbacks)
-    told: set[str] = field(default_factory=set)
-    """What was told of its clock."""
-    filed: bool = False
-    """Its file was asked when it was last written."""
+    clock: ClockWatch = field(default_factory=ClockWatch)
+    reported: set[str] = field(default_factory=set)
+    """Notes on its clock that were shown."""
+    mtime_checked: bool = False
     answered_at: float | None = None
     """Of a poller that does not answer: when it did last, by the clock of arrival."""
 
@@ -147,39 +145,35 @@ class Intake:
             self._set_right(held, clock)
 
     def _set_right(self, held: WatchedLog, clock: float) -> None:
-        """When a log's clock was set that is taken out: its arrivals tell before other logs can prove it."""
-        state, known = held.state, held.arrivals.lag
-        step = held.arrivals.come(state, clock)
-        if step is not None and step.seconds > 0.0 and known is not None:
-            self._set.append((state.kind, step.seconds, known))
-        elif known is None:
+        """Remove a step of a log's clock: arrivals show it before other logs can prove it."""
+        state, known, own = held.state, held.clock.lag, self._session.clock(held.state)
+        step = held.clock.observe(state, clock, own.set_back)
+        if known is None:
             step = next((step for clock_set in self._set if (step := follows(state, clock, *clock_set))), None)
-        back = held.setbacks.come(state, clock, self._session.clock(state).set_back)
-        step = back if step is None else step
+        elif step is not None and step.seconds > 0.0:
+            self._set.append((state.kind, step.seconds, known))
         if step is not None:
-            take_out(self._session.store, self._session.clock(state), step, self._session.open_spans)
+            remove_clock_step(self._session.store, own, step, self._session.open_spans)
 
-    def sure(self) -> list[WatchedLog]:
-        """The logs that tell their times by the clock that they had, as far as is known."""
+    def trusted_sources(self) -> list[WatchedLog]:
+        """The logs whose clock was not set, as far as is known."""
         clock = self._feed.clock()
-        return [
-            held for held in self.logs.values() if not (held.arrivals.doubtful(clock) or held.setbacks.doubtful(clock))
-        ]
+        return [held for held in self.logs.values() if not held.clock.is_doubtful(clock)]
 
-    def doubtful(self) -> bool:
-        """Whether some log may be ahead of its time: a moment later that is known."""
+    def has_doubtful_clock(self) -> bool:
+        """Return True if some log may be ahead of its time; soon that is known."""
         clock = self._feed.clock()
-        return any(held.arrivals.doubtful(clock) for held in self.logs.values())
+        return any(held.clock.may_be_ahead(clock) for held in self.logs.values())
 
     def news(self) -> list[str]:
         """What was learned of clocks that were set since this was asked last."""
         news = []
         for held in self.logs.values():
-            if held.setbacks.odd:
-                held.state.note(held.setbacks.odd)
-            said = {note for note in held.state.notes if note.startswith(SET) or note == held.setbacks.odd}
-            news += [f"{held.shown}: {note}" for note in sorted(said - held.told)]
-            held.told |= said
+            if held.clock.anomaly:
+                held.state.note(held.clock.anomaly)
+            notes = {note for note in held.state.notes if note.startswith(SET) or note == held.clock.anomaly}
+            news += [f"{held.shown}: {note}" for note in sorted(notes - held.reported)]
+            held.reported |= notes
         return news
 
     def written(self) -> list[tuple[WatchedLog, float]]:
@@ -205,9 +199,9 @@ class Intake:
         """The days of logs without dates, as their files tell them: of each log once, as soon as it was read."""
         dated: set[int] = set()
         for (path, member), held in self.logs.items() if self._feed.caught_up else ():
-            if held.filed or held.state.first is None:
+            if held.mtime_checked or held.state.first is None:
                 continue
-            held.filed = True
+            held.mtime_checked = True
             changed = self._feed.changed_at(LogFile(held.shown, path, member))
             if changed is not None:
                 apply_mtime(held.state, changed)

@@ -154,7 +154,7 @@ class Watch:
 
     def _telling(self) -> list[WatchedLog]:
         """The logs by which the present is told: those of the run, where any of them tells the time."""
-        sure = self._intake.sure()
+        sure = self._intake.trusted_sources()
         if not any(held.state.last is not None for held in self._intake.of_run):
             return sure
         if not self._told_by_run:
@@ -197,7 +197,7 @@ class Watch:
             self._aligned, self._fresh_lines = -1, True
             self._dated -= dated_now
         version, began = self.session.store.version, self._clock()
-        if version == self._aligned or self._intake.doubtful():
+        if version == self._aligned or self._intake.has_doubtful_clock():
             return self._alignment
         sources = self.session.store.sources
         dated = {state.index for state in sources if state.first is not None and not state.polled}
@@ -253,7 +253,7 @@ class Watch:
         """Judges the window, when there is something new and time for it; whether it did."""
         whole = self._feed.caught_up or self.ended
         version = self.session.store.version - self._unheard
-        open_still = self._intake.doubtful() or self._intake.days_open()
+        open_still = self._intake.has_doubtful_clock() or self._intake.days_open()
         fresh = whole and not self._judged_whole
         if not version or not (fresh or self._pace.due(clock, version, still=self._still)) or open_still:
             return False

@@ -213,12 +213,12 @@ class Session:
 
     def lay(self) -> Alignment:
         """The logs laid over each other; clocks that prove to have been set are set right first."""
-        from perfmon.clocks import align, find_clock_steps, take_out
+        from perfmon.clocks import align, find_clock_steps, remove_clock_step
 
         alignment = align(self.store)
         steps = find_clock_steps(self.store, alignment.shifts, self._clocks)
         for step in steps:
-            take_out(self.store, self._clocks[step.source], step, self.open_spans)
+            remove_clock_step(self.store, self._clocks[step.source], step, self.open_spans)
         return align(self.store) if steps else alignment
 
     def present(self, window: tuple[float, float], alignment: Alignment, now: float | None) -> Diagnosis:

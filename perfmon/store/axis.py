@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from perfmon.core import HEAD, SILENCE, Gap, Observation, Stamp
+from perfmon.core import HEAD, SILENCE, Observation, Stamp
 from perfmon.sources import SourceClock
 
 from .source_state import SourceState
@@ -88,20 +87,7 @@ def rebase(store: Store, state: SourceState, clock: SourceClock) -> None:
     if not seconds:
         return
     store.shift(state.index, seconds)
-    state.first = None if state.first is None else state.first + seconds
-    state.tail = None if state.tail is None else state.tail + seconds
-    state.ended_at = None if state.ended_at is None else state.ended_at + seconds
-    state.latest = None if state.latest is None else state.latest + seconds
-    state.last = None if state.last is None else state.last + seconds
-    state.active_at = None if state.active_at is None else state.active_at + seconds
-    state.murmured = None if state.murmured is None else state.murmured + seconds
-    state.gaps = [_moved(gap, seconds) for gap in state.gaps]
-    state.idle = [_moved(gap, seconds) for gap in state.idle]
-    state.idle_since = None if state.idle_since is None else _moved(state.idle_since, seconds)
-
-
-def _moved(gap: Gap, seconds: float) -> Gap:
-    return replace(gap, start=gap.start + seconds, end=gap.end + seconds)
+    state.shift(seconds)
 
 
 def placed(store: Store, state: SourceState, clock: SourceClock, stamp: Stamp | None, mono: float | None) -> float:

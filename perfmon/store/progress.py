@@ -319,10 +319,6 @@ class ProgressLog:
         if len(self.marks) < _MOST_MARKS:
             self.marks.append(mark)
 
-    def shift(self, source: int, seconds: float) -> None:
-        """Moves what one log told on its axis."""
-        self.move(source, seconds, lambda _time, _line: True)
-
     def move(self, source: int, seconds: float, after: Callable[[float, int], bool]) -> None:
         """Moves what one log told at the times and lines that `after` is true of."""
         for track in self.of(source):

@@ -102,6 +102,16 @@ class SourceState:
         """No line of it has a clock."""
         return not self.clocked
 
+    def shift(self, seconds: float) -> None:
+        """Move all its times."""
+        for name in ("first", "last", "tail", "ended_at", "latest", "active_at", "murmured"):
+            time = getattr(self, name)
+            if time is not None:
+                setattr(self, name, time + seconds)
+        self.gaps = [gap.moved(seconds) for gap in self.gaps]
+        self.idle = [gap.moved(seconds) for gap in self.idle]
+        self.idle_since = None if self.idle_since is None else self.idle_since.moved(seconds)
+
     def note(self, text: str) -> None:
         """Remembers something odd, the first few of its kind."""
         if len(self.notes) < _MAX_NOTES and text not in self.notes:

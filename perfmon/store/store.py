@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import compress, islice
+from itertools import chain, compress, islice
 from operator import gt, lt
 from typing import TypeVar
 
@@ -56,8 +56,16 @@ class Series:
         """Samples that there have been."""
         return len(self.values) + self.gone
 
+    def append(self, time: float, value: float, source: int, line: int, offset: int) -> None:
+        """Add a sample."""
+        self.times.append(time)
+        self.values.append(value)
+        self.sources.append(source)
+        self.lines.append(line)
+        self.offsets.append(offset)
+
     def ref(self, index: int) -> Ref:
-        """Where sample `index` stands."""
+        """Return the line of sample `index`."""
         return Ref(self.sources[index], self.lines[index], self.offsets[index])
 
     def text(self, index: int) -> str:
@@ -143,9 +151,9 @@ class Store:
         self.version = 0
         """Grows with every change: readers compare it to know whether they must look again."""
         self.shifted = 0
+        """Counts how often observations were moved on the axis."""
         self.moves: dict[int, float] = {}
-        """Seconds by which each log moved as a whole since somebody took these: its true time was told late."""
-        """How often something that was told before was moved on the axis."""
+        """Seconds by which each log moved as a whole since these were taken: its true time came late."""
         self._bytes = 0
         self._seq = 0
 
@@ -178,11 +186,7 @@ class Store:
         series = self.series.get((metric, group))
         if series is None:
             series = self.series[metric, group] = Series(metric, group)
-        series.times.append(time)
-        series.values.append(value)
-        series.sources.append(source)
-        series.lines.append(line)
-        series.offsets.append(offset)
+        series.append(time, value, source, line, offset)
         self._bytes += _SAMPLE_BYTES
         count, peak = series.peaks.get(source, _NO_PEAK)
         series.peaks[source] = (count + 1, value if value > peak else peak)
@@ -194,36 +198,17 @@ class Store:
     def mark(
         self, name: str, group: str, time: float, count: float, source: int, line: int, offset: int, text: str
     ) -> None:
-        """Adds something countable."""
-        self._append(self.marks, (name, group), Series(name, group), time, count, source, line, offset, text)
+        """Add something countable."""
+        series = self.marks.setdefault((name, group), Series(name, group))
+        self._put(series, time, count, source, line, offset, text)
 
     def step(self, component: str, time: float, step: float, source: int, line: int, offset: int, text: str) -> None:
-        """Adds progress of a component."""
-        series = self.steps.get(component)
-        if series is None:
-            series = self.steps[component] = Series("step", component)
+        """Add a step of a component."""
+        series = self.steps.setdefault(component, Series("step", component))
         self._put(series, time, step, source, line, offset, "")
 
-    def _append(
-        self,
-        table: dict[tuple[str, str], Series],
-        key: tuple[str, str],
-        fresh: Series,
-        time: float,
-        value: float,
-        source: int,
-        line: int,
-        offset: int,
-        text: str,
-    ) -> None:
-        self._put(table.setdefault(key, fresh), time, value, source, line, offset, text)
-
     def _put(self, series: Series, time: float, value: float, source: int, line: int, offset: int, text: str) -> None:
-        series.times.append(time)
-        series.values.append(value)
-        series.sources.append(source)
-        series.lines.append(line)
-        series.offsets.append(offset)
+        series.append(time, value, source, line, offset)
         self._bytes += _SAMPLE_BYTES
         if text and len(series.texts) < 4096:
             series.texts[source, offset] = text
@@ -231,10 +216,7 @@ class Store:
 
     def span(self, span: Span) -> None:
         """Adds a span other than a weight update."""
-        spans = self.spans.get(span.kind)
-        if spans is None:
-            spans = self.spans[span.kind] = deque()
-        spans.append(span)
+        self.spans.setdefault(span.kind, deque()).append(span)
         self._bytes += _SPAN_BYTES
 
     def update(self, update: Update) -> None:
@@ -275,24 +257,30 @@ class Store:
         return self._bytes < before
 
     def shift(self, source: int, seconds: float) -> None:
-        """Moves all that one log said so far by `seconds` (its first date came after `t=` lines)."""
-        self.shifted += 1
+        """Move all observations of one log by `seconds` (its first date came after `t=` lines)."""
         self.moves[source] = self.moves.get(source, 0.0) + seconds
-        self.progress.shift(source, seconds)
-        for series in self.all_series():
-            for at, index in enumerate(series.sources):
-                if index == source:
-                    series.times[at] += seconds
-        for span in [*self.updates, *(span for spans in self.spans.values() for span in spans)]:
+        self.move(source, seconds, lambda _time, _line: True)
+        for span in self.all_spans():
             if span.source == source:
                 span.start = None if span.start is None else span.start + seconds
                 span.end = None if span.end is None else span.end + seconds
 
+    def move(self, source: int, seconds: float, after: Callable[[float, int], bool]) -> None:
+        """Move the samples and the progress of one log at the times and lines that `after` is true of."""
+        self.shifted += 1
+        self.progress.move(source, seconds, after)
+        for series in self.all_series():
+            for at, index in enumerate(series.sources):
+                if index == source and after(series.times[at], series.lines[at]):
+                    series.times[at] += seconds
+
     def all_series(self) -> Iterator[Series]:
         """Samples, marks and steps."""
-        yield from self.series.values()
-        yield from self.marks.values()
-        yield from self.steps.values()
+        return chain(self.series.values(), self.marks.values(), self.steps.values())
+
+    def all_spans(self) -> Iterator[Span]:
+        """Weight updates and all other spans."""
+        return chain(self.updates, *self.spans.values())
 
 
 def _thin_spans(spans: deque[_S]) -> list[_S]:

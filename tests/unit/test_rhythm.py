@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from perfmon.clocks.alignment import align
-from perfmon.clocks.live_adjustments import Arrivals
+from perfmon.clocks.live_adjustments import ClockWatch
 from perfmon.core.config import Config
 from perfmon.core.model import Block
 from perfmon.diagnosis.result import Finding
@@ -144,14 +144,14 @@ def test_a_server_that_is_idle_is_no_stall() -> None:
 @pytest.mark.parametrize(("burst_s", "silent_s"), [(40, 45), (80, 100)])
 def test_lines_that_come_in_bursts_are_waited_for(burst_s: int, silent_s: int) -> None:
     """A log that is written through a buffer: what it says was printed long before somebody can read it."""
-    session, arrivals = Session(Config()), Arrivals()
+    session, arrivals = Session(Config()), ClockWatch()
     state = session.add_source("trainer.log")
     offset = line = 0
     for begin in range(0, 6 * burst_s, burst_s):
         lines = _orchestrator(range(begin, begin + burst_s, 4))
         data = "\n".join([*lines, ""]).encode()
         session.feed(state, Block(data, offset, line + 1))
-        arrivals.come(state, (state.last or 0.0) + 0.5)
+        arrivals.observe(state, (state.last or 0.0) + 0.5, None)
         offset, line = offset + len(data), line + len(lines)
     assert not _stalls(session, silent_s)
     state.held_s = 0.0
@@ -159,11 +159,11 @@ def test_lines_that_come_in_bursts_are_waited_for(burst_s: int, silent_s: int) -
 
 
 def test_a_bar_that_moves_in_place_is_a_sign_of_life() -> None:
-    session, arrivals = _run(), Arrivals()
+    session, arrivals = _run(), ClockWatch()
     state = session.store.sources[0]
-    arrivals.come(state, 0.0)
+    arrivals.observe(state, 0.0, None)
     assert _stalls(session, 35)
-    arrivals.come(state, 25.0)
+    arrivals.observe(state, 25.0, None)
     assert not _stalls(session, 35)
     assert _stalls(session, 70), "a sign of life at one moment is none for ever"
 
