@@ -1,10 +1,9 @@
-"""How the clocks of several logs lie to each other.
+"""The offsets between the clocks of several logs.
 
-Logs without dates are laid over each other by whole days or years, and kind by kind over those with dates: by whole
-days, then by hours and quarter hours (time zones), the same for all logs of a kind. A log that has only
-monotonic `t=` values is tied to another one by the weight updates that both saw. Every complete update bounds a
-server's clock against its client's from both sides: nothing is received before it is sent, or done before it is
-answered.
+Logs without dates are placed over each other by whole days or years, and kind by kind over those with dates: by whole
+days, then by hours and quarter hours (time zones), the same for all logs of a kind. A log that has only monotonic `t=`
+values is tied to another one by the weight updates in both. Every complete update bounds a server's clock against its
+client's from both sides: nothing is received before it is sent, or done before it is answered.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def apply_mtime(state: SourceState, written: float) -> None:
 
 
 def dates_known(states: Sequence[SourceState]) -> bool:
-    """Whether the files tell the days of those logs that tell no dates; beside dates without a year they do not."""
+    """Return True if the files date all logs without dates; next to dates without a year they do not."""
     judged = [state for state in states if state.kind is not None and state.first is not None]
     return all(state.written_then for state in judged) and any(state.kind == DAYTIME for state in judged)
 
@@ -175,7 +174,7 @@ def axis_moved(before: Alignment, after: Alignment, known: Iterable[int], own: M
 
 @dataclass
 class _Axis:
-    """What has been laid so far."""
+    """The logs that have been placed so far."""
 
     store: Store
     offsets: Sequence[Offset]
@@ -362,9 +361,9 @@ def polled_ahead(gap: float, known: float | None, *, undated: bool = False) -> f
 
 
 def _lay_polled(axis: _Axis, dated: Sequence[SourceState], monotonic: Sequence[SourceState]) -> None:
-    """What pollers say over what the run says: they were asked while it was watched, so they end together.
+    """Place pollers over the run: they were polled while it was observed, so both end together.
 
-    Where nobody watched (a recording), a zone is believed only where both ends differ by whole hours.
+    In a recording, which was not observed live, a zone is believed only where both ends differ by whole hours.
     """
     polled = [state for state in axis.store.sources if state.polled and state.first is not None]
     laid = [*dated, *monotonic]

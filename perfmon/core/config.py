@@ -30,7 +30,7 @@ _WEBHOOK = re.compile(r"https?://(?:\[[0-9a-f:.]+\]|[^\s/@:?#\[\]]+)(?::\d{1,5})
 
 @dataclass(frozen=True, slots=True)
 class Outward:
-    """How alerts leave the monitor; nothing does unless it is asked for."""
+    """The `[notify]` table: ways for alerts to leave the monitor, all off by default."""
 
     bell: bool = False
     """Ring the terminal's bell."""
@@ -48,9 +48,9 @@ class Outward:
 
 
 def read_outward(base: Outward, table: Table, own: bool) -> Outward:
-    """What the `[notify]` table says, over `base`; `own` is False for a file that the user neither wrote nor named.
+    """Read the `[notify]` table over `base`; `own` is False for a file that the user neither wrote nor named.
 
-    Raises DataFileError for what is wrong.
+    Raises DataFileError.
     """
     table.only(("bell", "title", "command", "webhook", "min_severity", "min_interval", "on"))
     for name in _LEADING_OUT:
@@ -128,7 +128,7 @@ BUILTIN, AUTO = "built-in", "auto"
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """How much a snapshot holds beside what it says: some of that only files show, and it takes a while."""
+    """Size of the parts of a diagnosis that only files show, and that take a while."""
 
     rows: int = 5000
     """The most that its timeline holds."""
@@ -252,7 +252,7 @@ def _with_folder(config: Config, folder: Path) -> Config:
 
 
 def user_folder() -> Path:
-    """Where the user's own configuration, formats, signatures and bands are, whether or not it exists."""
+    """Folder of the user's own configuration, formats, signatures and thresholds; it may not exist."""
     home = os.environ.get("XDG_CONFIG_HOME", "")
     return (Path(home) if os.path.isabs(home) else Path("~/.config").expanduser()) / "perfmon"
 

@@ -16,7 +16,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What `perfmon` tells the shell."""
+    """Exit codes of `perfmon`."""
 
     DONE = 0
     FOUND = 1

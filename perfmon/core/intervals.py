@@ -75,7 +75,7 @@ def without(intervals: Sequence[Window], cut: Sequence[Window]) -> list[Window]:
 
 
 def intersection(left: Sequence[Window], right: Sequence[Window]) -> list[Window]:
-    """Where two lists of intervals overlap."""
+    """Intersect two lists of intervals."""
     left, right = sorted(left), sorted(right)
     common: list[Window] = []
     i = j = 0

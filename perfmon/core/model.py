@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 
 class Severity(StrEnum):
-    """How bad a value or a finding is; `rank` orders them."""
+    """Severity of a value or a finding; `rank` orders them."""
 
     INFO = "info"
     WARNING = "warning"
@@ -45,7 +45,7 @@ class Progress(StrEnum):
 
 
 class TimeBase(StrEnum):
-    """What the times of a run are seconds of."""
+    """The clock that the times of a run are seconds of."""
 
     WALL = "wall"
     """Seconds since 1970 by the clock in the log lines."""
@@ -56,7 +56,7 @@ class TimeBase(StrEnum):
 
 
 class Ref(NamedTuple):
-    """Where a line stands: source index, line number (from 1), byte offset of its first byte."""
+    """The place of a line: source index, line number (from 1), byte offset of its first byte."""
 
     source: int
     line: int
@@ -125,8 +125,9 @@ Observation = tuple[Any, ...]
 
 
 def says_only_that(observations: Sequence[Observation]) -> bool:
-    """Whether a line says no more than that it was printed, or that work went on: then it says nothing that another one
-    of the same second did not say."""
+    """Return True for a line that only shows that it was printed, or that work continued: then it adds nothing to
+    another one of the same second.
+    """
     for told in observations:  # noqa: SIM110 - for every line of every log: a generator takes three times as long
         if told[0] != PROGRESS or told[2:6] != (None, None, None, None):
             return False

@@ -88,7 +88,7 @@ def _encoded(char: str, before: str, after: str) -> bytes:
 
 
 def _starred_frame(frame: str) -> str:
-    """What is shown of a frame decides what is secret in it; what is not shown stays as it is."""
+    """Mask a frame by its visible text; invisible characters stay as they are."""
     chars = list(frame)
     shown = [at for begin, end in _between(_UNSEEN.finditer(frame), len(frame)) for at in range(begin, end)]
     hidden = starred("".join([chars[at] for at in shown]))

@@ -15,7 +15,7 @@ from operator import itemgetter
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What `*_stats.txt` and `--json` say of a metric; all in the metric's unit."""
+    """Statistics of a metric for `*_stats.txt` and `--json`; all in the metric's unit."""
 
     count: int
     mean: float
@@ -197,7 +197,7 @@ def student(freedom: float) -> float:
 
 
 def block_length(values: Sequence[float]) -> int:
-    """How many neighbours have to be drawn together: 1 where neighbours are no more alike than others."""
+    """Number of neighbours to draw together: 1 if neighbours are no more alike than others."""
     count = len(values)
     longest = max(1, count // FEWEST_BLOCKS)
     mean = math.fsum(values) / max(count, 1)

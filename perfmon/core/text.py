@@ -78,13 +78,12 @@ def without_secrets(text: str) -> str:
 
 @cache
 def _credentials() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    """What a credential looks like: compiled for the first line that may hold one."""
+    """Patterns of credentials, compiled for the first line that may contain one."""
     return re.compile(_URL_LOGIN), re.compile(_KEYS), re.compile(_SECRETS)
 
 
 def may_contain_secret(text: str) -> bool:
-    """Whether it is worth looking for credentials in one line, or in any of several: in nearly none it is, and looking
-    costs more than all else."""
+    """Return False if no line of `text` can contain a credential: nearly always, and much cheaper than the patterns."""
     if not text.isascii():  # upper and lower case are not that simple there
         return True
     lowered = text.lower()
@@ -104,7 +103,7 @@ def starred(text: str) -> str:
 
 
 def _hidden(match: re.Match[str]) -> str:
-    """What stands before the credential stays: it says which one it was."""
+    """Keep the text before the credential: it shows which one it was."""
     return f"{match[match.lastindex or 0]}***"
 
 

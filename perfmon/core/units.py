@@ -128,7 +128,7 @@ def format_value(value: float, unit: str) -> str:
 
 
 def read_value(text: str, unit: str) -> float:
-    """What `format_value` wrote, to the digits that it told; ValueError for anything else.
+    """Parse the output of `format_value`, to its digits; ValueError for anything else.
 
     >>> read_value("12.4 s", "ms"), read_value("96.8 %", "%")
     (12400.0, 96.8)

@@ -1,7 +1,6 @@
-"""What was picked on the screen and should hold the next time: a few words in `$XDG_STATE_HOME/perfmon`.
+"""Choices on the screen that are kept for the next time: a few words in `$XDG_STATE_HOME/perfmon`.
 
-Nothing depends on it: a file that is missing, broken or not readable says nothing, and one that cannot be written is no
-reason to stop.
+Nothing depends on it: a missing, broken or unreadable file is empty, and one that cannot be written is no error.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def loaded_state() -> dict[str, str]:
 
 
 def load_state(name: str) -> str | None:
-    """What is remembered under that name; None when nothing is."""
+    """Return the value saved under that name, if there is one."""
     return loaded_state().get(name)
 
 

@@ -38,7 +38,7 @@ _PATIENCE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What was seen."""
+    """The result of `observe`."""
 
     snapshot: Diagnosis
     picture: MonitorState | None = None
@@ -81,7 +81,7 @@ def observe(
 
 
 class Glance(NamedTuple):
-    """What a single look told."""
+    """The result of `glance`."""
 
     snapshot: Diagnosis
     short: int
@@ -98,9 +98,9 @@ def glance(
     window: str | None = None,
     polled: Sequence[tuple[LogFile, Block]] = (),
 ) -> Glance:
-    """What the last TAIL bytes of each log tell; beside them what pollers have just said.
+    """Diagnose the last TAIL bytes of each log, and what pollers have just read.
 
-    Of compressed logs, archives and recordings nothing is read: their ends cannot be had without all the rest. Raises
+    Compressed logs, archives and recordings are not read: their ends cannot be had without all the rest. Raises
     UsageError and InputError.
     """
     logs = discover(specs) if specs or not polled else []
@@ -255,7 +255,7 @@ class _Watch:
         return self._monitor.picture
 
     def _read(self) -> Diagnosis:
-        """Where the monitor had nothing to judge: what the logs are is told all the same."""
+        """Diagnose without a monitor that had something to judge: the report lists the logs all the same."""
         if self._elsewhere:
             return _judged(Session(self._config), self._window)
         return _judged(read(Options(specs=tuple(self._specs), jobs=1, config=self._config)), self._window)

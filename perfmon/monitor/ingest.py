@@ -28,15 +28,15 @@ NOTE = "no timestamps: using arrival times"
 
 
 def needs_arrivals(session: Session, state: SourceState) -> bool:
-    """Whether nothing but arrivals says when the lines of a log were printed."""
+    """Return True if only arrivals show when the lines of a log were printed."""
     clock = session.clock(state)
     return clock.by_arrival or (clock.kind is None and clock.last is None)
 
 
 def moment(session: Session, clock: float, now: float | None) -> float | None:
-    """What an arrival at `clock` (seconds since 1970) is on the axis: by the other logs, whose present is `now`.
+    """Place an arrival at `clock` (seconds since 1970) on the axis of the other logs, whose present is `now`.
 
-    None where they tell monotonic times alone: nobody knows how these lie.
+    None if they have only monotonic times, whose relation to it is unknown.
     """
     others = [state for state in session.store.sources if state.first is not None and not state.polled]
     if any(state.kind is not None and not session.clock(state).by_arrival for state in others):
@@ -47,7 +47,7 @@ def moment(session: Session, clock: float, now: float | None) -> float | None:
 
 
 def arrived(session: Session, state: SourceState, at: float, block: Block | None = None) -> None:
-    """What was read of a log by now, `block` last, came `at` that moment, at the latest."""
+    """Date what was read of a log so far, `block` last, by its arrival `at` that time."""
     session.clock(state).arrived(at)
     state.kind = session.clock(state).kind
     seen(session.store, state, at)
@@ -166,7 +166,7 @@ class Intake:
         return any(held.clock.may_be_ahead(clock) for held in self.logs.values())
 
     def news(self) -> list[str]:
-        """What was learned of clocks that were set since this was asked last."""
+        """Return new notes about clocks that were set."""
         news = []
         for held in self.logs.values():
             if held.clock.anomaly:
@@ -177,7 +177,7 @@ class Intake:
         return news
 
     def written(self) -> list[tuple[WatchedLog, float]]:
-        """When the files of logs were last written, in seconds since 1970."""
+        """Times of the last writes to the files of logs, in seconds since 1970."""
         told = []
         for (path, member), held in self.logs.items():
             changed = self._feed.changed_at(LogFile(held.shown, path, member))
@@ -216,7 +216,7 @@ class Intake:
 
 
 def unanswered_since(reading: Reading, clock: float) -> float | None:
-    """When a poller answered last, by what it says of itself at `clock`; None where it answers."""
+    """Return the time of a poller's last answer, by its reading about itself at `clock`; None if it answers."""
     if reading.words.get("state") not in _UNANSWERED:
         return None
     return clock - reading.values.get("age_s", 0.0)
@@ -230,7 +230,7 @@ _SHARE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When it is told."""
+    """The time at which logs are listed."""
 
     clock: float
     """The clock of arrival, in seconds."""

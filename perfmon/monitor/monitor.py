@@ -114,7 +114,7 @@ class Monitor:
 
     # --- what somebody asks for -----------------------------------------------------------------------------------
     def look(self, end: float | None, span_s: float, columns: int) -> None:
-        """What part of the axis the board shows: `span_s` seconds up to `end` (None follows the present)."""
+        """Set the part of the axis in view: `span_s` seconds up to `end` (None follows the present)."""
         look = Look(end, max(1.0, span_s), max(1, columns))
         if look != self._look:
             self._look = look
@@ -130,7 +130,7 @@ class Monitor:
         self._stir()
 
     def judge_window(self, seconds: float) -> None:
-        """How many seconds before the present the diagnosis is about."""
+        """Set the analysis window in seconds."""
         self.window_s = seconds
         self.ask(lambda watch: watch.judge_window(seconds))
 

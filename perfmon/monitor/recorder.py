@@ -17,7 +17,7 @@ _BACK_S = 1.0
 
 
 class Past(NamedTuple):
-    """What the logs said lately."""
+    """The kept lines of the logs."""
 
     blocks: Sequence[tuple[str, Block]]
     """Lines, each with the name of their log."""
@@ -61,7 +61,7 @@ class Recorder:
         self._notices.append(f"recording to {path}")
 
     def _write_past(self, writer: RecordingWriter, past: Past) -> None:
-        """What was there when it began, with the marks that a replay heeds."""
+        """Write the kept lines, with the marks that a replay applies."""
         if past.blocks or self._loading:
             writer.write(0.0, self._loading or past.blocks[0][0], Notice("", "history"))
         for log, block in past.blocks:
@@ -107,7 +107,7 @@ class Recorder:
             self._writer = None
 
     def state(self, clock: float) -> Recording | None:
-        """What is shown of it."""
+        """State of the recording for the screen."""
         writer = self._writer
         if writer is None:
             return self._failed

@@ -1,4 +1,4 @@
-"""When to evaluate, what the run's clock shows, and listeners that get only the latest state."""
+"""Times of evaluations, the run's clock, and listeners that get only the latest state."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class EvaluationScheduler:
         self._version = -1
 
     def due(self, clock: float, version: int, *, still: bool = False) -> bool:
-        """Whether to judge now; `version` grows when something was observed.
+        """Return True if an evaluation is due; `version` grows when something was observed.
 
-        Where time stands `still`, at the end or in a replay that is paused, somebody looks at this very moment.
+        `still`: time does not pass, at the end or in a paused replay, so this very time is on display.
         """
         rest = _SOON_S if still else max(_SOON_S, min(self._cost_s / self._share, _LONGEST_S))
         if version == self._version and (still or not self._played):  # a silence that is played may be hours
@@ -61,7 +61,7 @@ class DutyCycleLimiter:
         self._due_at = float("-inf")
 
     def due(self, clock: float) -> bool:
-        """Whether it may be done now."""
+        """Return True if it may run now."""
         return clock >= self._due_at
 
     def done(self, clock: float, cost_s: float) -> None:
@@ -135,7 +135,7 @@ class RunClock:
 
     @property
     def newest(self) -> float | None:
-        """When the last line was printed."""
+        """Time of the last line."""
         return None if self._newest == float("-inf") else self._newest
 
     def now(self, clock: float) -> float | None:
@@ -150,7 +150,7 @@ class RunClock:
         return self.actual(clock) if self.watched else None
 
     def actual(self, clock: float) -> float | None:
-        """Which moment it is, whether more is waited for or not; None where nobody can tell."""
+        """The present time, whether more lines are expected or not; None if unknown."""
         silent = self.silent_s(clock)
         return None if silent is None else self._newest + silent
 

@@ -26,7 +26,7 @@ _BACK_S = 60.0
 
 
 class SourceHealth:
-    """What one log's arrivals tell."""
+    """Rates and age of one log."""
 
     def __init__(self) -> None:
         self.read_at: float | None = None
@@ -41,7 +41,7 @@ class SourceHealth:
         self.read_at = clock
 
     def written(self, clock: float) -> None:
-        """What was read of the past was written at `clock`."""
+        """Note the last write to what was read of the past."""
         self.read_at = clock
 
     def count(self, clock: float, lines: int, size: int) -> None:
@@ -59,7 +59,7 @@ class SourceHealth:
         return ((more_lines - lines) / span, (more_size - size) / span)
 
     def freshness(self, clock: float, state: SourceState) -> Freshness:
-        """How far the log can be trusted to speak of the present."""
+        """Freshness of the log at `clock`."""
         if state.ended:
             return Freshness.ENDED
         if self.read_at is None:
@@ -79,9 +79,9 @@ class SourceHealth:
 
 
 def stands_at(state: SourceState) -> float | None:
-    """When the last line of a log was printed, on its own axis.
+    """Time of the last line of a log, on its own axis.
 
-    That is earlier than its latest moment where its clock was set back, or where one line told a wrong time.
+    That is earlier than its latest time if its clock was set back, or one line had a wrong time.
     """
     last = state.last
     if last is None or state.tail is None or state.tail >= last - _BACK_S or last == state.ended_at:
@@ -141,10 +141,9 @@ _FAULT = "fault"
 
 
 def with_present(of_run: Diagnosis, of_now: Diagnosis, signatures: Iterable[Signature]) -> Diagnosis:
-    """What is known of the end of a run, with what pollers alone prove now, which costs it nothing any more.
+    """Add to the diagnosis of a run's end what pollers alone prove now, at no cost to the run.
 
-    What they had proved at the run's end is over where they prove it no more. A fault is the answer where the run
-    itself gave none.
+    Their findings at the run's end are over if they prove them no more. A fault is the verdict if the run has none.
     """
     later = of_now.run.start - of_run.run.start
     proved = [finding for finding in of_now.findings if of_pollers(finding)]

@@ -1,4 +1,4 @@
-"""What a monitor's thread knows of the run: the session, its alerts, the state of its logs."""
+"""State of the monitor's thread: the session, its alerts, the state of its logs."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Watch:
         return True
 
     def _hear(self, held: WatchedLog, block: Block) -> None:
-        """What a poller said is measured and judged, but it is no line of the run, and need not be judged at once."""
+        """Take in a poller's readings: they are judged with the next lines of the run."""
         before, fresh, now = self.session.store.version, held.state.last is None, self._clock()
         fresh |= self._intake.hear(held, block, self._present)
         if not fresh and self._aligned == before:
@@ -216,7 +216,7 @@ class Watch:
 
     # --- what somebody asks for -----------------------------------------------------------------------------------
     def judge_window(self, seconds: float) -> None:
-        """How many seconds before the present are judged from now on."""
+        """Set the analysis window in seconds."""
         self._window_s = self._judged_s = self._present.window_s = seconds
         self._pace = EvaluationScheduler(played=self._feed.player is not None)
 
@@ -236,7 +236,7 @@ class Watch:
         self._recorder.toggle(path, [held.shown for held in self._logs.values()], self._feed.clock(), self._past())
 
     def _past(self) -> Past:
-        """What the log pane holds: what was found just before a recording is found in it, too."""
+        """The lines of the log pane: a recording starts with them."""
         return Past(self._logbook.held(), [(held.shown, changed) for held, changed in self._intake.written()])
 
     def stop_recording(self) -> None:
@@ -298,7 +298,7 @@ class Watch:
             self._snapshot = self.session.present((begin, now), alignment, None)
 
     def _actual(self, now: float) -> float | None:
-        """Which moment it is, where the present waits for the run and that goes on."""
+        """The present time, if it is ahead of `now`, which waits for the run."""
         actual = self._present.actual(self._feed.clock()) if self._looked_back and not self.ended else None
         return actual if actual is not None and actual > now + _AHEAD_S else None
 
@@ -379,7 +379,7 @@ class Watch:
         return self._pace.behind_s(self._clock(), self.session.store.version - self._unheard)
 
     def parts(self) -> tuple[Part, ...]:
-        """What every metric of the window is in each log and group."""
+        """Statistics of every metric of the window by log and group."""
         alignment, now = self._align(), self._now()
         return self.session.parts((None, None) if now is None else (now - self._judged_s, now), alignment)
 

@@ -39,7 +39,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `analyze` is asked for."""
+    """Options of `analyze`."""
 
     specs: tuple[str, ...]
     logs: tuple[LogFile, ...] = field(default=(), kw_only=True)
@@ -93,7 +93,7 @@ def _tell_copies(session: Session, copies: Mapping[LogFile, Sequence[LogFile]]) 
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """What is read is kept and has no cycles: looking for them again and again takes an eighth of the time."""
+    """Pause the garbage collector: what is read has no cycles, and looking for them takes an eighth of the time."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -120,7 +120,7 @@ def _size(log: LogFile) -> int:
 
 
 def _written(log: LogFile) -> float | None:
-    """When a file was last written, in seconds since 1970; of what is in an archive nobody knows."""
+    """Time of the last write to a file in seconds since 1970; None for members of archives."""
     if log.path == STDIN or log.member is not None:
         return None
     try:

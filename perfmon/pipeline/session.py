@@ -91,7 +91,7 @@ class Session:
 
     @property
     def baseline_note(self) -> str:
-        """What came of learning limits from the run's own start; "" where nothing was tried yet."""
+        """Result of learning thresholds from the run's own start; "" before the first attempt."""
         return "" if self._baseline is None else self._baseline.note
 
     def _learn(self, alignment: Alignment) -> None:
@@ -138,17 +138,17 @@ class Session:
         return scanned
 
     def scan(self, state: SourceState, data: bytes, offset: int, line: int) -> ScanResult:
-        """What the next lines of a log hold, which are then to be taken."""
+        """Scan the next lines of a log; the result is for `take`."""
         return self.scanner.scan(data, offset, line, self._headings[state.index])
 
     def _hear(self, state: SourceState, block: PolledBlock) -> None:
-        """What a poller found out: for the store, and for who shows the last readings."""
+        """Take in a poller's readings: for the store, and as latest readings."""
         self.take(state, self._readings.scan(block))
         state.next_line = block.line + len(block.readings)
         self.machines.hear(block, state.index)
 
     def seen(self, alignment: Alignment) -> tuple[Seen, ...]:
-        """What pollers said last; moments are those of the run's axis."""
+        """Latest readings of all pollers; times are on the run's axis."""
         version, shifts, seen = self._seen
         if (version, shifts) != (self.machines.version, alignment.shifts):
             seen = self.machines.seen(shifts=alignment.shifts)
@@ -156,7 +156,7 @@ class Session:
         return seen
 
     def take(self, state: SourceState, scanned: ScanResult, line_base: int = 0) -> None:
-        """What the next lines of a log hold; `line_base` is added to their line numbers."""
+        """Take in the scanned lines of a log; `line_base` is added to their line numbers."""
         state.bytes += scanned.size
         state.lines += scanned.lines
         state.patterns.update(scanned.recognised)
@@ -182,7 +182,7 @@ class Session:
             state.errors += notice.count
 
     def snapshot(self, since: str | None = None, until: str | None = None, detail: Detail = WHOLE) -> Diagnosis:
-        """What is known now, within since..until."""
+        """Diagnose what is known now, within since..until."""
         return self.examined(since, until, detail)[0]
 
     def examined(
@@ -222,9 +222,9 @@ class Session:
         return align(self.store) if steps else alignment
 
     def present(self, window: tuple[float, float], alignment: Alignment, now: float | None) -> Diagnosis:
-        """What is known of `window` (absolute seconds on the run's axis); the logs are watched until `now`, if given.
+        """Diagnose `window` (absolute seconds on the run's axis); the logs are followed until `now`, if given.
 
-        Unlike `snapshot` its cost does not grow with what lies before the window.
+        Unlike `snapshot` its cost does not grow with the time before the window.
         """
         from perfmon.diagnosis import diagnose
 
@@ -235,14 +235,14 @@ class Session:
         return replace(snapshot, seen=self.seen(alignment), gpu_price=self.config.gpu_price)
 
     def parts(self, window: tuple[float | None, float | None], alignment: Alignment) -> tuple[Part, ...]:
-        """What every metric is in each log and group, within `window` (absolute seconds on the run's axis)."""
+        """Statistics of every metric by log and group, within `window` (absolute seconds on the run's axis)."""
         from perfmon.diagnosis import parts, view_of
 
         return parts(view_of(self.store, self.knowledge, alignment, window, recent=self.recent))
 
     @property
     def open_spans(self) -> Iterable[Span]:
-        """What has begun and not ended, weight updates apart."""
+        """Spans without an end, other than weight updates."""
         return self._assembler.open_spans
 
     def clock(self, state: SourceState) -> SourceClock:
@@ -250,7 +250,7 @@ class Session:
         return self._clocks[state.index]
 
     def _characterise(self) -> None:
-        """What the recognised patterns say of a log as a whole."""
+        """Set the properties of each log that follow from the format packs of its lines."""
         for state in self.store.sources:
             packs = [self._packs[self.scanner.pattern_pack(at)] for at in state.patterns]
             state.idle_silence = any(pack.idle_silence for pack in packs)

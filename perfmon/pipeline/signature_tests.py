@@ -17,7 +17,7 @@ from .session import Session
 
 @dataclass(frozen=True, slots=True)
 class ExampleResult:
-    """What came of one example."""
+    """Result of one example."""
 
     signature: str
     example: str

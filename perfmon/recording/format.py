@@ -54,7 +54,7 @@ class DamagedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a recording says of itself."""
+    """The header of a recording."""
 
     schema: int
     perfmon: str
@@ -128,7 +128,7 @@ def read_head(data: bytes) -> Section:
 
 
 def read_extra(head: bytes, data: bytes) -> Any:
-    """What stands after a head. Raises DamagedError when it is not what was written."""
+    """Parse the JSON after a head. Raises DamagedError if it is not what was written."""
     if _CRC.unpack_from(head, _HEAD.size)[0] != zlib.crc32(data, zlib.crc32(head[: _HEAD.size])):
         raise DamagedError
     try:

@@ -19,7 +19,7 @@ from .format import DamagedError, Frame, Header, Section
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Where frames of about the same time are."""
+    """The place of frames of about the same time."""
 
     first_s: float
     last_s: float

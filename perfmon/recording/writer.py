@@ -214,7 +214,7 @@ def _made(path: Path, overwrite: bool) -> int:
 
 
 def _removed(descriptor: int) -> bool:
-    """Whether nobody can open the file any more."""
+    """Return True if the file has been deleted."""
     state = os.fstat(descriptor)
     return stat.S_ISREG(state.st_mode) and not state.st_nlink
 

@@ -1,4 +1,4 @@
-"""What was observed of a run, in bounded memory: series, spans, weight updates, latest readings."""
+"""Observations of a run in bounded memory: series, spans, weight updates, latest readings."""
 
 from __future__ import annotations
 

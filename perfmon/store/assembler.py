@@ -156,7 +156,7 @@ class Assembler:
     def _line(
         self, state: SourceState, time: float, mono: float | None, ref: Ref, said: Sequence[Observation], text: str
     ) -> None:
-        """What a line says, and so many others with it."""
+        """Take in a line, and those that repeat it."""
         more = ahead = 0
         if said and said[-1][0] == SAME:
             _, more, ahead = said[-1]
@@ -186,7 +186,7 @@ class Assembler:
 
     @property
     def open_spans(self) -> Collection[Span]:
-        """What has begun and not ended, weight updates apart."""
+        """Spans without an end, other than weight updates."""
         return self._open.values()
 
     def _span(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
@@ -211,14 +211,14 @@ class Assembler:
         self.store.progress.advance(state.index, kind, start + duration, ref.line, state.live_lines)
 
     def _covered(self, source: int, kind: str, number: float) -> float:
-        """How many there were since the last line that told of them, 1 where that is not known."""
+        """Number of items since the last such line, 1 if unknown."""
         before = self._each.get((source, kind))
         self._each[source, kind] = number
         grown = 1.0 if before is None else number - before
         return grown if 1.0 <= grown <= _MOST_EACH else 1.0
 
     def _passed(self, state: SourceState, time: float, ref: Ref, kind: str, duration: float) -> float:
-        """When something began in a log without clocks: a step holds the waits that were told since the last one."""
+        """Start of a span in a log without clocks: a step contains the waits since the last one."""
         if kind in _STEPS:
             self._begun[state.index] = (ref.line, time - min(duration, self._waited.pop(state.index, 0.0)))
         line, begun = self._begun.get(state.index, (0, time))
@@ -362,7 +362,7 @@ class Assembler:
         )
 
     def _told_otherwise(self, metric: str, source: int) -> bool:
-        """Whether lines of a log tell of a metric themselves: then no more samples of it are worked out there."""
+        """Return True if lines of a log contain a metric themselves: then no more samples of it are derived there."""
         series = self.store.series.get((metric, ""))
         told = 0 if series is None or source not in series.peaks else series.peaks[source][0]
         if told > self._worked_out[metric, source]:
@@ -384,9 +384,9 @@ class Assembler:
 
     @staticmethod
     def _own_time(state: SourceState, time: float, fields: Fields) -> float:
-        """When a failure happened by what its line says, which may be long after the last dated line of the log.
+        """Time of a failure by its own line, which may be long after the last dated line of the log.
 
-        Whole half hours between the two are another zone's clock, not a delay: then nobody knows.
+        Whole half hours between the two are another zone's clock, not a delay: then it is unknown.
         """
         try:
             moment = datetime.fromisoformat(str(fields["time"])) if "time" in fields and state.kind == LOCAL else None
@@ -424,7 +424,7 @@ class Assembler:
         self._tables.row(ref, told[1], text)
 
     def end_tables(self) -> None:
-        """What was read is all there is for now: tables at its end have ended."""
+        """Close all tables: nothing follows for now."""
         for told in self._tables.end_all():
             self._tell(told)
 

@@ -1,4 +1,4 @@
-"""Where a log's lines stand on its own time axis, and what that tells of the log: its extent and its silences."""
+"""Places of lines on the time axis of their log; its extent and its gaps."""
 
 from __future__ import annotations
 

@@ -94,9 +94,9 @@ class Paces:
         return max(now, counted.began + elapsed_s), pace
 
     def _counted_by(self, slot: Slot, amount: float, elapsed_s: float) -> _Counted | None:
-        """Which of the counters of a name is shown: the one that has counted nearly as long, else a new one.
+        """Identify the counter of a name that is shown: the one that has counted nearly as long, else a new one.
 
-        One that goes back without having just begun is not the one that was shown before.
+        One that goes back without having just begun is another one.
         """
         shown = self._counted.get(slot)
         if shown is None:
@@ -148,8 +148,9 @@ _GIVEN_UP = 3
 
 
 class Tellers:
-    """Which kind of line tells of the steps of a log, where several do: their counts may be one apart, or one of them
-    tells of every tenth step alone."""
+    """Chooses the kind of line that counts the steps of a log, if several do: their counts may be one apart, or one of
+    them only shows every tenth step.
+    """
 
     def __init__(self) -> None:
         self._leading: dict[tuple[int, str], int] = {}
@@ -158,7 +159,7 @@ class Tellers:
         """What others told since the leading one told last."""
 
     def is_new(self, slot: tuple[int, str], pattern: int, step: float) -> bool:
-        """Whether a line of a pattern tells of a step of that log and component that no line has told of."""
+        """Return True if a line of a pattern shows a step of that log and component that no line has shown."""
         last = self._last.get(slot)
         if last is None or self._leading[slot] == pattern or self._takes_over(slot, last, step):
             self._leading[slot], self._last[slot] = pattern, step
@@ -179,7 +180,7 @@ _MOST_TOGETHER = 2048
 
 
 class ProgressTrack:
-    """When a log told of progress of one kind, in seconds on the log's own axis; at most one entry a `resolution_s`."""
+    """Times of progress of one kind in a log, in seconds on the log's own axis; at most one entry a `resolution_s`."""
 
     __slots__ = ("_together", "count", "kind", "lines", "live", "resolution_s", "source", "times")
 
@@ -196,12 +197,13 @@ class ProgressTrack:
 
     @property
     def last_line(self) -> int:
-        """Where it told of progress last; 0 where it never did."""
+        """Line of the last progress; 0 if there was none."""
         return max(self.lines[-1] if self.lines else 0, self._together[-1] if self._together else 0)
 
     def all_lines(self) -> list[int]:
-        """Where it told of progress: also lines that share their time with the one before, as all do in a log that
-        has no clock. Of many of these some are kept."""
+        """Lines of progress: also those that share their time with the one before, as all do in a log that has no
+        clock. Of many of these some are kept.
+        """
         return sorted([*self.lines, *self._together])
 
     def add(self, time: float, line: int, live: int) -> None:

@@ -1,6 +1,6 @@
-"""What pollers said last of every GPU, host and queue, with a little history: what panes show.
+"""Latest readings of every GPU, host and queue, with a little history, for panes.
 
-It is made of the same readings that are judged and recorded, so a replay shows what was there.
+They are the readings that are judged and recorded, so a replay shows the same.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class _Thing:
 
     @property
     def reading(self) -> Reading:
-        """What all of them say; where two say the same thing, the newest."""
+        """The readings of all pollers as one; of the same value the newest."""
         if len(self.tellers) == 1:
             return self.newest.reading
         values: dict[str, float] = {}
@@ -96,7 +96,7 @@ class _Thing:
 
 
 def _younger(reading: Reading, before: _Teller | None) -> bool:
-    """Whether a process is younger than it was: its number was given to another one."""
+    """Return True if a process is younger than before: its number was given to another one."""
     then = None if before is None else before.reading.values.get("uptime_s")
     now = reading.values.get("uptime_s")
     return then is not None and now is not None and now < then - _YOUNGER_S
@@ -111,7 +111,7 @@ class LatestReadings:
         self._things: dict[tuple[str, Area, str], _Thing] = {}
 
     def hear(self, block: PolledBlock, source: int) -> None:
-        """What a poller, whose log has this number, found out."""
+        """Take in the readings of a poller, whose log has this number."""
         for reading in block.readings if block.at is not None else ():
             if reading is not None:
                 self.take(block.host, reading, block.at or 0.0, source)
@@ -127,7 +127,7 @@ class LatestReadings:
             del self._things[next(iter(self._things))]
 
     def seen(self, area: Area | None = None, shifts: Mapping[int, float] | None = None) -> tuple[Seen, ...]:
-        """What is known, of one kind or all, by host and name; `shifts` are added to the moments, by number of log."""
+        """Return the latest readings, of one kind or all, by host and name; `shifts` by log are added to the times."""
         shifts = shifts or {}
         return tuple(
             Seen(

@@ -1,4 +1,4 @@
-"""What proves that a run goes on: progress of each log and kind, counters towards a goal, failures, run boundaries.
+"""Proof that a run continues: progress of each log and kind, counters towards a goal, failures, run boundaries.
 
 Progress is what a hung run cannot print: a step that ended, a batch that was finished, tokens that were made, a phase
 that began or ended. Everything else a log prints is liveness. Nothing here judges; see `perfmon.rules.run_states`.
@@ -248,7 +248,7 @@ class ProgressLog:
             self._chained = {(source, place): line}
 
     def handled(self, source: int, place: str, line: int, is_handled: bool) -> None:
-        """What the next traceback tells was handled by the process that prints it, which goes on; or it was not."""
+        """Note that the error of the next traceback was handled by its process, which continues; or that it was not."""
         if is_handled:
             self._handled[source, place] = line
         else:
@@ -358,10 +358,10 @@ def _counted_before(time: float, amount: float, elapsed_s: float | None) -> tupl
 
 
 def _alike(text: str) -> str:
-    """What failures have in common that differ in numbers alone: ranks, processes, sizes, addresses."""
+    """Normalise the text of a failure: without ranks, processes, sizes, addresses."""
     return NUMBERS.sub("#", text[:200])[:80]
 
 
 def place_of(fields: Fields) -> str:
-    """What tells apart who printed a line of a log that several write to."""
+    """Identify the process that printed a line of a log that several write to."""
     return "/".join(str(fields[name]) for name in _PLACE if name in fields)

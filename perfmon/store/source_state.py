@@ -1,4 +1,4 @@
-"""What is known of one log."""
+"""The state of one log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COARSE_S = 1.5
 
 @dataclass(slots=True)
 class SourceState:
-    """What is known of one log."""
+    """Everything known of one log as a whole."""
 
     spec: str
     index: int
@@ -123,7 +123,7 @@ class SourceState:
             self.latest, self.latest_line = time, line
 
     def reached(self, time: float, line: tuple[int, str]) -> tuple[float, tuple[int, str]]:
-        """How far the log was at that line, by those before it too; and the line that says so."""
+        """Return the latest time up to that line, and the line that has it."""
         return (self.latest, self.latest_line) if self._is_behind(time, line) and self.latest else (time, line)
 
     def _is_behind(self, time: float, line: tuple[int, str]) -> bool:
@@ -152,13 +152,14 @@ class SourceState:
         self.idle_since = Gap(time, time, line, text[:_SHOWN], line)
 
     def lines_since(self, time: float) -> int:
-        """How many lines that tell of no progress came after a moment on the log's axis, as far as is known."""
+        """Count the lines without progress after a time on the log's axis, as far as known."""
         held = [*self.idle[-_RECENT:], *([] if self.idle_since is None else [self.idle_since])]
         return sum(max(0, gap.upto - gap.line) for gap in held if gap.end > time)
 
     def repeats(self, mono: float | None, said: Sequence[Observation]) -> bool:
-        """Whether a line says what the one before it said in the same second; see `SAME`. A scanner tells of them
-        together as far as one block holds them."""
+        """Return True if a line repeats the one before it within a second; see `SAME`. Within a block a scanner joins
+        them.
+        """
         told = self.second, mono, [*said]
         known, self.run_of_lines = self.run_of_lines, told
         return known == told

@@ -1,4 +1,4 @@
-"""What was observed of a run, bounded by a byte budget: spans, marks, series, recent spans."""
+"""The observations of a run, bounded by a byte budget: spans, marks, series, recent spans."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Series:
         return self.texts.get((self.sources[index], self.offsets[index]), "")
 
     def steady(self) -> bool:
-        """Whether all samples are of one source and in time order; only what is new since the last call is judged."""
+        """Return True if all samples are of one source and in time order; only new ones are checked."""
         size = len(self)
         if self._steady and self._looked < size:
             begin = max(0, self._looked - 1)
@@ -103,7 +103,7 @@ class Series:
 
 
 def text_bytes(text: str) -> int:
-    """What a line takes that is kept as evidence."""
+    """Bytes of a line that is kept as evidence."""
     return _TEXT_BYTES + len(text)
 
 

@@ -48,7 +48,7 @@ class Tables:
         self._open[state.index] = _Table(state, time, pattern, values, text.strip(), ref.line, ref, text)
 
     def is_open(self, source: int) -> bool:
-        """Whether a log is in a table."""
+        """Return True while a log is in a table."""
         return source in self._open
 
     def row(self, ref: Ref, value: float, text: str) -> None:
@@ -62,7 +62,7 @@ class Tables:
         table.low = value if table.low is None else min(table.low, value)
 
     def end(self, source: int) -> Told | None:
-        """What the last table of a log said."""
+        """Close the last table of a log and return its observations."""
         table = self._open.pop(source, None)
         if table is None or table.low is None:
             return None
@@ -70,5 +70,5 @@ class Tables:
         return table.state, table.time, table.ref, told, table.text
 
     def end_all(self) -> list[Told]:
-        """What the last tables of all logs said."""
+        """Close the last tables of all logs and return their observations."""
         return [told for source in list(self._open) if (told := self.end(source)) is not None]

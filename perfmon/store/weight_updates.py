@@ -167,7 +167,7 @@ class Updates:
             del self._forgotten[old]
 
     def _is_forgotten(self, trace: str, joined: Joined) -> bool:
-        """Whether these are legs of an update that the store let go of, not of another one with the same id."""
+        """Return True for phases of an update that the store dropped, not of another one with the same id."""
         known = hash(trace)
         if known not in self._forgotten:
             return False
@@ -252,7 +252,7 @@ class Updates:
 
 
 def _least_s(joined: Joined) -> float | None:
-    """What an update lasted at least, by the parts that its last line tells; None where it tells of none."""
+    """Least duration of an update by the phases in its last line; None if it has none."""
     parts = [ms for ms in (joined[J_QUEUE], joined[J_RPC]) if ms is not None]
     return sum(parts) / 1000.0 if parts else None
 
@@ -290,6 +290,6 @@ def _is_own(stamp: LegStamp | None) -> bool:
 
 @lru_cache(maxsize=1024)
 def _operation(names: tuple[str | None, ...]) -> str | None:
-    """What an update does, by the last of these names that tells."""
+    """The operation of an update, by the last of these names that is one."""
     told = (name.rpartition("/")[2] for name in names if name is not None)
     return next((operation for operation in reversed([*told]) if operation in _OPERATIONS), None)

@@ -143,7 +143,7 @@ class DenseBars:
         self._worst: dict[int, Bar] = {}
 
     def holds(self, port: Viewport, stamp: int) -> bool:
-        """Whether it goes on being right for that view."""
+        """Return True if it stays correct for that view."""
         return self.width_s == port.column_s and self.start <= port.start and self.stamp == stamp
 
     def read(self, spans: Sequence[Span], bar_of: Callable[[Span], Bar | None]) -> None:

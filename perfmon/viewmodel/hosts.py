@@ -1,4 +1,4 @@
-"""What was polled, by host: links, GPUs, disks, processes and queues, with their levels and words."""
+"""Latest readings by host: links, GPUs, disks, processes and queues, with their levels and words."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Host:
     things: Mapping[Area, tuple[Seen, ...]] = field(default_factory=dict)
 
     def of(self, *areas: Area) -> tuple[Seen, ...]:
-        """What there is of these kinds, in their order."""
+        """Latest readings of these kinds, in their order."""
         return tuple(seen for area in areas for seen in self.things.get(area, ()))
 
     @property
@@ -231,7 +231,7 @@ def _judged(area: Area, key: str) -> bool:
 
 
 def throttle_level(reading: Reading) -> Level:
-    """Whether it is slowed down: by heat or a fault, or by its power limit."""
+    """Level of a GPU's slowdown: by heat or a fault, or by its power limit."""
     why = reading.words.get("throttle", "").lower()
     if not why or why in ("none", "-"):
         return Level.WARNING if reading.values.get("throttled") else Level.NONE
@@ -275,7 +275,7 @@ _PHASES: Mapping[Phase, tuple[str, str]] = {
 
 
 def throttle_words(reading: Reading) -> str:
-    """Why a GPU does not run at its full clock; "" when it does, or has nothing to do."""
+    """Reasons for which a GPU does not run at its full clock; "" if it does, or is idle."""
     reasons = [why for why in _reasons(reading) if why not in ("", "none", "_")]
     told = dict.fromkeys(_reason(why) for why in reasons)
     told.pop("idle", None)
@@ -291,7 +291,7 @@ def _reason(why: str) -> str:
 
 
 def verdict_words(reading: Reading) -> str:
-    """What the state of a socket says about where the time goes."""
+    """Meaning of the state of a socket for the time spent."""
     verdict = reading.words.get("verdict", "")
     return _VERDICTS.get(verdict, verdict)
 
@@ -312,7 +312,7 @@ def age_words(seconds: float) -> str:
 
 
 def clock_words(link: HostState) -> str:
-    """How far its clock is from this one's, and how sure that is: `+3 ms ± 1`; "" while nobody knows."""
+    """Offset of its clock from this one's, and the uncertainty: `+3 ms ± 1`; "" while unknown."""
     clock = link.clock
     if clock is None:
         return ""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Level(IntEnum):
-    """How a value stands to its band; NONE where nothing was measured or no band is known."""
+    """Level of a value relative to its thresholds; NONE without a value or thresholds."""
 
     NONE = 0
     GOOD = 1
@@ -30,7 +30,7 @@ class Level(IntEnum):
 
 
 class Freshness(StrEnum):
-    """How much a source can be trusted to speak of the present."""
+    """Age of a source relative to its rhythm."""
 
     FRESH = "fresh"
     LAGGING = "lagging"
@@ -42,7 +42,7 @@ class Freshness(StrEnum):
 
 
 class RunState(StrEnum):
-    """What the monitor is doing."""
+    """Activity of the monitor."""
 
     LOADING = "loading"
     """What the logs held already is being read."""
@@ -55,7 +55,7 @@ class RunState(StrEnum):
 
 
 class AlertState(StrEnum):
-    """Where an alert stands: the life of its finding, and what is laid over it."""
+    """State of an alert: the lifecycle of its finding, and acknowledgement or silence."""
 
     PENDING = "pending"
     FIRING = "firing"
@@ -110,7 +110,7 @@ class Alert:
         return now if self.until is None else self.until
 
     def holds_still(self, now: float) -> bool:
-        """Whether it is known to hold at `now`."""
+        """Return True if it is known to hold at `now`."""
         return self.state not in (AlertState.RESOLVED, AlertState.PENDING) and self.held_until(now) >= now
 
 
@@ -157,14 +157,14 @@ _FEW, _LITTLE = 20, 0.2
 
 
 def little_is_recognised(source: SourceStatus) -> bool:
-    """Whether so few lines of a log are recognised that a format of its own may help."""
+    """Return True if so few lines of a log are recognised that a format of its own may help."""
     return source.lines >= _FEW and source.events < _LITTLE * source.lines
 
 
 # --- the board ------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Viewport:
-    """What part of the axis the board shows, and in how many columns."""
+    """The part of the axis on the timeline, and its number of columns."""
 
     start: float
     end: float
@@ -328,7 +328,7 @@ class MonitorState:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What part of the axis somebody looks at."""
+    """The requested part of the axis."""
 
     end: float | None = None
     """None: the present, and it moves."""
@@ -337,7 +337,7 @@ class Look:
 
 
 def empty_picture(window_s: float) -> MonitorState:
-    """What there is to see before anything was read."""
+    """Return the state before anything was read."""
     return MonitorState(
         number=0, state=RunState.LOADING, time_base=TimeBase.NONE, now=0.0, window_s=window_s, snapshot=None,
         alerts=(), board=Board(Viewport(0.0, window_s, 1), (), (), ()), sources=(), lines=0, lines_per_s=0.0,

@@ -136,7 +136,7 @@ _DENSE = 8
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """What a board is made of besides the store."""
+    """Input of a timeline in addition to the store."""
 
     viewport: Viewport
     now: float
