@@ -240,7 +240,7 @@ def still_open(view: RunView, ended: Mapping[str, Sequence[Item]]) -> dict[str, 
     if view.present is None or view.recent is None:
         return {}
     found: dict[str, list[Item]] = {}
-    for span in view.recent.opened():
+    for span in view.store.opened():
         if span.kind not in _KINDS or span.start is None or is_over(view.store.sources[span.source]):
             continue
         start = span.start + view.shifts.get(span.source, 0.0)

@@ -8,7 +8,6 @@ monotonic seconds, else None. How the axes of several logs lie to each other is 
 from __future__ import annotations
 
 import calendar
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from perfmon.core import DAYTIME, EPOCH, LOCAL, YEARLESS, Stamp
@@ -106,28 +105,6 @@ class SourceClock:
         if mono is not None:
             self._pair(wall - mono)
         return wall
-
-    def near(self, lines: Sequence[tuple[Stamp | None, float | None]]) -> list[float] | None:
-        """The same for several lines; None, and nothing has changed, where one is not plainly near the last one."""
-        kind, added, last, slipped, offset = self.kind, self._added, self._wall, self._slipped, self.mono_to_wall
-        if last is None or offset is None:
-            return None
-        low, high = last - _NEAR, last + _NEAR
-        least, most = offset - _STEPPED_S, offset + _STEPPED_S
-        times: list[float] = []
-        for stamp, mono in lines:
-            if stamp is None or stamp[0] != kind or not low < (wall := stamp[1] + added) < high:
-                return None
-            wall += slipped
-            times.append(wall)
-            if mono is not None and (between := wall - mono) > offset:
-                if between > most:
-                    return None
-                offset, least, most = between, between - _STEPPED_S, between + _STEPPED_S
-            elif mono is not None and between < least:
-                return None
-        self.mono_to_wall = offset
-        return times
 
     def arrived(self, wall: float) -> None:
         """What comes next, until a line tells a time, came at `wall` (seconds since 1970 by the clock of some zone)."""

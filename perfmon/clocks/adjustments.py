@@ -7,7 +7,7 @@ monotonic times in its own lines. An hour without output of any log is a real ga
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
@@ -135,12 +135,12 @@ def _end_if_continued(other: SourceState, start: float, rest: float, shifts: Map
 
 
 # --- removal --------------------------------------------------------------------------------------------------
-def remove_clock_step(store: Store, clock: SourceClock, step: Step, opened: Iterable[Span] = ()) -> None:
-    """Move all observations of the log after the step, and those to come; `opened` are its open spans."""
+def remove_clock_step(store: Store, clock: SourceClock, step: Step) -> None:
+    """Move all observations of the log after the step, and those to come."""
     state, by = store.sources[step.source], -step.seconds
     after = _after(store, step)
     store.move(step.source, by, after)
-    for span in [*store.all_spans(), *opened]:
+    for span in [*store.all_spans(), *store.opened()]:
         if span.source == step.source:
             _move_span(span, by, after)
     _move_state(state, step, after, store)

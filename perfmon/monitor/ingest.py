@@ -153,7 +153,7 @@ class Intake:
         elif step is not None and step.seconds > 0.0:
             self._set.append((state.kind, step.seconds, known))
         if step is not None:
-            remove_clock_step(self._session.store, own, step, self._session.open_spans)
+            remove_clock_step(self._session.store, own, step)
 
     def trusted_sources(self) -> list[WatchedLog]:
         """The logs whose clock was not set, as far as is known."""

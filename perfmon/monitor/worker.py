@@ -387,9 +387,8 @@ class Watch:
         """The board of this moment; while the history is read that of a moment before, when drawing it is dear."""
         began = self._clock()
         if self._drawn is None or self._feed.caught_up or self._drawing.due(began):
-            ticks, opened = self.alerts.transitions(), tuple(self.session.open_spans)
-            heard = self.session.store.version - self._unheard
-            self._drawn = self._board.build(Now(viewport, known, self._alignment, self._snapshot, ticks, opened, heard))
+            ticks, version = self.alerts.transitions(), self.session.store.version - self._unheard
+            self._drawn = self._board.build(Now(viewport, known, self._alignment, self._snapshot, ticks, version))
             self._drawing.done(began, self._clock() - began)
         return self._drawn
 

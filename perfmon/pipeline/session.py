@@ -5,7 +5,7 @@ What judges is imported when it is needed: by then processes that scan are at wo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ from perfmon.core import (
     Detail,
     Notice,
     Observation,
-    Span,
     TimeBase,
     UsageError,
     moment,
@@ -70,7 +69,7 @@ class Session:
         self._assembler = Assembler(self.store, self._of_table)
         self._clocks: dict[int, SourceClock] = {}
         self._headings: dict[int, Heading] = {}
-        self.recent = Recent(self.store, lambda: self._assembler.open_spans)
+        self.recent = Recent(self.store)
         self._packs = {pack.id: pack for pack in self.scanner.packs}
         self._readings = ReadingScanner(self.scanner.patterns)
         self.machines = LatestReadings()
@@ -218,7 +217,7 @@ class Session:
         alignment = align(self.store)
         steps = find_clock_steps(self.store, alignment.shifts, self._clocks)
         for step in steps:
-            remove_clock_step(self.store, self._clocks[step.source], step, self.open_spans)
+            remove_clock_step(self.store, self._clocks[step.source], step)
         return align(self.store) if steps else alignment
 
     def present(self, window: tuple[float, float], alignment: Alignment, now: float | None) -> Diagnosis:
@@ -239,11 +238,6 @@ class Session:
         from perfmon.diagnosis import parts, view_of
 
         return parts(view_of(self.store, self.knowledge, alignment, window, recent=self.recent))
-
-    @property
-    def open_spans(self) -> Iterable[Span]:
-        """Spans without an end, other than weight updates."""
-        return self._assembler.open_spans
 
     def clock(self, state: SourceState) -> SourceClock:
         """The clock of a log."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from perfmon.core import (
@@ -98,7 +98,7 @@ class Assembler:
         """By log the last clock that a line told, and of how much time since that line bars and epochs told."""
         self._undated = False
         """The line that is read has the clock of the one before it, or none."""
-        store.opened = lambda: self.open_spans
+        store.opened = self._open.values
         self._handlers: dict[int, Callable[[SourceState, float, Ref, Observation, str], None]] = {
             SPAN: self._span,
             OPEN: self._opened,
@@ -151,7 +151,8 @@ class Assembler:
         self.store.version += 1
         self.store.settle()
         if len(self._open) > _OPEN_LIMIT:
-            self._open = dict(list(self._open.items())[-_OPEN_LIMIT // 2 :])
+            for slot in list(self._open)[: -_OPEN_LIMIT // 2]:
+                del self._open[slot]
 
     def _line(
         self, state: SourceState, time: float, mono: float | None, ref: Ref, said: Sequence[Observation], text: str
@@ -174,7 +175,7 @@ class Assembler:
             said, time = [one for one in said if not _tells_time(one)], max(time, state.pseudo)
         for observation in said:
             if observation[0] == SAMPLE:
-                sample(observation[1], observation[3], time, observation[2], ref.source, ref.line, ref.offset, text)
+                sample(observation[1], observation[3], time, observation[2], ref, text)
             else:
                 self._handlers[observation[0]](state, time, ref, observation, text)
         if progress.advanced == before:
@@ -183,11 +184,6 @@ class Assembler:
             state.active(time, ref.line, text)
         if more:
             state.same(time, more, ref.line + ahead, text, bool(said))
-
-    @property
-    def open_spans(self) -> Collection[Span]:
-        """Spans without an end, other than weight updates."""
-        return self._open.values()
 
     def _span(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
         _, kind, duration, lead, key, fields = told
@@ -262,9 +258,7 @@ class Assembler:
             duration = max(0.0, time - (span.start or 0.0))
             if metric is not None:
                 scale = 1000.0 if str(metric).endswith("_ms") else 1.0
-                self.store.sample(
-                    str(metric), "", time, float(duration) * scale, ref.source, ref.line, ref.offset, text
-                )
+                self.store.sample(str(metric), "", time, float(duration) * scale, ref, text)
         self._close(span, state, time, float(duration), key, fields)
         self.store.progress.advance(state.index, kind, time, ref.line, state.live_lines)
         span.refs.append((ref, text))
@@ -293,7 +287,7 @@ class Assembler:
         slot = (state.index, component)
         if not self._tellers.is_new(slot, teller, step):
             return
-        self.store.step(component, time, step, ref.source, ref.line, ref.offset, text)
+        self.store.step(component, time, step, ref)
         self.store.progress.step(state.index, component, step, time, ref.line, state.live_lines)
         if step <= BEGINS_WITH and self._steps.get(slot, 0) >= UNDER_WAY:
             self._abandon(state)
@@ -345,7 +339,7 @@ class Assembler:
                 self._by_bars[state.index] = (stamp, ahead + then - time)
                 time = seen(self.store, state, then)
             if pace is not None and metric and not self._told_otherwise(metric, state.index):
-                self.store.sample(metric, "", time, pace, ref.source, ref.line, ref.offset, text)
+                self.store.sample(metric, "", time, pace, ref, text)
         log.count(
             state.index,
             kind,
@@ -415,7 +409,7 @@ class Assembler:
         self.store.progress.mark(RunMark(kind, time, state.index, ref.line, ref.offset, text[:_KEPT_TEXT], fields))
 
     def _mark(self, _state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
-        self.store.mark(told[1], told[3], time, told[2], ref.source, ref.line, ref.offset, text)
+        self.store.mark(told[1], told[3], time, told[2], ref, text)
 
     def _table(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
         self._tables.begin(state, time, ref, told, text)
@@ -434,7 +428,7 @@ class Assembler:
         state, time, ref, observations, text = ended
         for told in observations:
             if told[0] == SAMPLE:
-                self.store.sample(told[1], told[3], time, told[2], ref.source, ref.line, ref.offset, text)
+                self.store.sample(told[1], told[3], time, told[2], ref, text)
             else:
                 self._handlers[told[0]](state, time, ref, told, text)
 

@@ -100,15 +100,3 @@ def placed(store: Store, state: SourceState, clock: SourceClock, stamp: Stamp | 
         return state.pseudo
     first, last = state.first, state.last
     return time if last is not None and first is not None and first <= time <= last else seen(store, state, time)
-
-
-def all_placed(
-    store: Store, state: SourceState, clock: SourceClock, lines: Sequence[tuple[Stamp | None, float | None]]
-) -> list[float]:
-    """The same for several lines, one after the other."""
-    first, last = state.first, state.last
-    times = None if first is None or last is None or clock.rebased is not None else clock.near(lines)
-    if first is None or last is None or times is None:
-        return [placed(store, state, clock, stamp, mono) for stamp, mono in lines]
-    state.first, state.last = min(first, *times), max(last, *times)
-    return times

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain, compress, islice
 from operator import gt, lt
 from typing import TypeVar
@@ -56,8 +56,9 @@ class Series:
         """Samples that there have been."""
         return len(self.values) + self.gone
 
-    def append(self, time: float, value: float, source: int, line: int, offset: int) -> None:
+    def append(self, time: float, value: float, ref: Ref) -> None:
         """Add a sample."""
+        source, line, offset = ref
         self.times.append(time)
         self.values.append(value)
         self.sources.append(source)
@@ -142,8 +143,8 @@ class Store:
         self.dropped: Counter[str] = Counter()
         self.forgot: Callable[[Sequence[Update]], None] = lambda _: None
         """Hears of weight updates that were let go of; whoever puts them together knows them still."""
-        self.opened: Callable[[], Iterable[Span]] = tuple
-        """Spans that were told to begin and not to end yet; whoever puts spans together knows them."""
+        self.opened: Callable[[], Collection[Span]] = tuple
+        """Returns the spans that have started and not ended, other than weight updates; set by the assembler."""
         self.abandoned: deque[Span] = deque(maxlen=_MOST_ABANDONED)
         """Those that an earlier run in the same log left open: nobody waits any more."""
         self.progress = ProgressLog()
@@ -173,45 +174,42 @@ class Store:
         self.sources.append(state)
         return state
 
-    def sample(
-        self, metric: str, group: str, time: float, value: float, source: int, line: int, offset: int, text: str
-    ) -> None:
+    def sample(self, metric: str, group: str, time: float, value: float, ref: Ref, text: str) -> None:
         """Adds a sample; its line is kept when the value is remarkable, the largest so far or one of the first.
 
         One that is nan or infinite is no sample that anything can be worked out from: it is marked, and counted apart.
         """
         if value - value != 0.0:
-            self.mark(metric + NOT_FINITE, group, time, 1.0, source, line, offset, text)
+            self.mark(metric + NOT_FINITE, group, time, 1.0, ref, text)
             return
         series = self.series.get((metric, group))
         if series is None:
             series = self.series[metric, group] = Series(metric, group)
-        series.append(time, value, source, line, offset)
+        series.append(time, value, ref)
         self._bytes += _SAMPLE_BYTES
+        source = ref.source
         count, peak = series.peaks.get(source, _NO_PEAK)
         series.peaks[source] = (count + 1, value if value > peak else peak)
         if count >= _FIRST_TEXTS and value <= peak and not self.remarkable(metric, value):
             return
-        series.texts[source, offset] = text
+        series.texts[ref.source, ref.offset] = text
         self._bytes += text_bytes(text)
 
-    def mark(
-        self, name: str, group: str, time: float, count: float, source: int, line: int, offset: int, text: str
-    ) -> None:
+    def mark(self, name: str, group: str, time: float, count: float, ref: Ref, text: str) -> None:
         """Add something countable."""
         series = self.marks.setdefault((name, group), Series(name, group))
-        self._put(series, time, count, source, line, offset, text)
+        self._put(series, time, count, ref, text)
 
-    def step(self, component: str, time: float, step: float, source: int, line: int, offset: int, text: str) -> None:
+    def step(self, component: str, time: float, step: float, ref: Ref) -> None:
         """Add a step of a component."""
         series = self.steps.setdefault(component, Series("step", component))
-        self._put(series, time, step, source, line, offset, "")
+        self._put(series, time, step, ref, "")
 
-    def _put(self, series: Series, time: float, value: float, source: int, line: int, offset: int, text: str) -> None:
-        series.append(time, value, source, line, offset)
+    def _put(self, series: Series, time: float, value: float, ref: Ref, text: str) -> None:
+        series.append(time, value, ref)
         self._bytes += _SAMPLE_BYTES
         if text and len(series.texts) < 4096:
-            series.texts[source, offset] = text
+            series.texts[ref.source, ref.offset] = text
             self._bytes += text_bytes(text)
 
     def span(self, span: Span) -> None:
@@ -307,10 +305,8 @@ _NONE: deque[Span] = deque()
 class Recent:
     """Remembers which spans of a store are recent, so that the others need not be looked at again."""
 
-    def __init__(self, store: Store, opened: Callable[[], Iterable[Span]] = tuple) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self.opened = opened
-        """Spans that have begun and not ended, weight updates apart."""
         self._kept: dict[str, _Kept] = {}
 
     @property

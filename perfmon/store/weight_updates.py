@@ -21,7 +21,6 @@ from perfmon.core import (
     J_TIMES,
     J_WALL,
     LEGS,
-    Fields,
     Joined,
     LegStamp,
     Ref,
@@ -29,7 +28,7 @@ from perfmon.core import (
 )
 from perfmon.sources import SourceClock
 
-from .axis import all_placed, placed, seen
+from .axis import placed, seen
 from .source_state import SourceState
 from .store import Store
 
@@ -43,7 +42,6 @@ _FORGOTTEN = 30_000
 _COARSE_S = 2.0
 _OF_LINE = 2
 """So long is a stamp that is not inherited."""
-_ref = Ref._make
 
 
 class Updates:
@@ -63,49 +61,9 @@ class Updates:
         self._before = None if clock.kind is None else clock.last
 
     def add(self, state: SourceState, clock: SourceClock, trace: str, joined: Joined, line_base: int) -> None:
-        """Adds the legs of one trace that one block of a log holds."""
+        """Add the phases of one trace in one block of a log; of a phase that is logged twice the first one counts."""
         if self._forgotten and trace not in self._updates and self._is_forgotten(trace, joined):
             return
-        if joined[J_LEGS] == _ALL and trace not in self._updates and state.clocked and _all_dated(joined):
-            self._whole(state, clock, trace, joined, line_base)
-        else:
-            self._legs(state, clock, trace, joined, line_base)
-
-    def _whole(self, state: SourceState, clock: SourceClock, trace: str, joined: Joined, line_base: int) -> None:
-        """Adds an update of a new trace with all its legs and their stamps: nearly all are such, so at one go."""
-        _, send, recv, rpc_start, rpc_done, done, wall, rpc, queue, server_rpc, op, url, path, server_path = joined[:14]
-        store, source = self._store, state.index
-        first = recv if recv is not None else _known((rpc_start, rpc_done))
-        last = rpc_done if rpc_done is not None else _known((rpc_start, recv))
-        _, _, start, end = all_placed(
-            store, state, clock,
-            (
-                (joined[J_SERVER_STAMP], first), (joined[J_SERVER_LAST_STAMP], last),
-                (joined[J_SEND_STAMP], send), (joined[J_DONE_STAMP], done),
-            ),
-        )  # fmt: skip
-        if wall is not None:
-            if end < start + wall / 1000.0 - _COARSE_S:
-                start = end - wall / 1000.0
-            end = start + wall / 1000.0
-        fields: Fields = {} if url is None else {"url": url}
-        if path is not None:
-            fields["path"] = path
-        refs = [(_ref((source, line + line_base, offset)), text) for line, offset, text in joined[J_LINES]]
-        update = Update(
-            "weight-update", trace, self._store.next_seq(), source, start, end, end - start, fields, refs,
-            _operation((op, server_path, path)) or "update_weights",
-            send, recv, rpc_start, rpc_done, done,
-            wall, server_rpc if rpc is None else rpc, queue, source, source, _ALL,
-        )  # fmt: skip
-        if update.rpc_ms is None or queue is None:
-            self._derive(update)
-        if refs[-1][1] and not self._notable(update):
-            update.refs = [(refs[-1][0], "")]
-        self._hold(trace, update)
-
-    def _legs(self, state: SourceState, clock: SourceClock, trace: str, joined: Joined, line_base: int) -> None:
-        """Adds the legs of one trace that one block holds; of a leg that is told twice the first one counts."""
         update = self._use_of(trace, joined, state)
         fresh = joined[J_LEGS] & ~update.legs
         if not fresh:
@@ -146,13 +104,9 @@ class Updates:
 
     def _new_update(self, trace: str, state: SourceState) -> Update:
         update = Update(kind="weight-update", key=trace, seq=self._store.next_seq(), source=state.index)
-        self._hold(trace, update)
-        return update
-
-    def _hold(self, trace: str, update: Update) -> None:
-        """Keeps an update for the legs that may still come."""
         self._updates[trace] = update
         self._store.update(update)
+        return update
 
     def _forget(self, gone: Sequence[Update]) -> None:
         """Lets go of updates that the store let go of; of those all that is left is that they were there."""
@@ -274,13 +228,6 @@ def _between(
 
 def _known(times: Sequence[float | None]) -> float | None:
     return next((time for time in times if time is not None), None)
-
-
-def _all_dated(joined: Joined) -> bool:
-    """Every leg has a stamp, and those of the client one of their own."""
-    if None in joined[J_SEND_STAMP : J_SERVER_LAST_STAMP + 1]:
-        return False
-    return _is_own(joined[J_SEND_STAMP]) and _is_own(joined[J_DONE_STAMP])
 
 
 def _is_own(stamp: LegStamp | None) -> bool:

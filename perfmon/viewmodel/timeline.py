@@ -143,7 +143,6 @@ class Now:
     alignment: Alignment
     snapshot: Diagnosis | None
     ticks: tuple[Transition, ...]
-    open_spans: Iterable[Span] = ()
     version: int | None = None
     """Grows with all that a board must show at once; None: with all that the store is told."""
 
@@ -225,7 +224,7 @@ class TimelineBuilder:
 
     # --- spans ------------------------------------------------------------------------------------------------
     def _span_lanes(self, now: Now, bands: Bands) -> tuple[SpanLane, ...]:
-        kinds = set(self._recent.kinds) | {span.kind for span in now.open_spans}
+        kinds = set(self._recent.kinds) | {span.kind for span in self._store.opened()}
         ordered = [kind for kind in SPAN_ORDER if kind in kinds]
         lanes = []
         for kind in ordered:
@@ -240,7 +239,7 @@ class TimelineBuilder:
     def _bars(self, kind: str, now: Now, bands: Bands) -> list[Bar]:
         shifts = now.alignment.shifts
         spans = self._recent.spans(kind, self._since(now))
-        opened = (span for span in now.open_spans if span.kind == kind)
+        opened = (span for span in self._store.opened() if span.kind == kind)
         bars: list[Bar | None] = [span_bar(span, shifts.get(span.source, 0.0), now.now, bands) for span in opened]
         if len(spans) > _DENSE * now.viewport.columns:
             return _within([*bars, *self._worst(kind, spans, now, bands)], now.viewport)

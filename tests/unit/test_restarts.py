@@ -155,7 +155,7 @@ def test_what_a_run_left_open_is_not_open_in_the_next_one() -> None:
     lines = [*_run(_STEP, 0, range(80)), f"{_at(end)} {_BEGUN[3]}", *_run(_STEP, end + _HANG_S, range(60))]
     session = Session(Config())
     session.feed(session.add_source("run.log"), Block("\n".join([*lines, ""]).encode(), 0, 1))
-    assert not list(session.open_spans)
+    assert not list(session.store.opened())
     assert _stalled_s(session.snapshot()) == pytest.approx(_HANG_S, abs=61.0)
 
 

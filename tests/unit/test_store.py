@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from perfmon.core.model import Span, Update
+from perfmon.core.model import Ref, Span, Update
 from perfmon.store.store import Store
 
 
 def _samples(store: Store, count: int, source: int = 0) -> None:
     for at in range(count):
         peak = 1000.0 if at % 997 == 500 else 1.0
-        store.sample("queue_ms", "", float(at), peak, source, at + 1, at * 100, f"line {at}")
+        store.sample("queue_ms", "", float(at), peak, Ref(source, at + 1, at * 100), f"line {at}")
         store.settle()
 
 
@@ -61,7 +61,7 @@ def test_updates_are_bounded_too() -> None:
 
 def test_lines_of_two_logs_at_one_offset_are_kept_apart() -> None:
     store = Store()
-    store.sample("wait_ms", "", 0.0, 1.0, 0, 1, 0, "from the first")
-    store.sample("wait_ms", "", 1.0, 2.0, 1, 1, 0, "from the second")
+    store.sample("wait_ms", "", 0.0, 1.0, Ref(0, 1, 0), "from the first")
+    store.sample("wait_ms", "", 1.0, 2.0, Ref(1, 1, 0), "from the second")
     series = store.series["wait_ms", ""]
     assert [series.text(0), series.text(1)] == ["from the first", "from the second"]
