@@ -1,4 +1,4 @@
-"""From the blocks of watched logs to the session: history first, times on one clock."""
+"""From the blocks of followed logs to the session: history first, times on one clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perfmon.clocks import SET, Alignment, ClockWatch, apply_mtime, follows, pol
 from perfmon.core import DAYTIME, YEARLESS, Block
 from perfmon.pipeline import Session
 from perfmon.sources import LogFile
-from perfmon.sources.pollers import Area, Reading, polled_blocks
+from perfmon.sources.pollers import Area, polled_blocks
 from perfmon.store import SourceState, seen
 from perfmon.viewmodel import Freshness, SourceStatus
 
@@ -19,12 +19,11 @@ from .feeds import Feed
 from .scheduling import DutyCycleLimiter, RunClock
 from .source_health import SourceHealth, UnparsedSamples, stands_at
 
-# --- Logs whose lines tell no time at all: while they are watched, their lines are of the moment at which they arrive
-# ---
+# --- Logs without any timestamp: while they are followed, their lines are dated by their arrival ---
 
 _QUIET_S = 10.0
 _HEAD_BYTES = 400
-NOTE = "no timestamps: using arrival times"
+_NOTE = "no timestamps: using arrival times"
 
 
 def needs_arrivals(session: Session, state: SourceState) -> bool:
@@ -57,45 +56,45 @@ def arrived(session: Session, state: SourceState, at: float, block: Block | None
     if block is not None:
         last = block.data.rstrip(b"\n").rpartition(b"\n")[2][:_HEAD_BYTES]
         state.last_line = (max(block.line, 1) + max(0, block.data.count(b"\n") - 1), last.decode("utf-8", "replace"))
-    state.note(NOTE)
+    state.note(_NOTE)
     session.store.version += 1
 
 
-# --- What comes of watched logs goes to a session through here: so the times of their lines are those of one clock ---
+# --- The logs of a monitor ---
 
 _PATIENCE_S = 20.0
-"""How long nothing is judged while it may be of several days."""
+"""Time without an evaluation while logs may be of several days."""
 _UNANSWERED = ("stale", "failed")
 
 
 @dataclass(slots=True)
 class WatchedLog:
-    """A log, and what its arrivals tell."""
+    """A log, and what follows from its arrivals."""
 
     state: SourceState
     shown: str
-    lively: SourceHealth = field(default_factory=SourceHealth)
+    health: SourceHealth = field(default_factory=SourceHealth)
     unparsed: UnparsedSamples = field(default_factory=UnparsedSamples)
     clock: ClockWatch = field(default_factory=ClockWatch)
     reported: set[str] = field(default_factory=set)
     """Notes on its clock that were shown."""
     mtime_checked: bool = False
     answered_at: float | None = None
-    """Of a poller that does not answer: when it did last, by the clock of arrival."""
+    """Time of the last answer, by the clock of arrival, of a poller that does not answer."""
 
 
-class Intake:
-    """The logs of a session that is fed while somebody watches."""
+class Ingest:
+    """Feeds the session of a monitor, so that the times of all lines are those of one clock."""
 
     def __init__(self, session: Session, feed: Feed, clock: Callable[[], float] = time.monotonic) -> None:
         self.logs: dict[tuple[Path, str | None], WatchedLog] = {}
         self._session, self._feed, self._clock = session, feed, clock
-        self._begun = self._clock()
+        self._started = self._clock()
         self._set: list[tuple[int | None, float, float]] = []
-        """Clocks that were put forward: their kind, by how much, and how late their lines had come."""
+        """Clocks that were put forward: kind, seconds, and how late their lines had come."""
 
     def log(self, log: LogFile) -> WatchedLog:
-        """A log, new or known."""
+        """Return the state of a log, new or known."""
         key = (log.path, log.member)
         held = self.logs.get(key)
         if held is None:
@@ -103,37 +102,37 @@ class Intake:
         return held
 
     @property
-    def of_run(self) -> list[WatchedLog]:
-        """The logs that the run itself writes; what pollers say is none of them."""
+    def run_sources(self) -> list[WatchedLog]:
+        """The logs of the run itself, without pollers."""
         return [held for held in self.logs.values() if not held.state.polled]
 
-    def hear(self, held: WatchedLog, block: Block, present: RunClock) -> bool:
-        """The next lines of a poller, asked just now: so much is its clock behind the run's; whether that is new."""
+    def ingest_poll(self, held: WatchedLog, block: Block, present: RunClock) -> bool:
+        """Take in the readings of a poller; return True if the distance of its clock to the run's changed."""
         state, clock, known = held.state, self._feed.clock(), held.state.ahead_s
         for polled in polled_blocks(block):
             self._session.feed(state, polled)
             for reading in polled.readings:
                 if reading is not None and reading.area is Area.POLLER:
-                    held.answered_at = unanswered_since(reading, clock)
+                    unanswered = reading.words.get("state") in _UNANSWERED
+                    held.answered_at = clock - reading.values.get("age_s", 0.0) if unanswered else None
         now = present.actual(clock)
         if now is not None and state.last is not None:
-            undated = any(held.state.kind in (YEARLESS, DAYTIME) for held in self.of_run)
+            undated = any(held.state.kind in (YEARLESS, DAYTIME) for held in self.run_sources)
             state.ahead_s = polled_ahead(now - state.last, known, undated=undated)
         return state.ahead_s != known
 
     def unanswered(self) -> Iterator[tuple[WatchedLog, float]]:
-        """The logs of pollers that do not answer, and for how many seconds."""
+        """Yield the logs of pollers that do not answer, and the seconds since they did."""
         clock = self._feed.clock()
         for held in self.logs.values():
             if held.answered_at is not None:
                 yield held, max(0.0, clock - held.answered_at)
 
-    def take(self, held: WatchedLog, block: Block, present: RunClock) -> None:
-        """The next lines of a log; of the moment where they tell none and somebody watches."""
+    def ingest(self, held: WatchedLog, block: Block, present: RunClock) -> None:
+        """Take in the next lines of a log; new lines without timestamps are dated by their arrival."""
         session, state, clock = self._session, held.state, self._feed.clock()
-        watched = not self._feed.of_past
         now = present.awaited(clock) or present.now(clock)
-        at = moment(session, clock, now) if watched and needs_arrivals(session, state) else None
+        at = moment(session, clock, now) if not self._feed.of_past and needs_arrivals(session, state) else None
         if at is not None and session.clock(state).by_arrival:
             session.clock(state).arrived(at)
         scanned = session.feed(state, block)
@@ -142,9 +141,9 @@ class Intake:
         if at is not None and needs_arrivals(session, state):
             arrived(session, state, at, block)
         if self._feed.caught_up:
-            self._set_right(held, clock)
+            self._correct_clock(held, clock)
 
-    def _set_right(self, held: WatchedLog, clock: float) -> None:
+    def _correct_clock(self, held: WatchedLog, clock: float) -> None:
         """Remove a step of a log's clock: arrivals show it before other logs can prove it."""
         state, known, own = held.state, held.clock.lag, self._session.clock(held.state)
         step = held.clock.observe(state, clock, own.set_back)
@@ -165,7 +164,7 @@ class Intake:
         clock = self._feed.clock()
         return any(held.clock.may_be_ahead(clock) for held in self.logs.values())
 
-    def news(self) -> list[str]:
+    def clock_notes(self) -> list[str]:
         """Return new notes about clocks that were set."""
         news = []
         for held in self.logs.values():
@@ -176,105 +175,93 @@ class Intake:
             held.reported |= notes
         return news
 
-    def written(self) -> list[tuple[WatchedLog, float]]:
+    def mtimes(self) -> list[tuple[WatchedLog, float]]:
         """Times of the last writes to the files of logs, in seconds since 1970."""
-        told = []
-        for (path, member), held in self.logs.items():
-            changed = self._feed.changed_at(LogFile(held.shown, path, member))
-            if changed is not None:
-                told.append((held, changed))
-        return told
+        times = ((held, self._feed.changed_at(LogFile(held.shown, *key))) for key, held in self.logs.items())
+        return [(held, changed) for held, changed in times if changed is not None]
 
-    def changed(self) -> list[tuple[WatchedLog, float]]:
-        """As `written`; a log that tells no time is of then."""
-        told = self.written()
-        for held, changed in told:
+    def date_by_mtimes(self) -> list[tuple[WatchedLog, float]]:
+        """Date logs without timestamps by the last writes to their files, and return `mtimes`."""
+        times = self.mtimes()
+        for held, changed in times:
             if held.state.lines and needs_arrivals(self._session, held.state):
                 at = moment(self._session, changed, None)
                 if at is not None:
                     arrived(self._session, held.state, at)
-        return told
+        return times
 
-    def date_by_files(self) -> set[int]:
-        """The days of logs without dates, as their files tell them: of each log once, as soon as it was read."""
+    def find_days(self) -> set[int]:
+        """Find the days of logs without dates by their files: of each log once, as soon as it was read."""
         dated: set[int] = set()
-        for (path, member), held in self.logs.items() if self._feed.caught_up else ():
-            if held.mtime_checked or held.state.first is None:
-                continue
-            held.mtime_checked = True
-            changed = self._feed.changed_at(LogFile(held.shown, path, member))
-            if changed is not None:
+        fresh = [held for held in self.logs.values() if not held.mtime_checked and held.state.first is not None]
+        if not fresh or not self._feed.caught_up:
+            return dated
+        for held, changed in self.mtimes():
+            if not held.mtime_checked and held.state.first is not None:
                 apply_mtime(held.state, changed)
                 dated.add(held.state.index)
+        for held in fresh:
+            held.mtime_checked = True
         return dated
 
-    def days_open(self) -> bool:
-        """Logs without dates may be of different days: when their files were written says so once they are read."""
-        if self._feed.caught_up or self._clock() - self._begun > _PATIENCE_S:
+    def dates_pending(self) -> bool:
+        """Return True while logs without dates may be of different days: their files date them once they are read."""
+        if self._feed.caught_up or self._clock() - self._started > _PATIENCE_S:
             return False
         return sum(state.kind == DAYTIME for state in self._session.store.sources) > 1
 
 
-def unanswered_since(reading: Reading, clock: float) -> float | None:
-    """Return the time of a poller's last answer, by its reading about itself at `clock`; None if it answers."""
-    if reading.words.get("state") not in _UNANSWERED:
-        return None
-    return clock - reading.values.get("age_s", 0.0)
-
-
-# --- What a picture tells of each log ---
+# --- The sources of a monitor state ---
 
 _SHARE = 0.01
 """The most of a core that it may take: there may be a thousand logs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """The time at which logs are listed."""
-
-    clock: float
-    """The clock of arrival, in seconds."""
-    alignment: Alignment
-    over: bool
-    """Nothing more will come."""
-
-
-class Listing:
-    """Tells of logs, of very many not with every picture."""
+class SourceList:
+    """Statuses of logs; with very many logs not renewed for every state."""
 
     def __init__(self, session: Session, clock: Callable[[], float] = time.monotonic) -> None:
         self._session, self._clock = session, clock
         self._spacing = DutyCycleLimiter(_SHARE)
-        self._told: tuple[SourceStatus, ...] = ()
+        self._statuses: tuple[SourceStatus, ...] = ()
 
-    def told(self, logs: Sequence[WatchedLog], now: Moment, *, live: bool) -> tuple[SourceStatus, ...]:
-        """The logs as they are; of a run that goes on (`live`), as they were just before if there are very many."""
+    def statuses(
+        self, logs: Sequence[WatchedLog], clock: float, alignment: Alignment, *, over: bool, live: bool
+    ) -> tuple[SourceStatus, ...]:
+        """Return the status of each log at `clock`, the time of arrival.
+
+        `live`: the run continues, so a slightly older status will do. `over`: nothing more will come.
+        """
         began = self._clock()
-        if not live or len(logs) != len(self._told) or self._spacing.due(began):
-            offsets = {offset.source: offset.seconds for offset in now.alignment.offsets}
-            self._told = tuple(self._source(held, now, offsets.get(held.state.index)) for held in logs)
+        if not live or len(logs) != len(self._statuses) or self._spacing.due(began):
+            offsets = {offset.source: offset.seconds for offset in alignment.offsets}
+            self._statuses = tuple(
+                self._status(held, clock, alignment, over, offsets.get(held.state.index)) for held in logs
+            )
             self._spacing.done(began, self._clock() - began)
-        return self._told
+        return self._statuses
 
-    def _source(self, held: WatchedLog, now: Moment, offset_s: float | None) -> SourceStatus:
-        state, lively, clock = held.state, held.lively, now.clock
-        lively.count(clock, state.lines, state.bytes)
-        lines_per_s, bytes_per_s = lively.rates()
+    def _status(
+        self, held: WatchedLog, clock: float, alignment: Alignment, over: bool, offset_s: float | None
+    ) -> SourceStatus:
+        state, health = held.state, held.health
+        health.count(clock, state.lines, state.bytes)
+        lines_per_s, bytes_per_s = health.rates()
         names = self._session.scanner.pattern_names
         patterns = {names[at]: count for at, count in sorted(state.patterns.items())}
         packs = sorted({name.partition("/")[0] for name in patterns})
         return SourceStatus(
             index=state.index,
             name=held.shown,
-            freshness=Freshness.ENDED if now.over else lively.freshness(clock, state),
+            freshness=Freshness.ENDED if over else health.freshness(clock, state),
             format="+".join(packs) or "unknown",
             bytes=state.bytes,
             lines=state.lines,
             events=sum(state.patterns.values()),
             bytes_per_s=bytes_per_s,
             lines_per_s=lines_per_s,
-            age_s=None if lively.read_at is None else max(0.0, clock - lively.read_at),
-            last=last_of(held, now.alignment),
+            age_s=None if health.read_at is None else max(0.0, clock - health.read_at),
+            last=last_of(held, alignment),
             errors=state.errors,
             skipped=state.skipped,
             notes=tuple(state.notes),
@@ -285,6 +272,6 @@ class Listing:
 
 
 def last_of(held: WatchedLog, alignment: Alignment) -> float | None:
-    """The moment of a log's last line, on the run's axis."""
+    """Time of a log's last line, on the run's axis."""
     last = stands_at(held.state)
     return None if last is None else last + alignment.shifts.get(held.state.index, 0.0)

@@ -17,7 +17,7 @@ from perfmon.sources import ARCHIVES, LogFile
 from perfmon.viewmodel import Alert, AlertKey, Board, Freshness, MonitorState, Now, RunState, TimelineBuilder, Viewport
 
 from .feeds import Feed, ResetMarker
-from .ingest import Intake, Listing, Moment, WatchedLog, last_of
+from .ingest import Ingest, SourceList, WatchedLog, last_of
 from .recorder import Past, Recorder
 from .scheduling import DutyCycleLimiter, EvaluationScheduler, RunClock
 from .source_health import with_present
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from perfmon.diagnosis import Part
     from perfmon.viewmodel import Look
 
-_HEAR_S = 5.0
-"""Where there are no logs, what pollers say is judged so often; else with them, or after a while of silence."""
+_POLLS_S = 5.0
+"""Without logs, readings are judged at this interval; otherwise with the logs, or after a while without output."""
 _AHEAD_S = 1.0
-"""The clock may be so much ahead of the present, which waits for the next line."""
+"""The clock may be this much ahead of the present, which waits for the next line."""
 STANDARD_WINDOW_S = 600.0
-"""So far back a diagnosis looks, where nobody asks for another window."""
+"""The default analysis window."""
 _LEAST_STEPS = 6
 _LONGEST_WINDOW_S = 6 * 3600.0
 _FAR = 2
-"""Times what the ring holds."""
+"""Times the size of the log buffer."""
 _ALIGNING, _DRAWING = 0.01, 0.1
-"""The most of a core that laying clocks over each other may take, and drawing the board while the history is read."""
+"""Largest share of a core for aligning clocks, and for the timeline while the history is read."""
 
 
 class Watch:
@@ -47,10 +47,7 @@ class Watch:
         self, feed: Feed, config: Config, window_s: float, logbook: LogBuffer, notices: deque[str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        """`clock` measures, in seconds, how long judging, aligning, drawing and listing take, and spaces them by that.
-
-        What is known of the run's own time comes from the feed's clock instead.
-        """
+        """`clock`, in seconds, measures the work, which is spaced by its cost; the run's own time is the feed's."""
         self.ended = False
         """Nothing more will come."""
         self._feed, self._config, self._window_s = feed, config, window_s
@@ -65,8 +62,8 @@ class Watch:
         self.alerts = AlertManager(self._window_s)
         self._build_board()
         self._logbook.packs = self.session.scanner.packs
-        self._intake = Intake(self.session, self._feed, self._clock)
-        self._logs = self._intake.logs
+        self._ingest = Ingest(self.session, self._feed, self._clock)
+        self._logs = self._ingest.logs
         self._present = RunClock(self._window_s)
         self._pace = EvaluationScheduler(played=self._feed.player is not None)
         self._snapshot: Diagnosis | None = None
@@ -74,14 +71,14 @@ class Watch:
         self._alignment = align(self.session.store)
         self._aligned = -1
         self._aligning, self._drawing = DutyCycleLimiter(_ALIGNING), DutyCycleLimiter(_DRAWING)
-        self._listing = Listing(self.session, self._clock)
+        self._source_list = SourceList(self.session, self._clock)
         self._drawn: Board | None = None
         self._dated: set[int] = set()
-        self._told_by_run = False
+        self._run_has_time = False
         self._baseline_note = ""
-        self._looked_back = self._judged_whole = False
+        self._history_dated = self._first_full_pass_done = False
         self._fresh_lines = False
-        self._unheard, self._heard_at = 0, float("-inf")
+        self._pending_polls, self._polls_counted_at = 0, float("-inf")
 
     def _build_board(self) -> None:
         self._bands = self.session.knowledge.bands
@@ -93,7 +90,7 @@ class Watch:
 
     # --- what comes in ------------------------------------------------------------------------------------------
     def take(self, log: LogFile, item: Block | Notice | ResetMarker) -> bool:
-        """The next of what a feed gives; whether the run said it, and not a poller."""
+        """Take in the next item of the feed; return False for a poller's."""
         if isinstance(item, ResetMarker):
             self._logbook.clear()
             self._begin()
@@ -102,106 +99,104 @@ class Watch:
             self._notices.append(item.text)  # a folder, and no log of the run
             return True
         self._recorder.take(log.name, item, self._feed.clock())
-        held = self._intake.log(log)
+        held = self._ingest.log(log)
         if isinstance(item, Notice):
             self.session.notice(held.state, item)
             if item.kind in ("lost", "capped", "rotated", "truncated", "gone"):
                 self._notices.append(item.text)
             return True
         if held.state.polled:
-            self._hear(held, item)
+            self._ingest_poll(held, item)
             return False
         path = log.path if log.member is None and log.compression is None else None
         clock, live = self.session.clock(held.state), self._feed.caught_up
         behind, lines, size = 0 if live or self.steered else self._feed.behind, held.state.lines, held.state.bytes
-        self._intake.take(held, item, self._present)
+        self._ingest.ingest(held, item, self._present)
         # Of a long history the ring keeps the end alone: all that comes before is not even cut into pieces.
         if behind > _FAR * self._logbook.budget and not self._logbook.keeps(held.state.index):
             read = held.state.lines - lines, held.state.bytes - size
             self._logbook.skipped(held.state.index, held.shown, *read, path)
         else:
             self._logbook.append(held.state.index, held.shown, item, clock, path, live=live)
-        held.lively.arrived(self._feed.clock(), self._feed.caught_up)
+        held.health.arrived(self._feed.clock(), self._feed.caught_up)
         self._fresh_lines = True
         return True
 
-    def _hear(self, held: WatchedLog, block: Block) -> None:
+    def _ingest_poll(self, held: WatchedLog, block: Block) -> None:
         """Take in a poller's readings: they are judged with the next lines of the run."""
         before, fresh, now = self.session.store.version, held.state.last is None, self._clock()
-        fresh |= self._intake.hear(held, block, self._present)
+        fresh |= self._ingest.ingest_poll(held, block, self._present)
         if not fresh and self._aligned == before:
             self._aligned = self.session.store.version
-        if fresh or (now - self._heard_at >= _HEAR_S and not self._intake.of_run):
-            self._heard_at = now
+        if fresh or (now - self._polls_counted_at >= _POLLS_S and not self._ingest.run_sources):
+            self._polls_counted_at = now
         else:
-            self._unheard += self.session.store.version - before
+            self._pending_polls += self.session.store.version - before
         self._fresh_lines = True
 
     def _now(self) -> float | None:
-        """The present on the axis, after a look at what arrived since the last one."""
+        """The present on the axis, with all that has arrived."""
         clock, present = self._feed.clock(), self._present
         if self._fresh_lines:
             self._fresh_lines = False
-            newest = max((t for t in map(self._last, self._telling()) if t is not None), default=None)
-            if newest is not None and not self._looked_back:
+            newest = max((t for t in map(self._last, self._timed_sources()) if t is not None), default=None)
+            if newest is not None and not self._history_dated:
                 present.loaded(newest)
             elif newest is not None:
                 present.arrived(newest, clock)
-        if self._feed.caught_up and not self._looked_back:
-            self._looked_back = True
-            self._look_back(clock)
+        if self._feed.caught_up and not self._history_dated:
+            self._history_dated = True
+            self._date_history(clock)
         return present.now(clock)
 
-    def _telling(self) -> list[WatchedLog]:
-        """The logs by which the present is told: those of the run, where any of them tells the time."""
-        sure = self._intake.trusted_sources()
-        if not any(held.state.last is not None for held in self._intake.of_run):
+    def _timed_sources(self) -> list[WatchedLog]:
+        """The logs that define the present: those of the run, if any of them has times."""
+        sure = self._ingest.trusted_sources()
+        if not any(held.state.last is not None for held in self._ingest.run_sources):
             return sure
-        if not self._told_by_run:
-            self._begin_by_run()
+        if not self._run_has_time:
+            self._start_run_time()
         return [held for held in sure if not held.state.polled]
 
-    def _begin_by_run(self) -> None:
-        """The run tells the time at last: what was taken for the present till now was that of the pollers' clock."""
-        self._told_by_run = True
+    def _start_run_time(self) -> None:
+        """Start the present from the first time of the run: until now it was that of the pollers' clock."""
+        self._run_has_time = True
         if self._present.newest is None:
             return
         self._present = RunClock(self._window_s)
         self.alerts = AlertManager(self._window_s)
-        self._pace = EvaluationScheduler(
-            played=self._feed.player is not None
-        )  # what is known is judged anew, at once: it has alerts
+        self._pace = EvaluationScheduler(played=self._feed.player is not None)  # what is known is judged again, at once
         for held in self._logs.values():
             held.state.ahead_s = None
 
-    def _look_back(self, clock: float) -> None:
-        """The files' own times tell how long ago the last lines of the history were written."""
-        telling, player = {id(held) for held in self._telling()}, self._feed.player
-        for held, changed in self._intake.changed():
+    def _date_history(self, clock: float) -> None:
+        """Date the end of the history by the last writes to the files."""
+        timed, player = {id(held) for held in self._timed_sources()}, self._feed.player
+        for held, changed in self._ingest.date_by_mtimes():
             last = self._last(held)
-            if last is not None and id(held) in telling:
+            if last is not None and id(held) in timed:
                 waited = player is not None and changed >= player.timeline.start
                 self._present.written(last, changed, clock, waited=waited)
-            held.lively.written(changed)
+            held.health.written(changed)
 
     def _last(self, held: WatchedLog) -> float | None:
         return last_of(held, self._alignment)
 
     def _first(self, alignment: Alignment) -> float | None:
-        """The moment of the first line of the run."""
-        dated = [held.state for held in self._intake.of_run if held.state.first is not None]
+        """Time of the first line of the run."""
+        dated = [held.state for held in self._ingest.run_sources if held.state.first is not None]
         return min((alignment.shifts.get(state.index, 0.0) + (state.first or 0.0) for state in dated), default=None)
 
     def _align(self) -> Alignment:
-        if dated_now := self._intake.date_by_files():
+        if dated_now := self._ingest.find_days():
             self._aligned, self._fresh_lines = -1, True
             self._dated -= dated_now
         version, began = self.session.store.version, self._clock()
-        if version == self._aligned or self._intake.has_doubtful_clock():
+        if version == self._aligned or self._ingest.has_doubtful_clock():
             return self._alignment
         sources = self.session.store.sources
         dated = {state.index for state in sources if state.first is not None and not state.polled}
-        # A log that is not laid yet, or told its true time just now, may be hours away, or years.
+        # A log that is not aligned yet, or whose true time came just now, may be hours away, or years.
         if dated != self._dated or self.session.store.moves or self._aligning.due(began):
             before, self._alignment = self._alignment, self.session.lay()
             self._aligned = self.session.store.version
@@ -214,7 +209,7 @@ class Watch:
                 self.alerts.shift(moved)
         return self._alignment
 
-    # --- what somebody asks for -----------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------------
     def judge_window(self, seconds: float) -> None:
         """Set the analysis window in seconds."""
         self._window_s = self._judged_s = self._present.window_s = seconds
@@ -237,7 +232,7 @@ class Watch:
 
     def _past(self) -> Past:
         """The lines of the log pane: a recording starts with them."""
-        return Past(self._logbook.held(), [(held.shown, changed) for held, changed in self._intake.written()])
+        return Past(self._logbook.held(), [(held.shown, changed) for held, changed in self._ingest.mtimes()])
 
     def stop_recording(self) -> None:
         """Ends a recording."""
@@ -250,48 +245,48 @@ class Watch:
         return self._feed.player is not None
 
     def judge_if_due(self, clock: float) -> bool:
-        """Judges the window, when there is something new and time for it; whether it did."""
+        """Judge the window if there is something new and it is time; return True if it did."""
         whole = self._feed.caught_up or self.ended
-        version = self.session.store.version - self._unheard
-        open_still = self._intake.has_doubtful_clock() or self._intake.days_open()
-        fresh = whole and not self._judged_whole
+        version = self.session.store.version - self._pending_polls
+        open_still = self._ingest.has_doubtful_clock() or self._ingest.dates_pending()
+        fresh = whole and not self._first_full_pass_done
         if not version or not (fresh or self._pace.due(clock, version, still=self._still)) or open_still:
             return False
-        if fresh:  # what was judged meanwhile were windows that lay apart: nobody saw what came between them
-            self._judged_whole, self.alerts = True, self.alerts.anew()
+        if fresh:  # windows judged until now were apart, with unjudged time between them
+            self._first_full_pass_done, self.alerts = True, self.alerts.anew()
         began = self._clock()
         alignment = self._align()
         now = self._now()
-        if now is None:  # no line has a clock: all that was said is in order, and all of it is looked at
+        if now is None:  # no line has a clock: everything is judged, in order
             self._snapshot = self.session.snapshot(detail=WATCHED)
             now = self._snapshot.run.end
         else:
-            awaited = self._present.awaited(self._feed.clock()) if self._looked_back else None
+            awaited = self._present.awaited(self._feed.clock()) if self._history_dated else None
             self._judged_s = self._to_judge_s()
             self._snapshot = self.session.present((now - self._judged_s, now), alignment, awaited)
-        self._judge_whole_if_over(alignment, now)
+        self._judge_all_if_over(alignment, now)
         actual = self._actual(now)
         if actual is not None and any(held.state.polled for held in self._logs.values()):
             of_now = self.session.present((actual - self._judged_s, actual), alignment, actual)
             self._snapshot = with_present(self._snapshot, of_now, self.session.knowledge.signatures)
-        self._heed_baseline()
-        self._notices += self._intake.news()
+        self._apply_baseline()
+        self._notices += self._ingest.clock_notes()
         self._alerts = self.alerts.update(self._snapshot, now, self._stale_s(), self._silent(), actual)
         self._pace.judged(clock, self._clock() - began, version)
         return True
 
     def _to_judge_s(self) -> float:
-        """The window; longer where steps are so slow that it would hold a few: what is found would come and go.
+        """The window; longer if it would hold few steps only, as findings would come and go.
 
-        A window that is shorter than the usual one was asked for, and stays.
+        A window that is shorter than the default was requested, and stays.
         """
         if self._window_s < STANDARD_WINDOW_S:
             return self._window_s
         usual = self.session.store.progress.usual_step_s()
         return max(self._window_s, min(_LEAST_STEPS * usual, _LONGEST_WINDOW_S))
 
-    def _judge_whole_if_over(self, alignment: Alignment, now: float) -> None:
-        """A run that has ended is judged as a whole: what its last minutes were is not what anybody asks for."""
+    def _judge_all_if_over(self, alignment: Alignment, now: float) -> None:
+        """Judge a run that has ended as a whole, not its last minutes."""
         begin = self._first(alignment)
         over = self._snapshot is not None and self._snapshot.run.state is Progress.FINISHED
         if over and begin is not None and begin < now - self._judged_s and not self.steered:
@@ -299,11 +294,11 @@ class Watch:
 
     def _actual(self, now: float) -> float | None:
         """The present time, if it is ahead of `now`, which waits for the run."""
-        actual = self._present.actual(self._feed.clock()) if self._looked_back and not self.ended else None
+        actual = self._present.actual(self._feed.clock()) if self._history_dated and not self.ended else None
         return actual if actual is not None and actual > now + _AHEAD_S else None
 
-    def _heed_baseline(self) -> None:
-        """Colours by the limits that were learned, and says so."""
+    def _apply_baseline(self) -> None:
+        """Apply learned thresholds, and report that."""
         note = self.session.baseline_note
         if note and note != self._baseline_note:
             self._baseline_note = note
@@ -312,30 +307,32 @@ class Watch:
             self._build_board()
 
     def _stale_s(self) -> float | None:
-        """Age of the newest line, where every log is silent for longer than is usual for it."""
-        if not self._looked_back or self.ended:
+        """Age of the newest line, if every log is silent for longer than usual."""
+        if not self._history_dated or self.ended:
             return None
         clock = self._feed.clock()
-        # A server that is silent when idle says nothing by its silence: the others decide.
-        telling = [held for held in self._intake.of_run if not held.state.idle_silence]
-        states = {held.lively.freshness(clock, held.state) for held in telling}
+        # A server that is silent when idle proves nothing by its silence: the others decide.
+        vocal = [held for held in self._ingest.run_sources if not held.state.idle_silence]
+        states = {held.health.freshness(clock, held.state) for held in vocal}
         if Freshness.STALE not in states or states - {Freshness.STALE, Freshness.ENDED}:
             return None
         return self._present.silent_s(clock)
 
     def _silent(self) -> dict[str, float]:
-        """The logs and pollers that do not speak of the present any more, and when they were heard last."""
-        if not self._looked_back or self.ended:
+        """The logs and pollers that are stale, and the time of their last output."""
+        if not self._history_dated or self.ended:
             return {}
         clock = self._feed.clock()
-        silent = [held for held in self._intake.of_run if held.lively.freshness(clock, held.state) is Freshness.STALE]
-        heard = {held.shown: float("-inf") if (last := self._last(held)) is None else last for held in silent}
+        silent = [
+            held for held in self._ingest.run_sources if held.health.freshness(clock, held.state) is Freshness.STALE
+        ]
+        last_at = {held.shown: float("-inf") if (last := self._last(held)) is None else last for held in silent}
         actual = self._present.actual(clock)
         now = self._present.now(clock) if actual is None else actual
-        return heard | {held.shown: (now or 0.0) - age_s for held, age_s in self._intake.unanswered()}
+        return last_at | {held.shown: (now or 0.0) - age_s for held, age_s in self._ingest.unanswered()}
 
     def picture(self, look: Look, number: int) -> MonitorState:
-        """The picture of this moment."""
+        """Build the current state."""
         from perfmon.viewmodel import viewport
 
         store, clock, player = self.session.store, self._feed.clock(), self._feed.player
@@ -346,7 +343,7 @@ class Watch:
             known = self._snapshot.run.end
         board, actual = self._drawn_board(viewport(look, known), known), self._actual(known)
         live = self._feed.caught_up and not self.steered and not self.ended
-        sources = self._listing.told(self._intake.of_run, Moment(clock, alignment, self._over), live=live)
+        sources = self._source_list.statuses(self._ingest.run_sources, clock, alignment, over=self._over, live=live)
         return MonitorState(
             number=number,
             state=self._state(),
@@ -374,9 +371,9 @@ class Watch:
         )
 
     def _unjudged_s(self) -> float | None:
-        if self._snapshot is None or not self._judged_whole or self._still:
+        if self._snapshot is None or not self._first_full_pass_done or self._still:
             return None
-        return self._pace.behind_s(self._clock(), self.session.store.version - self._unheard)
+        return self._pace.behind_s(self._clock(), self.session.store.version - self._pending_polls)
 
     def parts(self) -> tuple[Part, ...]:
         """Statistics of every metric of the window by log and group."""
@@ -384,23 +381,23 @@ class Watch:
         return self.session.parts((None, None) if now is None else (now - self._judged_s, now), alignment)
 
     def _drawn_board(self, viewport: Viewport, known: float) -> Board:
-        """The board of this moment; while the history is read that of a moment before, when drawing it is dear."""
+        """The current timeline; while the history is read a slightly older one, if it is expensive."""
         began = self._clock()
         if self._drawn is None or self._feed.caught_up or self._drawing.due(began):
-            ticks, version = self.alerts.transitions(), self.session.store.version - self._unheard
+            ticks, version = self.alerts.transitions(), self.session.store.version - self._pending_polls
             self._drawn = self._board.build(Now(viewport, known, self._alignment, self._snapshot, ticks, version))
             self._drawing.done(began, self._clock() - began)
         return self._drawn
 
     @property
     def _over(self) -> bool:
-        """Nothing more will come, unless somebody goes back in a replay."""
+        """Nothing more will come, unless a replay is rewound."""
         player = self._feed.player
         return self.ended or (player is not None and player.ended)
 
     @property
     def _still(self) -> bool:
-        """Time does not go on."""
+        """Time does not pass."""
         player = self._feed.player
         return self._over or (player is not None and player.paused)
 
