@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from perfmon.clocks.alignment import align
 from perfmon.core.config import Config
-from perfmon.core.model import Notice, Severity
+from perfmon.core.model import Severity
 from perfmon.diagnosis.result import Diagnosis
 from perfmon.monitor.scheduling import RunClock
 from perfmon.monitor.source_health import stands_at
@@ -112,10 +112,7 @@ class _Live:
             self._states[name] = self.session.add_source(name)
             self._cutters[name] = LineSplitter()
         for item in self._cutters[name].feed(data):
-            if isinstance(item, Notice):
-                self.session.notice(self._states[name], item)
-            else:
-                self.session.feed(self._states[name], item)
+            self.session.add(self._states[name], item)
 
     def _look(self, clock: float, fresh: bool) -> Diagnosis | None:
         alignment = align(self.session.store)

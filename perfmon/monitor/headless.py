@@ -1,4 +1,4 @@
-"""A run without a screen: what its logs hold now, or what they come to hold within some seconds."""
+"""A run without a screen: its logs as they are, or followed for some seconds."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from .monitor import Monitor
 from .source_health import SourceHealth
 
 TAIL = 4 << 20
-"""The most bytes of a log, from its end, that a glance reads."""
+"""The most bytes of a log, from its end, that `glance` reads."""
 _GLANCE = 64 << 20
 """The most bytes that it reads in all."""
 _EVERYTHING_S = 1e8
-_BOARD_S, _COLUMNS = 600.0, 200
-"""Of the board only the last weight updates are shown."""
+_TIMELINE_S, _COLUMNS = 600.0, 200
+"""Of the timeline only the last weight updates are shown."""
 _LOOK_S = 0.5
 _PATIENCE_S = 10.0
 
@@ -42,13 +42,13 @@ class Observed:
 
     snapshot: Diagnosis
     picture: MonitorState | None = None
-    """What only a monitor knows: alerts, freshness; None where nothing was followed."""
+    """Alerts and freshness; None if nothing was followed."""
     watched_s: float = 0.0
-    """How long the logs were followed once all that they held was read."""
+    """Time for which the logs were followed after their history."""
     interrupted: bool = False
-    """It was ended with Ctrl+C before its time."""
+    """Ended with Ctrl+C before its time."""
     logbook: LogBuffer | None = None
-    """The newest lines, where there is a picture."""
+    """The newest lines, if there is a picture."""
 
 
 def observe(
@@ -61,22 +61,21 @@ def observe(
     columns: int | None = None,
     feed: Callable[[], Feed] | None = None,
 ) -> Observed:
-    """Reads what the logs hold, then follows them for `for_s` seconds (None: not at all).
+    """Read the logs, then follow them for `for_s` seconds (None: not at all).
 
-    `window` is what is judged, back from the last line (`10m`; None: everything). Interrupted while it follows, it
-    tells what it has seen; while it still reads, KeyboardInterrupt leaves it. `following` is called once all that was
-    there has been read. With `columns` there is a picture even where nothing is followed, and its board has so many.
-    With `feed` that is read in place of `specs`.
+    `window` is judged, back from the last line (`10m`; None: everything). An interrupt while following ends it early;
+    while the history is read it raises KeyboardInterrupt. `following` is called after the history. With `columns`
+    there is a picture even if nothing is followed, and its timeline has so many. `feed` replaces `specs`.
     Raises UsageError and InputError.
     """
     if feed is not None:
         if specs:
-            discover(specs)  # what does not exist, or holds nothing, is told at once
+            discover(specs)  # raises at once for what does not exist or is empty
         return _Watch(specs, config, window, for_s, columns, feed).run(following)
     if for_s is None and columns is None:
         session = read(Options(specs=tuple(specs), jobs=config.jobs, config=config), progress)
         return Observed(_judged(session, window))
-    discover(specs)  # what does not exist, or holds nothing, is told at once
+    discover(specs)  # raises at once for what does not exist or is empty
     return _Watch(specs, config, window, for_s, columns).run(following)
 
 
@@ -85,11 +84,11 @@ class Glance(NamedTuple):
 
     snapshot: Diagnosis
     short: int
-    """Logs of which only the end was read."""
+    """Number of logs of which only the end was read."""
     unread: int
-    """Logs of which nothing was read."""
+    """Number of logs that were not read."""
     stale_s: float | None
-    """For how many seconds every log is silent, where that is longer than is usual."""
+    """Seconds without output of any log, if that is longer than usual."""
 
 
 def glance(
@@ -128,24 +127,24 @@ def glance(
 
 
 def _silent_s(read: Sequence[tuple[SourceState, Path]], *, some: bool) -> float | None:
-    """Seconds since the last of the logs was written, when all are silent; with `some` one of them is enough."""
-    now, silent, speaking = time.time(), list[float](), 0
+    """Seconds since the last write to any log, if all are stale; with `some` one of them is enough."""
+    now, silent, vocal = time.time(), list[float](), 0
     for state, path in read:
-        lively = SourceHealth()
+        health = SourceHealth()
         with suppress(OSError):
-            lively.written(path.stat().st_mtime)
-        freshness = lively.freshness(now, state)
-        if freshness is Freshness.STALE and lively.read_at is not None:
-            silent.append(now - lively.read_at)
-        # One that is silent when idle says nothing by its silence: the others decide.
-        speaking += freshness is not Freshness.STALE and not (state.ended or state.idle_silence)
-    if not silent or (speaking and not some):
+            health.written(path.stat().st_mtime)
+        freshness = health.freshness(now, state)
+        if freshness is Freshness.STALE and health.read_at is not None:
+            silent.append(now - health.read_at)
+        # A log that is silent when idle proves nothing by its silence: the others decide.
+        vocal += freshness is not Freshness.STALE and not (state.ended or state.idle_silence)
+    if not silent or (vocal and not some):
         return None
-    return max(silent) if speaking else min(silent)
+    return max(silent) if vocal else min(silent)
 
 
 def _read_end(session: Session, state: SourceState, log: LogFile, most: int) -> bool:
-    """Feeds the end of a log; whether that was all of it."""
+    """Read the end of a log; return True if that was all of it."""
     cutter = LineSplitter(counted=False)
     try:
         with log.path.open("rb") as file:
@@ -159,31 +158,24 @@ def _read_end(session: Session, state: SourceState, log: LogFile, most: int) -> 
     if start:
         data = data[data.find(b"\n") + 1 :]
     for item in (*cutter.feed(data), *cutter.finish()):
-        _take(session, state, item)
+        session.add(state, item)
     return start == 0
 
 
 def _judged(session: Session, window: str | None) -> Diagnosis:
-    """The diagnosis of the window; of everything where no line has a clock."""
+    """Diagnose the window; everything if no line has a clock."""
     timed = window is not None and align(session.store).base is not TimeBase.NONE
     return session.snapshot(since=window if timed else None)
 
 
-def _take(session: Session, state: SourceState, item: Block | Notice) -> None:
-    if isinstance(item, Notice):
-        session.notice(state, item)
-    else:
-        session.feed(state, item)
-
-
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """Whoever ends a job sends SIGTERM, who closes its terminal SIGHUP: what was seen until then is worth a page."""
+    """Treat SIGTERM (job cancelled) and SIGHUP (terminal closed) like Ctrl+C: the report is still written."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    taken = [number for number, known in before.items() if known is not signal.SIG_IGN]  # nohup is heeded
+    taken = [number for number, known in before.items() if known is not signal.SIG_IGN]  # nohup is respected
     for number in taken:
         signal.signal(number, signal.default_int_handler)
     try:
@@ -194,31 +186,26 @@ def _terminated_like_interrupted() -> Iterator[None]:
 
 
 class _Watch:
-    """A monitor that nobody looks at: reads to the present, then goes on for a while."""
+    """A monitor without a screen: reads the history, then continues for a while."""
 
     def __init__(
-        self,
-        specs: Sequence[str],
-        config: Config,
-        window: str | None,
-        for_s: float | None,
-        columns: int | None,
+        self, specs: Sequence[str], config: Config, window: str | None, for_s: float | None, columns: int | None,
         feed: Callable[[], Feed] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._specs, self._config, self._window, self._for_s = specs, config, window, for_s
         self._window_s = _EVERYTHING_S if window is None else parse_duration(window)
         self._monitor = Monitor(
             feed or (lambda: FollowFeed(specs)), config, window_s=self._window_s, memory_mb=MEMORY_MB
         )
-        self._columns, self._elsewhere = columns, feed is not None
-        self._monitor.look(None, min(self._window_s, _BOARD_S), columns or _COLUMNS)
-        self._stirred = threading.Event()
+        self._columns, self._own_feed = columns, feed is not None
+        self._monitor.look(None, min(self._window_s, _TIMELINE_S), columns or _COLUMNS)
+        self._updated = threading.Event()
         self._judged = threading.Event()
         self._monitor.listeners.append(lambda _: self._judged.set())
 
     def run(self, following: Callable[[], None]) -> Observed:
-        """Until the time is over, every log has ended, or Ctrl+C or SIGTERM."""
-        self._monitor.start(self._stirred.set)
+        """Run until the time is over, every log has ended, or Ctrl+C or SIGTERM."""
+        self._monitor.start(self._updated.set)
         interrupted = False
         try:
             self._until(lambda picture: picture.state is not RunState.LOADING)
@@ -241,13 +228,13 @@ class _Watch:
         while not done(self._monitor.picture) and (left := end - time.monotonic()) > 0:
             if self._monitor.failed is not None:
                 raise self._monitor.failed
-            self._stirred.wait(min(left, _LOOK_S))
-            self._stirred.clear()
+            self._updated.wait(min(left, _LOOK_S))
+            self._updated.clear()
 
     def _last(self) -> MonitorState:
-        """The picture of a judgement that was made after now: the last one may be a second old."""
+        """State after a new evaluation: the last one may be a second old."""
         known = self._monitor.picture.snapshot
-        if self._columns is not None and known is not None:  # somebody looks: all that is judged is shown
+        if self._columns is not None and known is not None:  # on display: all that is judged is shown
             self._monitor.look(None, min(self._window_s, max(1.0, known.run.wall_s)), self._columns)
         self._judged.clear()
         self._monitor.judge_window(self._window_s)
@@ -256,6 +243,6 @@ class _Watch:
 
     def _read(self) -> Diagnosis:
         """Diagnose without a monitor that had something to judge: the report lists the logs all the same."""
-        if self._elsewhere:
+        if self._own_feed:
             return _judged(Session(self._config), self._window)
         return _judged(read(Options(specs=tuple(self._specs), jobs=1, config=self._config)), self._window)

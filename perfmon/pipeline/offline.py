@@ -43,7 +43,7 @@ class Options:
 
     specs: tuple[str, ...]
     logs: tuple[LogFile, ...] = field(default=(), kw_only=True)
-    """More logs, under the names that they shall have."""
+    """More logs, with their names."""
     since: str | None = None
     until: str | None = None
     jobs: int | None = None
@@ -66,21 +66,21 @@ def examine(options: Options, progress: Progress | None = None) -> tuple[Diagnos
 
 
 def read(options: Options, progress: Progress | None = None) -> Session:
-    """A session that holds all of complete logs; InputError or UsageError when a SPEC is wrong."""
+    """Read complete logs into a session; InputError or UsageError for a wrong SOURCE."""
     logs, copies = without_copies(distinct([*discover(options.specs), *options.logs]))
     session = Session(options.config)
     try:
         _Reader(session, logs, options.jobs or _cores(), progress).read()
     except OddLineError:
-        # Ranges cannot be told apart within a line that is longer than a range is read: once more, as one stream.
+        # A line longer than a range cannot be split into ranges: once more, as one stream.
         session = Session(options.config, session.scanner)
         _Reader(session, logs, 1, progress).read()
-    _tell_copies(session, copies)
+    _note_copies(session, copies)
     return session
 
 
-def _tell_copies(session: Session, copies: Mapping[LogFile, Sequence[LogFile]]) -> None:
-    """Said once, of the first of the logs that are there more than once."""
+def _note_copies(session: Session, copies: Mapping[LogFile, Sequence[LogFile]]) -> None:
+    """Note logs with the same content, on the first of them."""
     count = sum(map(len, copies.values()))
     if count:
         from perfmon.core import counted
@@ -141,7 +141,7 @@ class _Reader:
         self._written: dict[LogFile, float] = {}
 
     def read(self) -> None:
-        """Big plain files with several processes, the others one after the other."""
+        """Read big plain files with several processes, the others one by one."""
         self._written = {log: written for log in self._logs if (written := _written(log)) is not None}
         for log in (log for log in self._logs if log.compression != ARCHIVES):
             self._states[log] = self._session.add_source(log.name)
@@ -178,11 +178,9 @@ class _Reader:
             self._advance(piece.scanned.size)
 
     def _take(self, state: SourceState, item: Block | Notice) -> None:
-        if isinstance(item, Notice):
-            self._session.notice(state, item)
-            return
-        self._session.feed(state, item)
-        self._advance(len(item.data))
+        self._session.add(state, item)
+        if isinstance(item, Block):
+            self._advance(len(item.data))
 
     def _advance(self, size: int) -> None:
         self._done += size

@@ -123,8 +123,15 @@ class Session:
         self._headings[state.index] = Heading()
         return state
 
+    def add(self, state: SourceState, item: Block | Notice) -> None:
+        """Take in the next lines of a log, or a notice about it."""
+        if isinstance(item, Notice):
+            self.notice(state, item)
+        else:
+            self.feed(state, item)
+
     def feed(self, state: SourceState, block: Block) -> ScanResult | None:
-        """The next lines of a log, and what they hold; None of a poller's: its readings are objects."""
+        """Take in the next lines of a log; return the scan, or None for a poller, whose readings are objects."""
         if state.polled:
             for polled in polled_blocks(block):
                 self._hear(state, polled)
