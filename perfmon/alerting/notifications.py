@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any
 
-from perfmon.core import Outward, Severity, evidence_text, format_seconds, plain
+from perfmon.core import NotifyConfig, Severity, evidence_text, format_seconds, plain
 from perfmon.viewmodel import Alert, AlertKey, AlertState, MonitorState, RunState
 
 # --- Which alerts are worth telling, and when: what changed between pictures, held to a rate ---
@@ -83,7 +83,7 @@ class Notifications:
     """Compares each picture with the one before. What burns when the monitor opens is on the screen: it is not told,
     but its end is."""
 
-    def __init__(self, config: Outward, clock: Callable[[], float]) -> None:
+    def __init__(self, config: NotifyConfig, clock: Callable[[], float]) -> None:
         self._config = config
         self._clock = clock
         self._burning: dict[AlertKey, Severity] | None = None
@@ -167,7 +167,7 @@ class Notifier:
 
     def __init__(
         self,
-        config: Outward,
+        config: NotifyConfig,
         writer: Callable[[str], None] | None = None,
         tell: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         YEARLESS_S,
         Config,
         Detail,
-        Outward,
+        NotifyConfig,
         load_config,
         moment,
         user_folder,
@@ -141,7 +141,9 @@ if TYPE_CHECKING:
 __getattr__ = lazy_face(
     __name__,
     {
-        "config": "AUTO,BUILTIN,Config,Detail,FIGURES,Outward,WATCHED,WHOLE,YEARLESS_S,load_config,moment,user_folder",
+        "config": (
+            "AUTO,BUILTIN,Config,Detail,FIGURES,NotifyConfig,WATCHED,WHOLE,YEARLESS_S,load_config,moment,user_folder"
+        ),
         "errors": "ConnectError,DataFileError,ExitCode,InputError,MissingExtraError,PerfmonError,UsageError",
         "intervals": (
             "CHECKPOINT,LostInterval,DOWNTIME,EVALUATION,PRODUCTIVE,REST,RESTORE,STARTUP,Shares,UNACCOUNTED,WASTED,"

@@ -16,38 +16,38 @@ from .model import Severity
 from .toml_tables import Table, read_toml
 from .units import parse_duration
 
-# --- How alerts may leave the monitor: the `[notify]` table of the configuration, checked ---
+# --- The `[notify]` table: ways for alerts to leave the monitor ---
 
 PLACEHOLDERS = frozenset({"event", "severity", "signature", "title", "sentence", "count", "lost", "number"})
-"""What `{…}` in an argument of `notify.command` may name."""
+"""Placeholders in arguments of `notify.command`."""
 EVENTS = ("firing", "resolved")
 _LEADING_OUT = ("command", "webhook")
-"""Settings by which data leaves, or programs start: not for whoever may write into the folder that one works in."""
+"""Settings that send data or start programs: not read from the working folder, which others may write to."""
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _WEBHOOK = re.compile(r"https?://(?:\[[0-9a-f:.]+\]|[^\s/@:?#\[\]]+)(?::\d{1,5})?(?:[/?#][!-~]*)?", re.I)
-"""Without a login in it: nobody would send one."""
+"""Without a login in it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outward:
+class NotifyConfig:
     """The `[notify]` table: ways for alerts to leave the monitor, all off by default."""
 
     bell: bool = False
     """Ring the terminal's bell."""
     title: bool = False
-    """Keep the title of the terminal, or pane, at the verdict."""
+    """Show the verdict in the title of the terminal, or pane."""
     command: tuple[str, ...] = ()
     """A program and its arguments, with placeholders."""
     webhook: str | None = field(default=None, repr=False)
     """A secret: http or https, never shown."""
     min_severity: Severity = Severity.WARNING
     min_interval_s: float = 60.0
-    """Between two notices of one alert; as a whole, few are sent in that time."""
+    """Between two notifications of one alert; also limits their total number."""
     on: tuple[str, ...] = EVENTS
-    """Which of EVENTS are told."""
+    """The EVENTS that are sent."""
 
 
-def read_outward(base: Outward, table: Table, own: bool) -> Outward:
+def read_notify_config(base: NotifyConfig, table: Table, own: bool) -> NotifyConfig:
     """Read the `[notify]` table over `base`; `own` is False for a file that the user neither wrote nor named.
 
     Raises DataFileError.
@@ -57,7 +57,7 @@ def read_outward(base: Outward, table: Table, own: bool) -> Outward:
         if name in table.data and not own:
             where = "ignored in the working folder, which others may write to: set it in ~/.config/perfmon/config.toml"
             raise table.wrong(name, where)
-    return Outward(
+    return NotifyConfig(
         bell=table.flag("bell", base.bell),
         title=table.flag("title", base.title),
         command=_command(table) if "command" in table.data else base.command,
@@ -69,7 +69,7 @@ def read_outward(base: Outward, table: Table, own: bool) -> Outward:
 
 
 def _command(table: Table) -> tuple[str, ...]:
-    """An empty list turns off what an earlier file asked for."""
+    """Read a program and arguments; an empty list turns off that of an earlier file."""
     words = table.data["command"]
     if not isinstance(words, list) or not all(isinstance(word, str) and "\0" not in word for word in words):
         raise table.wrong("command", 'expected a list of strings: a program and its arguments, like ["notify-send", …]')
@@ -83,7 +83,7 @@ def _command(table: Table) -> tuple[str, ...]:
 
 
 def _webhook(table: Table) -> str | None:
-    """The URL; "" turns off what an earlier file asked for. It is a secret, so no error repeats it."""
+    """Read the URL; "" turns off that of an earlier file. It is a secret, so no error repeats it."""
     url = table.text("webhook")
     if url and not _WEBHOOK.fullmatch(url):
         raise table.wrong("webhook", "expected an http:// or https:// URL with a host and no spaces (it is not shown)")
@@ -115,7 +115,7 @@ def _events(table: Table) -> tuple[str, ...]:
     return events
 
 
-# --- What the user settled once: configuration files, and the folders of formats, signatures and bands beside them ---
+# --- Configuration files, and the folders of formats, signatures, thresholds and themes next to them ---
 #
 # Read in this order, later ones override single values and add to lists of files: `~/.config/perfmon` (or
 # `$XDG_CONFIG_HOME/perfmon`), `./perfmon.toml`, `$PERFMON_CONFIG`, `--config`. The last two name a file, or a folder
@@ -123,7 +123,7 @@ def _events(table: Table) -> tuple[str, ...]:
 # or sends data is not taken from `./perfmon.toml`, into which others may have written.
 
 BUILTIN, AUTO = "built-in", "auto"
-"""Where the limits of metrics come from."""
+"""Origins of thresholds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +131,13 @@ class Detail:
     """Size of the parts of a diagnosis that only files show, and that take a while."""
 
     rows: int = 5000
-    """The most that its timeline holds."""
+    """Most rows of its timeline."""
     points: int = 2000
-    """The most of which each metric's course is drawn."""
+    """Most points of each metric's series."""
 
 
 WHOLE, WATCHED, FIGURES = Detail(), Detail(0), Detail(0, 0)
-"""All of it; what screens and pages show; what answers and figures need."""
+"""Everything; for screens and pages; for verdicts and statistics only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,47 +147,42 @@ class Config:
     format_dirs: tuple[Path, ...] = ()
     """Folders of format packs that join the built-in ones; a later id replaces an earlier one."""
     signature_dirs: tuple[Path, ...] = ()
-    """Folders of signatures, likewise."""
+    """Folders of signatures, in the same way."""
     band_files: tuple[Path, ...] = ()
-    """Band tables, likewise."""
+    """Tables of thresholds, in the same way."""
     theme_dirs: tuple[Path, ...] = ()
-    """Folders of themes, likewise."""
+    """Folders of themes, in the same way."""
     theme: str | None = None
-    """Name of the theme of the screen; None: by what the terminal says of its background."""
+    """Name of the theme of the screen; None: by the background of the terminal."""
     criteria: Path | None = None
-    """What `perfmon compare` asks of a mended run; None: the built-in criteria."""
+    """Criteria of `perfmon compare` for the run after the fix; None: the built-in ones."""
     baseline: str = BUILTIN
-    """AUTO: limits are learned from the healthy start of a run."""
+    """AUTO: thresholds are learned from the healthy start of a run."""
     async_level: int | None = None
-    """Steps by which rollouts may be behind on purpose; None: learned from the run."""
+    """Intended off-policy steps; None: learned from the run."""
     memory_mb: int | None = None
-    """What the store of a run may keep, in MB; older samples are thinned beyond it. None: 256 for complete logs, and as
-    little for a run that is watched as a monitor may take that stays open for days."""
+    """Memory of the store of a run in MB; older samples are thinned beyond it. None: 256 for complete logs, and little
+    for a monitor that stays open for days."""
     gpu_price: float | None = None
-    """What one GPU costs for an hour, in a currency of the user's: lost time is told in money, too."""
+    """Price of a GPU hour, in a currency of the user's: reports show the cost of lost time."""
     jobs: int | None = None
-    """Processes that read logs; None: one a core."""
-    notify: Outward = field(default_factory=Outward)
+    """Processes that read logs; None: one per core."""
+    notify: NotifyConfig = field(default_factory=NotifyConfig)
     """How alerts leave the monitor."""
     keys: Mapping[str, str] = field(default_factory=dict)
     """Keys of the screen that the user chose: names of keys, with commas between them, by action."""
 
 
-_WHOLE = {"async_level": 0, "memory_mb": 16, "jobs": 1}
-"""Whole numbers, with the least that makes sense."""
+_INTEGERS = {"async_level": 0, "memory_mb": 16, "jobs": 1}
+"""Integers, with their least values."""
 _FOLDERS = ("format_dirs", "signature_dirs", "theme_dirs")
 _FILES = ("band_files",)
-_NOTIFY = "notify"
-_THEME = "theme"
-_KEYS = "keys"
-_CRITERIA = "criteria"
-_GPU_PRICE = "gpu_price"
-_BASELINE = "baseline"
+_KNOWN = (*_INTEGERS, *_FOLDERS, *_FILES, "gpu_price", "criteria", "baseline", "theme", "notify", "keys")
 _HERE = Path("perfmon.toml")
 
 
-def _whole(table: Table, name: str) -> int:
-    value, least = table.data[name], _WHOLE[name]
+def _integer(table: Table, name: str) -> int:
+    value, least = table.data[name], _INTEGERS[name]
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise table.wrong(name, f"expected an integer of at least {least}")
     return value
@@ -211,28 +206,31 @@ def _paths(table: Table, name: str) -> tuple[Path, ...]:
     return paths
 
 
+def _value(table: Table, name: str, config: Config) -> object:
+    """Read one setting of a file, over `config`."""
+    if name in _INTEGERS:
+        return _integer(table, name)
+    if name in (*_FOLDERS, *_FILES):
+        return getattr(config, name) + _paths(table, name)
+    if name == "gpu_price":
+        return table.amount(name, 0.0)
+    if name == "criteria":
+        return Path(table.file).parent / Path(table.text(name)).expanduser()
+    if name == "notify":
+        return read_notify_config(config.notify, table.table(name, table.data[name]), own=Path(table.file) != _HERE)
+    if name == "keys":
+        chosen = table.table(name, table.data[name])
+        return {**config.keys, **{action: _name(chosen, action) for action in chosen.data}}
+    if name == "baseline" and table.data[name] not in (BUILTIN, AUTO):
+        raise table.wrong(name, f'expected "{AUTO}" or "{BUILTIN}"')
+    return _name(table, name)
+
+
 def _with_file(config: Config, path: Path) -> Config:
     table = read_toml(path)
-    table.only((*_WHOLE, _GPU_PRICE, *_FOLDERS, *_FILES, _CRITERIA, _BASELINE, _THEME, _NOTIFY, _KEYS))
-    if _NOTIFY in table.data:
-        told = read_outward(config.notify, table.table(_NOTIFY, table.data[_NOTIFY]), own=path != _HERE)
-        config = replace(config, notify=told)
-    if _GPU_PRICE in table.data:
-        config = replace(config, gpu_price=table.amount(_GPU_PRICE, 0.0))
-    if _CRITERIA in table.data:
-        config = replace(config, criteria=Path(path).parent / Path(table.text(_CRITERIA)).expanduser())
-    if _BASELINE in table.data:
-        if table.data[_BASELINE] not in (BUILTIN, AUTO):
-            raise table.wrong(_BASELINE, f'expected "{AUTO}" or "{BUILTIN}"')
-        config = replace(config, baseline=table.text(_BASELINE))
-    if _THEME in table.data:
-        config = replace(config, theme=_name(table, _THEME))
-    if _KEYS in table.data:
-        chosen = table.table(_KEYS, table.data[_KEYS])
-        config = replace(config, keys={**config.keys, **{action: _name(chosen, action) for action in chosen.data}})
-    numbers: dict[str, Any] = {name: _whole(table, name) for name in _WHOLE if name in table.data}
-    lists: dict[str, Any] = {name: getattr(config, name) + _paths(table, name) for name in (*_FOLDERS, *_FILES)}
-    return replace(config, **numbers, **lists)
+    table.only(_KNOWN)
+    values: dict[str, Any] = {name: _value(table, name, config) for name in table.data}
+    return replace(config, **values)
 
 
 def _with_folder(config: Config, folder: Path) -> Config:
@@ -271,7 +269,7 @@ def load_config(explicit: Path | None = None) -> Config:
     return config
 
 
-# --- Moments as people give them: `10m` before the end, a date, a time of day, seconds from the start ---
+# --- Times on the command line: `10m` before the end, a date, a time of day, seconds from the start ---
 
 _DAY = 86400.0
 YEARLESS_S = 10 * 366 * _DAY
@@ -299,7 +297,7 @@ def moment(text: str, start: float, end: float) -> float:
     if clock:
         return _of_day(int(clock[1]) * 3600 + int(clock[2]) * 60 + float(clock[3] or 0), start, end)
     if ":" in text:
-        return _dated(text, start, end)  # never a duration: `25:99` would be one, and is meant as a time of day
+        return _dated(text, start, end)  # never a duration: `25:99` would be one
     try:
         duration = parse_duration(text)
     except (ValueError, OverflowError):
@@ -310,8 +308,8 @@ def moment(text: str, start: float, end: float) -> float:
 
 
 def _no_time(text: str) -> UsageError:
-    told = "expected 10m (before the end), 14:00:30, 2026-08-21T14:00 or seconds from the start"
-    return UsageError(f"{text!r} is not a valid time: {told}")
+    expected = "expected 10m (before the end), 14:00:30, 2026-08-21T14:00 or seconds from the start"
+    return UsageError(f"{text!r} is not a valid time: {expected}")
 
 
 def _of_day(seconds: float, start: float, end: float) -> float:

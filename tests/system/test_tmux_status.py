@@ -16,7 +16,7 @@ import pytest
 import snapshots
 
 from perfmon.alerting.notifications import Notifier
-from perfmon.core.config import Outward
+from perfmon.core.config import NotifyConfig
 from perfmon.status.state_file import StateFile
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")]
@@ -102,7 +102,7 @@ def test_the_title_of_a_pane_is_text_and_goes_back(inner: Tmux) -> None:
     bad = replace(base, verdict=replace(base.verdict, title=HOSTILE))
     inner("select-pane", "-T", "mine")
     with Path(inner("display-message", "-p", "#{pane_tty}").strip()).open("w", buffering=1) as pane:
-        notifier = Notifier(Outward(title=True), lambda text: print(text, end="", file=pane, flush=True))
+        notifier = Notifier(NotifyConfig(title=True), lambda text: print(text, end="", file=pane, flush=True))
         notifier.update(pictures.picture(snapshot=bad))
         assert inner.title("✗ CRIT x (touch owned) {pane_pid}%H [fg=blue]")
         notifier.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmon.core.config import Config, Outward, load_config
+from perfmon.core.config import Config, NotifyConfig, load_config
 from perfmon.core.errors import DataFileError
 from perfmon.core.model import Severity
 
@@ -116,7 +116,7 @@ def test_later_files_change_single_settings_of_notify(home: Path, tmp_path: Path
         'min_severity = "critical"\nmin_interval = "5m"\non = "firing"\n'
     )
     (tmp_path / "more.toml").write_text("[notify]\ntitle = true\ncommand = []\nmin_interval = 7\n")
-    assert load_config(tmp_path / "more.toml").notify == Outward(
+    assert load_config(tmp_path / "more.toml").notify == NotifyConfig(
         True, True, (), "https://h.example:8443/x?y", Severity.CRITICAL, 7.0, ("firing",)
     )
 

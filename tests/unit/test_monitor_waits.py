@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perfmon.alerting.notifications import Notifications
-from perfmon.core.config import Config, Outward
+from perfmon.core.config import Config, NotifyConfig
 from perfmon.monitor.feeds import FollowFeed
 from perfmon.monitor.monitor import Monitor
 from perfmon.viewmodel.state import MonitorState
@@ -28,7 +28,7 @@ def _until(true: Callable[[], object]) -> None:
 
 @pytest.mark.slow
 def test_what_the_first_log_shows_after_the_monitor_has_begun_to_wait_is_told(tmp_path: Path) -> None:
-    tidings, pictures, told = Notifications(Outward(bell=True), time.monotonic), list[MonitorState](), list[str]()
+    tidings, pictures, told = Notifications(NotifyConfig(bell=True), time.monotonic), list[MonitorState](), list[str]()
 
     def hear(picture: MonitorState) -> None:
         pictures.append(picture)

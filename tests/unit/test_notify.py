@@ -19,7 +19,7 @@ from snapshots import finding, snapshot
 
 from perfmon.alerting import notifications
 from perfmon.alerting.notifications import Notifier, filled, message, tiding
-from perfmon.core.config import Outward
+from perfmon.core.config import NotifyConfig
 from perfmon.viewmodel.state import Alert
 
 HIDDEN = "/services/T000/notshown"
@@ -70,7 +70,7 @@ def server() -> Iterator[Server]:
         thread.join()
 
 
-def tell(config: Outward, *alerts: Alert) -> Notifier:
+def tell(config: NotifyConfig, *alerts: Alert) -> Notifier:
     """A notifier that has told of these alerts and ended."""
     notifier = Notifier(config)
     notifier.update(picture())
@@ -95,7 +95,7 @@ def test_a_program_gets_arguments_the_document_and_the_environment(tmp_path: Pat
     )
     hostile = finding(sentence="$(touch owned); `touch owned` 'x' \x1b]0;t\x07 token=abcdef123456")
     command = (*script(tmp_path, code), str(out), "{severity}: {sentence}", '{"a": 1}')
-    notifier = tell(Outward(command=command), alert(finding=hostile))
+    notifier = tell(NotifyConfig(command=command), alert(finding=hostile))
     arguments, document, signature, event = json.loads(out.read_text())
     assert notifier.failures == []
     assert arguments == ["critical: $(touch owned); `touch owned` 'x'  token=***", '{"a": 1}']
@@ -114,23 +114,23 @@ def test_a_value_is_never_taken_for_an_option() -> None:
 
 
 def test_a_program_that_is_missing_or_fails_is_told_once(tmp_path: Path) -> None:
-    missing = tell(Outward(command=("perfmon-no-such-program",)), alert(), alert(2))
+    missing = tell(NotifyConfig(command=("perfmon-no-such-program",)), alert(), alert(2))
     assert missing.failures == ["notify.command failed: No such file or directory"]
-    failing = tell(Outward(command=script(tmp_path, "raise SystemExit(3)")), alert(), alert(2))
+    failing = tell(NotifyConfig(command=script(tmp_path, "raise SystemExit(3)")), alert(), alert(2))
     assert [said.rpartition("exited")[2] for said in failing.failures] == [" with 3"]
 
 
 def test_a_program_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notifications, "COMMAND_S", 0.3)
     hanging = script(tmp_path, "import signal\nsignal.pause()")
-    assert "was stopped after" in tell(Outward(command=hanging), alert()).failures[0]
+    assert "was stopped after" in tell(NotifyConfig(command=hanging), alert()).failures[0]
 
 
 def test_closing_stops_a_program_that_still_runs(tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     os.mkfifo(begun)
     code = f"import os, signal\nopen({str(begun)!r}, 'w').write(str(os.getpid()))\nsignal.pause()"
-    notifier = Notifier(Outward(command=script(tmp_path, code)))
+    notifier = Notifier(NotifyConfig(command=script(tmp_path, code)))
     notifier.update(picture())
     notifier.update(picture(alert()))
     pid = int(begun.read_text())
@@ -140,7 +140,7 @@ def test_closing_stops_a_program_that_still_runs(tmp_path: Path) -> None:
 
 
 def test_a_webhook_gets_the_document(server: Server) -> None:
-    notifier = tell(Outward(webhook=server.url), alert(finding=finding(sentence="<!channel> & @here")))
+    notifier = tell(NotifyConfig(webhook=server.url), alert(finding=finding(sentence="<!channel> & @here")))
     assert notifier.failures == []
     [(path, document)] = server.posts
     assert path == HIDDEN
@@ -151,7 +151,7 @@ def test_a_webhook_gets_the_document(server: Server) -> None:
 @pytest.mark.parametrize("answer", [302, 404, 500])
 def test_an_answer_other_than_yes_is_told_without_the_url(server: Server, answer: int) -> None:
     server.answer = answer
-    notifier = tell(Outward(webhook=server.url), alert())
+    notifier = tell(NotifyConfig(webhook=server.url), alert())
     assert notifier.failures == [f"notify.webhook failed: the server answered {answer}"]
     assert len(server.posts) == 1
 
@@ -160,23 +160,23 @@ def test_a_server_that_is_not_there_or_hangs_is_told_without_the_url(monkeypatch
     monkeypatch.setattr(notifications, "WEBHOOK_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}{HIDDEN}"
-        assert tell(Outward(webhook=url), alert()).failures == ["notify.webhook failed: no answer within 0 s"]
-    assert tell(Outward(webhook=url), alert()).failures == ["notify.webhook failed: Connection refused"]
+        assert tell(NotifyConfig(webhook=url), alert()).failures == ["notify.webhook failed: no answer within 0 s"]
+    assert tell(NotifyConfig(webhook=url), alert()).failures == ["notify.webhook failed: Connection refused"]
 
 
 def test_only_http_is_spoken(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("x")
-    notifier = tell(Outward(webhook=f"file://{secret}"), alert())
+    notifier = tell(NotifyConfig(webhook=f"file://{secret}"), alert())
     assert notifier.failures == ["notify.webhook failed: not an http or https URL"]
-    assert "notshown" not in repr(Outward(webhook=f"http://h{HIDDEN}"))
+    assert "notshown" not in repr(NotifyConfig(webhook=f"http://h{HIDDEN}"))
 
 
 def test_the_monitor_is_never_held_up_and_what_is_dropped_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notifications, "COMMAND_S", 0.3)
-    notifier = Notifier(Outward(command=script(tmp_path, "import signal\nsignal.pause()"), min_interval_s=0.0))
+    notifier = Notifier(NotifyConfig(command=script(tmp_path, "import signal\nsignal.pause()"), min_interval_s=0.0))
     notifier.update(picture())
     alerts = [alert(number) for number in range(1, notifications.WAITING + 10)]
     for upto in range(1, len(alerts) + 1):
@@ -188,7 +188,7 @@ def test_the_monitor_is_never_held_up_and_what_is_dropped_is_counted(
 
 def test_bell_and_title_reach_the_terminal_and_the_title_goes_back() -> None:
     written: list[str] = []
-    notifier = Notifier(Outward(bell=True, title=True), written.append)
+    notifier = Notifier(NotifyConfig(bell=True, title=True), written.append)
     notifier.update(picture())
     notifier.update(picture(alert()))
     notifier.update(picture(alert(), snapshot=snapshot(verdict=None)))
@@ -206,13 +206,13 @@ def test_a_title_ends_no_sequence_and_begins_no_format() -> None:
     assert base.verdict is not None
     bad = snapshot(verdict=replace(base.verdict, title="a\x07\x1b]52;c;eA==\x07b #(touch x) #[fg=red]"))
     written: list[str] = []
-    Notifier(Outward(title=True), written.append).update(picture(snapshot=bad))
+    Notifier(NotifyConfig(title=True), written.append).update(picture(snapshot=bad))
     assert written == ["\x1b[22;2t\x1b]2;✗ CRIT ab (touch x) [fg=red]\a"]
 
 
 def test_nothing_leaves_unless_it_is_asked_for() -> None:
     written: list[str] = []
-    notifier = Notifier(Outward(), written.append)
+    notifier = Notifier(NotifyConfig(), written.append)
     notifier.update(picture())
     notifier.update(picture(alert()))
     notifier.close()
@@ -224,7 +224,7 @@ def test_a_terminal_that_is_gone_ends_nothing() -> None:
     def gone(_: str) -> None:
         raise BrokenPipeError
 
-    notifier = Notifier(Outward(title=True), gone)
+    notifier = Notifier(NotifyConfig(title=True), gone)
     notifier.update(picture())
     assert notifier.failures == ["the terminal cannot be written: BrokenPipeError"]
 

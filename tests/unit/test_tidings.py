@@ -5,7 +5,7 @@ from __future__ import annotations
 from pictures import alert, picture
 
 from perfmon.alerting.notifications import BURST, Notifications
-from perfmon.core.config import Outward
+from perfmon.core.config import NotifyConfig
 from perfmon.core.model import Severity
 from perfmon.viewmodel.state import AlertState, RunState
 
@@ -21,7 +21,7 @@ class Hand:
 
 def opened(clock: Hand | None = None, **config: object) -> Notifications:
     """Tidings that saw a first picture, without alerts."""
-    tidings = Notifications(Outward(**config), clock or Hand())  # type: ignore[arg-type]
+    tidings = Notifications(NotifyConfig(**config), clock or Hand())  # type: ignore[arg-type]
     assert tidings.take(picture()) == []
     return tidings
 
@@ -44,14 +44,14 @@ def test_an_alert_is_told_once_when_it_fires_and_once_when_it_resolved() -> None
 
 
 def test_what_burns_at_the_start_is_on_the_screen_and_only_its_end_is_told() -> None:
-    tidings = Notifications(Outward(), Hand())
+    tidings = Notifications(NotifyConfig(), Hand())
     assert events(tidings, alert()) == []
     assert events(tidings, alert(), alert(2)) == [(2, "firing")]
     assert events(tidings, alert(state=AlertState.RESOLVED)) == [(1, "resolved")]
 
 
 def test_nothing_is_told_while_history_is_read() -> None:
-    tidings = Notifications(Outward(), Hand())
+    tidings = Notifications(NotifyConfig(), Hand())
     assert tidings.take(picture(alert(), state=RunState.LOADING)) == []
     assert events(tidings, alert()) == []
 
