@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from perfmon.core import DAYTIME, EPOCH, LOCAL, YEARLESS, TimeBase, Update, format_seconds, median
 from perfmon.store import SourceState, Store
 
-# --- The day of a log whose lines tell the time of day alone, by when its file was last written ---
+# --- The day of a log whose lines have only the time of day, by the last write to its file ---
 #
 # A file's time is believed where it fits the last line: by the clock of this machine or by UTC, at most ten minutes
 # later. Of files that were copied it is the time of the copy: so it counts only where it fits every log of the run that
@@ -27,7 +27,7 @@ _LATE_S, _EARLY_S = 600.0, 60.0
 
 
 def apply_mtime(state: SourceState, written: float) -> None:
-    """Takes note of when the file of a log was last written (seconds since 1970), once it was read so far."""
+    """Apply the last write to the file of a log (seconds since 1970), once it was read up to there."""
     last = state.last if state.tail is None else state.tail
     if last is None or state.kind not in (EPOCH, LOCAL, DAYTIME):
         return
@@ -58,7 +58,7 @@ _POLL_NEAR_S, _POLL_END_S = 600.0, 30.0
 """Clocks of a run and of its pollers that lie nearer are the same; and how exactly both end, where they differ."""
 _ORDER = (EPOCH, LOCAL, YEARLESS, DAYTIME)
 _PERIODS = {YEARLESS: (365 * _DAY, 366 * _DAY), DAYTIME: (_DAY,)}
-"""Seconds after which times without a year, or without a date, begin anew."""
+"""Seconds after which times without a year, or without a date, start again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,21 +81,21 @@ class Alignment:
     shifts: dict[int, float]
     offsets: tuple[Offset, ...]
     notes: dict[int, str]
-    """What was assumed, per log."""
+    """Assumptions, per log."""
     guessed: frozenset[int] = frozenset()
-    """Logs whose place on the axis was inferred from nothing but how well they overlap with the others."""
+    """Logs that were placed on the axis only by their overlap with the others."""
 
 
 def bounds(update: Update) -> tuple[float, float] | None:
-    """Lowest and highest offset of the server's clock that this update allows; None when legs are missing."""
+    """Lowest and highest offset of the server's clock that this update allows; None if phases are missing."""
     if update.send_t is None or update.recv_t is None or update.rpc_done_t is None or update.wall_ms is None:
         return None
-    # `client.done` has no `t=` of its own, or that of a line before it: its `wall_ms` says when it was done.
+    # `client.done` has no `t=` of its own, or that of a line before it: its `wall_ms` defines the end.
     return update.rpc_done_t - update.send_t - update.wall_ms / 1000.0, update.recv_t - update.send_t
 
 
 def _offset(source: int, client: int, pairs: Sequence[tuple[float, float]], dated: float | None) -> Offset:
-    """`dated` is what the dates of the lines say of it, where both logs have some."""
+    """`dated` is the offset by the dates of the lines, if both logs have some."""
     low, high = max(a for a, _ in pairs), min(b for _, b in pairs)
     slack = 1e-3  # `wall_ms` is printed with 0.1 ms, `t=` with 1 us
     contradictory = low > high + slack
@@ -106,9 +106,9 @@ def _offset(source: int, client: int, pairs: Sequence[tuple[float, float]], date
     if high - low > _TIGHT_S and low <= 0.0 <= high:
         return Offset(source, client, 0.0, max(-low, high), len(pairs), False)
     if high - low > _TIGHT_S and dated is not None and low - _TIGHT_S <= dated <= high + _TIGHT_S:
-        # Where every update waits long, the middle of the bounds would take half of each wait for the clock's.
-        told = min(max(dated, low), high)
-        return Offset(source, client, told, max(told - low, high - told), len(pairs), False)
+        # If every update waits long, the middle of the bounds would contain half of each wait.
+        best = min(max(dated, low), high)
+        return Offset(source, client, best, max(best - low, high - best), len(pairs), False)
     return Offset(source, client, (low + high) / 2, max(0.0, (high - low) / 2), len(pairs), False)
 
 
@@ -140,7 +140,7 @@ def _by_dates(server: SourceState, client: SourceState) -> float | None:
 
 
 def align(store: Store) -> Alignment:
-    """The axes of all logs laid over each other."""
+    """Align the axes of all logs."""
     offsets = clock_offsets(store)
     logs = [state for state in store.sources if not state.polled]
     if not any(state.lines for state in logs):
@@ -149,23 +149,23 @@ def align(store: Store) -> Alignment:
     monotonic = [state for state in logs if state.monotonic and state.first is not None]
     axis = _Axis(store, offsets)
     if not dated and not monotonic:
-        _lay_polled(axis, dated, monotonic)
+        _place_polled(axis, dated, monotonic)
         return Alignment(TimeBase.NONE, axis.shifts, offsets, axis.notes)
     if dated:
-        _lay_dated(dated, axis)
+        _place_dated(dated, axis)
     for state in monotonic:
         _tie(state, axis)
-    _lay_clockless(axis)
-    _lay_polled(axis, dated, monotonic)
+    _place_clockless(axis)
+    _place_polled(axis, dated, monotonic)
     shifts = {index: shift for index, shift in axis.shifts.items() if shift}
     base = TimeBase.WALL if dated else TimeBase.MONOTONIC
     return Alignment(base, shifts, offsets, axis.notes, frozenset(axis.guessed))
 
 
 def axis_moved(before: Alignment, after: Alignment, known: Iterable[int], own: Mapping[int, float]) -> float:
-    """Seconds by which the run's axis became another one: the least by which all logs moved that had been laid.
+    """Seconds by which the run's axis moved: the least move of all logs that had been aligned.
 
-    `own`: by how much the axis of a log itself moved meanwhile.
+    `own`: moves of the axis of a log itself in the meantime.
     """
     moves = [after.shifts.get(index, 0.0) - before.shifts.get(index, 0.0) + own.get(index, 0.0) for index in known]
     moved = min(moves, key=abs, default=0.0)
@@ -183,12 +183,12 @@ class _Axis:
     guessed: set[int] = field(default_factory=set)
 
     def extent(self, states: Iterable[SourceState]) -> tuple[float, float]:
-        """First and last moment of logs that have been laid."""
+        """First and last time of logs that have been placed."""
         spans = [_moved(state, self.shifts.get(state.index, 0.0)) for state in states]
         return min(low for low, _ in spans), max(high for _, high in spans)
 
     def guess(self, state: SourceState, shift: float, note: str) -> None:
-        """Lays a log where nothing but a guess puts it."""
+        """Place a log by a guess."""
         self.shifts[state.index] = shift
         self.notes[state.index] = note
         self.guessed.add(state.index)
@@ -202,26 +202,26 @@ def _shared(span: tuple[float, float], shift: float, low: float, high: float) ->
     return min(span[1] + shift, high) - max(span[0] + shift, low)
 
 
-def _lay_dated(dated: list[SourceState], axis: _Axis) -> None:
-    """Kind by kind: all logs of a kind share a zone, so they are moved by the same time of day."""
-    laid: list[SourceState] = []
+def _place_dated(dated: list[SourceState], axis: _Axis) -> None:
+    """Place kind by kind: all logs of a kind share a zone, so they are moved by the same time of day."""
+    placed_logs: list[SourceState] = []
     by_files = dates_known(dated)
     for kind in _ORDER:
         own = [state for state in dated if state.kind == kind]
         if not own:
             continue
         if kind == DAYTIME and by_files:
-            _lay_by_files(own, laid, axis)
-            laid += own
+            _place_by_files(own, placed_logs, axis)
+            placed_logs += own
             continue
         if kind in _PERIODS:
-            _lay_alike(own, _PERIODS[kind], axis)
-        if laid:
-            _lay_kind(kind, own, laid, axis)
-        laid += own
+            _place_alike(own, _PERIODS[kind], axis)
+        if placed_logs:
+            _place_kind(kind, own, placed_logs, axis)
+        placed_logs += own
 
 
-def _lay_alike(states: Sequence[SourceState], periods: Sequence[float], axis: _Axis) -> None:
+def _place_alike(states: Sequence[SourceState], periods: Sequence[float], axis: _Axis) -> None:
     """Logs without dates over the first of them, by whole days or years where that brings them together."""
     axis.shifts[states[0].index] = 0.0
     for at, state in enumerate(states[1:], 1):
@@ -232,25 +232,25 @@ def _lay_alike(states: Sequence[SourceState], periods: Sequence[float], axis: _A
         axis.shifts[state.index] = best if _shared(span, best, low, high) > -_NEAR_S else 0.0
 
 
-def _lay_by_files(states: Sequence[SourceState], laid: Sequence[SourceState], axis: _Axis) -> None:
+def _place_by_files(states: Sequence[SourceState], placed_logs: Sequence[SourceState], axis: _Axis) -> None:
     """Times of day over dates, or over the first of them, by the days on which their files were written."""
-    utc = any(state.kind == EPOCH for state in laid)
-    begin = 0.0 if laid else states[0].midnight
+    utc = any(state.kind == EPOCH for state in placed_logs)
+    begin = 0.0 if placed_logs else states[0].midnight
     for state in states:
         axis.shifts[state.index] = state.midnight - begin - (state.zone_s if utc else 0.0)
-    newest = max(_moved(state, axis.shifts.get(state.index, 0.0))[0] for state in (*states, *laid))
+    newest = max(_moved(state, axis.shifts.get(state.index, 0.0))[0] for state in (*states, *placed_logs))
     for state in states:
         before = newest - _moved(state, axis.shifts[state.index])[1]
         if before > _HOUR:
-            told = format_seconds(before)
+            ended = format_seconds(before)
             axis.notes[state.index] = (
-                f"timestamps without date: dated by the file, it ended {told} before the others start"
+                f"timestamps without date: dated by the file, it ended {ended} before the others start"
             )
 
 
-def _lay_kind(kind: int, own: Sequence[SourceState], laid: Sequence[SourceState], axis: _Axis) -> None:
-    """All logs of a kind over those that were laid before, by the same time; whole days before zones."""
-    low, high = axis.extent(laid)
+def _place_kind(kind: int, own: Sequence[SourceState], placed_logs: Sequence[SourceState], axis: _Axis) -> None:
+    """Place all logs of a kind over those placed before, by the same time; whole days before zones."""
+    low, high = axis.extent(placed_logs)
     span = axis.extent(own)
     middle = (low + high) / 2 - (span[0] + span[1]) / 2
     near = 0.0 if kind == LOCAL else round(middle / _DAY) * _DAY
@@ -268,10 +268,10 @@ def _lay_kind(kind: int, own: Sequence[SourceState], laid: Sequence[SourceState]
         if apart:
             axis.guess(state, total, "timestamps without date, no overlap with the other logs: aligned to them")
         elif zone:
-            told = format_seconds(abs(zone))
+            offset = format_seconds(abs(zone))
             behind = "behind" if zone > 0 else "ahead of"
             axis.guess(
-                state, total, f"timestamps without time zone: assumed to be {told} {behind} the other logs (inferred)"
+                state, total, f"timestamps without time zone: assumed to be {offset} {behind} the other logs (inferred)"
             )
         else:
             axis.shifts[state.index] = total
@@ -296,8 +296,8 @@ def _zone_of_long(span: tuple[float, float], shift: float, low: float, high: flo
     """
     begins, ends = low - span[0] - shift, high - span[1] - shift
     zone = round(ends / _HOUR) * _HOUR
-    told = abs(zone) <= _FARTHEST_S and abs(ends - zone) <= _END_S and abs(begins - zone) <= _BEGIN_S
-    return zone if told else 0.0
+    apart = abs(zone) <= _FARTHEST_S and abs(ends - zone) <= _END_S and abs(begins - zone) <= _BEGIN_S
+    return zone if apart else 0.0
 
 
 def _tie(state: SourceState, axis: _Axis) -> None:
@@ -316,12 +316,12 @@ def _tie(state: SourceState, axis: _Axis) -> None:
             if offset.client == state.index and offset.source in shifts
         )
         return
-    laid = [other for other in store.sources if other.first is not None and other.index in _placed(axis)]
-    if not laid:
+    placed_logs = [other for other in store.sources if other.first is not None and other.index in _placed_indices(axis)]
+    if not placed_logs:
         shifts[state.index] = 0.0
         return
-    low, high = axis.extent(laid)
-    for other in laid:
+    low, high = axis.extent(placed_logs)
+    for other in placed_logs:
         to_axis = 0.0 if other.monotonic else other.mono_to_wall
         if to_axis is None:
             continue
@@ -333,17 +333,17 @@ def _tie(state: SourceState, axis: _Axis) -> None:
     axis.guess(state, low - (state.first or 0.0), note)
 
 
-def _placed(axis: _Axis) -> set[int]:
+def _placed_indices(axis: _Axis) -> set[int]:
     dated = {state.index for state in axis.store.sources if state.kind is not None and not state.polled}
     return dated | axis.shifts.keys()
 
 
-def _lay_clockless(axis: _Axis) -> None:
-    laid = [state for state in axis.store.sources if state.first is not None and not state.clockless]
-    laid = [state for state in laid if not state.polled] or laid
+def _place_clockless(axis: _Axis) -> None:
+    placed_logs = [state for state in axis.store.sources if state.first is not None and not state.clockless]
+    placed_logs = [state for state in placed_logs if not state.polled] or placed_logs
     for state in axis.store.sources:
-        if state.clockless and laid:
-            axis.shifts[state.index] = axis.extent(laid)[0]
+        if state.clockless and placed_logs:
+            axis.shifts[state.index] = axis.extent(placed_logs)[0]
             axis.guessed.add(state.index)
 
 
@@ -360,20 +360,20 @@ def polled_ahead(gap: float, known: float | None, *, undated: bool = False) -> f
     return zone if possible and abs(gap - zone) <= _END_S else gap
 
 
-def _lay_polled(axis: _Axis, dated: Sequence[SourceState], monotonic: Sequence[SourceState]) -> None:
+def _place_polled(axis: _Axis, dated: Sequence[SourceState], monotonic: Sequence[SourceState]) -> None:
     """Place pollers over the run: they were polled while it was observed, so both end together.
 
     In a recording, which was not observed live, a zone is believed only where both ends differ by whole hours.
     """
     polled = [state for state in axis.store.sources if state.polled and state.first is not None]
-    laid = [*dated, *monotonic]
-    if not polled or any(state.polled for state in laid):
+    placed_logs = [*dated, *monotonic]
+    if not polled or any(state.polled for state in placed_logs):
         return
-    if not laid:  # the run tells durations alone
+    if not placed_logs:  # the run has durations only
         begin = min(state.first or 0.0 for state in polled)
         axis.shifts.update({state.index: -begin for state in polled})
         return
-    end, newest = axis.extent(laid)[1], max(state.last or 0.0 for state in polled)
+    end, newest = axis.extent(placed_logs)[1], max(state.last or 0.0 for state in polled)
     zone = round((end - newest) / _HOUR) * _HOUR
     alike = abs(zone) <= _FARTHEST_S and abs(end - newest - zone) <= _POLL_END_S
     found = end - newest if not dated else zone if alike else 0.0

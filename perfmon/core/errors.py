@@ -1,8 +1,8 @@
 """Everything perfmon raises on purpose.
 
 ```
-PerfmonError                one clear line for the user: what, where, the mend
-├── UsageError              the command line or a SPEC is wrong                 exit 2
+PerfmonError                one clear line for the user: what, where, the fix
+├── UsageError              the command line or a SOURCE is wrong               exit 2
 ├── InputError              an input cannot be read                             exit 2
 ├── DataFileError           a TOML file (format, signature, band) is wrong      exit 2
 ├── MissingExtraError       an optional dependency is not installed             exit 2
@@ -20,7 +20,7 @@ class ExitCode(IntEnum):
 
     DONE = 0
     FOUND = 1
-    """`--fail-on` found what it was asked for."""
+    """`--fail-on` matched."""
     USAGE = 2
     CONNECT = 3
     INTERRUPTED = 130
@@ -33,11 +33,11 @@ class PerfmonError(Exception):
 
 
 class UsageError(PerfmonError):
-    """The command line or a SPEC is wrong."""
+    """The command line or a SOURCE is wrong."""
 
 
 class InputError(PerfmonError):
-    """An input cannot be read; the text names it and the mend."""
+    """An input cannot be read; the text names it and the fix."""
 
 
 class DataFileError(PerfmonError):
@@ -51,7 +51,7 @@ class DataFileError(PerfmonError):
 
 
 class MissingExtraError(PerfmonError):
-    """An optional dependency is not installed; the text says how to get it."""
+    """An optional dependency is not installed; the text contains the command that installs it."""
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs the '{extra}' extra: pip install 'perfmon-tui[{extra}]'")

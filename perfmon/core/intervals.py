@@ -1,4 +1,4 @@
-"""Shares out the observed time: every moment belongs to one cause, to proven work, or to what nothing accounts for."""
+"""Attributes the observed time: each second belongs to one cause, to proven work, or is unaccounted for."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ UNACCOUNTED = "unaccounted"
 STARTUP, RESTORE, WASTED, DOWNTIME = "startup", "restore", "wasted-progress", "downtime"
 CHECKPOINT, EVALUATION = "checkpoint", "evaluation"
 REST = (PRODUCTIVE, STARTUP, CHECKPOINT, EVALUATION, RESTORE, WASTED, DOWNTIME, UNACCOUNTED)
-"""Entries of a ledger that are no finding's."""
+"""Entries of the time breakdown that are no finding's."""
 
 Window = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class LostInterval:
-    """A stretch of time that one finding says it cost."""
+    """An interval that one finding claims as lost."""
 
     owner: int
     """Index of the finding."""
     rank: float
-    """The smallest rank has the moment."""
+    """The smallest rank gets the time."""
     start: float
     end: float
 
@@ -36,7 +36,7 @@ class Shares:
     rest: dict[str, float]
     """By REST: what evidence shows of the time that no finding claims."""
     kept: dict[int, list[Window]]
-    """The stretches that each owner got."""
+    """The intervals that each owner got."""
 
 
 def union(intervals: Iterable[Window]) -> list[Window]:
@@ -96,9 +96,9 @@ def attribute_time(
     proven: Sequence[tuple[str, Sequence[Window]]],
     outside: Sequence[Window] = (),
 ) -> Shares:
-    """Gives each moment to the claim with the smallest rank, else to the first of `proven` that holds it.
+    """Attribute each second to the claim with the smallest rank, else to the first of `proven` that contains it.
 
-    What is left is unaccounted for; the stretches `outside` (between runs) are nobody's.
+    The rest is unaccounted for; the intervals `outside` (between runs) are not attributed.
     """
     low, high = window
     starts = sorted(
@@ -109,12 +109,12 @@ def attribute_time(
         ),
     )
     kept = _sweep(starts)
-    claimed = union(stretch for stretches in kept.values() for stretch in stretches)
-    lost = {owner: length(stretches) for owner, stretches in kept.items()}
+    claimed = union(interval for intervals in kept.values() for interval in intervals)
+    lost = {owner: length(intervals) for owner, intervals in kept.items()}
     left = without([window] if high > low else [], union([*claimed, *outside]))
     rest: dict[str, float] = dict.fromkeys(REST, 0.0)
-    for name, stretches in proven:
-        part = intersection(left, union(stretches))
+    for name, intervals in proven:
+        part = intersection(left, union(intervals))
         rest[name] += length(part)
         left = without(left, part)
     rest[UNACCOUNTED] = length(left)
@@ -139,10 +139,10 @@ def _sweep(starts: list[tuple[float, float, float, int]]) -> dict[int, list[Wind
             continue
         _, owner, end = active[0]
         until = min(end, starts[at][0]) if at < len(starts) else end
-        stretches = kept.setdefault(owner, [])
-        if stretches and stretches[-1][1] == position:
-            stretches[-1] = (stretches[-1][0], until)
+        intervals = kept.setdefault(owner, [])
+        if intervals and intervals[-1][1] == position:
+            intervals[-1] = (intervals[-1][0], until)
         else:
-            stretches.append((position, until))
+            intervals.append((position, until))
         position = until
     return kept

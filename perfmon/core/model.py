@@ -1,7 +1,7 @@
 """The values that flow from sources to rules: stamps, observations, records, spans.
 
 Observations cross process boundaries by the hundred thousand, so in transit they are plain tuples whose first
-item is a code (`SAMPLE`, `LEG`, ...); the type aliases below say what each position holds.
+item is a code (`SAMPLE`, `LEG`, ...); the type aliases below define each position.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Progress(StrEnum):
     STALLED = "stalled"
     FAILED = "failed"
     FINISHED = "finished"
-    """It said so, or its last step was the last."""
+    """It logged its end, or its last step was the last."""
     SILENT = "silent"
     """No line for long, and nothing proves an end."""
 
@@ -99,8 +99,8 @@ MARK = 6
 """(MARK, name: str, count: float, group: str): something countable happened."""
 
 TABLE = 7
-"""(TABLE, pattern index, fields): the rows of a table follow, line by line; what the pattern says of its fields and of
-their least and greatest value is told when it has ended."""
+"""(TABLE, pattern index, fields): the rows of a table follow, line by line; the pattern's observations of its
+fields and of their least and greatest value follow when it has ended."""
 ROW = 8
 """(ROW, value: float): a row of the table that began above it."""
 
@@ -128,8 +128,8 @@ def says_only_that(observations: Sequence[Observation]) -> bool:
     """Return True for a line that only shows that it was printed, or that work continued: then it adds nothing to
     another one of the same second.
     """
-    for told in observations:  # noqa: SIM110 - for every line of every log: a generator takes three times as long
-        if told[0] != PROGRESS or told[2:6] != (None, None, None, None):
+    for one in observations:  # noqa: SIM110 - for every line of every log: a generator takes three times as long
+        if one[0] != PROGRESS or one[2:6] != (None, None, None, None):
             return False
     return True
 
@@ -137,13 +137,13 @@ def says_only_that(observations: Sequence[Observation]) -> bool:
 Fields = dict[str, float | str]
 
 Joined = list[Any]
-"""Legs of one weight update, by the J_ positions below; None for what no line told."""
+"""Legs of one weight update, by the J_ positions below; None if no line contains it."""
 J_LEGS = 0
 """Bit i is set when LEGS[i] was seen."""
 J_TIMES = 1
 """Positions J_TIMES + i: monotonic seconds of LEGS[i]."""
 J_WALL, J_RPC, J_QUEUE, J_SERVER_RPC = 6, 7, 8, 9
-"""Milliseconds as the client told them, and the RPC as the server did."""
+"""Milliseconds as the client logged them, and the RPC as the server did."""
 J_OP, J_URL, J_PATH, J_SERVER_PATH = 10, 11, 12, 13
 J_SEND_STAMP, J_DONE_STAMP, J_SERVER_STAMP, J_SERVER_LAST_STAMP = 14, 15, 16, 17
 J_LINES = 18
@@ -155,15 +155,15 @@ BEGINS_WITH, UNDER_WAY, BETWEEN_RUNS_S = 1, 5, 600.0
 between the two lies so long a silence."""
 
 HEAD, TAIL, SILENCE = -1, -2, -3
-"""Pattern indices of records that only say when a line was printed: the first dated line of a block, its last one, and
+"""Pattern indices of records that only date a line: the first dated line of a block, its last one, and
 the line that ends a silence, whose observations are the (stamp, monotonic seconds) before it and its own number."""
 
 Record = tuple[int, int, int, Stamp | None, float | None, list[Observation], str]
 """One recognised line: (pattern index, line number from 1, byte offset, stamp of the line or of the last dated one
-before it, monotonic `t=` seconds likewise, observations, text without escape sequences)."""
+before it, monotonic `t=` seconds in the same way, observations, text without escape sequences)."""
 
 TOLD_PROBLEMS = 3
-"""Values of a log that cannot be meant are told one by one up to so many; then they are only counted."""
+"""Implausible values of a log are reported one by one up to this number; then they are only counted."""
 
 LEGS = ("client.send", "server.recv", "rpc.start", "rpc.done", "client.done")
 """The legs of a weight update in the order in which they happen."""
@@ -188,15 +188,15 @@ class Span:
     duration_s: float | None = None
     fields: Fields = field(default_factory=dict)
     refs: list[tuple[Ref, str]] = field(default_factory=list)
-    """The lines that say so, with their text: evidence."""
+    """The lines that prove it, with their text: evidence."""
 
 
 @dataclass(slots=True)
 class Update(Span):
     """One weight update: up to five legs of one trace, over one or two logs.
 
-    Durations are milliseconds as reported by the lines or derived from them (`queue = wall - rpc`); a leg that no
-    line told stays None.
+    Durations are milliseconds as reported by the lines or derived from them (`queue = wall - rpc`); a phase
+    without a line stays None.
     """
 
     op: str = "update_weights"
@@ -241,13 +241,13 @@ class Gap:
         return Gap(self.start + seconds, self.end + seconds, self.line, self.text, self.upto)
 
 
-# --- What sources hand over: blocks of whole lines, and notices of what is lost or odd ---
+# --- Output of sources: blocks of whole lines, and notices of what is lost or unexpected ---
 
 NoticeKind = Literal[
     "lost", "capped", "rotated", "truncated", "gone", "appeared", "decoded", "unopened", "history", "written", "present"
 ]
 MARKS = ("history", "written", "present")
-"""Kinds of notices that tell nobody anything, but what of a recording was there when it began (`monitor.marked`)."""
+"""Kinds of notices that are no messages, but mark the history in a recording: see `HistoryTaggedFeed`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +266,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something about an input that its reader must be told."""
+    """A message about an input."""
 
     text: str
     kind: NoticeKind

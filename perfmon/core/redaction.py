@@ -15,7 +15,7 @@ from functools import cache
 
 from ahocorasick_rs import BytesAhoCorasick
 
-from .text import CONTROLS, ESCAPES, SECRET_SHAPES, SECRET_WORDS, starred
+from .text import CONTROLS, ESCAPES, SECRET_SHAPES, SECRET_WORDS, mask
 
 _DROPPED = bytes({*range(0x20), *range(0x7F, 0x100)} - {0x0A}) + b" '\"" + b"[;m0123456789"
 _LOWER = bytes(range(256)).lower()
@@ -75,7 +75,7 @@ def _masked_line(line: bytes) -> bytes:
     # surrogateescape: whatever the bytes are, they come back as they were.
     text = line.decode("utf-8", "surrogateescape")
     seen = _UNDECODED.sub("\ufffd", text)
-    hidden = starred(seen) if seen.isprintable() else "".join(map(_starred_frame, _FRAMES.split(seen)))
+    hidden = mask(seen) if seen.isprintable() else "".join(map(_masked_frame, _FRAMES.split(seen)))
     if hidden == seen:
         return line
     return b"".join(map(_encoded, text, seen, hidden))
@@ -87,18 +87,18 @@ def _encoded(char: str, before: str, after: str) -> bytes:
     return data if before == after else b"*" * len(data)
 
 
-def _starred_frame(frame: str) -> str:
+def _masked_frame(frame: str) -> str:
     """Mask a frame by its visible text; invisible characters stay as they are."""
     chars = list(frame)
     shown = [at for begin, end in _between(_UNSEEN.finditer(frame), len(frame)) for at in range(begin, end)]
-    hidden = starred("".join([chars[at] for at in shown]))
+    hidden = mask("".join([chars[at] for at in shown]))
     for at, char in zip(shown, hidden, strict=True):
         chars[at] = char
     return "".join(chars)
 
 
 def _between(matches: Iterator[re.Match[str]], size: int) -> Iterator[tuple[int, int]]:
-    """Begin and end of what stands between the matches."""
+    """Yield begin and end of the text between the matches."""
     at = 0
     for match in matches:
         yield at, match.start()

@@ -73,7 +73,7 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
     return sum((x - mean_x) * (y - mean_y) for x, y in points) / spread
 
 
-# --- Block bootstrap of a metric's samples: how far its mean and quantiles could lie elsewhere by chance ---
+# --- Block bootstrap of a metric's samples: confidence intervals of its mean and quantiles ---
 #
 # Samples of a run follow each other in time and are alike: sixteen servers take one update at once. So neighbours are
 # drawn together. The samples are put into at most CELLS cells of equal counts in time order; blocks of neighbouring
@@ -86,12 +86,12 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
 RESAMPLES = 1000
 CELLS = 64
 FEWEST_BLOCKS = 5
-"""With fewer than so many independent blocks nothing is said about chance."""
+"""Fewer independent blocks give no interval."""
 _SEED = "perfmon"
 _TAIL = 0.025
 _Z = 1.959964
 _BEYOND = 2.0
-"""So many effective samples have to lie beyond a quantile before an interval of it is told."""
+"""Effective samples beyond a quantile that an interval of it needs."""
 
 Interval = tuple[float, float]
 
@@ -106,11 +106,11 @@ class Resampled:
     blocks: int
     """Independent blocks that the resampling has."""
     effective: float
-    """Independent samples that would tell as much about the mean; at most as many as there are samples."""
+    """Number of independent samples with the same information on the mean; at most that of the samples."""
     deviations: Sequence[float]
     """Of each resample's mean from `mean`, as wide as for few blocks they have to be."""
     ranks: Mapping[float, Sequence[float]]
-    """By quantile, how far each resample's share of samples below the quantile lies from the usual one."""
+    """By quantile, the deviation of each resample's share of samples below the quantile."""
 
 
 def resample(values: Sequence[float], quantiles: Sequence[float] = (), resamples: int = RESAMPLES) -> Resampled:
@@ -140,7 +140,7 @@ def resample(values: Sequence[float], quantiles: Sequence[float] = (), resamples
 
 
 def mean_change(before: Resampled, after: Resampled) -> Interval | None:
-    """95 % interval of the difference of the means; None where there are too few blocks to tell."""
+    """95 % interval of the difference of the means; None if there are too few blocks."""
     if min(before.blocks, after.blocks) < FEWEST_BLOCKS:
         return None
     change = after.mean - before.mean
@@ -150,7 +150,7 @@ def mean_change(before: Resampled, after: Resampled) -> Interval | None:
 
 
 def quantile_change(before: Resampled, after: Resampled, quantile: float) -> Interval | None:
-    """95 % interval of the difference of a quantile that both were resampled for; None where too few lie beyond it."""
+    """95 % interval of the difference of a quantile that both were resampled for; None if too few are beyond it."""
     for side in (before, after):
         if side.blocks < FEWEST_BLOCKS or side.effective * min(quantile, 1.0 - quantile) < _BEYOND:
             return None

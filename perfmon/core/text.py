@@ -1,4 +1,4 @@
-"""Text from logs is hostile: what makes it safe to show."""
+"""Sanitises text from logs, which is hostile, for display."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ SECRET_SHAPES = (
     ("sk-", r"sk-[\w-]{16}"),
     ("hf_", r"hf_[A-Za-z0-9]{16}"),
 )
-"""What the patterns above change holds one of the words, in lower case and less blanks and quotes, or has one of the
-shapes, each with the characters that tell quickly that there is none: for those who cannot look at every line."""
+"""Every match of the patterns above contains one of the words, in lower case and without blanks and quotes, or one of
+the shapes, each with a literal for a quick check."""
 
 
 _QUOTES = str.maketrans("", "", "'\"")
 _STEMS = tuple(dict.fromkeys(word.rstrip(":=") for word in SECRET_WORDS))
-"""What no credential is without, however many blanks and quotes stand between that and its value."""
+"""Every credential contains one of these, whatever blanks and quotes are before its value."""
 
 
 def plain(text: str, limit: int = 500) -> str:
@@ -87,7 +87,7 @@ def may_contain_secret(text: str) -> bool:
     if not text.isascii():  # upper and lower case are not that simple there
         return True
     lowered = text.lower()
-    for stem in _STEMS:  # every line that is shown comes here, and a generator takes twice as long
+    for stem in _STEMS:  # called for every displayed line: a generator takes twice as long
         if stem in lowered:
             break
     else:
@@ -96,10 +96,10 @@ def may_contain_secret(text: str) -> bool:
     return any(word in folded for word in SECRET_WORDS) or any(sign in text for sign, _ in SECRET_SHAPES)
 
 
-def starred(text: str) -> str:
-    """`text` of the same length with every character of what `without_secrets` replaces as a star."""
+def mask(text: str) -> str:
+    """Replace each character of a credential by a star, so that the length stays."""
     login, keys, secrets = _credentials()
-    return login.sub(_starred_login, keys.sub(_starred, secrets.sub(_starred, text)))
+    return login.sub(_masked_login, keys.sub(_masked, secrets.sub(_masked, text)))
 
 
 def _hidden(match: re.Match[str]) -> str:
@@ -111,12 +111,12 @@ def _hidden_login(match: re.Match[str]) -> str:
     return f"{match[1]}{match[2] or ''}***@"
 
 
-def _starred(match: re.Match[str]) -> str:
+def _masked(match: re.Match[str]) -> str:
     kept = match[match.lastindex or 0]
     return kept + "*" * (len(match[0]) - len(kept))
 
 
-def _starred_login(match: re.Match[str]) -> str:
+def _masked_login(match: re.Match[str]) -> str:
     kept = f"{match[1]}{match[2] or ''}"
     return f"{kept}{'*' * (len(match[0]) - len(kept) - 1)}@"
 

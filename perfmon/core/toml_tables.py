@@ -1,4 +1,4 @@
-"""TOML data files (formats, signatures, bands): a mistake is told with file, key and what was expected."""
+"""TOML data files (formats, signatures, thresholds): an error names file, key and what was expected."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Table:
         return DataFileError(self.file, f"{self.key}.{name}".lstrip("."), expected)
 
     def only(self, allowed: Iterable[str]) -> None:
-        """Raises for a key that nobody reads: a typo would else change nothing, silently."""
+        """Raise for an unknown key: a typo would otherwise be ignored silently."""
         known = frozenset(allowed)
         for name in self.data:
             if name not in known:

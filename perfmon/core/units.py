@@ -80,7 +80,7 @@ def parse_number(text: str) -> float:
 
 
 def convert(value: float, unit: str, to: str) -> float:
-    """`value` of `unit` in the unit `to`; unknown pairs are returned unchanged, they already are what they say."""
+    """`value` of `unit` in the unit `to`; values of unknown pairs are returned unchanged."""
     if unit == to or not unit or not to:
         return value
     if unit == "ratio" and to == "%":
@@ -148,7 +148,7 @@ def format_bytes(count: float) -> str:
     return f"{count:.1f} TiB"
 
 
-# --- How figures are worded: counts with their noun, shares, condition by condition the same ---
+# --- Figures in words: counts with their noun, shares ---
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
@@ -157,7 +157,7 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 
 def plural_of(count: float, noun: str, plural: str = "") -> str:
-    """The noun for so many: `batch`, or `batches` when `plural` says so, else with an s."""
+    """The noun for so many: `batch`, or `plural`, else with an s."""
     return noun if count == 1 else plural or f"{noun}s"
 
 

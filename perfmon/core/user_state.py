@@ -22,11 +22,11 @@ def _folder() -> Path:
 
 
 def loaded_state() -> dict[str, str]:
-    """All that is remembered, by name."""
+    """All saved values, by name."""
     try:
         with (_folder() / _FILE).open("rb") as file:
             data = json.loads(file.read(_LARGEST))
-    except (OSError, ValueError, RuntimeError, RecursionError):  # RuntimeError: nobody knows where home is
+    except (OSError, ValueError, RuntimeError, RecursionError):  # RuntimeError: no home folder
         return {}
     if not isinstance(data, dict):
         return {}
@@ -39,9 +39,9 @@ def load_state(name: str) -> str | None:
 
 
 def remember(name: str, value: str) -> bool:
-    """Remembers `value` (at most 200 characters) under that name, for this user alone; False when it cannot be kept.
+    """Save `value` (at most 200 characters) under that name, for this user alone; return False if that fails.
 
-    The file is replaced as a whole: whoever reads it meanwhile sees the old one or the new one.
+    The file is replaced atomically.
     """
     known = loaded_state()
     if known.get(name) == value:

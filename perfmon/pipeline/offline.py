@@ -1,4 +1,4 @@
-"""A finished run: all of its logs are read, by several processes where that pays, and diagnosed."""
+"""A finished run: all of its logs are read, by several processes where that is faster, and diagnosed."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class _Reader:
                 for log in big:
                     self._read_bulk(bulk, log, self._states[log])
         for log, item in read_logs([log for log in self._logs if log not in big]):
-            state = self._states.get(log, first)  # archives beside logs are no log
+            state = self._states.get(log, first)  # an archive among logs is no log
             if state is not None:
                 self._take(state, item)
         for log, state in self._states.items():

@@ -1,6 +1,6 @@
 """The whole path in one place: scanner, assembler, store, clocks and rules, from blocks of logs to a diagnosis.
 
-What judges is imported when it is needed: by then processes that scan are at work.
+Rules are imported when they are needed: by then processes that scan are at work.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from perfmon.rules import View
 
 MEMORY_MB = 256
-"""What the store of complete logs keeps, unless the configuration says otherwise."""
+"""Default memory of the store for complete logs."""
 _MB = 1 << 20
 
 
 def unremarkable_update_limits(bands: Bands) -> Calm:
-    """Below what a weight update is good in every respect that its client tells: its lines are no evidence."""
+    """Limits below which a weight update is good in every value of its client: its lines are no evidence."""
     queue, rpc = bands.get("queue_ms"), bands.get("rpc_ms")
     return NEVER if queue is None or rpc is None else (queue.good, rpc.good)
 
@@ -55,7 +55,7 @@ def _tightest(bands: Bands) -> Bands:
 
 
 class Session:
-    """A run under observation: feed it blocks of logs, ask it for snapshots."""
+    """A run under observation: add blocks of logs, get diagnoses."""
 
     def __init__(self, config: Config, scanner: Scanner | None = None) -> None:
         self.config = config
@@ -73,7 +73,7 @@ class Session:
         self._packs = {pack.id: pack for pack in self.scanner.packs}
         self._readings = ReadingScanner(self.scanner.patterns)
         self.machines = LatestReadings()
-        """What pollers said."""
+        """Latest readings of pollers."""
         self._seen: tuple[int, dict[int, float], tuple[Seen, ...]] = (0, {}, ())
 
     @property
@@ -94,7 +94,7 @@ class Session:
         return "" if self._baseline is None else self._baseline.note
 
     def _learn(self, alignment: Alignment) -> None:
-        """Learns limits from the run's own start, where that is asked for and due."""
+        """Learn thresholds from the run's own start, if configured and due."""
         if self.config.baseline == BUILTIN:
             return
         from perfmon.diagnosis import Baseline
@@ -108,12 +108,12 @@ class Session:
         """Seconds from the first dated line to the last one."""
         from perfmon.rules import logs_of
 
-        told = [
+        extents = [
             (state.first + alignment.shifts.get(state.index, 0.0), state.last + alignment.shifts.get(state.index, 0.0))
             for state in logs_of(self.store.sources)
             if state.first is not None and state.last is not None
         ]
-        return max(last for _, last in told) - min(first for first, _ in told) if told else 0.0
+        return max(last for _, last in extents) - min(first for first, _ in extents) if extents else 0.0
 
     def add_source(self, spec: str) -> SourceState:
         """A new log."""
@@ -166,21 +166,21 @@ class Session:
         state.bytes += scanned.size
         state.lines += scanned.lines
         state.patterns.update(scanned.recognised)
-        odd: dict[int, list[str]] = {}
+        implausible: dict[int, list[str]] = {}
         for line, problem in scanned.problems:
-            odd.setdefault(line, []).append(problem)
-        for line, problems in odd.items():
+            implausible.setdefault(line, []).append(problem)
+        for line, problems in implausible.items():
             state.skipped += 1
             if state.skipped <= TOLD_PROBLEMS:
-                told = ", ".join(dict.fromkeys(problems))
-                state.note(f"line {line + line_base}: {told} is implausible: ignored")
+                values = ", ".join(dict.fromkeys(problems))
+                state.note(f"line {line + line_base}: {values} is implausible: ignored")
         self._assembler.ingest(state, self._clocks[state.index], scanned.records, line_base)
 
     def _of_table(self, pattern: int, values: Mapping[str, Any], low: float, high: float) -> list[Observation]:
         return self.scanner.patterns[pattern].of_table(dict(values), low, high)
 
     def notice(self, state: SourceState, notice: Notice) -> None:
-        """Something that was lost or odd in a log."""
+        """Note that something was lost or unexpected in a log."""
         if notice.kind in MARKS:
             return
         state.note(notice.text)
@@ -194,7 +194,7 @@ class Session:
     def examined(
         self, since: str | None = None, until: str | None = None, detail: Detail = WHOLE
     ) -> tuple[Diagnosis, View]:
-        """As `snapshot`, with the samples that it was judged by."""
+        """Diagnose as `snapshot`; also return the samples that were judged."""
         from perfmon.diagnosis import diagnose, judge, view_of
 
         self._characterise()
@@ -218,7 +218,7 @@ class Session:
         return replace(snapshot, seen=self.seen(alignment), gpu_price=self.config.gpu_price), view
 
     def lay(self) -> Alignment:
-        """The logs laid over each other; clocks that prove to have been set are set right first."""
+        """Align the logs, after removing the steps of clocks that were set."""
         from perfmon.clocks import align, find_clock_steps, remove_clock_step
 
         alignment = align(self.store)

@@ -1,4 +1,4 @@
-"""Runs the examples that signatures carry through a real session: each must fire, or not, as it says."""
+"""Runs the examples of signatures through a real session: each must fire, or not, as it states."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def diagnose_texts(logs: Mapping[str, str], config: Config | None = None, scanne
 
 
 def vocabulary(format_dirs: Iterable[Path] = ()) -> Vocabulary:
-    """All that the built-in formats, and those of these folders, can tell of."""
+    """All names that the built-in formats, and those of these folders, can emit."""
     names: dict[str, set[str]] = {"metric": set(UPDATE_METRICS), "span": {UPDATE, *START_SPANS}, "mark": set()}
     kinds = {"metric": "metric", "span": "span", "open": "span", "close": "span", "mark": "mark"}
     for emit in (e for pack in load_packs(format_dirs) for pattern in pack.patterns for e in pattern.emit):

@@ -9,7 +9,7 @@ END      extra: {"failed": why the recording ended early, or null}
 frame    = u8 kind, f64 seconds since the start, u32 number of the log, u64 offset, u64 line, u32 size, data
 ```
 All numbers are big-endian. A group can be read when the heads before it were: they name the logs. Between the notices
-"history" and "present" stands what the logs held already; "written" has when one was written to last (in seconds since
+"history" and "present" is what the logs contained already; "written" has when one was written to last (in seconds since
 1970).
 """
 
@@ -25,7 +25,7 @@ from typing import Any, cast
 
 from perfmon.core import Block, Notice, NoticeKind, plain
 
-# --- What a recording is recognised by ---
+# --- Identification of recordings ---
 
 MAGIC = b"\x89PMREC\r\n\x1a\n"
 SUFFIX = ".pmrec"
@@ -177,5 +177,5 @@ def read_frames(data: bytes, logs: Sequence[str]) -> Iterator[Frame]:
 
 def _notice(data: bytes) -> Notice:
     text, kind, count = json.loads(data)
-    # A kind that only later versions know is nothing that a reader must act upon.
+    # Kinds of later versions need no action.
     return Notice(plain(str(text), 2000), cast(NoticeKind, str(kind)), int(count))

@@ -1,4 +1,4 @@
-"""Reads recordings, also those that a crash cut off: everything before the cut, and one note about the loss."""
+"""Reads recordings, also those that a crash cut off, with a note about what is missing."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ class _Scan:
             found = "an empty file" if not begin else "a different file type"
             raise InputError(f"{_name(self.path)}: not a recording: expected what `perfmon record` writes, not {found}")
         if schema > format.SCHEMA:
-            told = f"schema {schema}, this one reads up to {format.SCHEMA}"
-            raise InputError(f"{_name(self.path)}: recorded by a newer perfmon ({told}): update perfmon")
+            schemas = f"schema {schema}, this one reads up to {format.SCHEMA}"
+            raise InputError(f"{_name(self.path)}: recorded by a newer perfmon ({schemas}): update perfmon")
         self.position = format.BEGIN_SIZE
         try:
             first = self._section()

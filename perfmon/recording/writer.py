@@ -17,7 +17,7 @@ from perfmon.core import Block, InputError, Notice, format_bytes, masked, plain,
 from .format import END, GROUP, HEADER, pack_begin, pack_frame, pack_section
 
 MAX_BYTES = 2 << 30
-"""A recording's size, unless another one is wished."""
+"""Default limit of the size of a recording."""
 _GROUP = 256 << 10
 _GROUP_S = 1.0
 _LEVEL = 1
@@ -28,8 +28,8 @@ _REMOVED = "the file was removed; the recorded data is lost"
 class RecordingWriter:
     """A recording that is being written. Not for several threads at once.
 
-    Nothing here raises once the file is open: where it cannot be written any more, `failed` says why, and what comes
-    after that is not recorded. Credentials are masked before they reach the file.
+    Once the file is open nothing raises: if it cannot be written any more, `failed` contains the reason, and recording
+    stops. Credentials are masked before they reach the file.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class RecordingWriter:
         return self._compress(raw)
 
     def _put(self, data: bytes) -> bool:
-        """Appends a section, all of it or nothing; says whether it did."""
+        """Append a section, all of it or nothing; return True if it was written."""
         assert self._descriptor is not None  # noqa: S101
         if self.bytes_written + len(data) + _END_ROOM > self._max_bytes:
             self._fail(f"maximum size reached, {format_bytes(self._max_bytes)}")
@@ -190,7 +190,7 @@ class RecordingWriter:
         self._descriptor = None
 
     def _cut(self) -> None:
-        """Takes back what was written of a section."""
+        """Remove what was written of a section."""
         assert self._descriptor is not None  # noqa: S101
         with suppress(OSError):
             os.ftruncate(self._descriptor, self.bytes_written)

@@ -33,7 +33,7 @@ class Buckets:
         """Of each series how many samples there had been, and how many of them were gone, when it was read last."""
 
     def read(self, held: Sequence[Series], shifts: Mapping[int, float]) -> None:
-        """Takes in what is new in the series of the metric; what it let go of meanwhile stays in the columns."""
+        """Take in new samples of the metric; columns keep samples that the series has dropped."""
         if self._worst == "mean" and any(map(self._unsure, held)):
             self._cells, self._counts, self._read = {}, {}, {}
         for series in held:
@@ -74,7 +74,7 @@ class Buckets:
             self._counts = {at: count for at, count in self._counts.items() if at >= before}
 
     def _begin(self, series: Series, shifts: Mapping[int, float]) -> int:
-        """The first sample that lies in the grid, where the series is in order."""
+        """Index of the first sample in the grid, if the series is in order."""
         if not series.steady():
             return 0
         start = (self.first - _ROUNDED) * self.width_s - shifts.get(series.sources[0], 0.0)
@@ -97,7 +97,7 @@ class Buckets:
                 cells[at] = value
 
     def _put_ordered(self, times: Sequence[float], values: Sequence[float]) -> None:
-        """Likewise, of very many in time order: column by column."""
+        """Take in very many samples in time order: column by column."""
         cells, width, pick = self._cells, self.width_s, max if self._worst == "max" else min
         begin = 0
         while begin < len(times):

@@ -16,13 +16,12 @@ from perfmon.textgraphics import compact, compact_seconds
 
 from .state import Level, MonitorState, RunState
 
-# --- What was polled, by host: each with its link, its GPUs, disks, processes and queues, and how old each answer is
-# ---
+# --- Latest readings by host: its link, GPUs, disks, processes and queues ---
 
 _MISSED = 3
-"""Polls that have to fail to come before an answer counts as old."""
+"""Missed polls after which a reading is stale."""
 _PATIENCE_S, _UNKNOWN_S = 3.0, 15.0
-"""The least time that is waited, and how long where nobody knows how often it is polled."""
+"""Least age of a stale reading; and the age if its interval is unknown."""
 _SELDOM_S = 120.0
 _BEHIND_S = 1.5
 """Of this machine's time: what a replay may be behind."""
@@ -37,7 +36,7 @@ class Host:
     short: str
     """Without user, port and the domain that all share."""
     link: HostState | None
-    """How it is reached; None for this machine, and where a recording does not tell."""
+    """The connection; None for this machine, and in a recording."""
     things: Mapping[Area, tuple[Seen, ...]] = field(default_factory=dict)
 
     def of(self, *areas: Area) -> tuple[Seen, ...]:
@@ -51,7 +50,7 @@ class Host:
 
     @property
     def told(self) -> bool:
-        """Something is known of the machine, not only of a queue that it serves."""
+        """True if the machine itself is known, not only a queue that it serves."""
         return self.link is not None or any(area in self.things for area in _MACHINE)
 
 
@@ -77,7 +76,7 @@ class HostOverview:
         over: bool = False,
         slack_s: float = 0.0,
     ) -> HostOverview:
-        """Groups them; hosts that are reached over a link come first, in their order."""
+        """Group readings by host; hosts with a link come first, in their order."""
         by_host: dict[str, dict[Area, list[Seen]]] = {}
         linked = {link.name: link for link in links}
         for name in linked:
@@ -107,15 +106,15 @@ class HostOverview:
         return max(0.0, self.now - seen.at)
 
     def stale(self, seen: Seen) -> bool:
-        """Several polls in a row did not answer: nobody knows how it is now."""
+        """True if several polls in a row were missed."""
         patience = _UNKNOWN_S if seen.every_s is None else max(_PATIENCE_S, _MISSED * seen.every_s)
-        if seen.reading.area is Area.POLLER:  # told when it changes, and now and then
+        if seen.reading.area is Area.POLLER:  # sent when it changes, and now and then
             patience = _SELDOM_S
         return not self.over and self.age_s(seen) > patience + self.slack_s
 
     @cached_property
     def several(self) -> bool:
-        """There is more than one host: things have to say whose they are."""
+        """True if there is more than one host: readings need its name."""
         return len(self.hosts) > 1
 
     @cached_property
@@ -131,7 +130,7 @@ def bare(name: str) -> str:
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
-    """Names without user, port and domain, where that tells them apart."""
+    """Names without user, port and domain, if they stay distinct."""
     known = list(names)
     for shorten in (lambda name: _first_label(bare(name)), bare):
         short = {name: shorten(name) for name in known}
@@ -161,8 +160,7 @@ def _by_number(name: str) -> tuple[int, str]:
     return (int(name), name) if name.isdecimal() and len(name) < 10 else (1 << 31, name)
 
 
-# --- How a polled value stands to its limits: those of the bands where the run has them, else a few that always hold
-# ---
+# --- Levels of polled values, by the run's thresholds or a few that always hold ---
 
 _LIMITS: Mapping[tuple[Area, str], tuple[float, float]] = {
     (Area.GPU, "temp_c"): (83.0, 90.0),  # where data-centre GPUs begin to slow down, and where they have to
@@ -194,7 +192,7 @@ _WORDS: Mapping[tuple[Area, str], Mapping[str, Level]] = {
 }
 _SICK_NODES = ("down", "fail", "drain", "not_respond")
 _HARD = ("thermal", "slowdown", "brake")
-"""Reasons for which a GPU slows down that somebody has to mend; a power cap is how most are run."""
+"""Reasons for a GPU's slowdown that need a fix; a power cap is usual."""
 
 
 def level_of(area: Area, key: str, value: float, metrics: Mapping[str, MetricStats] | None = None) -> Level:
@@ -215,7 +213,7 @@ def _limits(area: Area, key: str, metrics: Mapping[str, MetricStats]) -> tuple[f
 
 
 def worst_of(reading: Reading, metrics: Mapping[str, MetricStats] | None = None) -> Level:
-    """The worst of all that it says."""
+    """Return the worst level of all its values."""
     area = reading.area
     levels = [level_of(area, key, value, metrics) for key, value in reading.values.items() if _judged(area, key)]
     levels += [_WORDS.get((area, key), {}).get(word, Level.NONE) for key, word in reading.words.items()]
@@ -277,9 +275,9 @@ _PHASES: Mapping[Phase, tuple[str, str]] = {
 def throttle_words(reading: Reading) -> str:
     """Reasons for which a GPU does not run at its full clock; "" if it does, or is idle."""
     reasons = [why for why in _reasons(reading) if why not in ("", "none", "_")]
-    told = dict.fromkeys(_reason(why) for why in reasons)
-    told.pop("idle", None)
-    return " + ".join(told) or ("throttled" if reading.values.get("throttled") else "")
+    words = dict.fromkeys(_reason(why) for why in reasons)
+    words.pop("idle", None)
+    return " + ".join(words) or ("throttled" if reading.values.get("throttled") else "")
 
 
 def _reasons(reading: Reading) -> list[str]:
@@ -328,9 +326,9 @@ _MOST_CORES = 256
 
 
 def value(seen: Seen, key: str) -> float | None:
-    """A number that was told, and is one."""
-    told = seen.reading.values.get(key)
-    return told if told is not None and isfinite(told) else None
+    """Return a finite value of a reading, if it has one."""
+    number = seen.reading.values.get(key)
+    return number if number is not None and isfinite(number) else None
 
 
 def cores(seen: Seen, key: str) -> list[float]:
@@ -340,9 +338,9 @@ def cores(seen: Seen, key: str) -> list[float]:
     ]
 
 
-def percent(told: float | None) -> str:
+def percent(share: float | None) -> str:
     """`31%`, "" for what is not known."""
-    return "" if told is None else f"{told:.0f}%"
+    return "" if share is None else f"{share:.0f}%"
 
 
 def share(part: float | None, whole: float | None) -> float | None:
@@ -387,5 +385,5 @@ def uptime(seconds: float | None) -> str:
 
 
 def labelled(label: str, text: str) -> str:
-    """`cpu 31%`; "" where there is nothing to say."""
+    """`cpu 31%`; "" without text."""
     return f"{label} {text}" if text else ""

@@ -1,7 +1,7 @@
 """The state of a running monitor at one instant: the diagnosis, and what only a live view needs.
 
 Times are absolute seconds on the run's axis (like `Diagnosis.run.start`), unless a name says otherwise. Everything is
-frozen: the monitor's thread makes it, the screen's thread reads it, nobody waits for the other.
+frozen: the monitor's thread makes it, the screen's thread reads it, neither waits for the other.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class AlertState(StrEnum):
     INHIBITED = "inhibited"
     SILENCED = "silenced"
     UNKNOWN = "unknown"
-    """Its sources went silent while it was alive: nobody knows."""
+    """Its sources went stale while it was active."""
 
 
 AlertKey = tuple[str, tuple[tuple[str, str], ...]]
@@ -102,8 +102,8 @@ class Alert:
     since: float = 0.0
     """When it began this time: later than `began` where it had been over."""
     until: float | None = None
-    """The last moment of which it is known to hold, where that is not the present: its logs fell silent before, or
-    pollers say so later, while the run is silent."""
+    """The last time at which it is known to hold, if that is not the present: its logs went stale before, or pollers
+    prove it later, while the run is silent."""
 
     def held_until(self, now: float) -> float:
         """Up to when it is known to hold."""
@@ -150,7 +150,7 @@ class SourceStatus:
     unparsed: tuple[str, ...] = ()
     """A few lines that no pattern recognised, made safe to show."""
     offset_s: float | None = None
-    """Clock offset against the client's, where traces tell."""
+    """Clock offset against the client's, if weight updates show it."""
 
 
 _FEW, _LITTLE = 20, 0.2
@@ -204,7 +204,7 @@ class Bar:
     values: Mapping[str, float] = field(default_factory=dict)
     """Metrics of this span: queue_ms, rpc_ms, wall_ms, write_ms, dur_ms, step ..."""
     missing: tuple[str, ...] = ()
-    """Legs that no line told."""
+    """Phases without a line."""
     seq: int = 0
     """Tells bars apart whatever their keys."""
 
@@ -294,15 +294,15 @@ class MonitorState:
     speed: float | None = None
     """Of a replay or demo."""
     notices: tuple[str, ...] = ()
-    """What the user must be told once: rotated logs, a recording that failed; newest last, bounded."""
+    """Messages for the user: rotated logs, a recording that failed; newest last, bounded."""
     seen: tuple[Seen, ...] = ()
-    """What pollers said last of GPUs, hosts and queues; `Seen.at` is a moment on the axis."""
+    """Latest readings of GPUs, hosts and queues; `Seen.at` is a time on the axis."""
     links: tuple[HostState, ...] = ()
     """The machines that are watched over SSH."""
     actual: float | None = None
     """Which moment it is, however long ago the run fell silent, where that is later than `now`: pollers go on."""
     begin: float | None = None
-    """The moment of the first line on the axis; None where no line tells its time."""
+    """The moment of the first line on the axis; None if no line has a time."""
     unjudged_s: float | None = None
     """Age of the verdict, where it is more than a moment and what came since was not judged yet; None otherwise."""
 
@@ -322,7 +322,7 @@ class MonitorState:
 
     @property
     def asked(self) -> float:
-        """The moment that the ages of what was polled count up to."""
+        """The time that the ages of readings are relative to."""
         return self.now if self.actual is None else max(self.now, self.actual)
 
 

@@ -40,7 +40,7 @@ def _step_of(path: str) -> float | None:
 
 
 def span_bar(span: Span, shift: float, now: float, bands: Bands) -> Bar | None:
-    """A span other than a weight update; None where no clock says when it began."""
+    """A span other than a weight update; None if its start is unknown."""
     if span.start is None:
         return None
     start = span.start + shift
@@ -55,9 +55,9 @@ def span_bar(span: Span, shift: float, now: float, bands: Bands) -> Bar | None:
 def update_bar(
     update: Update, shift: float, now: float, bands: Bands, offset_s: float | None, in_flight: bool
 ) -> Bar | None:
-    """A weight update; None where no clock says when it began.
+    """A weight update; None if its start is unknown.
 
-    `offset_s` is the server's monotonic clock less the client's, None where no server is heard. `in_flight` says that
+    `offset_s` is the server's monotonic clock less the client's, None without lines of a server. `in_flight` says that
     nothing suggests that its end was missed.
     """
     if update.start is None:
@@ -144,7 +144,7 @@ class Now:
     snapshot: Diagnosis | None
     ticks: tuple[Transition, ...]
     version: int | None = None
-    """Grows with all that a board must show at once; None: with all that the store is told."""
+    """Grows with all that must be shown at once; None: with every change of the store."""
 
 
 class _Made(NamedTuple):
@@ -180,7 +180,7 @@ class TimelineBuilder:
         self._made: dict[str, _Made] = {}
         self._judged: tuple[Diagnosis | None, Bands] | None = None
         self._metrics: dict[str, MetricLane] = {}
-        """The lanes that were made last: one that has not changed stays the same object, and need not be drawn anew."""
+        """The latest lanes: one that has not changed stays the same object, and is not drawn again."""
 
     def build(self, now: Now) -> Board:
         """The board of this moment; the one before where nothing has changed."""
@@ -280,11 +280,11 @@ class TimelineBuilder:
                 ended[update.seq] = bar
                 continue
             shift, start = shifts.get(update.source, 0.0), begun.get(update.seq)
-            # One that began before another that is done already lost its end: its line was never seen.
+            # One that began before another that is complete already lost its end: its line is missing.
             alive = start is not None and start >= newest.get(way(update), start) and now.now - start < _ABANDONED_S
             bars.append(bar := update_bar(update, shift, now.now, bands, offsets.get(update.source), alive))
             if bar is not None and update.legs == ALL_LEGS and update.queue_ms is not None:
-                ended[update.seq] = bar  # all is said of it
+                ended[update.seq] = bar  # complete
         self._closed[UPDATES] = ended
         return _within(bars, now.viewport)
 
@@ -302,14 +302,14 @@ class TimelineBuilder:
             grouped.setdefault(metric, []).append(series)
         grouped = {metric: held for metric, held in grouped.items() if self._belongs(metric, held, now)}
         lanes = self._update_lanes(now, bands)
-        of_updates = {lane.name for lane in lanes}  # what updates tell is what is judged: no second lane of the name
+        of_updates = {lane.name for lane in lanes}  # values of updates are judged: no second lane of the name
         lanes += [self._lane(name, held, now, bands) for name, held in grouped.items() if name not in of_updates]
         places = {metric: at for at, metric in enumerate(METRIC_ORDER)}
         lanes.sort(key=lambda lane: (places.get(lane.name, len(places)), lane.good is None, lane.name))
         return tuple(lanes)
 
     def _belongs(self, metric: str, held: Sequence[Series], now: Now) -> bool:
-        """Machines have panes of their own: of what only pollers tell, lanes show what is not as it should be."""
+        """Hosts have panes of their own: of metrics of pollers alone, lanes show those beyond their thresholds."""
         sources = self._store.sources
         polled = all(not len(series) or sources[series.sources[0]].polled for series in held)
         if not polled or metric in METRIC_ORDER or all(state.polled for state in sources):
@@ -326,18 +326,18 @@ class TimelineBuilder:
         if made is not None and made.key == key and made.buckets is buckets and made.band is band:
             if made.snapshot is now.snapshot:
                 return made.lane
-            told, last = (made.lane.values, made.lane.levels), made.lane.now
+            cells, last = (made.lane.values, made.lane.levels), made.lane.now
         else:
             buckets.read(held, now.alignment.shifts)
             buckets.forget(first)
             values = buckets.values(first, now.viewport.columns)
-            told, last = (values, _levels(values, band)), _last(held, band)
-        lane = _metric_lane(metric, *told, last, now, band)
+            cells, last = (values, _levels(values, band)), _last(held, band)
+        lane = _metric_lane(metric, *cells, last, now, band)
         self._made[metric] = _Made(key, buckets, band, now.snapshot, lane)
         return lane
 
     def _grid(self, metric: str, band: Band | None, width: float, first: int) -> Buckets:
-        """The buckets of a metric; anew when the grid is another one or samples were moved."""
+        """The buckets of a metric; new ones if the grid changed or samples were moved."""
         held = self._buckets.get(metric)
         if held is None or held.width_s != width or first < held.first or held.stamp != self._shifts:
             worst = "mean" if band is None else "max" if band.higher_is_worse else "min"
@@ -345,17 +345,17 @@ class TimelineBuilder:
         return held
 
     def _update_lanes(self, now: Now, bands: Bands) -> list[MetricLane]:
-        """Metrics of weight updates stand at the moment when a line told them: their end."""
+        """Metrics of weight updates, at the time of their lines: the end."""
         lanes = []
-        told: dict[str, list[tuple[float, float]]] = {}
+        samples_of: dict[str, list[tuple[float, float]]] = {}
         for span in self._recent.spans(UPDATES, self._since(now)):
             if isinstance(span, Update) and span.end is not None:
                 end = span.end + now.alignment.shifts.get(span.source, 0.0)
                 for metric, value in update_values(span).items():
-                    told.setdefault(metric, []).append((end, value))
+                    samples_of.setdefault(metric, []).append((end, value))
         width = now.viewport.column_s
         first = floor(now.viewport.start / width + 0.5)
-        for metric, samples in told.items():
+        for metric, samples in samples_of.items():
             if metric not in UPDATE_METRICS or metric == "wall_ms":
                 continue
             buckets = Buckets(width, first, "max")
@@ -380,7 +380,7 @@ def _within(bars: Iterable[Bar | None], port: Viewport) -> list[Bar]:
 
 
 def _last(held: Sequence[Series], band: Band | None) -> float | None:
-    """The last value; of several groups that still speak the worst one."""
+    """The last value; of several groups with recent values the worst one."""
     newest = max((series.times[-1] for series in held if len(series)), default=None)
     if newest is None:
         return None

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from perfmon.core.redaction import masked
-from perfmon.core.text import plain, starred, without_secrets
+from perfmon.core.text import mask, plain, without_secrets
 
 COLOURS = ("\x1b[0m", "\x1b[1;31m", "\x1b[38;5;208m", "\x1b[m\x1b[K", "\x1b[22m")
 KEYS = ("token", "HF_TOKEN", "password", "api_key", "client_secret", "Authorization", "SIGNING_KEY", "key", "--api-key")
@@ -58,8 +58,8 @@ TEXTS = st.lists(PARTS, max_size=14).map("".join)
 @given(TEXTS)
 @example("password=ab@ps://c:d@e")
 def test_stars_stand_where_a_report_hides(text: str) -> None:
-    assert re.sub(r"\*+", "*", starred(text)) == re.sub(r"\*+", "*", without_secrets(text))
-    assert len(starred(text)) == len(text)
+    assert re.sub(r"\*+", "*", mask(text)) == re.sub(r"\*+", "*", without_secrets(text))
+    assert len(mask(text)) == len(text)
 
 
 @given(TEXTS)
@@ -69,7 +69,7 @@ def test_the_search_misses_nothing_that_is_shown(text: str) -> None:
     frames = [re.split("[\r\n]", part) for part in (text, hidden.decode())]
     assert len(hidden) == len(text.encode())
     assert [re.sub(r"\*+", "*", plain(now)) for now in frames[1]] == [
-        re.sub(r"\*+", "*", starred(plain(raw))) for raw in frames[0]
+        re.sub(r"\*+", "*", mask(plain(raw))) for raw in frames[0]
     ]
 
 
