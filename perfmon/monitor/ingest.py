@@ -12,7 +12,7 @@ from perfmon.core import DAYTIME, YEARLESS, Block
 from perfmon.pipeline import Session
 from perfmon.sources import LogFile
 from perfmon.sources.pollers import Area, polled_blocks
-from perfmon.store import SourceState, seen
+from perfmon.store import SourceState, extend_extent
 from perfmon.viewmodel import Freshness, SourceStatus
 
 from .feeds import Feed
@@ -49,9 +49,9 @@ def arrived(session: Session, state: SourceState, at: float, block: Block | None
     """Date what was read of a log so far, `block` last, by its arrival `at` that time."""
     session.clock(state).arrived(at)
     state.kind = session.clock(state).kind
-    seen(session.store, state, at)
+    extend_extent(session.store, state, at)
     if state.tail is not None and at - state.tail >= _QUIET_S:
-        state.quiet(state.tail, at, state.last_line)
+        state.add_gap(state.tail, at, state.last_line)
     state.tail = at
     if block is not None:
         last = block.data.rstrip(b"\n").rpartition(b"\n")[2][:_HEAD_BYTES]

@@ -8,7 +8,7 @@ from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
     from .assembler import Assembler
-    from .axis import seen
+    from .axis import extend_extent
     from .counters import ProgressTrack, WorkCounter
     from .latest_readings import LatestReadings, Seen
     from .progress import NUMBERS, STEP_KINDS, Failure, RunMark, place_of
@@ -19,7 +19,7 @@ __getattr__ = lazy_face(
     __name__,
     {
         "assembler": "Assembler",
-        "axis": "seen",
+        "axis": "extend_extent",
         "counters": "ProgressTrack,WorkCounter",
         "latest_readings": "LatestReadings,Seen",
         "progress": "Failure,NUMBERS,RunMark,STEP_KINDS,place_of",

@@ -1,7 +1,7 @@
-"""Puts observations together: beginnings with their ends, legs of weight updates, samples on the time axis.
+"""Combines observations: starts with their ends, phases of weight updates, samples on the time axis.
 
-Lines may be missing, doubled, out of order or late; what is missing stays unknown. Nothing here depends on how the
-input was cut into blocks.
+Lines may be missing, doubled, out of order or late; what is missing stays unknown. Nothing here depends on the
+boundaries of blocks.
 """
 
 from __future__ import annotations
@@ -39,65 +39,65 @@ from perfmon.core import (
 )
 from perfmon.sources import SourceClock
 
-from .axis import heard, rebase, seen
-from .counters import Paces, Tellers
+from .axis import extend_extent, record_gap, shift_source
+from .counters import Paces, StepSources
 from .progress import Failure, RunMark, place_of
 from .source_state import SourceState
 from .store import Store
-from .tables import Tables, Tell, Told
+from .tables import ExpandTable, TableResult, Tables
 from .weight_updates import Updates
 
 _OPEN_LIMIT = 10_000
 _ONE_BY_ONE = ("epoch",)
-"""What never runs beside another one of its kind: where lines have no clock their times add up, as those of bars do."""
+"""Kinds of which one runs at a time: without clocks their durations add up, as those of bars do."""
 _STEPS = ("train-step", "orchestrator-step")
 _HALF_HOUR_S, _ZONE_S, _DAY_S = 1800.0, 120.0, 7 * 86400.0
 _KEPT_TEXT = 1000
-"""Characters of a line that says that something failed."""
+"""Characters of the line of a failure."""
 WAITS = frozenset(("batch-wait", "policy-wait", "data-wait", "checkpoint-wait"))
-"""That one of these begins is no progress; that it ends is."""
+"""Spans whose start is no progress; their end is."""
 _TRAINER, _BAR = "trainer", -1
-"""Whose steps a bar without a name may show; it stands for the pattern of lines that have their steps from it."""
+"""Component whose steps a bar without a name may show; pseudo pattern of such steps."""
 _UNNAMED = re.compile(r"[\d.:, ]*(?:, ip=[\w.:-]*)?")
-"""The key of a bar without a name: nothing, or who draws it."""
+"""The key of a bar without a name: empty, or the rank that draws it."""
 _BARE = "items"
 """Kind of the progress that a bar without a name shows; its key is "", or the rank that draws it."""
 _MOST_EACH = 100_000
-"""Two lines that tell of steps further apart are not neighbours."""
+"""Lines of steps further apart are not neighbours."""
 _WITHIN_STEPS = ("batch-wait", "policy-wait", "data-wait", "weight-sync")
-"""What a step that is told later has waited for within."""
+"""Waits that the step of a later line contains."""
 
 
 class Assembler:
     """Feeds a store with the records of all logs of a run."""
 
-    def __init__(self, store: Store, tell: Tell) -> None:
-        """`tell` says what a table over many lines means."""
+    def __init__(self, store: Store, expand_table: ExpandTable) -> None:
+        """`expand_table` returns the observations of a table over many lines."""
         self.store = store
-        self._tables = Tables(tell)
+        self._tables = Tables(expand_table)
         self._updates = Updates(store)
         self._open: dict[tuple[int, str, str], Span] = {}
         self._steps: dict[tuple[int, str], float] = {}
         """The last step of each component, by log."""
-        self._paces, self._tellers = Paces(), Tellers()
+        self._paces, self._step_sources = Paces(), StepSources()
         self._pattern = 0
-        """The pattern of the line that is put in."""
+        """The pattern of the current line."""
         self._bars: dict[int, Observation] = {}
         """The last frame of a bar without a name, by log."""
         self._trainers: dict[int, float | None] = {}
         """The total of that of a trainer, by log."""
         self._worked_out: Counter[tuple[str, int]] = Counter()
-        """Samples that were worked out of counters, by metric and log."""
+        """Number of samples that were derived from counters, by metric and log."""
         self._each: dict[tuple[int, str], float] = {}
-        """The number up to which the last span of a kind covers what it is of, by log."""
+        """The last number that the spans of a kind cover, by log."""
         self._waited: dict[int, float] = {}
-        """Seconds of waits since the last step, by log, where only what took time tells how it passed."""
+        """Seconds of waits since the last step, by log without a clock."""
         self._begun: dict[int, tuple[int, float]] = {}
-        """Where no line has a clock: the line of the last step, and when that began."""
+        """By log without a clock: the line and the start of the last step."""
         self._by_bars: dict[int, tuple[object, float]] = {}
-        """By log the last clock that a line told, and of how much time since that line bars and epochs told."""
+        """By log the last timestamp, and the time since that line by bars and epochs."""
         self._undated = False
-        """The line that is read has the clock of the one before it, or none."""
+        """The current line has the clock of the one before it, or none."""
         store.opened = self._open.values
         self._handlers: dict[int, Callable[[SourceState, float, Ref, Observation, str], None]] = {
             SPAN: self._span,
@@ -124,10 +124,10 @@ class Assembler:
                 updates.add(state, clock, trace, joined, line_base)
                 continue
             if pattern >= 0 and self._tables.is_open(source) and (not observations or observations[0][0] != ROW):
-                self._tell(self._tables.end(source))  # before time goes on
+                self._end_table(self._tables.end(source))  # before time advances
             time = clock.resolve(stamp, mono)
             if clock.rebased is not None:
-                rebase(self.store, state, clock)
+                shift_source(self.store, state, clock)
             if time is None:
                 time, state.undated = state.pseudo, True
             else:
@@ -136,13 +136,13 @@ class Assembler:
                 self._undated = held is not None and held[0] == (stamp, mono)
                 ahead = held[1] if held is not None and self._undated else 0.0
                 self._by_bars[source] = ((stamp, mono), ahead)
-                time = seen(self.store, state, time + ahead, early=pattern >= 0)
+                time = extend_extent(self.store, state, time + ahead, early=pattern >= 0)
             line += line_base  # noqa: PLW2901 - numbers of a range count from its first line
             if stamp is not None:
                 state.second, state.kind = (stamp[0], int(stamp[1])), clock.kind
             if pattern < 0:
                 ticked = mono if stamp is None else None
-                heard(state, clock, pattern, time, ticked, (line, text), observations, line_base)
+                record_gap(state, clock, pattern, time, ticked, (line, text), observations, line_base)
                 continue
             self._pattern = pattern
             self._line(state, time, mono, Ref(source, line, offset), observations, text)
@@ -155,38 +155,40 @@ class Assembler:
                 del self._open[slot]
 
     def _line(
-        self, state: SourceState, time: float, mono: float | None, ref: Ref, said: Sequence[Observation], text: str
+        self,
+        state: SourceState,
+        time: float,
+        mono: float | None,
+        ref: Ref,
+        observations: Sequence[Observation],
+        text: str,
     ) -> None:
         """Take in a line, and those that repeat it."""
         more = ahead = 0
-        if said and said[-1][0] == SAME:
-            _, more, ahead = said[-1]
-            said = said[:-1]
-        if not says_only_that(said):
+        if observations and observations[-1][0] == SAME:
+            _, more, ahead = observations[-1]
+            observations = observations[:-1]
+        if not says_only_that(observations):
             state.run_of_lines = None
-        elif state.repeats(mono, said):
-            state.same(time, 1 + more, ref.line + ahead, text, bool(said))
+        elif state.repeats(mono, observations):
+            state.same(time, 1 + more, ref.line + ahead, text, bool(observations))
             return
-        progress, sample = self.store.progress, self.store.sample
+        progress = self.store.progress
         before = progress.advanced
-        if state.clockless and len(said) > 1 and any(map(_tells_time, said)):
-            for observation in filter(_tells_time, said):  # when the line was printed, the rest of it says then
+        if state.clockless and len(observations) > 1 and any(map(_has_elapsed, observations)):
+            for observation in filter(_has_elapsed, observations):  # they define the time of the line
                 self._progress(state, time, ref, observation, text)
-            said, time = [one for one in said if not _tells_time(one)], max(time, state.pseudo)
-        for observation in said:
-            if observation[0] == SAMPLE:
-                sample(observation[1], observation[3], time, observation[2], ref, text)
-            else:
-                self._handlers[observation[0]](state, time, ref, observation, text)
+            observations, time = [one for one in observations if not _has_elapsed(one)], max(time, state.pseudo)
+        self._observe(state, time, ref, observations, text)
         if progress.advanced == before:
             state.live(time, ref.line, text)
         else:
             state.active(time, ref.line, text)
         if more:
-            state.same(time, more, ref.line + ahead, text, bool(said))
+            state.same(time, more, ref.line + ahead, text, bool(observations))
 
-    def _span(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
-        _, kind, duration, lead, key, fields = told
+    def _span(self, state: SourceState, time: float, ref: Ref, observation: Observation, text: str) -> None:
+        _, kind, duration, lead, key, fields = observation
         if "each" in fields:
             number = float(fields.pop("each"))
             covered = self._covered(state.index, kind, number)
@@ -196,7 +198,7 @@ class Assembler:
         behind = fields.pop("behind", None) is not None or kind in _ONE_BY_ONE
         if behind and self._undated and not state.clockless:
             start, held = time, self._by_bars[state.index]
-            self._by_bars[state.index] = (held[0], held[1] + seen(self.store, state, time + duration) - time)
+            self._by_bars[state.index] = (held[0], held[1] + extend_extent(self.store, state, time + duration) - time)
         self._add(
             Span(
                 kind, key, self.store.next_seq(), state.index, start, start + duration, duration, fields, [(ref, text)]
@@ -221,7 +223,7 @@ class Assembler:
         return begun if line == ref.line else time
 
     def _pass(self, state: SourceState, kind: str, end: float) -> None:
-        """Lets the time of a log without clocks go on to where something ended."""
+        """Advance the time of a log without clocks to the end of a span."""
         if kind in _WITHIN_STEPS:
             self._waited[state.index] = self._waited.get(state.index, 0.0) + max(0.0, end - state.pseudo)
         state.pseudo = max(state.pseudo, end)
@@ -231,8 +233,8 @@ class Assembler:
             span.refs = [(ref, "") for ref, _ in span.refs]
         self.store.span(span)
 
-    def _opened(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
-        _, kind, key, fields = told
+    def _opened(self, state: SourceState, time: float, ref: Ref, observation: Observation, text: str) -> None:
+        _, kind, key, fields = observation
         slot = (state.index, kind, key)
         if kind not in WAITS:
             self.store.progress.advance(state.index, kind, time, ref.line, state.live_lines)
@@ -241,8 +243,8 @@ class Assembler:
                 kind, key, self.store.next_seq(), state.index, time, None, None, fields, [(ref, text)]
             )
 
-    def _closed(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
-        _, kind, key, fields = told
+    def _closed(self, state: SourceState, time: float, ref: Ref, observation: Observation, text: str) -> None:
+        _, kind, key, fields = observation
         span = self._open.pop((state.index, kind, key), None) or self._open.pop((state.index, kind, ""), None)
         if span is None and not key:
             slot = next((slot for slot in self._open if slot[0] == state.index and slot[1] == kind), None)
@@ -265,7 +267,7 @@ class Assembler:
         self._add(span)
 
     def _close(self, span: Span, state: SourceState, time: float, duration: float, key: str, fields: Fields) -> None:
-        """The line that ends a span says best how long it was; a header clock has seconds only."""
+        """End a span; the duration in its last line is the best: a header clock has seconds only."""
         if state.clockless:
             span.end = (span.start or 0.0) + duration
             self._pass(state, span.kind, span.end)
@@ -275,17 +277,17 @@ class Assembler:
         span.key = span.key or key
         span.fields = {**span.fields, **fields}
 
-    def _step(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
-        if told[2] is not None:
-            self._tell_step(state, time, ref, text, told[1], told[2], self._pattern)
+    def _step(self, state: SourceState, time: float, ref: Ref, observation: Observation, text: str) -> None:
+        if observation[2] is not None:
+            self._count_step(state, time, ref, text, observation[1], observation[2], self._pattern)
         elif (step := self._step_of_bar(state, time, ref, text)) is not None:
-            self._tell_step(state, time, ref, text, told[1], step, _BAR)
+            self._count_step(state, time, ref, text, observation[1], step, _BAR)
 
-    def _tell_step(
-        self, state: SourceState, time: float, ref: Ref, text: str, component: str, step: float, teller: int
+    def _count_step(
+        self, state: SourceState, time: float, ref: Ref, text: str, component: str, step: float, pattern: int
     ) -> None:
         slot = (state.index, component)
-        if not self._tellers.is_new(slot, teller, step):
+        if not self._step_sources.is_new(slot, pattern, step):
             return
         self.store.step(component, time, step, ref)
         self.store.progress.step(state.index, component, step, time, ref.line, state.live_lines)
@@ -296,7 +298,7 @@ class Assembler:
             state.components.add(component)
 
     def _step_of_bar(self, state: SourceState, time: float, ref: Ref, text: str) -> float | None:
-        """The step that the bar of a trainer shows, which draws one without a name; none that has ended before."""
+        """The step in a trainer's bar without a name; none for one that has ended before."""
         bar = self._bars.get(state.index)
         if bar is None:
             return None
@@ -308,23 +310,23 @@ class Assembler:
         return float(amount)
 
     def _abandon(self, state: SourceState) -> None:
-        """Another run began in a log, behind a long silence: what the one before had begun it never ends."""
-        silence = next((gap for gap in reversed(state.gaps) if gap.end - gap.start >= BETWEEN_RUNS_S), None)
-        if silence is None:
+        """Drop the open spans of the earlier run in a log, after a long gap."""
+        pause = next((gap for gap in reversed(state.gaps) if gap.end - gap.start >= BETWEEN_RUNS_S), None)
+        if pause is None:
             return
         for slot, span in list(self._open.items()):
-            if slot[0] == state.index and span.refs and span.refs[0][0].line <= silence.line:
+            if slot[0] == state.index and span.refs and span.refs[0][0].line <= pause.line:
                 self.store.abandoned.append(self._open.pop(slot))
 
-    def _progress(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
-        _, kind, amount, total, elapsed_s, remaining_s, key, metric = told
+    def _progress(self, state: SourceState, time: float, ref: Ref, observation: Observation, text: str) -> None:
+        _, kind, amount, total, elapsed_s, remaining_s, key, metric = observation
         log = self.store.progress
         unnamed = kind in (_BARE, "step") and _UNNAMED.fullmatch(key) is not None
         if kind == _BARE and unnamed:
-            self._bars[state.index] = told
+            self._bars[state.index] = observation
             if total is not None and self._trainers.get(state.index) == total:
                 kind, metric = "step", "step_s"
-                self._tell_step(state, time, ref, text, _TRAINER, amount, _BAR)
+                self._count_step(state, time, ref, text, _TRAINER, amount, _BAR)
         if amount is None:
             log.advance(state.index, kind, time, ref.line, state.live_lines)
             return
@@ -337,8 +339,8 @@ class Assembler:
                 then, pace = self._paces.along(slot, amount, elapsed_s, time)
                 stamp, ahead = self._by_bars[state.index]
                 self._by_bars[state.index] = (stamp, ahead + then - time)
-                time = seen(self.store, state, then)
-            if pace is not None and metric and not self._told_otherwise(metric, state.index):
+                time = extend_extent(self.store, state, then)
+            if pace is not None and metric and not self._is_logged(metric, state.index):
                 self.store.sample(metric, "", time, pace, ref, text)
         log.count(
             state.index,
@@ -355,19 +357,19 @@ class Assembler:
             unnamed,
         )
 
-    def _told_otherwise(self, metric: str, source: int) -> bool:
+    def _is_logged(self, metric: str, source: int) -> bool:
         """Return True if lines of a log contain a metric themselves: then no more samples of it are derived there."""
         series = self.store.series.get((metric, ""))
-        told = 0 if series is None or source not in series.peaks else series.peaks[source][0]
-        if told > self._worked_out[metric, source]:
+        known = 0 if series is None or source not in series.peaks else series.peaks[source][0]
+        if known > self._worked_out[metric, source]:
             return True
         self._worked_out[metric, source] += 1
         return False
 
-    def _failure(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
-        _, cause, role, fatal, fields = told
+    def _failure(self, state: SourceState, time: float, ref: Ref, observation: Observation, text: str) -> None:
+        _, cause, role, fatal, fields = observation
         if state.active_at is not None and time < state.active_at and state.kind is None:
-            time = state.active_at  # behind a bar that tells the time; the line itself has no clock
+            time = state.active_at  # after a bar that has the time; the line itself has no clock
         own = self._own_time(state, time, fields)
         if own > time and state.last is not None:
             state.ended_at = state.last = max(state.last, own)  # the log goes on until then
@@ -393,8 +395,8 @@ class Assembler:
         beyond = later % _HALF_HOUR_S
         return own if 0 < later < _DAY_S and _ZONE_S < beyond < _HALF_HOUR_S - _ZONE_S else time
 
-    def _detail(self, state: SourceState, _time: float, ref: Ref, told: Observation, _text: str) -> None:
-        _, cause, fields = told
+    def _detail(self, state: SourceState, _time: float, ref: Ref, observation: Observation, _text: str) -> None:
+        _, cause, fields = observation
         if cause == "frame":
             self.store.progress.frame(state.index, place_of(fields), ref.line, fields)
         elif cause in ("handled", "raised"):
@@ -404,35 +406,38 @@ class Assembler:
         else:
             self.store.progress.detail(state.index, cause, ref.line, fields)
 
-    def _run(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
-        _, kind, fields = told
+    def _run(self, state: SourceState, time: float, ref: Ref, observation: Observation, text: str) -> None:
+        _, kind, fields = observation
         self.store.progress.mark(RunMark(kind, time, state.index, ref.line, ref.offset, text[:_KEPT_TEXT], fields))
 
-    def _mark(self, _state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
-        self.store.mark(told[1], told[3], time, told[2], ref, text)
+    def _mark(self, _state: SourceState, time: float, ref: Ref, observation: Observation, text: str) -> None:
+        self.store.mark(observation[1], observation[3], time, observation[2], ref, text)
 
-    def _table(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
-        self._tables.begin(state, time, ref, told, text)
+    def _table(self, state: SourceState, time: float, ref: Ref, observation: Observation, text: str) -> None:
+        self._tables.begin(state, time, ref, observation, text)
 
-    def _row(self, _state: SourceState, _time: float, ref: Ref, told: Observation, text: str) -> None:
-        self._tables.row(ref, told[1], text)
+    def _row(self, _state: SourceState, _time: float, ref: Ref, observation: Observation, text: str) -> None:
+        self._tables.row(ref, observation[1], text)
 
     def end_tables(self) -> None:
         """Close all tables: nothing follows for now."""
-        for told in self._tables.end_all():
-            self._tell(told)
+        for ended in self._tables.end_all():
+            self._observe(*ended)
 
-    def _tell(self, ended: Told | None) -> None:
-        if ended is None:
-            return
-        state, time, ref, observations, text = ended
-        for told in observations:
-            if told[0] == SAMPLE:
-                self.store.sample(told[1], told[3], time, told[2], ref, text)
+    def _end_table(self, ended: TableResult | None) -> None:
+        if ended is not None:
+            self._observe(*ended)
+
+    def _observe(
+        self, state: SourceState, time: float, ref: Ref, observations: Sequence[Observation], text: str
+    ) -> None:
+        for observation in observations:
+            if observation[0] == SAMPLE:
+                self.store.sample(observation[1], observation[3], time, observation[2], ref, text)
             else:
-                self._handlers[told[0]](state, time, ref, told, text)
+                self._handlers[observation[0]](state, time, ref, observation, text)
 
 
-def _tells_time(told: Observation) -> bool:
-    """A counter that prints how long it has counted: in a log without a clock it is the clock."""
-    return told[0] == PROGRESS and told[4] is not None
+def _has_elapsed(observation: Observation) -> bool:
+    """True for a counter with its elapsed time: in a log without a clock it is the clock."""
+    return observation[0] == PROGRESS and observation[4] is not None

@@ -14,10 +14,10 @@ QUIET_FROM_S = 10.0
 """Silences are kept from this length on."""
 
 
-def seen(store: Store, state: SourceState, time: float, *, early: bool = True) -> float:
-    """Widens what is observed of a log; its first clock also dates what was told before in order only.
+def extend_extent(store: Store, state: SourceState, time: float, *, early: bool = True) -> float:
+    """Extend the extent of a log; its first clock also dates earlier lines.
 
-    Not before its first line by one that tells nothing but when (`early`): most such lines are not looked at.
+    Without `early` not to before its first line: most lines that are only dated are not read.
     """
     if state.last is None:
         state.first = state.last = time
@@ -32,55 +32,55 @@ def seen(store: Store, state: SourceState, time: float, *, early: bool = True) -
     return time
 
 
-def heard(
+def record_gap(
     state: SourceState,
     clock: SourceClock,
     kind: int,
     time: float,
     ticked: float | None,
     line: tuple[int, str],
-    told: Sequence[Observation],
+    observations: Sequence[Observation],
     line_base: int = 0,
 ) -> None:
-    """A line that only says when it was printed: first or last dated one of a block, or the end of a silence.
+    """Take in a line that is only dated: the first or last one of a block, or the end of a gap.
 
-    `ticked` is its monotonic `t=`, where nothing else dates it: that says nothing in a log whose lines have dates.
-    `line_base` is added to the lines that `told` numbers.
+    `ticked` is its monotonic `t=` if nothing else dates it: ignored in a log whose lines have dates.
+    `line_base` is added to line numbers in `observations`.
     """
     if ticked is not None and clock.kind is not None and not clock.by_arrival:
         return
     if kind == SILENCE:
-        stamp, mono = told[0]
-        # Of two `t=` the way between them counts: asked for the earlier one, the clock would see a restart.
+        stamp, mono = observations[0]
+        # Of two `t=` the difference counts: the clock would take the earlier one for a restart.
         before = time - (ticked - mono) if stamp is None and ticked is not None else clock.at(stamp, mono)
         if before is not None:
-            _quiet(state, before, time, line, told[1][0] + line_base if len(told) > 1 else 0)
+            _add_gap(state, before, time, line, observations[1][0] + line_base if len(observations) > 1 else 0)
     elif kind == HEAD:
         if state.tail is not None:
-            _quiet(state, state.tail, time, state.last_line, line[0])
+            _add_gap(state, state.tail, time, state.last_line, line[0])
     else:
         state.tail, state.last_line = time, line
-        state.heard(time, line)
-        for stamp, number, text in told:  # a line before it that is later
+        state.note_line(time, line)
+        for stamp, number, text in observations:  # a line before it that is later
             latest = clock.at(stamp, None)
             if latest is not None:
                 state.last = latest if state.last is None else max(state.last, latest)
-                state.heard(latest, (number + line_base, text))
+                state.note_line(latest, (number + line_base, text))
 
 
-def _quiet(state: SourceState, since: float, until: float, line: tuple[int, str], upto: int) -> None:
+def _add_gap(state: SourceState, since: float, until: float, line: tuple[int, str], upto: int) -> None:
     """No dated line between the one at `since` and line `upto`, at `until`: a silence, if that is long."""
-    since, line = state.reached(since, line)
+    since, line = state.advance_to(since, line)
     if until - since >= QUIET_FROM_S:
-        state.quiet(since, until, line, upto)
+        state.add_gap(since, until, line, upto)
 
 
-def rebase(store: Store, state: SourceState, clock: SourceClock) -> None:
-    """Moves what a log told before its first date, or before a date that proved true, and notes what was odd."""
+def shift_source(store: Store, state: SourceState, clock: SourceClock) -> None:
+    """Move what a log has before its first date, or before a date that proved true, and note anomalies."""
     seconds = clock.rebased or 0.0
     clock.rebased = None
     if clock.jumped is not None:
-        state.quiet(*clock.jumped, (0, ""))
+        state.add_gap(*clock.jumped, (0, ""))
         clock.jumped = None
     if clock.refused:
         state.note("dates more than a day away from neighbouring lines were ignored")
@@ -94,9 +94,11 @@ def placed(store: Store, state: SourceState, clock: SourceClock, stamp: Stamp | 
     """Seconds on the axis of a line that may stand before the last one."""
     time = clock.at(stamp, mono)
     if clock.rebased is not None:
-        rebase(store, state, clock)
+        shift_source(store, state, clock)
     if time is None:
         state.undated = True
         return state.pseudo
     first, last = state.first, state.last
-    return time if last is not None and first is not None and first <= time <= last else seen(store, state, time)
+    return (
+        time if last is not None and first is not None and first <= time <= last else extend_extent(store, state, time)
+    )

@@ -6,20 +6,20 @@ import re
 from array import array
 from dataclasses import dataclass
 
-# --- How quickly counters grow by their own clocks: progress bars, and lines that print the time since they began ---
+# --- The pace of counters by their own clocks: progress bars, and lines with the time since they started ---
 
 _LONG_ENOUGH_S = 10.0
-"""Clocks of bars show whole seconds: over so long a stretch the mean is within a tenth."""
+"""Clocks of bars show whole seconds: over this time the mean is within a tenth."""
 _JUST_BEGUN_S = 1.0
-"""Within it a run that was resumed jumps to where it had been: that says nothing about its pace."""
+"""Within it a resumed run jumps to its earlier amount: that is no pace."""
 
 _TRUSTED = 4
-"""So many frames in a row that agree make a bar a clock, in a log that has one of its own."""
+"""Frames in a row that have to agree before a bar counts as a clock in a log with timestamps."""
 _MOST = 4096
 _ALIKE = 32
-"""So many counters of one name are told apart."""
+"""Most counters of one name that are distinguished."""
 _EPOCH = re.compile(r"\bepochs? (?P<named>\d+)$|^(?P<first>\d+)(?=/\d+$)", re.IGNORECASE)
-"""What a counter is called that counts within an epoch: `Epoch 3`, `3/40`."""
+"""Name of a counter within an epoch: `Epoch 3`, `3/40`."""
 
 Slot = tuple[int, str, str]
 """Log, kind and key of a counter."""
@@ -32,51 +32,50 @@ class _Counted:
     began: float
     """On the axis of its log, at the earliest."""
     now: float
-    """What its log had told of when it was shown last."""
+    """Time of its log when it was last shown."""
     from_amount: float
     from_s: float
-    """Where the stretch begins that is measured."""
+    """Start of the measured interval."""
     frames: int = 1
-    """Shown since it began."""
-    odd: bool = False
-    """Its work went back while its time went on, or the other way round: no clock, whatever it shows."""
+    """Frames since its start."""
+    contradictory: bool = False
+    """Its amount went back while its time advanced, or the other way round: it is no clock."""
 
 
 class Paces:
-    """The counters of all logs that print how long they have counted."""
+    """The counters of all logs that show their elapsed time."""
 
     def __init__(self) -> None:
         self._counted: dict[Slot, _Counted] = {}
-        self._beside: dict[Slot, list[_Counted]] = {}
-        """Others of the same name, in the order in which they were shown: trials or ranks that nothing tells apart."""
+        self._others_of: dict[Slot, list[_Counted]] = {}
+        """Others of the same name, in the order in which they were shown: trials or ranks."""
         self._epochs: dict[Slot, tuple[int, Slot]] = {}
         """The newest of the counters that differ in the number of an epoch alone: its number."""
 
     def along(self, slot: Slot, amount: float, elapsed_s: float, now: float) -> tuple[float, float | None]:
-        """The same in a log whose other lines have a clock: only a counter that behaves like one moves it on."""
+        """Take in a counter in a log with timestamps: only one that behaves like a clock advances the time."""
         known = self._counted.get(slot)
-        odd = known is not None and (known.odd or _contradicts(known, amount, elapsed_s))
+        contradictory = known is not None and (known.contradictory or _contradicts(known, amount, elapsed_s))
         time, pace = self.shown(slot, amount, elapsed_s, now)
         counted = self._counted[slot]
-        counted.odd = odd
-        return (now, None) if odd else (time, pace) if counted.frames >= _TRUSTED else (now, pace)
+        counted.contradictory = contradictory
+        return (now, None) if contradictory else (time, pace) if counted.frames >= _TRUSTED else (now, pace)
 
     def shown(self, slot: Slot, amount: float, elapsed_s: float, now: float) -> tuple[float, float | None]:
-        """A counter shows an amount, that many seconds after it began, when its log has told of time up to `now`.
+        """Take in the amount of a counter, `elapsed_s` after its start, when the time of its log is `now`.
 
-        Returns up to when the log has told of time now, and the seconds for each one more since a while ago, None
-        while that is too short a stretch. Counters of one log may run at the same time, one within the other: their
-        times are not added up.
+        Return the new time of the log, and the recent seconds per item, None while the interval is too short.
+        Counters of one log may run at the same time, one within the other: their times are not added up.
         """
         if len(self._counted) > _MOST:
             self._counted.clear()
-            self._beside.clear()
+            self._others_of.clear()
         counted = self._counted_by(slot, amount, elapsed_s)
         before = self._epoch_before(slot) if counted is None else None
-        if counted is None or _began_anew(counted, amount, elapsed_s):
-            # A bar is drawn as it begins: one that is met late ran beside what the log told of meanwhile.
+        if counted is None or _restarted(counted, amount, elapsed_s):
+            # A bar is drawn when it starts: one that appears late ran in parallel to the lines before.
             began = now if elapsed_s <= _LONG_ENOUGH_S else max(0.0, now - elapsed_s)
-            if before is not None:  # nor did it run beside that of the epoch before
+            if before is not None:  # nor did it run in parallel to that of the epoch before
                 began = max(began, before.began + before.elapsed_s)
             self._counted[slot] = _Counted(amount, elapsed_s, began, now, amount, elapsed_s)
             return max(now, began + elapsed_s), None
@@ -101,18 +100,18 @@ class Paces:
         shown = self._counted.get(slot)
         if shown is None:
             return None
-        beside = self._beside.get(slot, [])
-        if not beside and not (_began_anew(shown, amount, elapsed_s) or elapsed_s <= _JUST_BEGUN_S < shown.elapsed_s):
+        others = self._others_of.get(slot, [])
+        if not others and not (_restarted(shown, amount, elapsed_s) or elapsed_s <= _JUST_BEGUN_S < shown.elapsed_s):
             return shown
         fitting = [
-            one for one in (*beside, shown)
+            one for one in (*others, shown)
             if one.elapsed_s <= elapsed_s and (one.amount < amount or (one is shown and one.amount == amount))
         ]  # fmt: skip
         best = max(fitting, key=lambda one: (one.elapsed_s, one is shown), default=None)
         if best is shown:
             return shown
-        beside = [one for one in beside if one is not best]
-        self._beside[slot] = [*beside, shown][-_ALIKE:]
+        others = [one for one in others if one is not best]
+        self._others_of[slot] = [*others, shown][-_ALIKE:]
         if best is None:
             del self._counted[slot]
         else:
@@ -133,8 +132,8 @@ class Paces:
         return self._counted.get(known[1]) if known is not None and known[0] == epoch - 1 else None
 
 
-def _began_anew(counted: _Counted, amount: float, elapsed_s: float) -> bool:
-    """Bars of several ranks may share a key: those are a little apart."""
+def _restarted(counted: _Counted, amount: float, elapsed_s: float) -> bool:
+    """True if a counter started again; bars of several ranks with one key are only a little apart."""
     fell = counted.elapsed_s - elapsed_s
     return fell > _LONG_ENOUGH_S or (fell >= 0.0 and amount < 0.5 * counted.amount)
 
@@ -147,7 +146,7 @@ def _contradicts(counted: _Counted, amount: float, elapsed_s: float) -> bool:
 _GIVEN_UP = 3
 
 
-class Tellers:
+class StepSources:
     """Chooses the kind of line that counts the steps of a log, if several do: their counts may be one apart, or one of
     them only shows every tenth step.
     """
@@ -156,7 +155,7 @@ class Tellers:
         self._leading: dict[tuple[int, str], int] = {}
         self._last: dict[tuple[int, str], float] = {}
         self._others: dict[tuple[int, str], set[float]] = {}
-        """What others told since the leading one told last."""
+        """Steps of others since the last one of the leading pattern."""
 
     def is_new(self, slot: tuple[int, str], pattern: int, step: float) -> bool:
         """Return True if a line of a pattern shows a step of that log and component that no line has shown."""
@@ -168,7 +167,7 @@ class Tellers:
         return False
 
     def _takes_over(self, slot: tuple[int, str], last: float, step: float) -> bool:
-        """The leading one is behind, or has fallen silent."""
+        """True if the leading one is behind, or has stopped."""
         others = self._others.setdefault(slot, set())
         others.add(step)
         return step > last + 1 or len(others) > _GIVEN_UP
@@ -189,7 +188,7 @@ class ProgressTrack:
         self.times = array("d")
         self.lines = array("Q")
         self.live = array("Q")
-        """How many recognised lines of the log that tell of no progress stand before each of these."""
+        """Number of recognised lines without progress before each of these."""
         self.resolution_s = 0.0
         self.count = 0
         """All that there was, whatever is kept."""
@@ -233,7 +232,7 @@ class ProgressTrack:
 
 @dataclass(slots=True)
 class Leap:
-    """Two values of a counter that stand a pause apart."""
+    """Two values of a counter with a pause between them."""
 
     source: int
     start: float
@@ -244,7 +243,7 @@ class Leap:
     before: float
     after: float
     kept_pace: bool
-    """The count grew meanwhile about as quickly as before: lines are missing, or it prints rarely."""
+    """The count grew about as quickly as before: lines are missing, or it prints rarely."""
     total: float | None = None
 
     @property
@@ -275,7 +274,7 @@ class WorkCounter:
     remaining_s: float | None = None
     """As the line estimates it."""
     restarts: int = 0
-    """How often it began anew."""
+    """Number of restarts."""
     rise: float = 1.0
     """By how much it grew last."""
     text: str = ""

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from perfmon.sources.pollers import Area, PolledBlock, Reading
 
 HISTORY = 120
-"""Polls that are remembered of every value."""
+"""Length of the history of every value."""
 _GAPS = 3
-"""Waits that tell how often a thing is polled: the shortest of them, for an outage is none."""
+"""Waits that define the interval of an entity: the shortest of them, as an outage is none."""
 _MOST = 4096
-"""Things that are remembered: those that were not heard of for longest are forgotten first."""
+"""Most entities; those without readings for longest are dropped first."""
 _TOGETHER_S = 60.0
-"""So long what one poller said of a process is shown beside what another one says: it may have left the GPU."""
+"""Time for which readings of a process by several pollers are combined: it may have left the GPU."""
 _YOUNGER_S = 5.0
 _NOTHING = Reading(Area.VALUE, "")
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One thing as it was polled last."""
+    """The latest reading of one entity."""
 
     host: str
     reading: Reading
@@ -37,8 +37,8 @@ class Seen:
     """Seconds from one reading of it to the next, as it was lately; None before the second one."""
 
 
-class _Teller:
-    """One poller that tells of a thing, and what it told last."""
+class _Reporter:
+    """A poller of an entity, and its latest reading."""
 
     __slots__ = ("at", "gaps", "reading", "source")
 
@@ -47,44 +47,44 @@ class _Teller:
         self.gaps: deque[float] = deque(maxlen=_GAPS)
 
 
-class _Thing:
-    __slots__ = ("history", "tellers")
+class _Entity:
+    __slots__ = ("history", "reporters")
 
     def __init__(self) -> None:
-        self.tellers: dict[str, _Teller] = {}
-        """What they look at → who tells of it; the newest comes last."""
+        self.reporters: dict[str, _Reporter] = {}
+        """Pollers by the device that they read; the newest comes last."""
         self.history: dict[str, deque[float]] = {}
 
     def take(self, reading: Reading, at: float, source: int) -> None:
-        told_of = "gpu" if reading.area is Area.PROCESS and "gpu" in reading.words else ""
-        if _younger(reading, self.tellers.get(told_of)):
-            self.tellers, self.history = {}, {}
-        teller = self.tellers.pop(told_of, None) or _Teller(reading, at, source)
-        if at > teller.at:
-            teller.gaps.append(at - teller.at)
-        teller.reading, teller.at, teller.source = reading, at, source
-        self.tellers = {key: other for key, other in self.tellers.items() if at - other.at <= _TOGETHER_S}
-        self.tellers[told_of] = teller
+        device = "gpu" if reading.area is Area.PROCESS and "gpu" in reading.words else ""
+        if _younger(reading, self.reporters.get(device)):
+            self.reporters, self.history = {}, {}
+        reporter = self.reporters.pop(device, None) or _Reporter(reading, at, source)
+        if at > reporter.at:
+            reporter.gaps.append(at - reporter.at)
+        reporter.reading, reporter.at, reporter.source = reading, at, source
+        self.reporters = {key: other for key, other in self.reporters.items() if at - other.at <= _TOGETHER_S}
+        self.reporters[device] = reporter
         for key, value in reading.values.items():
             self.history.setdefault(key, deque(maxlen=HISTORY)).append(value)
 
     @property
-    def newest(self) -> _Teller:
-        return next(reversed(self.tellers.values()))
+    def newest(self) -> _Reporter:
+        return next(reversed(self.reporters.values()))
 
     @property
     def reading(self) -> Reading:
         """The readings of all pollers as one; of the same value the newest."""
-        if len(self.tellers) == 1:
+        if len(self.reporters) == 1:
             return self.newest.reading
         values: dict[str, float] = {}
         words: dict[str, str] = {}
-        for teller in self.tellers.values():
-            values.update(teller.reading.values)
-            words.update(teller.reading.words)
-        if not self.tellers:
+        for reporter in self.reporters.values():
+            values.update(reporter.reading.values)
+            words.update(reporter.reading.words)
+        if not self.reporters:
             return _NOTHING
-        commands = (teller.reading.words.get("command", "") for teller in self.tellers.values())
+        commands = (reporter.reading.words.get("command", "") for reporter in self.reporters.values())
         if command := max(commands, key=lambda text: (len(text), text)):
             words["command"] = command
         newest = self.newest.reading
@@ -92,10 +92,10 @@ class _Thing:
 
     @property
     def every_s(self) -> float | None:
-        return min((gap for teller in self.tellers.values() for gap in teller.gaps), default=None)
+        return min((gap for reporter in self.reporters.values() for gap in reporter.gaps), default=None)
 
 
-def _younger(reading: Reading, before: _Teller | None) -> bool:
+def _younger(reading: Reading, before: _Reporter | None) -> bool:
     """Return True if a process is younger than before: its number was given to another one."""
     then = None if before is None else before.reading.values.get("uptime_s")
     now = reading.values.get("uptime_s")
@@ -103,12 +103,12 @@ def _younger(reading: Reading, before: _Teller | None) -> bool:
 
 
 class LatestReadings:
-    """All things that pollers spoke of."""
+    """The latest readings of all entities."""
 
     def __init__(self) -> None:
         self.version = 0
         """Grows with every reading."""
-        self._things: dict[tuple[str, Area, str], _Thing] = {}
+        self._entities: dict[tuple[str, Area, str], _Entity] = {}
 
     def hear(self, block: PolledBlock, source: int) -> None:
         """Take in the readings of a poller, whose log has this number."""
@@ -119,12 +119,12 @@ class LatestReadings:
     def take(self, host: str, reading: Reading, at: float, source: int = 0) -> None:
         """One reading, at a moment of the clock of its log."""
         key = (host, reading.area, reading.name)
-        thing = self._things.pop(key, None) or _Thing()
-        self._things[key] = thing
-        thing.take(reading, at, source)
+        entity = self._entities.pop(key, None) or _Entity()
+        self._entities[key] = entity
+        entity.take(reading, at, source)
         self.version += 1
-        if len(self._things) > _MOST:
-            del self._things[next(iter(self._things))]
+        if len(self._entities) > _MOST:
+            del self._entities[next(iter(self._entities))]
 
     def seen(self, area: Area | None = None, shifts: Mapping[int, float] | None = None) -> tuple[Seen, ...]:
         """Return the latest readings, of one kind or all, by host and name; `shifts` by log are added to the times."""
@@ -132,17 +132,17 @@ class LatestReadings:
         return tuple(
             Seen(
                 host,
-                thing.reading,
-                thing.newest.at + shifts.get(thing.newest.source, 0.0),
-                {key: tuple(values) for key, values in thing.history.items()},
-                thing.every_s,
+                entity.reading,
+                entity.newest.at + shifts.get(entity.newest.source, 0.0),
+                {key: tuple(values) for key, values in entity.history.items()},
+                entity.every_s,
             )
-            for (host, kind, _), thing in sorted(self._things.items(), key=_place)
+            for (host, kind, _), entity in sorted(self._entities.items(), key=_place)
             if area is None or kind is area
         )
 
 
-def _place(item: tuple[tuple[str, Area, str], _Thing]) -> tuple[str, str, int, str]:
+def _place(item: tuple[tuple[str, Area, str], _Entity]) -> tuple[str, str, int, str]:
     """By host and kind; numbers by their value."""
     host, area, name = item[0]
     return host, area, int(name) if name.isascii() and name.isdigit() and len(name) < 18 else -1, name

@@ -21,12 +21,12 @@ from .counters import Leap, ProgressTrack, WorkCounter
 STEP_KINDS = ("step", "train-step", "orchestrator-step")
 """Kinds of progress that are steps of a trainer or of another component, before any `:component`."""
 _LATE, _RHYTHM = 8, 3
-"""So many steps say what is usual of late, and so many at least."""
+"""Number of steps for the recent rhythm, and the least number."""
 _MOST_FAILURES = 500
 _MOST_ALIKE = 20
-"""Of failures of a log that say the same the first are kept, and the last; the others are counted."""
+"""Of equal failures of a log the first are kept, and the last; the others are counted."""
 _MOST_RUNS = 200
-"""So many of them where work went on between two: each may have ended a run of its own."""
+"""Limit if work continued between two of them: each may have ended a run of its own."""
 _LEAP_S = 30.0
 """Pauses between two values of a counter from this length on are kept: shorter ones are no stall."""
 _MOST_LEAPS = 1_000
@@ -55,7 +55,7 @@ _PROGRAM = re.compile(r"[/\\]s?bin[/\\]|\.exe\b")
 
 @dataclass(slots=True)
 class Failure:
-    """A line that says that something failed."""
+    """A line that reports a failure."""
 
     cause: str
     role: str
@@ -71,14 +71,14 @@ class Failure:
     frame: Fields = field(default_factory=dict)
     """The innermost frame of its traceback: file, line, function."""
     count: int = 1
-    """So many lines of the log say the same."""
+    """Number of equal lines of the log."""
     last_line: int = 0
     """The last of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunMark:
-    """A line that says that a run begins or ends."""
+    """The line of a start or end of a run."""
 
     kind: str
     """begin or end"""
@@ -95,7 +95,7 @@ class ProgressLog:
 
     def __init__(self) -> None:
         self.advanced = 0
-        """How much progress there was in all."""
+        """Total count of progress."""
         self.tracks: dict[tuple[int, str], ProgressTrack] = {}
         self.counters: dict[tuple[int, str, str], WorkCounter] = {}
         self.failures: list[Failure] = []
@@ -114,7 +114,7 @@ class ProgressLog:
         self._worked_at: dict[tuple[int, str, str], int] = {}
 
     def advance(self, source: int, kind: str, time: float, line: int, live: int) -> None:
-        """Progress of a kind at a line, behind so many recognised lines that tell of none."""
+        """Add progress of a kind at a line, after `live` recognised lines without progress."""
         self.advanced += 1
         track = self.tracks.get((source, kind))
         if track is None:
@@ -122,7 +122,7 @@ class ProgressLog:
         track.add(time, line, live)
 
     def step(self, source: int, component: str, step: float, time: float, line: int, live: int) -> None:
-        """A step of a component ended; a step that two lines tell of is one."""
+        """Add a step of a component; two lines of the same step count once."""
         slot = (source, component)
         first, began, last, then, rise = self._steps.get(slot, (step, time, -inf, time, 1.0))
         if last == step:
@@ -136,7 +136,7 @@ class ProgressLog:
         self.advance(source, f"step:{component}" if component else "step", time, line, live)
 
     def _leap(self, leap: Leap, first: tuple[float, float], rise: float) -> None:
-        """Keeps what lies a pause apart.
+        """Keep two values with a pause between them.
 
         `first` is the first value of the counter, and when it was seen; by `rise` it grew from one value to the next.
         """
@@ -151,7 +151,7 @@ class ProgressLog:
         self.leaps.append(leap)
 
     def usual_step_s(self) -> float:
-        """The usual seconds between two steps of late, of the component that makes most of them; 0: no rhythm yet."""
+        """Recent seconds between two steps, of the component with most of them; 0: no rhythm yet."""
         usual = []
         for track in self.tracks.values():
             if track.kind.partition(":")[0] in STEP_KINDS:
@@ -164,9 +164,9 @@ class ProgressLog:
         self, source: int, kind: str, key: str, time: float, line: int, live: int, amount: float,
         total: float | None, elapsed_s: float | None, remaining_s: float | None, text: str = "", unnamed: bool = False,
     ) -> float:  # fmt: skip
-        """A counter shows an amount; returns the seconds that passed by its own clock since it was shown last.
+        """Take in the amount of a counter; return the seconds by its own clock since it was last shown.
 
-        Those without a name are told apart by their totals: one may count within the other.
+        Those without a name are distinguished by their totals: one may count within the other.
         """
         label, key = (
             key[:_MOST_KEY],
@@ -185,17 +185,17 @@ class ProgressLog:
                 self.advance(source, kind, time, line, live)
             return elapsed_s or 0.0
         passed = elapsed_s - known.elapsed_s if elapsed_s is not None and known.elapsed_s is not None else 0.0
-        anew = amount == known.amount and label != known.label  # the next epoch's bar, which is shown when it is full
+        restarted = amount == known.amount and label != known.label  # the next epoch's bar, shown full
         known.label = label
         if amount != known.amount:
             leap = Leap(source, known.time, time, line, known.amount, amount, False, known.total)
             leap.kept_pace = 0 < passed < _KEPT_PACE * (time - known.time)  # so long was it not, by its own clock
             self._leap(leap, (known.first_amount, known.first), known.rise)
-        if amount < known.amount or passed < 0 or anew:  # it began anew
+        if amount < known.amount or passed < 0 or restarted:  # it began anew
             known.first, known.first_amount, known.restarts = time, amount, known.restarts + 1
             known.first_elapsed_s = elapsed_s
             passed = elapsed_s or 0.0
-        if amount != known.amount or anew:
+        if amount != known.amount or restarted:
             known.time, known.line = time, line
             if amount > 0:
                 self.advance(source, kind, time, line, live)
@@ -266,19 +266,23 @@ class ProgressLog:
             and not failure.fatal
             and 0 <= failure.line - known[0] <= _DETAIL_LINES
         ):
-            failure.frame = known[1]  # of ranks whose lines are mixed and not told apart each has it
+            failure.frame = known[1]  # of ranks whose lines are mixed each has it
         handled = self._handled.get((failure.source, place))
         if handled is not None and 0 <= failure.line - handled <= _FRAMES_APART and failure.role == "cause":
             failure.role, self._handled[failure.source, place] = "context", failure.line
         failure.last_line = failure.line
-        said = (failure.source, failure.cause, _alike(str(failure.fields.get("message", "")) or failure.text))
-        alike = self._alike.setdefault(said, [])
+        key = (
+            failure.source,
+            failure.cause,
+            _alike(str(failure.fields.get("message", "")) or failure.text),
+        )
+        alike = self._alike.setdefault(key, [])
         recent = self._recent.setdefault(failure.source, deque(maxlen=64))
         room = _MOST_FAILURES if failure.role in _TELLING else _MOST_FAILURES // 2
-        worked = self.advanced > self._worked_at.get(said, -1)
+        worked = self.advanced > self._worked_at.get(key, -1)
         most = _MOST_RUNS if worked and failure.role in _TELLING else _MOST_ALIKE
         if len(alike) < most and self._counts[failure.source] < room:
-            self._worked_at[said] = self.advanced
+            self._worked_at[key] = self.advanced
             alike.append(failure)
             self._counts[failure.source] += 1
             self.failures.append(failure)
@@ -286,10 +290,10 @@ class ProgressLog:
             return
         if not alike:
             if len(self._alike) > 2 * _MOST_FAILURES:
-                self._alike.pop(said)
+                self._alike.pop(key)
             # So many kinds of failures that only the newest of the others is kept.
-            said = (failure.source, "", "")
-            alike = self._alike.setdefault(said, [])
+            key = (failure.source, "", "")
+            alike = self._alike.setdefault(key, [])
             if not alike:
                 alike.append(failure)
                 self.failures.append(failure)
@@ -301,9 +305,9 @@ class ProgressLog:
         recent.append(last)
 
     def detail(self, source: int, cause: str, line: int, fields: Fields) -> None:
-        """More about a failure that a line just before told; what is known already stays.
+        """Add fields to the failure of a line just before; known ones stay.
 
-        It is of the newest failure that may be of the same rank, process and host.
+        It is the newest failure that may be of the same rank, process and host.
         """
         for failure in reversed(self._recent.get(source, ())):
             if line - failure.line > _DETAIL_LINES:
@@ -320,7 +324,7 @@ class ProgressLog:
             self.marks.append(mark)
 
     def move(self, source: int, seconds: float, after: Callable[[float, int], bool]) -> None:
-        """Moves what one log told at the times and lines that `after` is true of."""
+        """Move what one log has at the times and lines that `after` is true of."""
         for track in self.of(source):
             track.times = array(
                 "d", (t + seconds if after(t, line) else t for t, line in zip(track.times, track.lines, strict=True))
@@ -347,7 +351,7 @@ class ProgressLog:
         return (track for (index, _), track in self.tracks.items() if index == source)
 
     def sources(self) -> Iterable[int]:
-        """Logs that told of progress."""
+        """Logs with progress."""
         return {index for index, _ in self.tracks}
 
 

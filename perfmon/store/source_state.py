@@ -15,7 +15,7 @@ _RECENT = 64
 _SHOWN = 400
 _LATE_LINES = 200
 _COARSE_S = 1.5
-"""So many lines late a line may come, and so much earlier it is no late one: see `perfmon.sources.scan.gaps`."""
+"""Most lines by which a line may be late, and least seconds by which it is: see `perfmon.sources.scan.gaps`."""
 
 
 @dataclass(slots=True)
@@ -42,21 +42,21 @@ class SourceState:
     pseudo: float = 0.0
     """Clock of a log without any clock: the durations that its lines reported, added up in order."""
     undated: bool = False
-    """Something was told before any line told a time: the first time that is told dates it."""
+    """There are observations before any timestamp: the first one dates them."""
     gaps: list[Gap] = field(default_factory=list)
-    """Stretches of 10 s and more without a dated line."""
+    """Time ranges of 10 s and more without a dated line."""
     next_line: int = 0
     """The number of the line that comes next."""
     live_lines: int = 0
-    """Recognised lines that tell of no progress: see `perfmon.store.progress`."""
+    """Recognised lines without progress: see `perfmon.store.progress`."""
     idle: list[Gap] = field(default_factory=list)
-    """Stretches of 10 s and more in which every line was one of these."""
+    """Time ranges of 10 s and more in which every line was one of these."""
     active_at: float | None = None
-    """When it last told of progress."""
+    """Time of its last progress."""
     idle_is_loose: bool = False
-    """When the idle stretch began is not certain: the line before it may have no clock of its own."""
+    """The start of the idle range is not certain: the line before it may have no clock of its own."""
     run_of_lines: object = None
-    """What the last lines said, where that is no more than that they were printed or that work went on; and when."""
+    """Time and observations of the last line, if it only shows that work continued."""
     second: tuple[int, int] | None = None
     """Kind and whole seconds of the last stamp."""
     idle_since: Gap | None = None
@@ -67,24 +67,24 @@ class SourceState:
     components: set[str] = field(default_factory=set)
     idle_silence: bool = False
     polled: bool = False
-    """Its lines are a poller's: what it tells counts, but that it goes on says nothing about the run."""
+    """Its lines are a poller's: its values count, but it does not prove that the run continues."""
     ahead_s: float | None = None
-    """Of such a log: seconds to add to its axis to get the run's, as the arrivals of its lines told; None: unknown."""
+    """Of such a log: seconds to add to its axis to get the run's, by the arrivals of its lines; None: unknown."""
     ended: bool = False
     written_then: bool | None = None
-    """Its file was last written when its last line was printed; None: nobody knows. See `perfmon.clocks.alignment`."""
+    """Its file was last written when its last line was printed; None: unknown. See `perfmon.clocks.alignment`."""
     midnight: float = 0.0
     """Then: the midnight from which a log without dates counts, in seconds since 1970 by the clock of its zone."""
     zone_s: float = 0.0
     """By how much that clock is ahead of UTC."""
     held_s: float = 0.0
-    """Seconds for which its lines are held back before they come, as who watches it sees; they come in bursts then."""
+    """Seconds for which its lines are held back, by their arrivals; they come in bursts then."""
     murmurs: bool = False
-    """More came after its last dated line, which told no time."""
+    """Lines without timestamps came after its last dated line."""
     murmured: float | None = None
-    """When, on the log's own axis, as its arrival tells."""
+    """Time of their arrival, on the log's own axis."""
     murmurs_live: bool = False
-    """And the newest of it are whole lines that are known to prove no work."""
+    """And the newest of them are whole lines without progress."""
     clocked: bool = False
     """Some line of it has a clock."""
     tail: float | None = None
@@ -113,16 +113,16 @@ class SourceState:
         self.idle_since = None if self.idle_since is None else self.idle_since.moved(seconds)
 
     def note(self, text: str) -> None:
-        """Remembers something odd, the first few of its kind."""
+        """Keep a note, if there are not many yet."""
         if len(self.notes) < _MAX_NOTES and text not in self.notes:
             self.notes.append(text)
 
-    def heard(self, time: float, line: tuple[int, str]) -> None:
-        """One of the last dated lines (number, text); of those the latest counts."""
+    def note_line(self, time: float, line: tuple[int, str]) -> None:
+        """Take in one of the last dated lines (number, text); the latest of them counts."""
         if not self._is_behind(time, line):
             self.latest, self.latest_line = time, line
 
-    def reached(self, time: float, line: tuple[int, str]) -> tuple[float, tuple[int, str]]:
+    def advance_to(self, time: float, line: tuple[int, str]) -> tuple[float, tuple[int, str]]:
         """Return the latest time up to that line, and the line that has it."""
         return (self.latest, self.latest_line) if self._is_behind(time, line) and self.latest else (time, line)
 
@@ -131,7 +131,7 @@ class SourceState:
         return self.latest is not None and near and time < self.latest - _COARSE_S
 
     def live(self, time: float, line: int, text: str) -> None:
-        """A recognised line that tells of no progress; what nobody recognised before it ends an idle stretch."""
+        """Take in a recognised line without progress; an unrecognised one before it ends an idle range."""
         self.live_lines += 1
         held = self.idle_since
         if held is None or not held.upto <= line <= held.upto + 1:  # the frames of a bar are one line
@@ -142,7 +142,7 @@ class SourceState:
         self.idle_since = Gap(held.start, max(held.end, time), held.line, held.text, line)
 
     def active(self, time: float, line: int, text: str) -> None:
-        """A line that tells of progress: an idle stretch ends, and the next may begin."""
+        """Take in a line of progress: an idle range ends, and the next may start."""
         held = self.idle_since
         if held is not None and held.upto <= line <= held.upto + 1:
             self.end_idle(time)
@@ -156,16 +156,16 @@ class SourceState:
         held = [*self.idle[-_RECENT:], *([] if self.idle_since is None else [self.idle_since])]
         return sum(max(0, gap.upto - gap.line) for gap in held if gap.end > time)
 
-    def repeats(self, mono: float | None, said: Sequence[Observation]) -> bool:
+    def repeats(self, mono: float | None, observations: Sequence[Observation]) -> bool:
         """Return True if a line repeats the one before it within a second; see `SAME`. Within a block a scanner joins
         them.
         """
-        told = self.second, mono, [*said]
-        known, self.run_of_lines = self.run_of_lines, told
-        return known == told
+        latest = self.second, mono, [*observations]
+        known, self.run_of_lines = self.run_of_lines, latest
+        return known == latest
 
     def same(self, time: float, count: int, last: int, text: str, progressed: bool) -> None:
-        """So many more lines say what the one before said, up to the line `last`; whether that is progress."""
+        """Take in `count` more lines that repeat the one before, up to line `last`; `progressed`: with progress."""
         held = self.idle_since
         if held is not None and last == held.upto + count:
             self.idle_since = Gap(held.start, held.end, held.line, held.text, last - 1)
@@ -177,7 +177,7 @@ class SourceState:
             self.live(time, last, text)
 
     def end_idle(self, time: float | None) -> None:
-        """Keeps the idle stretch until now, where it is long enough; it went on up to `time`, if given."""
+        """Keep the idle range until now, if it is long enough; it lasted up to `time`, if given."""
         held, self.idle_since = self.idle_since, None
         if held is None:
             return
@@ -187,8 +187,8 @@ class SourceState:
             if len(self.idle) > _MAX_GAPS:
                 del self.idle[: _MAX_GAPS // 2]
 
-    def quiet(self, start: float, end: float, line: tuple[int, str], upto: int = 0) -> None:
-        """A stretch without a dated line, after `line` (number, text) and up to line `upto`."""
+    def add_gap(self, start: float, end: float, line: tuple[int, str], upto: int = 0) -> None:
+        """Add a time range without a dated line, after `line` (number, text) and up to line `upto`."""
         self.gaps.append(Gap(start, end, *line, upto))
         if len(self.gaps) > _MAX_GAPS:
             self.gaps = sorted(sorted(self.gaps, key=lambda gap: gap.start - gap.end)[: _MAX_GAPS // 2], key=_start)

@@ -41,10 +41,9 @@ class Series:
         self.texts: dict[tuple[int, int], str] = {}
         """Text of remarkable samples by source and line's offset: evidence."""
         self.peaks: dict[int, tuple[int, float]] = {}
-        """Of each source how many samples there were and the largest value: what is kept of a log must not depend on
-        what other logs said meanwhile."""
+        """By source the number of samples and the largest value: logs are kept independently of each other."""
         self.gone = 0
-        """Samples that were let go of."""
+        """Number of dropped samples."""
         self._looked = 0
         self._steady = True
 
@@ -53,7 +52,7 @@ class Series:
 
     @property
     def ever(self) -> int:
-        """Samples that there have been."""
+        """Number of samples, dropped ones included."""
         return len(self.values) + self.gone
 
     def append(self, time: float, value: float, ref: Ref) -> None:
@@ -97,7 +96,7 @@ class Series:
             held: array[float] = getattr(self, name)
             setattr(self, name, array(held.typecode, compress(held, kept)) + held[half:])
         before = sum(map(text_bytes, self.texts.values()))
-        if not gone.isdisjoint(self.texts):  # a line that tells two of the samples may have lost but one
+        if not gone.isdisjoint(self.texts):  # a line with two of the samples may have lost but one
             gone.difference_update(zip(self.sources, self.offsets, strict=True))
             self.texts = {place: text for place, text in self.texts.items() if place not in gone}
         return half // 2, before - sum(map(text_bytes, self.texts.values()))
@@ -115,7 +114,7 @@ def text_bytes(text: str) -> int:
 # the longest are kept; how many went is counted in `dropped`.
 
 NOT_FINITE = "_not_finite"
-"""Behind the name of a metric: the mark of its samples that are nan or infinite."""
+"""Suffix of a metric: the mark of its samples that are nan or infinite."""
 DEFAULT_BYTES = 256 * 1024 * 1024
 _SAMPLE_BYTES = 8 + 8 + 4 + 8 + 8
 _SPAN_BYTES = 820
@@ -142,15 +141,15 @@ class Store:
         self.updates: deque[Update] = deque()
         self.dropped: Counter[str] = Counter()
         self.forgot: Callable[[Sequence[Update]], None] = lambda _: None
-        """Hears of weight updates that were let go of; whoever puts them together knows them still."""
+        """Called with weight updates that were dropped."""
         self.opened: Callable[[], Collection[Span]] = tuple
         """Returns the spans that have started and not ended, other than weight updates; set by the assembler."""
         self.abandoned: deque[Span] = deque(maxlen=_MOST_ABANDONED)
-        """Those that an earlier run in the same log left open: nobody waits any more."""
+        """Open spans of an earlier run in the same log."""
         self.progress = ProgressLog()
-        """What proves that the run goes on, and what says that it failed."""
+        """Progress of the run, and failures."""
         self.version = 0
-        """Grows with every change: readers compare it to know whether they must look again."""
+        """Grows with every change."""
         self.shifted = 0
         """Counts how often observations were moved on the axis."""
         self.moves: dict[int, float] = {}
@@ -159,7 +158,7 @@ class Store:
         self._seq = 0
 
     def next_seq(self) -> int:
-        """Numbers spans and updates as their first lines come."""
+        """Return the next number of a span or update."""
         self._seq += 1
         return self._seq
 
@@ -175,9 +174,9 @@ class Store:
         return state
 
     def sample(self, metric: str, group: str, time: float, value: float, ref: Ref, text: str) -> None:
-        """Adds a sample; its line is kept when the value is remarkable, the largest so far or one of the first.
+        """Add a sample; its line is kept if the value is remarkable, the largest so far or one of the first.
 
-        One that is nan or infinite is no sample that anything can be worked out from: it is marked, and counted apart.
+        One that is nan or infinite cannot be used in statistics: it is counted as a mark instead.
         """
         if value - value != 0.0:
             self.mark(metric + NOT_FINITE, group, time, 1.0, ref, text)
@@ -218,7 +217,7 @@ class Store:
         self._bytes += _SPAN_BYTES
 
     def update(self, update: Update) -> None:
-        """Adds a weight update; its legs may still come."""
+        """Add a weight update; its phases may still come."""
         self.updates.append(update)
         self._bytes += _UPDATE_BYTES
 
@@ -282,7 +281,7 @@ class Store:
 
 
 def _thin_spans(spans: deque[_S]) -> list[_S]:
-    """Halves the older half: its longest two fifths stay, and every sixth of the others; returns those that went."""
+    """Halve the older half: its longest two fifths stay, and every sixth of the others; return the dropped ones."""
     half = len(spans) // 2
     old = [spans.popleft() for _ in range(half)]
     lengths = [-(span.duration_s or 0.0) for span in old]
@@ -292,9 +291,9 @@ def _thin_spans(spans: deque[_S]) -> list[_S]:
     return [span for at, span in enumerate(old) if at not in kept]
 
 
-# --- The spans of the last while: a run is watched for days, and each look at it is at minutes ---
+# --- Recent spans: a run is followed for days, and evaluations are about minutes ---
 #
-# What it gives is a superset of what reaches into the time asked for; who asks still cuts.
+# The result is a superset of the spans in the requested time; callers clip.
 
 UPDATES = "weight-update"
 _SPARE_S = 60.0
@@ -303,7 +302,7 @@ _NONE: deque[Span] = deque()
 
 
 class Recent:
-    """Remembers which spans of a store are recent, so that the others need not be looked at again."""
+    """Keeps the recent spans of a store, so that the others are not read again."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -358,5 +357,5 @@ def _reaches(span: Span, since: float) -> bool:
 
 
 def _may_move(span: Span) -> bool:
-    """So far only the server told of it: once the client does it lies on the client's axis, which may be hours away."""
+    """True if only the server logged it yet: the client's axis, which counts, may be hours away."""
     return isinstance(span, Update) and span.client is None

@@ -1,6 +1,6 @@
-"""Tables over many lines of a log: a line that heads one, then a line a row, of which the extremes count.
+"""Tables over many lines of a log: a heading, then one row per line, of which the extremes count.
 
-A block may end within one, so they are put together where the records of a log come in order.
+A block may end within one, so they are combined here, where the records of a log are in order.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from perfmon.core import Observation, Ref
 
 from .source_state import SourceState
 
-Tell = Callable[[int, Mapping[str, Any], float, float], list[Observation]]
-"""(index of the pattern that heads a table, its fields, least and greatest row) → what the table says."""
-Told = tuple[SourceState, float, Ref, list[Observation], str]
-"""The log, the time, the line and its text, and what it says."""
+ExpandTable = Callable[[int, Mapping[str, Any], float, float], list[Observation]]
+"""(index of the pattern that heads a table, its fields, least and greatest row) → observations of the table."""
+TableResult = tuple[SourceState, float, Ref, list[Observation], str]
+"""The log, the time, the line, its observations and text."""
 
 
 @dataclass(slots=True)
@@ -38,13 +38,13 @@ class _Table:
 class Tables:
     """The table that each log is in."""
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
+    def __init__(self, expand: ExpandTable) -> None:
+        self._expand = expand
         self._open: dict[int, _Table] = {}
 
-    def begin(self, state: SourceState, time: float, ref: Ref, told: Observation, text: str) -> None:
-        """A line that heads a table; the one before has ended."""
-        _, pattern, values = told
+    def begin(self, state: SourceState, time: float, ref: Ref, observation: Observation, text: str) -> None:
+        """Start a table; the one before has ended."""
+        _, pattern, values = observation
         self._open[state.index] = _Table(state, time, pattern, values, text.strip(), ref.line, ref, text)
 
     def is_open(self, source: int) -> bool:
@@ -52,7 +52,7 @@ class Tables:
         return source in self._open
 
     def row(self, ref: Ref, value: float, text: str) -> None:
-        """A row; one that does not follow the last line of a table is none of it."""
+        """Add a row, if it follows the last line of a table."""
         table = self._open.get(ref.source)
         if table is None or ref.line != table.line + 1:
             return
@@ -61,14 +61,14 @@ class Tables:
             table.high, table.ref, table.text = value, ref, f"{table.head} {text.strip()}"
         table.low = value if table.low is None else min(table.low, value)
 
-    def end(self, source: int) -> Told | None:
+    def end(self, source: int) -> TableResult | None:
         """Close the last table of a log and return its observations."""
         table = self._open.pop(source, None)
         if table is None or table.low is None:
             return None
-        told = self._tell(table.pattern, table.values, table.low, table.high)
-        return table.state, table.time, table.ref, told, table.text
+        observations = self._expand(table.pattern, table.values, table.low, table.high)
+        return table.state, table.time, table.ref, observations, table.text
 
-    def end_all(self) -> list[Told]:
+    def end_all(self) -> list[TableResult]:
         """Close the last tables of all logs and return their observations."""
-        return [told for source in list(self._open) if (told := self.end(source)) is not None]
+        return [ended for source in list(self._open) if (ended := self.end(source)) is not None]

@@ -1,6 +1,6 @@
-"""Weight updates: the legs of each trace put together, over blocks and logs.
+"""Weight updates: the phases of each trace combined, over blocks and logs.
 
-A leg may be missing, doubled, late or out of order; what no line tells stays unknown.
+A phase may be missing, doubled, late or out of order; what no line contains stays unknown.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from perfmon.core import (
 )
 from perfmon.sources import SourceClock
 
-from .axis import placed, seen
+from .axis import extend_extent, placed
 from .source_state import SourceState
 from .store import Store
 
@@ -38,14 +38,14 @@ _CLIENT_LEGS = _SEND | _DONE
 _SERVER_LEGS = _ALL & ~_CLIENT_LEGS
 _OPERATIONS = ("update_weights", "reload_weights")
 _FORGOTTEN = 30_000
-"""So many updates that the store let go of are known again when more of them comes."""
+"""Number of dropped updates that are recognised when more lines of them come."""
 _COARSE_S = 2.0
 _OF_LINE = 2
-"""So long is a stamp that is not inherited."""
+"""Length of a stamp that is not inherited."""
 
 
 class Updates:
-    """The weight updates of a run, and those that may still get legs."""
+    """The weight updates of a run, and those that may still get phases."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -54,10 +54,10 @@ class Updates:
         self._reused: dict[str, list[Update]] = {}
         self._before: float | None = None
         self._forgotten: dict[int, float | None] = {}
-        """By the hash of the trace, when they were sent."""
+        """Times of sending by the hash of the trace."""
 
     def begin(self, clock: SourceClock) -> None:
-        """Another block of a log begins: legs in it that no line of it dates have the time of the last line before."""
+        """Start a block of a log: phases that no line of it dates have the time of the last line before."""
         self._before = None if clock.kind is None else clock.last
 
     def add(self, state: SourceState, clock: SourceClock, trace: str, joined: Joined, line_base: int) -> None:
@@ -83,7 +83,7 @@ class Updates:
             update.refs = [(update.refs[-1][0], "")]
 
     def _use_of(self, trace: str, joined: Joined, state: SourceState) -> Update:
-        """The update that legs belong to; other values of a leg that it has already mean that its id is used again."""
+        """The update of these phases; other values of a known phase mean that its id is used again."""
         update = self._updates.get(trace)
         if update is None:
             return self._new_update(trace, state)
@@ -109,7 +109,7 @@ class Updates:
         return update
 
     def _forget(self, gone: Sequence[Update]) -> None:
-        """Lets go of updates that the store let go of; of those all that is left is that they were there."""
+        """Drop updates that the store dropped; only their hashes are kept."""
         known = self._updates
         for update in gone:
             trace = update.key
@@ -128,7 +128,7 @@ class Updates:
         return not joined[J_LEGS] & _SEND or joined[J_TIMES] == self._forgotten[known]
 
     def _durations(self, update: Update, joined: Joined, fresh: int) -> None:
-        """Takes over what the legs say; what the client says of itself goes before what the server says."""
+        """Take over the values of phases; those of the client take precedence over the server's."""
         _, send, recv, rpc_start, rpc_done, done, wall, rpc, queue, server_rpc, op, url, path, server_path = joined[:14]
         if fresh & _SEND:
             update.send_t = send
@@ -150,14 +150,14 @@ class Updates:
 
     @staticmethod
     def _derive(update: Update) -> None:
-        """Works out durations that no line told from those that lines told."""
+        """Derive durations that no line contains from those that lines contain."""
         if update.rpc_ms is None and update.rpc_done_t is not None and update.rpc_start_t is not None:
             update.rpc_ms = max(0.0, (update.rpc_done_t - update.rpc_start_t) * 1000.0)
         if update.queue_ms is None and update.wall_ms is not None and update.rpc_ms is not None:
             update.queue_ms = max(0.0, update.wall_ms - update.rpc_ms)
 
     def _place(self, update: Update, state: SourceState, clock: SourceClock, joined: Joined, fresh: int) -> None:
-        """Puts an update on its client's axis, on the server's while it is alone there."""
+        """Place an update on its client's axis, or on the server's while there is no client."""
         wall_s = None if update.wall_ms is None else update.wall_ms / 1000.0
         if fresh & _SERVER_LEGS:
             first = self._placed(state, clock, joined[J_SERVER_STAMP], _known(joined[2:5]))
@@ -170,8 +170,8 @@ class Updates:
             known = before & _SEND or (
                 before & _DONE and state.clockless
             )  # without clocks it is where it was met first
-            told = ((_SEND, joined[J_SEND_STAMP]), (_DONE, joined[J_DONE_STAMP]))
-            update.inherits |= sum(leg for leg, stamp in told if fresh & leg and not _is_own(stamp))
+            stamps = ((_SEND, joined[J_SEND_STAMP]), (_DONE, joined[J_DONE_STAMP]))
+            update.inherits |= sum(leg for leg, stamp in stamps if fresh & leg and not _is_own(stamp))
             sent = update.start if known else None
             done = (update.start if state.clockless else update.end) if before & _DONE else None
             if fresh & _SEND and not known:
@@ -181,7 +181,7 @@ class Updates:
             if wall_s is None and (sent is None or state.clockless):
                 wall_s = _least_s(joined) if fresh & _DONE else update.duration_s if before & _DONE else None
             if wall_s is not None and done is not None and update.inherits & _CLIENT_LEGS == _SEND:
-                sent = None  # what the line that ends it tells is better than the time of some line before the first
+                sent = None  # its last line is better than the time of some line before the first
             update.start, update.end = _between(sent, done, wall_s, state.clockless, clock.kind is not None)
         if update.start is not None and update.end is not None:
             update.duration_s = update.end - update.start
@@ -189,9 +189,9 @@ class Updates:
                 state.pseudo = max(state.pseudo, update.end)
 
     def _placed(self, state: SourceState, clock: SourceClock, stamp: LegStamp | None, mono: float | None) -> float:
-        """Seconds on the log's axis; by now lines that stand behind this one may have been heard of."""
+        """Seconds on the log's axis; later lines may have been read already."""
         if stamp is None and self._before is not None:
-            return seen(self._store, state, self._before)
+            return extend_extent(self._store, state, self._before)
         return placed(self._store, state, clock, None if stamp is None else (stamp[0], stamp[1]), mono)
 
     def _notable(self, update: Update) -> bool:
@@ -214,9 +214,9 @@ def _least_s(joined: Joined) -> float | None:
 def _between(
     sent: float | None, done: float | None, wall_s: float | None, clockless: bool, dated: bool
 ) -> tuple[float | None, float | None]:
-    """Begin and end of an update, by its client's lines: what it lasted goes before when the lines were printed.
+    """Start and end of an update, by its client's lines: its duration takes precedence over the times of the lines.
 
-    The line that ends an update is printed when it ends, whatever the first one says.
+    The last line of an update is printed at its end, whatever the first one states.
     """
     if wall_s is None:
         return (done if sent is None else sent), done
@@ -231,12 +231,12 @@ def _known(times: Sequence[float | None]) -> float | None:
 
 
 def _is_own(stamp: LegStamp | None) -> bool:
-    """A line told it of itself."""
+    """True for a stamp of the line itself."""
     return stamp is not None and len(stamp) == _OF_LINE
 
 
 @lru_cache(maxsize=1024)
 def _operation(names: tuple[str | None, ...]) -> str | None:
     """The operation of an update, by the last of these names that is one."""
-    told = (name.rpartition("/")[2] for name in names if name is not None)
-    return next((operation for operation in reversed([*told]) if operation in _OPERATIONS), None)
+    ends = (name.rpartition("/")[2] for name in names if name is not None)
+    return next((operation for operation in reversed([*ends]) if operation in _OPERATIONS), None)
