@@ -160,11 +160,11 @@ class _Announcer:
 
     def _open(self) -> None:
         from perfmon.alerting import Notifier
-        from perfmon.monitor import Aside
+        from perfmon.monitor import BackgroundListener
         from perfmon.status import StateFile
 
         state = StateFile(self._specs)
-        beside = Aside(state.write)  # a disk may be slow
+        beside = BackgroundListener(state.write)  # a disk may be slow
         notifier = Notifier(self._config.notify, _to_terminal, self._monitor.notices.append)
         self._told = [beside, notifier.update]
         self._closers = [beside.close, state.remove, notifier.close]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .feeds import Feed, FollowFeed, PlayerFeed, RecordingFeed, ResetMarker
     from .headless import TAIL, Observed, glance, observe
     from .monitor import Monitor
-    from .scheduling import Aside
+    from .scheduling import BackgroundListener
     from .worker import Watch
 
 __getattr__ = lazy_face(
@@ -21,7 +21,7 @@ __getattr__ = lazy_face(
         "feeds": "Feed,FollowFeed,PlayerFeed,RecordingFeed,ResetMarker",
         "headless": "Observed,TAIL,glance,observe",
         "monitor": "Monitor",
-        "scheduling": "Aside",
+        "scheduling": "BackgroundListener",
         "worker": "Watch",
     },
 )

@@ -132,7 +132,7 @@ def _silent_s(read: Sequence[tuple[SourceState, Path]], *, some: bool) -> float 
     for state, path in read:
         health = SourceHealth()
         with suppress(OSError):
-            health.written(path.stat().st_mtime)
+            health.arrived(path.stat().st_mtime, live=False)
         freshness = health.freshness(now, state)
         if freshness is Freshness.STALE and health.read_at is not None:
             silent.append(now - health.read_at)

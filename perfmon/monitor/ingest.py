@@ -166,14 +166,14 @@ class Ingest:
 
     def clock_notes(self) -> list[str]:
         """Return new notes about clocks that were set."""
-        news = []
+        fresh = []
         for held in self.logs.values():
             if held.clock.anomaly:
                 held.state.note(held.clock.anomaly)
             notes = {note for note in held.state.notes if note.startswith(SET) or note == held.clock.anomaly}
-            news += [f"{held.shown}: {note}" for note in sorted(notes - held.reported)]
+            fresh += [f"{held.shown}: {note}" for note in sorted(notes - held.reported)]
             held.reported |= notes
-        return news
+        return fresh
 
     def mtimes(self) -> list[tuple[WatchedLog, float]]:
         """Times of the last writes to the files of logs, in seconds since 1970."""

@@ -1,4 +1,4 @@
-"""Runs a session in a thread of its own and publishes pictures of it."""
+"""Runs a session in a thread of its own and publishes its state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Listener = Callable[[MonitorState], None]
 PERIOD_S = 0.5
 _SLOW_S = 2.0
 _TOGETHER_S = 0.01
-"""News are told so far apart at least."""
+"""Least time between two notifications of new lines."""
 _READY, _PATIENCE, _CALM, _SILENT = 0.75, 1.25, 2.0, 4.0
 """Shares of a period: from when on a picture is made with the next news, by when it is made without any, by when
 where there was none for a while, and by when where logs have been silent for long."""
@@ -33,21 +33,21 @@ _LONG_S = 10.0
 """Logs that are silent for so long are likely to stay so for some seconds more."""
 _TELL_S = 3.0
 _TURN_S = 0.05
-"""What is read at one go before pictures have their turn."""
+"""Time of reading before pictures have their turn."""
 _LOOK_S = 0.05
-"""How often to see whether the history was read."""
+"""Interval of checking whether the history was read."""
 _WAY_S = 0.04
 _END_S = 1.0
-"""So long at most is waited for who reads to end."""
+"""Longest wait for the end of reading."""
 _MEMORY_MB = 7
-"""Some hours of a run in full, and the rest of it thinned: a monitor stays open for days beside it."""
+"""Some hours of a run in full, and the rest of it thinned: a monitor stays open for days."""
 _NOTICES = 20
 
 
 class Monitor:
     """Watches a run.
 
-    All public methods may be called from any thread and return at once; what they ask for shows in a later picture.
+    All public methods may be called from any thread and return at once; their effect is in a later picture.
     `wake` and the listeners are called in the monitor's thread and must not block.
     """
 
@@ -68,42 +68,42 @@ class Monitor:
         self.failed: PerfmonError | Exception | None = None
         """Why the monitor ended, when it did so by itself."""
         self.listeners: list[Listener] = []
-        """Are given every picture that comes of a judgement, and one now and then where nothing is to be judged."""
+        """Called with every picture after an evaluation, and with one now and then without."""
         self.notices: deque[str] = deque(maxlen=_NOTICES)
         self._feed_of, self._clock = feed, clock
         self._look = Look(span_s=window_s)
         self._wake: Callable[[], None] = lambda: None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stirred: asyncio.Event | None = None
+        self._wake_event: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._period_s = PERIOD_S
         self._pictured_at = self._read_at = self._woken_at = 0.0
-        self._news = False
-        self._told_at = self._clock()  # listeners are soon told of a run that says nothing yet, too
+        self._new_lines = False
+        self._published_at = self._clock()  # listeners soon get the state of a run without output, too
         self._way_until = 0.0
         self._watch: Watch | None = None
         self.feed: Feed | None = None
-        """The feed, once the thread has made it: a replay is steered through it."""
+        """The feed, once the thread has made it: it contains the controls of a replay."""
         self._asked: deque[Callable[[Watch], object]] = deque()
 
     # --- life -------------------------------------------------------------------------------------------------
     def start(self, wake: Callable[[], None] | None = None) -> None:
-        """Begins to watch; `wake` is called after every new picture and whenever log lines came."""
+        """Start the thread; `wake` is called after every new picture and new log lines."""
         if wake is not None:
             self._wake = wake
         self._thread = threading.Thread(target=self._run, name="perfmon-monitor", daemon=True)
         self._thread.start()
 
     def stop(self, patience_s: float = 2.0) -> None:
-        """Ends the watch: what was being recorded is closed. Returns when that is done, or after `patience_s`."""
+        """Stop the thread and close the recording. Returns when that is done, or after `patience_s`."""
         self._stopping.set()
-        self._stir()
+        self._wake_thread()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(patience_s)
 
     def abandon(self) -> None:
-        """Closes what is being recorded, for a process that is about to end at once (in the monitor's thread)."""
+        """Close the recording of a process that is about to exit (in the monitor's thread)."""
         if self._watch is not None:
             self._watch.close()
 
@@ -112,22 +112,22 @@ class Monitor:
         """The thread is at work."""
         return self._thread is not None and self._thread.is_alive()
 
-    # --- what somebody asks for -----------------------------------------------------------------------------------
+    # --- requests -------------------------------------------------------------------------------------------------
     def look(self, end: float | None, span_s: float, columns: int) -> None:
         """Set the part of the axis in view: `span_s` seconds up to `end` (None follows the present)."""
         look = Look(end, max(1.0, span_s), max(1, columns))
         if look != self._look:
             self._look = look
-            self._stir()
+            self._wake_thread()
 
     def give_way(self) -> None:
-        """Reads and judges nothing for a moment: somebody has pressed a key, and answers come from the same core."""
+        """Pause reading and judging for a moment: a key was pressed, and the screen needs the same core."""
         self._way_until = self._clock() + _WAY_S
 
     def slow(self, slow: bool) -> None:
-        """Fewer pictures while nobody looks."""
+        """Make fewer pictures, while the screen is not visible."""
         self._period_s = _SLOW_S if slow else PERIOD_S
-        self._stir()
+        self._wake_thread()
 
     def judge_window(self, seconds: float) -> None:
         """Set the analysis window in seconds."""
@@ -135,39 +135,39 @@ class Monitor:
         self.ask(lambda watch: watch.judge_window(seconds))
 
     def ack(self, key: AlertKey) -> None:
-        """Somebody looks after the alert."""
+        """Acknowledge an alert."""
         self.ask(lambda watch: watch.alerts.ack(key))
 
     def silence(self, key: AlertKey, seconds: float) -> None:
-        """Nobody wants to hear of the alert for so long."""
+        """Silence an alert for so long."""
         self.ask(lambda watch: watch.silence(key, seconds))
 
     def undo(self, key: AlertKey) -> None:
-        """Takes back acknowledgement and silence."""
+        """Undo acknowledgement and silence."""
         self.ask(lambda watch: watch.alerts.undo(key))
 
     def record(self, path: str) -> None:
-        """Begins a recording; what keeps it from being made is told as a notice."""
+        """Start a recording; a failure becomes a notice."""
         self.ask(lambda watch: watch.record(path))
 
     def toggle_recording(self, path: str) -> None:
-        """Ends the recording that is being made, else begins one; a file that is there already stays."""
+        """Stop the current recording, or start one; an existing file is kept."""
         self.ask(lambda watch: watch.toggle_recording(path))
 
     def stop_recording(self) -> None:
-        """Ends the recording."""
+        """Stop the recording."""
         self.ask(lambda watch: watch.stop_recording())
 
     def ask(self, what: Callable[[Watch], object]) -> None:
-        """Has something done in the monitor's thread, before the next picture."""
+        """Run `what` in the monitor's thread, before the next picture."""
         self._asked.append(what)
-        self._stir()
+        self._wake_thread()
 
     # --- the thread -------------------------------------------------------------------------------------------
-    def _stir(self) -> None:
-        loop, event = self._loop, self._stirred
+    def _wake_thread(self) -> None:
+        loop, event = self._loop, self._wake_event
         if loop is not None and event is not None:
-            with suppress(RuntimeError):  # the loop has closed meanwhile
+            with suppress(RuntimeError):  # the loop has been closed
                 loop.call_soon_threadsafe(event.set)
 
     def _run(self) -> None:
@@ -182,7 +182,7 @@ class Monitor:
     async def _main(self) -> None:
         from .worker import Watch
 
-        self._loop, self._stirred = asyncio.get_running_loop(), asyncio.Event()
+        self._loop, self._wake_event = asyncio.get_running_loop(), asyncio.Event()
         feed = self.feed = self._feed_of()
         self._watch = watch = Watch(feed, self.config, self.window_s, self.logbook, self.notices, self._clock)
         async with asyncio.TaskGroup() as tasks:
@@ -202,31 +202,31 @@ class Monitor:
         async with aclosing(feed.items()) as items:  # type: ignore[type-var]  # all are generators
             async for log, item in items:
                 if not watch.take(log, item):
-                    continue  # the next picture is soon enough for what pollers say
+                    continue  # the next picture is soon enough for readings
                 now = self._read_at = self._clock()
                 if now < self._way_until:
                     await asyncio.sleep(self._way_until - now)
-                elif self._news and now - turned >= _TURN_S:
+                elif self._new_lines and now - turned >= _TURN_S:
                     await asyncio.sleep(0)  # a flood gives more at one go than is read between two pictures
                     turned = self._clock()
-                if not isinstance(item, ResetMarker) and not self._news:
-                    # Once the feed rests: what it gives in one go is one piece of news.
-                    self._news, turned = True, now
-                    loop.call_later(max(0.0, self._woken_at + _TOGETHER_S - now), self._tell_news)
+                if not isinstance(item, ResetMarker) and not self._new_lines:
+                    # Once the feed rests: items that come together are notified once.
+                    self._new_lines, turned = True, now
+                    loop.call_later(max(0.0, self._woken_at + _TOGETHER_S - now), self._notify_new_lines)
         watch.ended = True
 
-    def _tell_news(self) -> None:
-        """Something was read: who looks wakes once for it and for a picture that is due soon."""
-        self._news = False
+    def _notify_new_lines(self) -> None:
+        """Notify the screen of new lines, together with a picture if that is due soon."""
+        self._new_lines = False
         now = self._woken_at = self._clock()
-        if now - self._pictured_at >= _READY * self._period_s and self._stirred is not None:
-            self._stirred.set()
+        if now - self._pictured_at >= _READY * self._period_s and self._wake_event is not None:
+            self._wake_event.set()
         else:
             self._wake()
 
     async def _publish(self, feed: Feed, watch: Watch, reading: asyncio.Task[None]) -> None:
-        """A picture at every period, and at once when somebody asks for one."""
-        assert self._stirred is not None  # noqa: S101
+        """Publish a picture at every period, and at once on a request."""
+        assert self._wake_event is not None  # noqa: S101
         while not self._stopping.is_set():
             while self._asked:
                 self._asked.popleft()(watch)
@@ -237,13 +237,13 @@ class Monitor:
             self.picture = watch.picture(self._look, self.picture.number + 1)
             self._pictured_at = began
             self._wake()
-            if judged or began - self._told_at >= _TELL_S:
-                self._told_at = began
+            if judged or began - self._published_at >= _TELL_S:
+                self._published_at = began
                 for listener in self.listeners:
                     listener(self.picture)
             if reading.done():
                 reading.result()
-            self._stirred.clear()
+            self._wake_event.clear()
             if self._asked or self._stopping.is_set():
                 continue
             await self._rest(feed, began + self._patience(began, watch) * self._period_s)
@@ -252,19 +252,19 @@ class Monitor:
         """By when to make the next picture, in periods."""
         if watch.steered or self._read_at >= now - self._period_s:
             return _PATIENCE
-        # Where nothing came, only clocks and ages move on, and what pollers say.
+        # Without new lines only clocks, ages and readings change.
         return _SILENT if 0.0 < self._read_at < now - _LONG_S and self._period_s == PERIOD_S else _CALM
 
     async def _rest(self, feed: Feed, until: float) -> None:
-        """Until the next picture is due: then, when somebody asks, or as soon as the history was read."""
-        assert self._stirred is not None  # noqa: S101
+        """Wait until the next picture is due, a request comes, or the history was read."""
+        assert self._wake_event is not None  # noqa: S101
         if feed.caught_up:
-            await wait_for_event(self._stirred, max(0.05, until - self._clock()))
+            await wait_for_event(self._wake_event, max(0.05, until - self._clock()))
             return
-        while not self._stirred.is_set() and not feed.caught_up:
+        while not self._wake_event.is_set() and not feed.caught_up:
             try:
                 async with asyncio.timeout(min(max(0.05, until - self._clock()), _LOOK_S)):
-                    await self._stirred.wait()
+                    await self._wake_event.wait()
             except TimeoutError:
                 if self._clock() >= until:
                     return

@@ -1,4 +1,4 @@
-"""The recording of a run that is watched: begun, fed, ended, and told of."""
+"""The recording of a monitored run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from perfmon.recording import RecordingWriter
 
 _BACK_S = 1.0
-"""Only a replay that begins anew goes back so far: all that was recorded of it would come again."""
+"""Only a rewound replay goes back this far: all of it would be recorded again."""
 
 
 class Past(NamedTuple):
@@ -26,7 +26,7 @@ class Past(NamedTuple):
 
 
 class Recorder:
-    """At most one recording at a time; what becomes of it is told as a notice."""
+    """At most one recording at a time; its result becomes a notice."""
 
     def __init__(self, notices: MutableSequence[str]) -> None:
         self._notices = notices
@@ -37,7 +37,7 @@ class Recorder:
         """A log, while that is read which was there already."""
 
     def toggle(self, path: str, logs: Iterable[str], clock: float, past: Past | None = None) -> None:
-        """Ends what is being recorded; else begins a recording, beside files that are there already."""
+        """Stop the current recording, or start one under a name that is not taken."""
         if self._writer is not None:
             self.end()
             return
@@ -46,7 +46,7 @@ class Recorder:
         self.begin(str(next((one for one in (file, *others) if not one.exists()), file)), logs, clock, past)
 
     def begin(self, path: str, logs: Iterable[str], clock: float, past: Past | None = None) -> None:
-        """Begins a recording of these logs, instead of one that is made already, with what is held of the past."""
+        """Start a recording of these logs, with the kept lines; the current one ends."""
         from perfmon.recording import RecordingWriter
 
         self.end()
@@ -85,7 +85,7 @@ class Recorder:
         self._writer.write(clock - self._since, log, item)
 
     def keep_up(self) -> None:
-        """Writes what is due; a recording that cannot go on is told, and over."""
+        """Write what is due; a failed recording ends with a notice."""
         writer = self._writer
         if writer is None:
             return
@@ -97,7 +97,7 @@ class Recorder:
             self._writer = None
 
     def end(self) -> None:
-        """Ends it, if there is one; of one that failed nothing is said any more."""
+        """Stop the recording, if there is one; a failed one is not shown any more."""
         self._failed = None
         writer = self._writer
         if writer is not None:

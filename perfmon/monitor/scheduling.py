@@ -9,7 +9,7 @@ from math import inf
 
 from perfmon.viewmodel import MonitorState
 
-# --- When to judge: soon after something was said, and never for more than a small share of a core ---
+# --- Times of evaluations: soon after new lines, but never for more than a small share of a core ---
 
 _SOON_S = 1.0
 _IDLE_S = 12.0
@@ -71,7 +71,7 @@ class DutyCycleLimiter:
 
 # --- The present on the run's axis: which moment of event time it is now ---
 #
-# Lines say when they were printed by a clock that may lie in another zone, may be monotonic, or may be simulated. A
+# Lines are dated by a clock that may be in another zone, monotonic, or simulated. A
 # line cannot be read before it was printed: the least time that was seen between the two is the distance of the clocks.
 
 _REMEMBERED_S = 120.0
@@ -88,17 +88,17 @@ class RunClock:
     def __init__(self, window_s: float) -> None:
         self.window_s = window_s
         self.watched = False
-        """Lines have arrived while somebody watched, or were written so lately that more is due."""
+        """Lines have arrived live, or were written so recently that more are due."""
         self._newest = float("-inf")
         self._over_at = float("-inf")
-        """When a log was last written to that nobody writes to any more."""
+        """Time of the last write to a log that has ended."""
         self._lags: deque[tuple[float, float]] = deque()
         self._back_at: float | None = None
 
     def written(self, newest: float, changed_at: float, arrived_at: float, *, waited: bool = False) -> None:
         """The last line of a log that was there already has the time `newest`, its file was written at `changed_at`.
 
-        With `waited` somebody watched since then; else only if that was lately.
+        With `waited` it was followed since then; else only if that was recent.
         """
         self._newest = max(self._newest, newest)
         if waited or arrived_at - changed_at < self.window_s:
@@ -139,14 +139,14 @@ class RunClock:
         return None if self._newest == float("-inf") else self._newest
 
     def now(self, clock: float) -> float | None:
-        """The present; the last line's time where nobody can tell how long ago that was; None before any line."""
+        """The present; the time of the last line if its age is unknown; None before any line."""
         if self.newest is None or not self._lags or not self.watched:
             return self.newest
         now = clock - min(lag for _, lag in self._lags)
         return max(self._newest, min(now, self._newest + _AT_END * self.window_s))
 
     def awaited(self, clock: float) -> float | None:
-        """The moment until which more is waited for, however long ago the last line was printed; None: by nobody."""
+        """The present if more lines are expected, whatever the age of the last one; else None."""
         return self.actual(clock) if self.watched else None
 
     def actual(self, clock: float) -> float | None:
@@ -155,7 +155,7 @@ class RunClock:
         return None if silent is None else self._newest + silent
 
     def silent_s(self, clock: float) -> float | None:
-        """Seconds since the last line was printed, however long; None where nobody can tell."""
+        """Seconds since the last line was printed; None if unknown."""
         if self.newest is None or not (self._lags or self._over_at > float("-inf")):
             return None
         if not self._lags:
@@ -173,10 +173,10 @@ class RunClock:
         self._lags.append((at, lag))
 
 
-# --- Lets a slow listener take its time: the monitor goes on, and what it missed meanwhile it is not told ---
+# --- Slow listeners: the monitor continues, and they get only the newest state ---
 
 
-class Aside:
+class BackgroundListener:
     """Calls a listener in a thread of its own, with the newest picture only."""
 
     def __init__(self, listener: Callable[[MonitorState], None]) -> None:
@@ -191,7 +191,7 @@ class Aside:
         self._newest = picture
         self._ready.set()
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="perfmon-aside", daemon=True)
+            self._thread = threading.Thread(target=self._work, name="perfmon-listener", daemon=True)
             self._thread.start()
 
     def close(self, patience_s: float = 1.0) -> None:

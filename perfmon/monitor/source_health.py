@@ -1,4 +1,4 @@
-"""The health of each source: rates, age, lines that nobody parsed, pollers that went on."""
+"""The health of each source: rates, age, unrecognised lines; findings of pollers after a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from perfmon.sources.scan import ScanResult
 from perfmon.store import SourceState
 from perfmon.viewmodel import Freshness
 
-# --- How lively each log is: rates, age, and whether it still speaks of the present ---
+# --- Rates, age and freshness of each log ---
 
 _RATE_S = 5.0
 _LAGGING_S, _STALE_S = 3.0, 10.0
@@ -35,13 +35,9 @@ class SourceHealth:
         self._counts: deque[tuple[float, int, int]] = deque()
 
     def arrived(self, clock: float, live: bool) -> None:
-        """Something was read; `live` when it was written just before."""
+        """Note that something was read; `live`: it was written just before, so the rhythm counts."""
         if live and self.read_at is not None:
             self._gaps.append(clock - self.read_at)
-        self.read_at = clock
-
-    def written(self, clock: float) -> None:
-        """Note the last write to what was read of the past."""
         self.read_at = clock
 
     def count(self, clock: float, lines: int, size: int) -> None:
@@ -89,7 +85,7 @@ def stands_at(state: SourceState) -> float | None:
     return state.tail
 
 
-# --- A few lines that no pattern recognised: the doctor shows them, so that a format that is missing can be told ---
+# --- A few unrecognised lines: the doctor shows them, so that a missing format can be added ---
 
 _KEPT = 5
 _EVERY_S = 2.0
@@ -124,7 +120,7 @@ class UnparsedSamples:
 
 
 def _lines_read(scanned: ScanResult) -> list[tuple[int, int]]:
-    """First and last lines of what was recognised; some of the lines that say the same are taken together."""
+    """First and last lines of what was recognised; some equal lines are one."""
     read = []
     for pattern, line, _, _, _, observations, _ in scanned.records:
         if pattern >= 0:
@@ -133,8 +129,7 @@ def _lines_read(scanned: ScanResult) -> list[tuple[int, int]]:
     return read
 
 
-# --- What pollers say of the present beside a run that is silent: judged by itself, told with what the run ended with
-# ---
+# --- Findings of pollers at present, combined with those of the end of a silent run ---
 
 _OVER, _HOLDS = "resolved", ("firing", "resolving")
 _FAULT = "fault"

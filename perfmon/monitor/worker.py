@@ -177,7 +177,7 @@ class Watch:
             if last is not None and id(held) in timed:
                 waited = player is not None and changed >= player.timeline.start
                 self._present.written(last, changed, clock, waited=waited)
-            held.health.written(changed)
+            held.health.arrived(changed, live=False)
 
     def _last(self, held: WatchedLog) -> float | None:
         return last_of(held, self._alignment)

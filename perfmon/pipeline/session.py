@@ -136,16 +136,12 @@ class Session:
             for polled in polled_blocks(block):
                 self._hear(state, polled)
             return None
-        scanned = self.scan(state, block.data, block.offset, max(block.line, 1))
+        scanned = self.scanner.scan(block.data, block.offset, max(block.line, 1), self._headings[state.index])
         again = block.line > 0 and block.line == state.next_line - 1  # one more frame of a bar, in the same line
         self.take(state, scanned)
         state.lines -= again
         state.next_line = block.line + scanned.lines
         return scanned
-
-    def scan(self, state: SourceState, data: bytes, offset: int, line: int) -> ScanResult:
-        """Scan the next lines of a log; the result is for `take`."""
-        return self.scanner.scan(data, offset, line, self._headings[state.index])
 
     def _hear(self, state: SourceState, block: PolledBlock) -> None:
         """Take in a poller's readings: for the store, and as latest readings."""
