@@ -1,4 +1,4 @@
-"""The timeline of a viewport, made out of the store: lanes of spans, metrics and alerts."""
+"""The timeline of a viewport, built from the store: lanes of spans, metrics and alerts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import floor
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from perfmon.clocks import Alignment
 from perfmon.core import ALL_LEGS, LEGS, Span, Update, metric_unit
@@ -18,7 +18,7 @@ from perfmon.store import UPDATES, Recent, Series, Store, on_own_axes
 from .buckets import Buckets, DenseBars
 from .state import Bar, Board, Leg, Level, MetricLane, SpanLane, Transition, Viewport
 
-# --- Spans as bars: weight updates with the legs that are known, growing while they are open ---
+# --- Spans as bars: weight updates with their known phases, growing while they are open ---
 
 _DONE = 1 << LEGS.index("client.done")
 _RPC_DONE = 1 << LEGS.index("rpc.done")
@@ -27,7 +27,7 @@ _LEVELS = (Level.GOOD, Level.WARNING, Level.CRITICAL)
 
 
 def band_level(bands: Bands, metric: str, value: float) -> Level:
-    """The level of a value; NONE for a metric without a band."""
+    """The level of a value; NONE for a metric without thresholds."""
     level = bands.level(metric, value)
     return Level.NONE if level is None else _LEVELS[level]
 
@@ -87,7 +87,7 @@ def _wall_s(update: Update) -> float:
 
 
 def _legs(update: Update, start: float, end: float, offset_s: float | None) -> tuple[Leg, ...]:
-    """Wait and RPC, then what is left; a wait that no server saw may be the network's."""
+    """Wait and RPC, then the rest; a wait without lines of the server may be the network's."""
     wait = "queue" if update.server is not None or (update.client is None) else "unknown"
     if update.queue_ms is not None:
         begun = min(end, start + update.queue_ms / 1000.0)
@@ -105,7 +105,7 @@ def _legs(update: Update, start: float, end: float, offset_s: float | None) -> t
 
 
 def worst_bars(bars: list[Bar], columns: int, column_of: Mapping[int, int]) -> list[Bar]:
-    """Of too many bars the worst one of each column, by level and length; open ones always."""
+    """Keep the worst of too many bars in each column, by level and length, and open ones."""
     worst: dict[int, Bar] = {}
     kept: list[Bar] = []
     for bar in bars:
@@ -118,7 +118,7 @@ def worst_bars(bars: list[Bar], columns: int, column_of: Mapping[int, int]) -> l
     return sorted([*kept, *worst.values()], key=lambda bar: (bar.start, bar.seq))[-(columns + len(kept)) :]
 
 
-# --- Makes the board of a viewport out of the store ---
+# --- The timeline of a viewport ---
 
 SPAN_ORDER = (
     UPDATES, "checkpoint-write", "checkpoint-wait", "generation-batch", "weight-sync", "batch-wait", "policy-wait",
@@ -131,7 +131,7 @@ METRIC_ORDER = (
 _TOGETHER_S = 60.0
 _ABANDONED_S = 3600.0
 _DENSE = 8
-"""Of more bars a column than that only the worst are kept."""
+"""With more bars per column only the worst are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,21 +147,11 @@ class Now:
     """Grows with all that must be shown at once; None: with every change of the store."""
 
 
-class _Made(NamedTuple):
-    """The lane of a metric with what it was made of."""
-
-    key: tuple[object, ...]
-    buckets: Buckets
-    band: Band | None
-    snapshot: Diagnosis | None
-    lane: MetricLane
-
-
 _Lane = TypeVar("_Lane")
 
 
 class TimelineBuilder:
-    """Makes boards; remembers what it saw of each metric."""
+    """Builds timelines, step by step with new samples."""
 
     def __init__(self, store: Store, recent: Recent, bands: Bands) -> None:
         self._store, self._recent, self._bands = store, recent, bands
@@ -172,18 +162,17 @@ class TimelineBuilder:
         self._growing = False
         self._stamp: tuple[int, dict[int, float]] = (0, {})
         self._shifts = 0
-        """Tells one alignment of the logs from another."""
+        """Counts the alignments of the logs."""
         self._closed: dict[str, dict[int, Bar]] = {}
-        """Bars of spans that have ended, by kind and number: they stay what they are."""
+        """Bars of spans that have ended, by kind and number: they do not change."""
         self._dense: dict[str, DenseBars] = {}
         self._spans: dict[str, SpanLane] = {}
-        self._made: dict[str, _Made] = {}
         self._judged: tuple[Diagnosis | None, Bands] | None = None
         self._metrics: dict[str, MetricLane] = {}
         """The latest lanes: one that has not changed stays the same object, and is not drawn again."""
 
     def build(self, now: Now) -> Board:
-        """The board of this moment; the one before where nothing has changed."""
+        """Build the current timeline; the one before if nothing has changed."""
         version = self._store.version if now.version is None else now.version
         if self._board is not None and not self._growing and self._version == version:
             same = now.snapshot is self._now.snapshot and now.alignment is self._now.alignment
@@ -206,7 +195,7 @@ class TimelineBuilder:
         return self._board
 
     def _learned(self, snapshot: Diagnosis | None) -> Bands:
-        """The bands that hold for the run, with the limits that the diagnosis worked out for relative ones."""
+        """The thresholds that hold for the run, with those that the diagnosis derived for relative ones."""
         if self._judged is not None and self._judged[0] is snapshot:
             return self._judged[1]
         table = dict(self._bands.holding(lambda names: tells_of(self._store, names)).table)
@@ -321,20 +310,9 @@ class TimelineBuilder:
         band, width = bands.get(metric), now.viewport.column_s
         first = floor(now.viewport.start / width + 0.5)
         buckets = self._grid(metric, band, width, first)
-        key = (tuple([series.ever for series in held]), first, now.viewport.columns)
-        made = self._made.get(metric)
-        if made is not None and made.key == key and made.buckets is buckets and made.band is band:
-            if made.snapshot is now.snapshot:
-                return made.lane
-            cells, last = (made.lane.values, made.lane.levels), made.lane.now
-        else:
-            buckets.read(held, now.alignment.shifts)
-            buckets.forget(first)
-            values = buckets.values(first, now.viewport.columns)
-            cells, last = (values, _levels(values, band)), _last(held, band)
-        lane = _metric_lane(metric, *cells, last, now, band)
-        self._made[metric] = _Made(key, buckets, band, now.snapshot, lane)
-        return lane
+        buckets.read(held, now.alignment.shifts)
+        buckets.forget(first)
+        return _metric_lane(metric, buckets.values(first, now.viewport.columns), _last(held, band), now, band)
 
     def _grid(self, metric: str, band: Band | None, width: float, first: int) -> Buckets:
         """The buckets of a metric; new ones if the grid changed or samples were moved."""
@@ -361,13 +339,13 @@ class TimelineBuilder:
             buckets = Buckets(width, first, "max")
             for time, value in samples:
                 buckets.put(time, value)
-            values, band = buckets.values(first, now.viewport.columns), bands.get(metric)
-            lanes.append(_metric_lane(metric, values, _levels(values, band), max(samples)[1], now, band))
+            values = buckets.values(first, now.viewport.columns)
+            lanes.append(_metric_lane(metric, values, max(samples)[1], now, bands.get(metric)))
         return lanes
 
 
 def _kept(made: dict[str, _Lane], key: str, lane: _Lane) -> _Lane:
-    """The lane, as the object that it was before when it is equal to that."""
+    """Return the lane, as the object that it was before if it is equal."""
     held = made.get(key)
     if held is lane or (held is not None and held == lane):
         return held
@@ -388,20 +366,14 @@ def _last(held: Sequence[Series], band: Band | None) -> float | None:
     return min(values) if band is not None and not band.higher_is_worse else max(values)
 
 
-def _levels(values: Sequence[float], band: Band | None) -> bytes:
-    return bytes(len(values)) if band is None else band.levels(values)
-
-
-def _metric_lane(
-    metric: str, values: Sequence[float], levels: bytes, last: float | None, now: Now, band: Band | None
-) -> MetricLane:
+def _metric_lane(metric: str, values: Sequence[float], last: float | None, now: Now, band: Band | None) -> MetricLane:
     stats: MetricStats | None = now.snapshot.metrics.get(metric) if now.snapshot is not None else None
     summary = stats.summary if stats is not None else None
     return MetricLane(
         name=metric,
         unit=metric_unit(metric),
         values=values,
-        levels=levels,
+        levels=bytes(len(values)) if band is None else band.levels(values),
         now=last,
         now_level=Level.NONE if last is None or band is None else Level(band.level(last) + 1),
         p50=summary.p50 if summary else None,
