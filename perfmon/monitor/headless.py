@@ -19,11 +19,11 @@ from perfmon.logbuffer import LogBuffer
 from perfmon.pipeline import MEMORY_MB, Options, Progress, Session, read
 from perfmon.sources import ARCHIVES, STDIN, LineSplitter, LogFile, discover
 from perfmon.store import SourceState
-from perfmon.viewmodel import Freshness, MonitorState, RunState
+from perfmon.viewmodel import MonitorState, RunState
 
 from .feeds import Feed, FollowFeed
 from .monitor import Monitor
-from .source_health import SourceHealth
+from .source_health import SourceHealth, stale_sources
 
 TAIL = 4 << 20
 """The most bytes of a log, from its end, that `glance` reads."""
@@ -128,19 +128,16 @@ def glance(
 
 def _silent_s(read: Sequence[tuple[SourceState, Path]], *, some: bool) -> float | None:
     """Seconds since the last write to any log, if all are stale; with `some` one of them is enough."""
-    now, silent, vocal = time.time(), list[float](), 0
-    for state, path in read:
-        health = SourceHealth()
+    sources = [(SourceHealth(), state) for state, _ in read]
+    for (health, _), (_, path) in zip(sources, read, strict=True):
         with suppress(OSError):
             health.arrived(path.stat().st_mtime, live=False)
-        freshness = health.freshness(now, state)
-        if freshness is Freshness.STALE and health.read_at is not None:
-            silent.append(now - health.read_at)
-        # A log that is silent when idle proves nothing by its silence: the others decide.
-        vocal += freshness is not Freshness.STALE and not (state.ended or state.idle_silence)
-    if not silent or (vocal and not some):
+    now = time.time()
+    stale, others = stale_sources(sources, now)
+    silent = [now - health.read_at for health in stale if health.read_at is not None]
+    if not silent or (others and not some):
         return None
-    return max(silent) if vocal else min(silent)
+    return max(silent) if others else min(silent)
 
 
 def _read_end(session: Session, state: SourceState, log: LogFile, most: int) -> bool:

@@ -74,6 +74,16 @@ class SourceHealth:
         return max(_STALE_S, _USUAL * usual_gap(state))
 
 
+def stale_sources(sources: Iterable[tuple[SourceHealth, SourceState]], clock: float) -> tuple[list[SourceHealth], bool]:
+    """Return the stale sources, and whether another one has recent output.
+
+    A log that is silent when idle proves nothing: the others decide.
+    """
+    states = [(health, health.freshness(clock, state)) for health, state in sources if not state.idle_silence]
+    stale = [health for health, freshness in states if freshness is Freshness.STALE]
+    return stale, any(freshness not in (Freshness.STALE, Freshness.ENDED) for _, freshness in states)
+
+
 def stands_at(state: SourceState) -> float | None:
     """Time of the last line of a log, on its own axis.
 

@@ -20,7 +20,7 @@ from .feeds import Feed, ResetMarker
 from .ingest import Ingest, SourceList, WatchedLog, last_of
 from .recorder import Past, Recorder
 from .scheduling import DutyCycleLimiter, EvaluationScheduler, RunClock
-from .source_health import with_present
+from .source_health import stale_sources, with_present
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Part
@@ -311,12 +311,8 @@ class Watch:
         if not self._history_dated or self.ended:
             return None
         clock = self._feed.clock()
-        # A server that is silent when idle proves nothing by its silence: the others decide.
-        vocal = [held for held in self._ingest.run_sources if not held.state.idle_silence]
-        states = {held.health.freshness(clock, held.state) for held in vocal}
-        if Freshness.STALE not in states or states - {Freshness.STALE, Freshness.ENDED}:
-            return None
-        return self._present.silent_s(clock)
+        stale, others = stale_sources([(held.health, held.state) for held in self._ingest.run_sources], clock)
+        return self._present.silent_s(clock) if stale and not others else None
 
     def _silent(self) -> dict[str, float]:
         """The logs and pollers that are stale, and the time of their last output."""
