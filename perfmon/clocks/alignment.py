@@ -301,7 +301,7 @@ def _zone_of_long(span: tuple[float, float], shift: float, low: float, high: flo
 
 
 def _tie(state: SourceState, axis: _Axis) -> None:
-    """Lays a monotonic axis: through updates shared with another log, or that log's clock, else by a guess."""
+    """Place a monotonic axis: through updates shared with another log, or that log's clock, else by a guess."""
     store, shifts = axis.store, axis.shifts
     for offset in axis.offsets:
         if offset.source == state.index and offset.client != state.index:
@@ -309,12 +309,9 @@ def _tie(state: SourceState, axis: _Axis) -> None:
             if client.mono_to_wall is not None or (client.monotonic and client.first is not None):
                 shifts[state.index] = (client.mono_to_wall or 0.0) + shifts.get(client.index, 0.0) - offset.seconds
                 return
-    if any(offset.client == state.index and offset.source in shifts for offset in axis.offsets):
-        shifts[state.index] = next(
-            shifts[offset.source] + offset.seconds
-            for offset in axis.offsets
-            if offset.client == state.index and offset.source in shifts
-        )
+    servers = [offset for offset in axis.offsets if offset.client == state.index and offset.source in shifts]
+    if servers:
+        shifts[state.index] = shifts[servers[0].source] + servers[0].seconds
         return
     placed_logs = [other for other in store.sources if other.first is not None and other.index in _placed_indices(axis)]
     if not placed_logs:

@@ -68,18 +68,15 @@ def observe(
     there is a picture even if nothing is followed, and its timeline has so many. `feed` replaces `specs`.
     Raises UsageError and InputError.
     """
-    if feed is not None:
-        if specs:
-            discover(specs)  # raises at once for what does not exist or is empty
-        return _Watch(specs, config, window, for_s, columns, feed).run(following)
-    if for_s is None and columns is None:
+    if feed is None and for_s is None and columns is None:
         session = read(Options(specs=tuple(specs), jobs=config.jobs, config=config), progress)
         return Observed(_judged(session, window))
-    discover(specs)  # raises at once for what does not exist or is empty
-    return _Watch(specs, config, window, for_s, columns).run(following)
+    if specs or feed is None:
+        discover(specs)  # raises at once for what does not exist or is empty
+    return _Watch(specs, config, window, for_s, columns, feed).run(following)
 
 
-class Glance(NamedTuple):
+class OneShot(NamedTuple):
     """The result of `glance`."""
 
     snapshot: Diagnosis
@@ -96,7 +93,7 @@ def glance(
     config: Config,
     window: str | None = None,
     polled: Sequence[tuple[LogFile, Block]] = (),
-) -> Glance:
+) -> OneShot:
     """Diagnose the last TAIL bytes of each log, and what pollers have just read.
 
     Compressed logs, archives and recordings are not read: their ends cannot be had without all the rest. Raises
@@ -123,7 +120,7 @@ def glance(
     for log, block in polled:
         session.feed(states[log], block)
     snapshot = _judged(session, window)
-    return Glance(snapshot, short, unread, None if polled else _silent_s(read, some=snapshot.verdict is None))
+    return OneShot(snapshot, short, unread, None if polled else _silent_s(read, some=snapshot.verdict is None))
 
 
 def _silent_s(read: Sequence[tuple[SourceState, Path]], *, some: bool) -> float | None:

@@ -32,7 +32,7 @@ def needs_arrivals(session: Session, state: SourceState) -> bool:
     return clock.by_arrival or (clock.kind is None and clock.last is None)
 
 
-def moment(session: Session, clock: float, now: float | None) -> float | None:
+def arrival_time(session: Session, clock: float, now: float | None) -> float | None:
     """Place an arrival at `clock` (seconds since 1970) on the axis of the other logs, whose present is `now`.
 
     None if they have only monotonic times, whose relation to it is unknown.
@@ -45,7 +45,7 @@ def moment(session: Session, clock: float, now: float | None) -> float | None:
     return clock + float(time.localtime(clock).tm_gmtoff or 0)
 
 
-def arrived(session: Session, state: SourceState, at: float, block: Block | None = None) -> None:
+def date_by_arrival(session: Session, state: SourceState, at: float, block: Block | None = None) -> None:
     """Date what was read of a log so far, `block` last, by its arrival `at` that time."""
     session.clock(state).arrived(at)
     state.kind = session.clock(state).kind
@@ -132,14 +132,14 @@ class Ingest:
         """Take in the next lines of a log; new lines without timestamps are dated by their arrival."""
         session, state, clock = self._session, held.state, self._feed.clock()
         now = present.awaited(clock) or present.now(clock)
-        at = moment(session, clock, now) if not self._feed.of_past and needs_arrivals(session, state) else None
+        at = arrival_time(session, clock, now) if not self._feed.of_past and needs_arrivals(session, state) else None
         if at is not None and session.clock(state).by_arrival:
             session.clock(state).arrived(at)
         scanned = session.feed(state, block)
         if scanned is not None:
             held.unparsed.look(block, scanned, clock)
         if at is not None and needs_arrivals(session, state):
-            arrived(session, state, at, block)
+            date_by_arrival(session, state, at, block)
         if self._feed.caught_up:
             self._correct_clock(held, clock)
 
@@ -185,9 +185,9 @@ class Ingest:
         times = self.mtimes()
         for held, changed in times:
             if held.state.lines and needs_arrivals(self._session, held.state):
-                at = moment(self._session, changed, None)
+                at = arrival_time(self._session, changed, None)
                 if at is not None:
-                    arrived(self._session, held.state, at)
+                    date_by_arrival(self._session, held.state, at)
         return times
 
     def find_days(self) -> set[int]:

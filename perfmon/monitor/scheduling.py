@@ -93,10 +93,11 @@ class RunClock:
         self._over_at = float("-inf")
         """Time of the last write to a log that has ended."""
         self._lags: deque[tuple[float, float]] = deque()
+        """Times and distances, ascending in both: the first distance is the least."""
         self._back_at: float | None = None
 
     def written(self, newest: float, changed_at: float, arrived_at: float, *, waited: bool = False) -> None:
-        """The last line of a log that was there already has the time `newest`, its file was written at `changed_at`.
+        """Take in the last line, at `newest`, of a log whose file was last written at `changed_at`.
 
         With `waited` it was followed since then; else only if that was recent.
         """
@@ -108,28 +109,28 @@ class RunClock:
             self._over_at = max(self._over_at, changed_at)
 
     def arrived(self, newest: float, arrived_at: float) -> None:
-        """Something was read, and the line that was printed last was printed at `newest`."""
+        """Take in that the last line that was read has the time `newest`."""
         if newest >= self._newest - _BACK_S:
             self._back_at = None
             if newest > self._newest:
-                self._come(newest, arrived_at)
+                self._set_newest(newest, arrived_at)
             return
         self._back_at = arrived_at if self._back_at is None else self._back_at
         if arrived_at - self._back_at >= _SURE_S:
             self._back_at = None
             self._lags.clear()
-            self._come(newest, arrived_at)
+            self._set_newest(newest, arrived_at)
 
-    def _come(self, newest: float, arrived_at: float) -> None:
+    def _set_newest(self, newest: float, arrived_at: float) -> None:
         self._newest, self.watched = newest, True
         self._lag(arrived_at, arrived_at - newest)
 
     def loaded(self, newest: float) -> None:
-        """Of the past was read what was printed up to `newest`."""
+        """Take in that the history was read up to `newest`."""
         self._newest = newest
 
     def move(self, seconds: float) -> None:
-        """The run's axis became another one: all its moments are that much later."""
+        """Move all times: the run's axis changed."""
         self._newest += seconds
         self._lags = deque((at, lag - seconds) for at, lag in self._lags)
 
@@ -142,7 +143,7 @@ class RunClock:
         """The present; the time of the last line if its age is unknown; None before any line."""
         if self.newest is None or not self._lags or not self.watched:
             return self.newest
-        now = clock - min(lag for _, lag in self._lags)
+        now = clock - self._lags[0][1]
         return max(self._newest, min(now, self._newest + _AT_END * self.window_s))
 
     def awaited(self, clock: float) -> float | None:
@@ -160,7 +161,7 @@ class RunClock:
             return None
         if not self._lags:
             return max(0.0, clock - self._over_at)
-        return max(0.0, clock - min(lag for _, lag in self._lags) - self._newest)
+        return max(0.0, clock - self._lags[0][1] - self._newest)
 
     def _lag(self, at: float, lag: float) -> None:
         while self._lags and (at - self._lags[0][0] > _REMEMBERED_S or self._lags[-1][1] >= lag):

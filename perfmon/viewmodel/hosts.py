@@ -49,7 +49,7 @@ class Host:
         return next(iter(self.of(Area.HOST)), None)
 
     @property
-    def told(self) -> bool:
+    def is_known(self) -> bool:
         """True if the machine itself is known, not only a queue that it serves."""
         return self.link is not None or any(area in self.things for area in _MACHINE)
 

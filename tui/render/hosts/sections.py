@@ -69,7 +69,7 @@ def gpu_sections(look: Look) -> list[Section]:
 
 def folded_sections(look: Look, *, whole: bool = False) -> list[Section]:
     """GPUs by host; `whole`: with the machine's own figures, of all hosts."""
-    rows = [(host, host.of(Area.GPU)) for host in look.around.hosts if host.of(Area.GPU) or (whole and host.told)]
+    rows = [(host, host.of(Area.GPU)) for host in look.around.hosts if host.of(Area.GPU) or (whole and host.is_known)]
 
     def columns(look: Look, rows: Sequence[Folded]) -> list[Column[Folded]]:
         return folded_columns(look, rows, whole=whole)
