@@ -82,7 +82,7 @@ def folded_sections(look: Look, *, whole: bool = False) -> list[Section]:
 
 def host_sections(look: Look) -> list[Section]:
     """Every host as a row."""
-    hosts = [host for host in look.around.hosts if host.told]
+    hosts = [host for host in look.around.hosts if host.is_known]
     own = [host for host in hosts if host.link is not None or host.whole is not None or host.of(Area.DISK, Area.NIC)]
     return _some([Section("HOSTS", own, host_columns, _of_host, unreached)])
 
@@ -194,7 +194,7 @@ def _machines(look: Look) -> list[str]:
     gpus = [seen for _, seen in look.around.of_area(Area.GPU)]
     used = [one for seen in gpus if (one := value(seen, "util_pct")) is not None and not look.around.stale(seen)]
     busy = f" {percent(sum(used) / len(used))}" if used else ""
-    hosts = sum(host.told for host in look.around.hosts)
+    hosts = sum(host.is_known for host in look.around.hosts)
     queues = sum(1 for _ in look.around.of_area(Area.QUEUE))
     told = [f"{counted(len(gpus), 'GPU')}{busy}"] if gpus else []
     told += [counted(hosts, "host")] if hosts else []
@@ -280,7 +280,7 @@ def host_runs(picture: MonitorState, room: int, skin: ThemeStyles) -> list[Run]:
     if not picture.links and len({seen.host for seen in picture.seen}) < 2:
         return []
     around = HostOverview.at(picture)
-    badges = [_badge(around, host) for host in around.hosts if host.told]
+    badges = [_badge(around, host) for host in around.hosts if host.is_known]
     if not badges or (not picture.links and len(badges) < 2):
         return []
     each = [run for at, badge in enumerate(badges) for run in _runs(badge, skin, first=not at)]
