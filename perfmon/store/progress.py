@@ -127,7 +127,7 @@ class ProgressLog:
         first, began, last, then, rise = self._steps.get(slot, (step, time, -inf, time, 1.0))
         if last == step:
             return
-        if last > -inf:
+        if step < last or (last > -inf and time - then >= _LEAP_S):
             self._leap(Leap(source, then, time, line, last, step, False), (first, began), rise)
         if step < last:
             self._steps[slot] = (step, time, step, time, rise)
@@ -168,10 +168,8 @@ class ProgressLog:
 
         Those without a name are told apart by their totals: one may count within the other.
         """
-        label, key = (
-            key[:_MOST_KEY],
-            _FIGURES.sub("#", key)[:_MOST_KEY],
-        )  # a label may hold what changes: a loss, the number of the epoch
+        label = key[:_MOST_KEY]
+        key = _FIGURES.sub("#", key)[:_MOST_KEY] if key else ""  # a label may hold what changes: a loss, an epoch
         if unnamed and total is not None and len(self.counters) < _MOST_UNNAMED:
             key = f"{key}/{total:g}"
         slot = (source, kind, key)
@@ -187,7 +185,7 @@ class ProgressLog:
         passed = elapsed_s - known.elapsed_s if elapsed_s is not None and known.elapsed_s is not None else 0.0
         anew = amount == known.amount and label != known.label  # the next epoch's bar, which is shown when it is full
         known.label = label
-        if amount != known.amount:
+        if amount < known.amount or (amount != known.amount and time - known.time >= _LEAP_S):
             leap = Leap(source, known.time, time, line, known.amount, amount, False, known.total)
             leap.kept_pace = 0 < passed < _KEPT_PACE * (time - known.time)  # so long was it not, by its own clock
             self._leap(leap, (known.first_amount, known.first), known.rise)
