@@ -40,6 +40,7 @@ CAUSE_WORDS = {
     "crashed": "a crash in native code",
     "data-error": "unreadable data",
     "configuration": "a configuration error",
+    "missing-module": "a missing Python module",
 }
 """What a run died of, as the end of a sentence."""
 _SAID = 240
