@@ -89,6 +89,8 @@ class Death:
         message = str(fields.get("message", "")) or self.cause.text
         message = message.strip()
         fields["message"] = _shortened(message)
+        if message == fields.get("type"):  # an exception without a text
+            del fields["type"]
         if "exit_detail" in fields:
             fields["exit_detail"] = _shortened(str(fields["exit_detail"]))
         frame = self.cause.frame
