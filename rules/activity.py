@@ -109,7 +109,7 @@ def activity_of(view: RunView) -> Activity:
 
 def _all_tracks(view: RunView) -> Iterable[Track]:
     for held in view.store.progress.tracks.values():
-        shift = view.shifts.get(held.source, 0.0)
+        shift = view.shift(held.source)
         rows = [(time, line - live, line) for time, line, live in zip(held.times, held.lines, held.live, strict=True)]
         if any(after[0] < before[0] for before, after in pairwise(rows)):
             rows.sort()
@@ -181,7 +181,7 @@ def startup_of(view: RunView) -> list[Window]:
         if not starting or not view.timed:
             return []
         ready = [
-            time + view.shifts.get(source, 0.0)
+            time + view.shift(source)
             for (name, _), series in view.store.marks.items()
             if name == _READY
             for time, source in zip(series.times, series.sources, strict=True)

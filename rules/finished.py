@@ -133,7 +133,7 @@ def _says_over(logs: list[SourceState], view: RunView) -> float | None:
     """When a log said, in words that no format knows, that the run, and not only a part of it, is over."""
     return max(
         (
-            state.last + view.shifts.get(state.index, 0.0)
+            state.last + view.shift(state.index)
             for state in logs
             if state.last is not None and RUN_OVER.search(state.last_line[1])
         ),
@@ -149,7 +149,7 @@ def _works(state: SourceState, view: RunView) -> bool:
 
 def log_finished_at(state: SourceState, view: RunView) -> float | None:
     """When a log's last run said its last words, or its counter of steps reached its total."""
-    log, shift = view.store.progress, view.shifts.get(state.index, 0.0)
+    log, shift = view.store.progress, view.shift(state.index)
     own = [one.line for one in view.fact(boundaries) if one.source == state.index]
     since = own[-1] if own else 0
     last = _last_work(state, view)
@@ -193,7 +193,7 @@ def _last_epoch_at(state: SourceState, since: int, last: int, view: RunView) -> 
             if source == state.index
         ]
         if losses and losses[-1] == counter.line:
-            return counter.time + view.shifts.get(state.index, 0.0)
+            return counter.time + view.shift(state.index)
     return None
 
 

@@ -87,14 +87,14 @@ def first_of(dead: Sequence[Failure], view: RunView) -> Death | None:
 
 
 def _time(failure: Failure, view: RunView) -> float:
-    return failure.time + view.shifts.get(failure.source, 0.0)
+    return failure.time + view.shift(failure.source)
 
 
 def _when(failure: Failure, view: RunView) -> float:
     """When a run died: where the log that tells it has no clock and others do, when they told the last."""
     if view.store.sources[failure.source].clockless:
         dated = [state for state in view.store.sources if not state.clockless and not state.polled]
-        lasts = [state.last + view.shifts.get(state.index, 0.0) for state in dated if state.last is not None]
+        lasts = [state.last + view.shift(state.index) for state in dated if state.last is not None]
         return max([_time(failure, view), *lasts])
     return _time(failure, view)
 

@@ -95,7 +95,7 @@ def limit_of(view: RunView) -> TimeLimit | None:
             continue
         for at in range(len(series)):
             source = series.sources[at]
-            shift = view.shifts.get(source, 0.0)
+            shift = view.shift(source)
             if series.times[at] + shift < began - _BEFORE_S:
                 continue  # an earlier run's
             until = began + series.values[at] if metric == LIMIT else series.values[at] + shift
@@ -208,7 +208,7 @@ def _before_the_logs(view: RunView) -> Iterable[Window]:
     """What bars say of the time before they are seen first: a log may begin, or be cut, within one."""
     for counter in view.store.progress.counters.values():
         if counter.before is not None and counter.kind not in START_KINDS:
-            shift = view.shifts.get(counter.source, 0.0)
+            shift = view.shift(counter.source)
             yield (counter.before[0] + shift, counter.before[1] + shift)
 
 

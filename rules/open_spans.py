@@ -58,8 +58,8 @@ def _of_dates(monotonic_s: float, update: Update, view: RunView) -> float:
     server, client = view.store.sources[update.server], view.store.sources[update.client]
     if server.mono_to_wall is None or client.mono_to_wall is None:
         return 0.0
-    apart = server.mono_to_wall + view.shifts.get(server.index, 0.0)
-    apart -= client.mono_to_wall + view.shifts.get(client.index, 0.0)
+    apart = server.mono_to_wall + view.shift(server.index)
+    apart -= client.mono_to_wall + view.shift(client.index)
     wall_s = monotonic_s + apart
     return wall_s if abs(wall_s) > _SAME_S else 0.0
 
@@ -126,7 +126,7 @@ def _left_open(view: RunView) -> tuple[list[Update], list[Update]]:
         if update.legs & _CLIENT == _SENT
         and update.start is not None
         and update.client is not None
-        and low <= update.start + view.shifts.get(update.source, 0.0) <= high
+        and low <= update.start + view.shift(update.source) <= high
     ]
     newest: dict[Way, float] = {}
     for update in view.store.updates if open_ones else ():
@@ -153,8 +153,8 @@ def _item(
     if spoke is None:
         return None
     ahead = leads.get(way(update), TOGETHER)
-    began = update.start + view.shifts.get(update.source, 0.0)
-    heard = spoke + view.shifts.get(server, 0.0) - ahead.wall_s
+    began = update.start + view.shift(update.source)
+    heard = spoke + view.shift(server) - ahead.wall_s
     if way(update) not in leads:  # nothing tells how the server's clock lies: what others have come to is proof
         heard = min(heard, _others(server, view))
     if heard <= began or view.present - began > _ABANDONED_S:
@@ -168,7 +168,7 @@ def _item(
 def _others(server: int, view: RunView) -> float:
     """The newest line of all logs but the server's."""
     lasts = [
-        state.last + view.shifts.get(state.index, 0.0)
+        state.last + view.shift(state.index)
         for state in view.store.sources
         if state.index != server and state.last is not None and not state.polled
     ]
@@ -201,7 +201,7 @@ def begun(view: RunView) -> Mapping[str, Sequence[float]]:
     starts: dict[str, list[float]] = {}
     for span in view.store.opened():
         if span.start is not None:
-            starts.setdefault(span.kind, []).append(span.start + view.shifts.get(span.source, 0.0))
+            starts.setdefault(span.kind, []).append(span.start + view.shift(span.source))
     if view.store.updates:
         starts[_UPDATE] = _sent(view)
     return starts
@@ -214,7 +214,7 @@ def _sent(view: RunView) -> list[float]:
         if update.end is not None and update.start is not None:
             newest[way(update)] = max(newest.get(way(update), update.start), update.start)
     return [
-        update.start + view.shifts.get(update.source, 0.0)
+        update.start + view.shift(update.source)
         for update in view.store.updates
         if update.start is not None
         and update.end is None
@@ -243,7 +243,7 @@ def still_open(view: RunView, ended: Mapping[str, Sequence[Item]]) -> dict[str, 
     for span in view.recent.opened():
         if span.kind not in _KINDS or span.start is None or is_over(view.store.sources[span.source]):
             continue
-        start = span.start + view.shifts.get(span.source, 0.0)
+        start = span.start + view.shift(span.source)
         others = ended.get(span.kind, ())
         if start < view.present <= start + _most(others) and not _was_lost(start, span.source, others):
             item = Item(start, view.present, {}, span.fields, span.refs, "", span.key, span.source)
@@ -286,7 +286,7 @@ def open_items(kind: str, view: RunView) -> list[Item]:
     for span in opened:
         if span.start is None or span.source in gone or announced_shutdown(view.store.sources[span.source]):
             continue
-        start, end = span.start + view.shifts.get(span.source, 0.0), view.window[1]
+        start, end = span.start + view.shift(span.source), view.window[1]
         if start < end and not _followed(kind, span, opened, view):
             values = {"duration_s": end - start, "idle_s": end - max(start, _progress(view))}
             fields = span.fields | {"phase": _phase(span, span.refs)}
@@ -314,7 +314,7 @@ def _followed(kind: str, span: Span, opened: Sequence[Span], view: RunView) -> b
 def _progress(view: RunView) -> float:
     """When any log of the run last told of progress."""
     lasts = [
-        max(track.times) + view.shifts.get(source, 0.0)
+        max(track.times) + view.shift(source)
         for (source, _), track in view.store.progress.tracks.items()
         if len(track.times) and not view.store.sources[source].polled
     ]

@@ -151,7 +151,7 @@ def restarts(view: RunView, silences: Sequence[Window]) -> list[Restart]:
 def _counter(series: Series, view: RunView) -> list[Step]:
     """All that a component told of its steps, whatever part of the run is looked at."""
     told = zip(series.times, series.values, series.sources, strict=True)
-    return sorted((time + view.shifts.get(source, 0.0), step) for time, step, source in told)
+    return sorted((time + view.shift(source), step) for time, step, source in told)
 
 
 def _of(counter: Sequence[Step], silences: Sequence[Window]) -> list[tuple[Window, float]]:

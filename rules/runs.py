@@ -86,7 +86,7 @@ def boundaries(view: RunView) -> list[Boundary]:
 
 
 def _of_log(state: SourceState, view: RunView) -> list[Boundary]:
-    log, shift = view.store.progress, view.shifts.get(state.index, 0.0)
+    log, shift = view.store.progress, view.shift(state.index)
     work = [track for track in log.of(state.index) if track.kind not in START_KINDS]
     marks = [mark for mark in log.marks if mark.source == state.index]
     ends = sorted(
@@ -297,7 +297,7 @@ def wasted_of(view: RunView) -> list[Window]:
     for one in view.fact(boundaries):
         if not one.resumed or one.last_step is None:
             continue
-        shift = view.shifts.get(one.source, 0.0)
+        shift = view.shift(one.source)
         for series in view.store.steps.values():
             again = [
                 time + shift

@@ -266,7 +266,7 @@ def quiet_logs(view: RunView) -> list[Quiet]:
 
 
 def _inner(state: SourceState, view: RunView) -> list[Quiet]:
-    shift, usual = view.shifts.get(state.index, 0.0), usual_gap(state)
+    shift, usual = view.shift(state.index), usual_gap(state)
     longest = sorted((gap.end - gap.start for gap in state.gaps), reverse=True)[:2]
     quiet = []
     for gap in _gaps(state, view):
@@ -281,14 +281,14 @@ def _gaps(state: SourceState, view: RunView) -> list[Gap]:
     """The gaps of a log that reach into the part that is looked at: a run that is watched for days has many more."""
     if view.clip is None:
         return state.gaps
-    shift = view.shifts.get(state.index, 0.0)
+    shift = view.shift(state.index)
     low, high = view.clip[0] - shift, view.clip[1] - shift
     return [gap for gap in state.gaps if gap.end > low and gap.start < high]
 
 
 def _tail(state: SourceState, view: RunView, gone: Mapping[int, float]) -> list[Quiet]:
     # Where all logs are silent none of them is: that is a stall, or the end.
-    last, high = (state.last or 0.0) + view.shifts.get(state.index, 0.0), view.told[1]
+    last, high = (state.last or 0.0) + view.shift(state.index), view.told[1]
     high = min(high, gone.get(state.index, high))
     set_back = state.tail is not None and state.tail < (state.last or 0.0) - _SET_BACK_S
     if high - last < LEAST_S or announced_shutdown(state) or set_back:
@@ -313,14 +313,14 @@ def silences(view: RunView) -> list[Window]:
 
 def span_of(state: SourceState, view: RunView) -> Window:
     """First and last moment of a log."""
-    shift = view.shifts.get(state.index, 0.0)
+    shift = view.shift(state.index)
     return ((state.first or 0.0) + shift, (state.last or 0.0) + shift)
 
 
 def is_set_forward(start: float, end: float, state: SourceState, view: RunView) -> bool:
     """A jump by the hour that summer time takes away, at night, between two steps of the usual length."""
     beyond = end - start - _HOUR_S
-    local = (start - view.shifts.get(state.index, 0.0)) % _DAY_S
+    local = (start - view.shift(state.index)) % _DAY_S
     if beyond < 0.0 or state.kind in (None, EPOCH) or local >= _NIGHT_S:
         return False
     for series in view.store.steps.values():
@@ -359,7 +359,7 @@ def _undated_end(state: SourceState, view: RunView) -> bool:
 def _silent(state: SourceState, view: RunView) -> list[Window]:
     """All that lies outside a log's lines: its gaps, and the time before its first and after its last line."""
     low, high = view.whole
-    shift = view.shifts.get(state.index, 0.0)
+    shift = view.shift(state.index)
     first, last = (state.first or 0.0) + shift, (state.last or 0.0) + shift
     silent = [(gap.start + shift, gap.end + shift) for gap in _gaps(state, view)]
     silent += [(low, first)] if first > low else []

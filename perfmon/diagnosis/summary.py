@@ -90,7 +90,7 @@ def _stats(name: str, track: Track, view: View, points: int) -> MetricStats:
         series=_thinned(track, view.window[0], points),
         not_finite=len(odd),
         ends_not_finite=bool(odd) and odd.times[-1] > track.times[-1],
-        of_several=track.only is None and _of_several(track),
+        of_several=_of_several(track),
     )
 
 
@@ -326,7 +326,7 @@ def role_gpus(view: View) -> dict[str, frozenset[str]]:
     """The GPUs of each role of the last run, where the lines of its begin name them."""
     found: dict[str, set[str]] = {}
     for mark in view.store.progress.marks:
-        time = mark.time + view.shifts.get(mark.source, 0.0)
+        time = mark.time + view.shift(mark.source)
         role, gpus = str(mark.fields.get("role", "")), str(mark.fields.get("gpus", ""))
         if role and gpus and time >= view.run_began - _SAME_START_S:
             found.setdefault(role, set()).update(one.strip() for one in gpus.split(","))

@@ -98,7 +98,7 @@ def _is_untold(update: Update) -> bool:
 def _seen(span: Span, view: View) -> bool:
     """Whether it began within what is looked at, as far as that is known."""
     low, high = view.window
-    return span.start is None or low <= span.start + view.shifts.get(span.source, 0.0) <= high
+    return span.start is None or low <= span.start + view.shift(span.source) <= high
 
 
 def _open_rpc(update: Update) -> bool:
@@ -108,15 +108,13 @@ def _open_rpc(update: Update) -> bool:
 
 def _unanswered(update: Update, view: View) -> str:
     """How far an update came whose client never told its end: it was killed, or the log ends too early."""
-    state, shift = view.store.sources[update.source], view.shifts.get(update.source, 0.0)
+    state, shift = view.store.sources[update.source], view.shift(update.source)
     server = next(((ref, text) for ref, text in reversed(update.refs) if ref.source == update.server), None)
     if server is not None and server[0].source != update.source:
         came = f"the last server line about it is in {view.store.sources[server[0].source].spec}, line {server[0].line}"
     else:
         heard = [other for other in view.store.sources if other.index == _server(view)]
-        late = [
-            (other.last or 0.0) + view.shifts.get(other.index, 0.0) - (update.start or 0.0) - shift for other in heard
-        ]
+        late = [(other.last or 0.0) + view.shift(other.index) - (update.start or 0.0) - shift for other in heard]
         gone_on = f", although {heard[0].spec} continues for {format_seconds(late[0])}" if late and late[0] > 0 else ""
         came = f"no server log mentions it{gone_on}"
     return (
