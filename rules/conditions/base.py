@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast
 
 from perfmon.core import Table, format_seconds
 
@@ -35,6 +35,7 @@ BAND_LEVELS = (Level.NO, Level.WARNING, Level.CRITICAL)
 """By what a band says: good, warning, critical."""
 
 
+_T = TypeVar("_T")
 Role = Literal["required", "supporting", "gate"]
 IfMissing = Literal["fail", "pass"]
 
@@ -108,7 +109,7 @@ class Single(Condition):
     @classmethod
     def read(cls, table: Table) -> Self:
         """From its table; raises DataFileError."""
-        condition = cls(**{one.name: _READERS[str(one.type)](table, one) for one in fields(cls) if not one.kw_only})
+        condition = read_fields(cls, table)
         condition.check(table)
         return condition
 
@@ -252,6 +253,12 @@ class Limits:
         return f"{metric} {' and '.join(said)}"
 
 
+def read_fields(cls: type[_T], table: Table) -> _T:
+    """A dataclass from the keys of a table, each read by the type of its field as it is written."""
+    held: tuple[Field[Any], ...] = fields(cls)  # type: ignore[arg-type]  # a dataclass
+    return cls(**{one.name: _READERS[str(one.type)](table, one) for one in held if not one.kw_only})
+
+
 def _text(table: Table, one: Field[Any]) -> str:
     return table.text(one.name, None if one.default is MISSING else one.default)
 
@@ -272,6 +279,7 @@ _READERS: Mapping[str, Callable[[Table, Field[Any]], Any]] = {
     "int": lambda table, one: int(_number(table, one)),
     "bool": lambda table, one: table.flag(one.name),
     "Amount": lambda table, one: table.amount(one.name, cast(float, one.default)),
+    "tuple[str, ...]": _texts,
     "Metrics": _texts,
     "Names": _texts,
     "ByKind": lambda table, one: tuple(sorted(table.numbers(one.name).items())),
