@@ -19,7 +19,7 @@ from .goals import limit_items
 from .open_spans import open_items
 from .run_facts import View
 from .signatures import Signature, Subject
-from .silence import Quiet
+from .silence import SourceGap
 from .stalls import Stall
 from .tracks import UPDATE, Item, Stream, Track
 
@@ -110,8 +110,8 @@ def items_of(subject: Subject, signature: Signature, view: View) -> Judged:
         return _numbered(limit_items(view))
     if subject.kind == "quiet":
         if subject.name == "all":
-            return _numbered(_stall_item(stall) for stall in view.stalls)
-        return _numbered(_quiet_item(stretch) for stretch in view.quiet_logs)
+            return _numbered(map(_stall_item, view.stalls))
+        return _numbered(map(_gap_item, view.source_gaps))
     if subject.kind == "failure":
         return _numbered(_death_items(subject.name.split("|"), view))
     return _numbered(_absences(subject.name, view))
@@ -181,20 +181,11 @@ def _numbered(items: Iterable[Item]) -> Judged:
     return judged
 
 
-def _quiet_item(quiet: Quiet) -> Item:
-    return Item(
-        quiet.start,
-        quiet.end,
-        {
-            "usual_s": quiet.usual_s,
-            "proven_s": quiet.proven_s,
-            "ended": float(quiet.ended),
-            "duration_s": quiet.end - quiet.start,
-        },
-        {},
-        quiet.refs,
-        source=quiet.source,
-    )
+def _gap_item(gap: SourceGap) -> Item:
+    values = {
+        "usual_s": gap.usual_s, "proven_s": inf, "ended": float(gap.ended), "duration_s": gap.end - gap.start,
+    }  # fmt: skip
+    return Item(gap.start, gap.end, values, {}, (gap.ref,), source=gap.source)
 
 
 def _stall_item(stall: Stall) -> Item:

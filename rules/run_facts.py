@@ -23,7 +23,7 @@ from .run_boundaries import apart, restarts_of
 from .run_state import state_of
 from .run_view import BY_START, RunView
 from .runs import boundaries, downtime_of, run_began, wasted_of
-from .silence import quiet_logs
+from .silence import source_gaps
 from .stalls import stalls_of
 from .tracks import UPDATE, Item, Track
 
@@ -80,7 +80,7 @@ class View(RunView):
     # --- facts ------------------------------------------------------------------------------------------------
     begun = _Fact(begun)
     """When spans started that have not ended, by kind."""
-    quiet_logs = _Fact(quiet_logs)
+    source_gaps = _Fact(source_gaps)
     """Gaps without a line, log by log."""
     apart = _Fact(apart)
     """The time between different runs."""

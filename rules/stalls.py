@@ -21,7 +21,7 @@ from .activity import FEW, LEAST_STALL_S, PHASE_KINDS, REMEMBERED, activity_of, 
 from .finished import over_at
 from .run_boundaries import apart, dark_run, restarts_of
 from .runs import boundaries, downtime_of, run_began
-from .silence import announced_shutdown, bygone_of, is_set_forward
+from .silence import announced_shutdown, ended_sources, is_set_forward
 from .tracks import START_KINDS
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ def main_logs(view: RunView) -> list[SourceState]:
         if (state.index in working or (state.lines >= _BUSY_LINES and state.first != state.last))
         and not state.idle_silence
         and not state.polled
-        and state.index not in view.fact(bygone_of)
+        and state.index not in view.fact(ended_sources)
         and state.index not in view.guessed
     ]
 

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 
-from perfmon.core import Fields, Ref, Span, Update
+from perfmon.core import LEGS, Fields, Ref, Span, Update
 from perfmon.store import Series
 
 # --- What signatures judge: spans, samples and silences as items, their values, and what they follow ---
 
 UPDATE = "weight-update"
+SENT, RECEIVED, CALLED, RPC_DONE, DONE = (1 << at for at in range(len(LEGS)))
+"""The bits of `Update.legs`."""
 START_KINDS = frozenset(
     (
         "shards", "files", "graphs", "model-load", "compile", "graph-capture", "engine-init", "download",
