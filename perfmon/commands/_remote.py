@@ -75,7 +75,7 @@ class Wanted:
 def sort_specs(specs: Sequence[str]) -> Wanted:
     """Parse the sources. Raises UsageError for an invalid one of any kind."""
     from perfmon.sources import parse_spec
-    from perfmon.sources.pollers import maker_of, parse_asked
+    from perfmon.sources.pollers import parse_asked
     from perfmon.sources.remote import parse_remote
 
     found = Wanted()
@@ -85,7 +85,6 @@ def sort_specs(specs: Sequence[str]) -> Wanted:
         if there is not None:
             found.remote.append(there)
         elif asked is not None:
-            maker_of(asked)
             found.asked.append(asked)
         else:
             parse_spec(text)

@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _asked(args: argparse.Namespace) -> list[Asked]:
     """Pollers of all hosts. Raises UsageError."""
-    from perfmon.sources.pollers import DEFAULT, FORMS, maker_of, parse_asked
+    from perfmon.sources.pollers import DEFAULT, FORMS, parse_asked
 
     if args.no_polls and args.poll:
         raise UsageError("--no-polls conflicts with --poll: remove one of them")
@@ -106,7 +106,6 @@ def _asked(args: argparse.Namespace) -> list[Asked]:
         one = parse_asked(spec)
         if one is None:
             raise UsageError(f"--poll {without_secrets(plain(spec, 200))}: expected one of {FORMS}")
-        maker_of(one)
         asked.append(one)
     return asked
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .base import Places, Poller, nowhere
     from .local import LocalMachine
     from .reading import Area, PolledBlock, Reading, format_reading, is_poll, polled_blocks
-    from .registry import maker_of, pollers_for
+    from .registry import pollers_for
     from .request import DEFAULT, FORMS, Asked, parse_asked
     from .scheduler import PollScheduler, asked_once, poll_log
 
@@ -28,7 +28,6 @@ __all__ = [
     "asked_once",
     "format_reading",
     "is_poll",
-    "maker_of",
     "nowhere",
     "parse_asked",
     "poll_log",
@@ -42,7 +41,7 @@ __getattr__ = lazy_face(
         "base": "Places,Poller,nowhere",
         "local": "LocalMachine",
         "reading": "Area,PolledBlock,Reading,is_poll,format_reading,polled_blocks",
-        "registry": "maker_of,pollers_for",
+        "registry": "pollers_for",
         "request": "Asked,DEFAULT,FORMS,parse_asked",
         "scheduler": "PollScheduler,asked_once,poll_log",
     },

@@ -105,39 +105,40 @@ async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 # --- One shell on a machine that several pollers run their scripts in, opened anew when it was lost ---
 
 TIMEOUT_S = 50.0
-"""Less than what a question may take as a whole: so a shell that hangs is known to, and another one is opened."""
+"""Less than a poll may take as a whole: a shell that hangs is noticed, and another one is opened."""
 
 
 class Script:
-    """Runs scripts one after the other. What may hang (a disk that is gone) needs one of its own."""
+    """Runs scripts one after the other. A script that may hang (a disk that is gone) needs a shell of its own."""
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+    def __init__(self, machine: Machine, prefix: str = "", timeout_s: float = TIMEOUT_S) -> None:
+        """`prefix` is put before the errors."""
+        self._machine, self._prefix, self._timeout_s = machine, prefix, timeout_s
         self._opening: asyncio.Task[Runner] | None = None
 
     async def run(self, script: str) -> Output:
-        """Runs a script. Raises PollError, and what the machine raises where it has no shell."""
+        """Run a script. Raises PollError, and the machine's error where it has no shell."""
         if self._opening is None:
             self._opening = asyncio.ensure_future(self._machine.runner())
         opening = self._opening
         try:
-            # Who is cancelled meanwhile leaves it to others: what is half open could not be closed.
+            # A caller that is cancelled leaves it to others: a half-open shell could not be closed.
             runner = await asyncio.shield(opening)
-            return await runner.run(script, timeout_s=TIMEOUT_S)
+            return await runner.run(script, timeout_s=self._timeout_s)
         except RunnerError as error:
             await self._drop(opening)
-            raise PollError(str(error)) from None
+            raise PollError(f"{self._prefix}{error}") from None
         except Exception:
             await self._drop(opening)
             raise
 
     async def close(self) -> None:
-        """Ends the shell."""
+        """End the shell."""
         if self._opening is not None:
             await self._drop(self._opening)
 
     async def _drop(self, opening: asyncio.Task[Runner]) -> None:
-        """The next script has another shell."""
+        """Close a shell; the next script opens another one."""
         if self._opening is opening:
             self._opening = None
         if not opening.done():
@@ -145,3 +146,14 @@ class Script:
             await asyncio.wait({opening})
         if not opening.cancelled() and opening.exception() is None:
             await opening.result().close()
+
+
+class ScriptPoller:
+    """A poller that runs scripts in a shell, its own or one that it shares."""
+
+    def __init__(self, machine: Machine, shell: Script | None = None) -> None:
+        self._machine, self._shell = machine, shell or Script(machine)
+
+    async def close(self) -> None:
+        """End the shell."""
+        await self._shell.close()

@@ -7,7 +7,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property
-from math import isnan
 from pathlib import Path
 
 from perfmon.core import Table, plain, read_toml
@@ -15,7 +14,7 @@ from perfmon.core import Table, plain, read_toml
 from ..http_client import ReplyError, Url, get
 from .base import Machine, PollError
 from .metrics_endpoint import TIMEOUT_S, Endpoint, PagePoller
-from .openmetrics import Counters, Histograms, Increase, Sample, Samples, quantile, read_samples
+from .openmetrics import QUANTILES, Counters, Histograms, Increase, Sample, Samples, add_bucket, quantile, read_samples
 from .reading import Area, Reading
 
 # --- How servers tell of their engines on a page of metrics: which metric is which value, by version and system ---
@@ -179,7 +178,6 @@ def _nothing(samples: Samples) -> str:
 
 ENGINE_LABELS = ("engine", "dp_rank", "instance", "replica", "ReplicaId", "WorkerId")
 """Labels that tell engines of one page apart, beside the model."""
-_QUANTILES = (("p50", 0.5), ("p95", 0.95))
 
 Key = tuple[str, ...]
 """Model, and what else tells an engine from others."""
@@ -258,14 +256,14 @@ class EngineValues:
             for row in self._dialect.told:
                 if row.sort is Sort.QUANTILES:
                     for sample in _first(row.on_page, samples):
-                        _add(told.setdefault((key, row.value), {}), sample)
+                        add_bucket(told.setdefault((key, row.value), {}), sample)
         return told
 
     def _quantiles(self, key: Key, windows: Mapping[Hashable, Mapping[float, float]]) -> Values:
         values: Values = {}
         for row in self._dialect.told:
             window = windows.get((key, row.value))
-            for name, share in _QUANTILES if window else ():
+            for name, share in QUANTILES if window else ():
                 value = quantile(window or {}, share)
                 if value is not None:
                     values[f"{row.value}_{name}_s"] = value
@@ -300,16 +298,6 @@ def _share_of(key: Key, share: Share, samples: ByName, grown: Increase) -> float
     part = _sum(key, [s for s in parts if all(s.labels.get(n) == v for n, v in share.labels.items())], grown)
     whole = _sum(key, _first(share.whole, samples), grown)
     return None if part is None or whole is None or whole < share.least else 100.0 * part / whole
-
-
-def _add(buckets: dict[float, float], sample: Sample) -> None:
-    """Histograms of one engine that other labels tell apart are counted together."""
-    try:
-        limit = float(sample.labels.get("le", ""))
-    except ValueError:
-        return
-    if not isnan(limit) and sample.value >= 0:
-        buckets[limit] = buckets.get(limit, 0.0) + sample.value
 
 
 # --- Asks servers of engines for their page of metrics: vLLM, SGLang, and what TRL generates with ---

@@ -15,7 +15,7 @@ from perfmon.core import UsageError, plain, without_secrets
 
 from ..http_client import LIMIT, Opener, ReplyError, Url, get, parse_url
 from .base import Machine, PollError
-from .openmetrics import Counters, Histograms, Sample, quantile, read_samples, read_types
+from .openmetrics import QUANTILES, Counters, Histograms, Sample, add_bucket, quantile, read_samples, read_types
 from .reading import Area, Reading
 
 # --- Fetches a page of metrics, and says in one line why there is none ---
@@ -43,11 +43,8 @@ class Endpoint:
 
     @classmethod
     def parse(cls, kind: str, text: str) -> Endpoint:
-        """Of `http://HOST:PORT[/PATH]`, or https; without a path it is /metrics. Raises UsageError."""
+        """Read `http://HOST:PORT[/PATH]`, or https; without a path it is /metrics. Raises UsageError."""
         url = parse_url(text)
-        if url.scheme == "tcp":
-            shown = without_secrets(plain(text, 200))
-            raise UsageError(f"'{kind}={shown}': expected http(s)://HOST:PORT or http(s)://HOST:PORT/PATH")
         return cls(kind, Url(url.scheme, url.host, url.port, "/metrics") if url.path == "/" else url)
 
     @property
@@ -134,7 +131,6 @@ _DULL = ("python_", "process_", "go_", "promhttp_", "prometheus_", "scrape_", "n
 _NAME = re.compile(r"[A-Za-z_:][\w:]*")
 _SIGN = re.compile(r"[^\w.:/-]+")
 _WORD = 120
-_QUANTILES = (("p50", 0.5), ("p95", 0.95))
 
 
 def parse_prometheus(argument: str) -> tuple[Endpoint, tuple[str, ...]]:
@@ -197,7 +193,7 @@ class PrometheusPoller(PagePoller):
         for sample in found.samples:
             name = self._named(sample)
             if sample.name.endswith("_bucket"):
-                _add(buckets.setdefault(name, {}), sample)
+                add_bucket(buckets.setdefault(name, {}), sample)
             elif sample.name in found.counters:
                 counted[name] = counted.get(name, 0.0) + sample.value
             else:
@@ -205,7 +201,7 @@ class PrometheusPoller(PagePoller):
         grown = self._counters.take(counted, at)
         told |= {f"{name}_per_s": by / grown.seconds for name, by in grown.by.items()}
         for family, window in self._histograms.take(buckets, at).items():
-            values = {f"{family}_{label}": quantile(window, share) for label, share in _QUANTILES}
+            values = {f"{family}_{label}": quantile(window, share) for label, share in QUANTILES}
             told |= {name: value for name, value in values.items() if value is not None}
         return told
 
@@ -214,12 +210,3 @@ class PrometheusPoller(PagePoller):
         name = sample.name.removesuffix("_bucket").removesuffix("_total")
         labels = [_SIGN.sub("_", plain(value, 40)) for key, value in sample.labels.items() if key != "le" and value]
         return plain("/".join([self._endpoint.short, name, *labels]), _WORD)
-
-
-def _add(buckets: dict[float, float], sample: Sample) -> None:
-    try:
-        limit = float(sample.labels.get("le", ""))
-    except ValueError:
-        return
-    if sample.value >= 0:
-        buckets[limit] = buckets.get(limit, 0.0) + sample.value

@@ -6,7 +6,7 @@ import re
 from collections import deque
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import inf, isfinite, isnan
 
 # --- Reads pages of metrics, Prometheus' text and OpenMetrics alike: only the samples of names that are asked for ---
 #
@@ -105,6 +105,18 @@ def _unescaped(value: bytes) -> str:
 Buckets = Mapping[float, float]
 """Upper limit → how many were not above it, as histograms on a page count them; inf for all."""
 WINDOW_S = 30.0
+QUANTILES = (("p50", 0.5), ("p95", 0.95))
+"""Those that are reported of a histogram."""
+
+
+def add_bucket(buckets: dict[float, float], sample: Sample) -> None:
+    """Count the sample of a bucket; histograms that other labels distinguish are counted together."""
+    try:
+        limit = float(sample.labels.get("le", ""))
+    except ValueError:
+        return
+    if not isnan(limit) and sample.value >= 0:
+        buckets[limit] = buckets.get(limit, 0.0) + sample.value
 
 
 @dataclass(frozen=True, slots=True)

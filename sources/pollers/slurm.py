@@ -11,8 +11,8 @@ from typing import Any
 
 from perfmon.core import plain
 
-from ..shell import Output, Runner, RunnerError, quoted
-from .base import Machine, NotAvailableError, PollError
+from ..shell import quoted
+from .base import Machine, NotAvailableError, PollError, Script, ScriptPoller
 from .reading import Area, Reading
 
 # --- Jobs and nodes as Slurm's commands print them: lines of `|`, and JSON of versions from 23.02 on ---
@@ -206,15 +206,14 @@ _NO_CLUSTER = "configuration source"
 """What it says where Slurm is installed, and nothing more."""
 
 
-class SlurmPoller:
+class SlurmPoller(ScriptPoller):
     """Asks the scheduler that a machine belongs to."""
 
     name = "slurm"
     every_s = EVERY_S
 
     def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-        self._runner: Runner | None = None
+        super().__init__(machine, Script(machine, "slurm: ", TIMEOUT_S))
         self._version = (0, 0)
         self._json, self._accounting = False, True
         self._polls = 0
@@ -229,23 +228,19 @@ class SlurmPoller:
         nodes = await self._nodes([job for job in newest if job.state.startswith("RUNNING")])
         return [*[job.reading for job in newest], *nodes]
 
-    async def close(self) -> None:
-        """Ends its shell."""
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            await runner.close()
-
     async def _jobs(self) -> list[Job]:
         if self._version == (0, 0):
             await self._look()
         if self._json:
-            output = await self._run(f'squeue --json -u "$(id -un)" 2>/dev/null | head -c {_MOST_BYTES}; echo; id -un')
+            output = await self._shell.run(
+                f'squeue --json -u "$(id -un)" 2>/dev/null | head -c {_MOST_BYTES}; echo; id -un'
+            )
             text, _, user = output.text.rstrip("\n").rpartition("\n")
             try:
                 return list(jobs_of_json(text, user, self._machine.now().timestamp()))
             except ValueError:
                 self._json = False  # cut short, or of a version that has other names: lines are told by all
-        output = await self._run(
+        output = await self._shell.run(
             f'squeue -h -a -t all -u "$(id -un)" -o {quoted(JOB_FORMAT)} 2>&1; printf "\\n%s" "$?"'
         )
         text, _, code = output.text.rpartition("\n")
@@ -254,7 +249,7 @@ class SlurmPoller:
         return list(jobs_of_lines(text))
 
     async def _look(self) -> None:
-        output = await self._run("squeue --version 2>/dev/null")
+        output = await self._shell.run("squeue --version 2>/dev/null")
         if output.code == _MISSING:
             raise NotAvailableError(f"slurm: no squeue on {self._machine.name}: not a login node?")
         match = _VERSION.search(output.text)
@@ -267,7 +262,7 @@ class SlurmPoller:
         if self._json:
             with suppress(ValueError):
                 return list(ended_of_json(await self._told(f"{asked} --json")))
-        output = await self._run(f"{asked} -n -P -o {ENDED_FORMAT} 2>/dev/null")
+        output = await self._shell.run(f"{asked} -n -P -o {ENDED_FORMAT} 2>/dev/null")
         self._accounting = output.code == 0
         return list(ended_of_lines(output.text)) if self._accounting else []
 
@@ -279,22 +274,12 @@ class SlurmPoller:
         if self._json:
             with suppress(ValueError):
                 return nodes_of_json(await self._told(f"scontrol show node {names} --json"))[:MOST_NODES]
-        output = await self._run(f"sinfo -h -N -n {names} -o {quoted(NODE_FORMAT)} 2>/dev/null")
+        output = await self._shell.run(f"sinfo -h -N -n {names} -o {quoted(NODE_FORMAT)} 2>/dev/null")
         return nodes_of_lines(output.text)[:MOST_NODES]
 
     async def _told(self, command: str) -> str:
         """What a command prints, up to a limit: cut short it is no JSON."""
-        return (await self._run(f"{command} 2>/dev/null | head -c {_MOST_BYTES}")).text
-
-    async def _run(self, script: str) -> Output:
-        if self._runner is None or self._runner.closed:
-            self._runner = await self._machine.runner()
-        try:
-            return await self._runner.run(script, timeout_s=TIMEOUT_S)
-        except RunnerError as error:
-            with suppress(RunnerError):
-                await self.close()
-            raise PollError(f"slurm: {error}") from None
+        return (await self._shell.run(f"{command} 2>/dev/null | head -c {_MOST_BYTES}")).text
 
 
 def _by_age(job: Job) -> tuple[bool, int]:

@@ -20,7 +20,7 @@ from perfmon.sources.pollers.gpu.nvidia_smi import (
     table,
     without,
 )
-from perfmon.sources.pollers.gpu.poller import GpuPoller, gpu_pollers
+from perfmon.sources.pollers.gpu.poller import GpuPoller
 from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.reading import Area, Reading, format_reading, parse_reading
 
@@ -98,7 +98,7 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Smi:
 async def poller() -> AsyncIterator[GpuPoller]:
     machine = LocalMachine()
     machine.here = False  # as another machine is asked: by its shell alone
-    [made] = gpu_pollers(machine)
+    made = GpuPoller(machine)
     assert isinstance(made, GpuPoller)
     yield made
     await made.close()

@@ -14,7 +14,7 @@ from perfmon.sources.http_client import ReplyError, get, open_here, parse_url
 from perfmon.sources.pollers.base import PollError
 from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.reading import Reading
-from perfmon.sources.pollers.registry import queue_pollers
+from perfmon.sources.pollers.registry import make_pollers
 from perfmon.sources.pollers.request import Asked, parse_asked
 
 PAGE = "# TYPE jobs gauge\njobs 7\n"
@@ -30,14 +30,14 @@ def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Authority:
 
 async def asked(url: str) -> Reading:
     """The one reading of a page."""
-    (poller,) = queue_pollers(LocalMachine(), "prometheus", f"{url}#jobs")
+    (poller,) = make_pollers(LocalMachine(), Asked("prometheus", f"{url}#jobs"))
     (reading,) = await poller.poll()
     return reading
 
 
 async def refusal(url: str) -> str:
     """What a poll of it says."""
-    (poller,) = queue_pollers(LocalMachine(), "prometheus", url)
+    (poller,) = make_pollers(LocalMachine(), Asked("prometheus", url))
     with pytest.raises(PollError) as caught:
         await poller.poll()
     assert "\n" not in str(caught.value)
@@ -55,7 +55,7 @@ async def test_how_a_server_of_trl_is_asked_for_behind_it_too(authority: Authori
     async with endpoint(authority.server("127.0.0.1")) as server:
         server.serve("", "/health/")
         server.serve("", "/health")
-        (poller,) = queue_pollers(LocalMachine(), "trl", server.url)
+        (poller,) = make_pollers(LocalMachine(), Asked("trl", server.url))
         (reading,) = await poller.poll()
     assert reading.words["state"] == "ok"
 

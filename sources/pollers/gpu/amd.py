@@ -6,14 +6,15 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from perfmon.core import plain, without_secrets
 
 from ...shell import Runner
 from ..base import NotAvailableError, PollError
-from ..reading import Area, Reading
-from .common import Use, VisibleDevices, readings_of, throttled
+from ..reading import Reading
+from .common import Use, VisibleDevices, gpu_reading, readings_of, throttled
 from .nvidia_smi import PATHS
 
 # --- AMD's GPUs, by the JSON of amd-smi, or of rocm-smi where that is older: any key may be missing or `N/A` ---
@@ -82,7 +83,7 @@ def rocm_readings(text: str) -> list[Reading]:
 
 def _amd_reading(gpu: Mapping[str, Any], models: Mapping[str, str]) -> Reading:
     clocks = _at(gpu, "clock", "gfx_0") or {}
-    told = {
+    figures = {
         "util_pct": _value(_at(gpu, "usage", "gfx_activity")),
         "mem_util_pct": _value(_at(gpu, "usage", "umc_activity")),
         "mem_used_mb": _value(_at(gpu, "mem_usage", "used_vram")),
@@ -96,35 +97,28 @@ def _amd_reading(gpu: Mapping[str, Any], models: Mapping[str, str]) -> Reading:
         "ecc_errors": _value(_at(gpu, "ecc", "total_uncorrectable_count")),
         "energy_j": _value(_at(gpu, "energy", "total_energy_consumption")),
     }
-    values = {name: value for name, value in told.items() if value is not None}
-    index, violations = str(gpu["gpu"]), gpu.get("throttle")
-    why: tuple[str, ...] = ()
-    if isinstance(violations, dict) and any(_said(violations, key) in _ANSWERS for key in _VIOLATIONS):
-        why = tuple(dict.fromkeys(word for key, word in _VIOLATIONS.items() if _active(violations, key)))
-        values["throttled"] = throttled(why, values.get("util_pct"))
-    state = "ok" if values else "unsupported"
-    words = {"model": models.get(index, ""), "throttle": "+".join(why), "state": state}
-    return Reading(Area.GPU, index, values, words)
-
-
-def _active(violations: Mapping[str, Any], key: str) -> bool:
-    return _said(violations, key) == _ACTIVE
-
-
-def _said(violations: Mapping[str, Any], key: str) -> str:
-    return str(violations.get(f"{key}_violation_status", "")).strip().upper()
+    index = str(gpu["gpu"])
+    reading = gpu_reading(index, figures, {"model": models.get(index, "")})
+    violations = {
+        key: str(_at(gpu, "throttle", f"{key}_violation_status") or "").strip().upper() for key in _VIOLATIONS
+    }
+    if not set(_ANSWERS).intersection(violations.values()):
+        return reading
+    why = dict.fromkeys(word for key, word in _VIOLATIONS.items() if violations[key] == _ACTIVE)
+    values = {**reading.values, "throttled": throttled(why, reading.values.get("util_pct"))}
+    return replace(reading, values=values, words={**reading.words, "throttle": "+".join(why)})
 
 
 def _rocm_reading(index: str, card: Mapping[str, Any]) -> Reading:
-    values: dict[str, float] = {}
-    for key, said in card.items():
+    figures: dict[str, float | None] = {}
+    for key, cell in card.items():
         for name, (pattern, scale) in _ROCM.items():
-            number = _value(said)
-            if number is not None and pattern.fullmatch(key) and (name not in values or "junction" in key):
-                values[name] = number * scale
-    told = {key.casefold(): str(word) for key, word in card.items() if word != "N/A"}
-    words = {"model": told.get("card series") or told.get("card model", ""), "uuid": told.get("unique id", "")}
-    return Reading(Area.GPU, index, values, {**words, "state": "ok" if values else "unsupported"})
+            number = _value(cell)
+            if number is not None and pattern.fullmatch(key) and (name not in figures or "junction" in key):
+                figures[name] = number * scale
+    texts = {key.casefold(): str(word) for key, word in card.items() if word != "N/A"}
+    words = {"model": texts.get("card series") or texts.get("card model", ""), "uuid": texts.get("unique id", "")}
+    return gpu_reading(index, figures, words)
 
 
 def _gpus(text: str) -> list[Mapping[str, Any]]:
@@ -190,17 +184,18 @@ class AmdBackend:
     every_s = 5.0
 
     def __init__(self, runner: Runner, mine: VisibleDevices | None, tool: Literal["amd-smi", "rocm-smi"]) -> None:
-        """`runner` is this road's own."""
-        self._runner, self._mine, self._tool = runner, mine, tool
+        """`runner` is used by nothing else."""
+        self.name: str = tool
+        self._runner, self._mine = runner, mine
         self._models: dict[str, str] | None = None
         self._turn = 0
 
     async def poll(self) -> Sequence[Reading]:
         """All GPUs, and every few times what runs on them. Raises PollError, NotAvailableError."""
-        found = [self._told(reading) for reading in await self._gpus()]
+        found = [reading if self._mine is None else self._mine.mark(reading) for reading in await self._gpus()]
         if not found and not self._turn:
-            raise NotAvailableError(f"{self._tool} reports no GPU")
-        if self._tool == "amd-smi" and self._turn % _PROCESSES == 0:
+            raise NotAvailableError(f"{self.name} reports no GPU")
+        if self.name == "amd-smi" and self._turn % _PROCESSES == 0:
             found += await self._processes()
         self._turn += 1
         return found
@@ -210,7 +205,7 @@ class AmdBackend:
         await self._runner.close()
 
     async def _gpus(self) -> list[Reading]:
-        if self._tool == "rocm-smi":
+        if self.name == "rocm-smi":
             text = await self._said(_ROCM_SMI)
             return await self._read(lambda: rocm_readings(text), text)
         if self._models is None:
@@ -238,10 +233,4 @@ class AmdBackend:
             return await asyncio.to_thread(read) if len(text) > _BIG else read()
         except ValueError:
             said = plain(without_secrets(next(filter(None, map(str.strip, text.splitlines())), "nothing")), 120)
-            raise PollError(f"{self._tool} on {self._runner.name} returned invalid JSON: {said}") from None
-
-    def _told(self, reading: Reading) -> Reading:
-        if self._mine is None:
-            return reading
-        word = self._mine.word(reading.name, reading.words.get("uuid", ""))
-        return Reading(reading.area, reading.name, reading.values, {**reading.words, "mine": word})
+            raise PollError(f"{self.name} on {self._runner.name} returned invalid JSON: {said}") from None

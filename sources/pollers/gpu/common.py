@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from perfmon.core import plain, without_secrets
 
@@ -27,6 +27,11 @@ class VisibleDevices:
     uuids: tuple[str, ...]
     local: bool
     """Indices count the GPUs that the process can see; else those of the machine."""
+
+    def mark(self, reading: Reading, seen: int = 0) -> Reading:
+        """Return the reading of a GPU with the word `mine`; `seen` GPUs are there."""
+        word = self.word(reading.name, reading.words.get("uuid", ""), "", seen)
+        return replace(reading, words={**reading.words, "mine": word})
 
     def word(self, index: str, uuid: str, parent: str = "", seen: int = 0) -> str:
         """`yes` or `no` for a GPU, or an instance `parent` of which is the GPU's UUID, where `seen` are there."""
@@ -179,6 +184,14 @@ def read_mask(text: str) -> int | None:
         return None
 
 
-def idle(mask: int) -> bool:
-    """Nothing runs, says the driver."""
-    return bool(mask & _IDLE)
+def gpu_reading(
+    index: str, figures: Mapping[str, float | None], words: Mapping[str, str], mask: int | None = None
+) -> Reading:
+    """Return the reading of a GPU: without the figures that are None, with what a mask of the driver says."""
+    values = {name: float(value) for name, value in figures.items() if value is not None}
+    state = "ok" if values else "unsupported"
+    why = () if mask is None else reasons(mask)
+    if mask is not None:
+        util_pct = 0.0 if mask & _IDLE and "util_pct" not in values else values.get("util_pct")
+        values["throttled"] = throttled(why, util_pct)
+    return Reading(Area.GPU, index, values, {**words, "throttle": "+".join(why), "state": state})

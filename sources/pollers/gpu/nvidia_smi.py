@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from perfmon.core import PerfmonError, plain, without_secrets
@@ -15,7 +15,7 @@ from ...follow.wakeups import end
 from ...shell import Runner
 from ..base import Machine, NotAvailableError, PollError
 from ..reading import Area, Reading
-from .common import Use, VisibleDevices, idle, read_mask, readings_of, reasons, throttled
+from .common import Use, VisibleDevices, gpu_reading, read_mask, readings_of
 
 # --- What nvidia-smi prints: rows of comma-separated values, and the tables of `dmon` and `pmon` ---
 
@@ -84,15 +84,9 @@ def gpu_row(line: str, columns: Sequence[Column]) -> Reading | None:
     words = {"model": _known(told.get(_MODEL, "")), "uuid": _known(told.get(_UUID, ""))}
     if _LOST.search(line):
         return Reading(Area.GPU, told[_INDEX], {}, {**words, "state": "lost"})
-    values = {c.name: number for c in columns if c.name not in _TEXTS and (number := _number(told[c.name])) is not None}
-    mask = read_mask(told.get(_MASK, ""))
-    why = () if mask is None else reasons(mask)
-    if mask is not None:
-        nothing_runs = "util_pct" not in values and idle(mask)
-        values["throttled"] = throttled(why, 0.0 if nothing_runs else values.get("util_pct"))
+    figures = {name: _number(cell) for name, cell in told.items() if name not in _TEXTS}
     mig = "on" if told.get(_MIG, "").casefold() == "enabled" else ""
-    state = "ok" if values else "unsupported"
-    return Reading(Area.GPU, told[_INDEX], values, {**words, "throttle": "+".join(why), "state": state, "mig": mig})
+    return gpu_reading(told[_INDEX], figures, {**words, "mig": mig}, read_mask(told.get(_MASK, "")))
 
 
 _TEXTS = frozenset({_INDEX, _UUID, _MASK, _MIG, _MODEL})
@@ -121,9 +115,7 @@ def table(lines: Iterable[str]) -> Iterator[dict[str, str]]:
 
 def dmon_reading(row: Mapping[str, str]) -> Reading:
     """The GPU that a row of `dmon` is about."""
-    told = ((name, _number(row[key])) for key, name in _DMON.items() if key in row)
-    values = {name: value for name, value in told if value is not None}
-    return Reading(Area.GPU, row["gpu"], values, {"state": "ok" if values else "unsupported"})
+    return gpu_reading(row["gpu"], {name: _number(row[key]) for key, name in _DMON.items() if key in row}, {})
 
 
 def links_of(row: Mapping[str, str]) -> Mapping[str, float]:
@@ -238,8 +230,9 @@ _MARK = "# pmon"
 
 
 class NvidiaSmiBackend:
-    """Asks nvidia-smi, through a shell on the machine."""
+    """Runs nvidia-smi, through a shell on the machine."""
 
+    name = "nvidia-smi"
     every_s = 1.0
 
     def __init__(self, machine: Machine, runner: Runner, mine: VisibleDevices | None, buffered: str) -> None:
@@ -315,10 +308,9 @@ class NvidiaSmiBackend:
     def _told(self, reading: Reading) -> Reading:
         uuid, links = reading.words.get("uuid", ""), self._links.get(reading.name)
         if links and reading.values:
-            reading = Reading(reading.area, reading.name, {**links, **reading.values}, reading.words)
+            reading = replace(reading, values={**links, **reading.values})
         if self._mine is not None:
-            word = self._mine.word(reading.name, uuid, "", len(self._known))
-            reading = Reading(reading.area, reading.name, reading.values, {**reading.words, "mine": word})
+            reading = self._mine.mark(reading, len(self._known))
         self._known[uuid or reading.name] = reading
         return reading
 

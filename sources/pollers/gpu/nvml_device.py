@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from ..reading import Area, Reading
-from .common import idle, reasons, throttled
+from ..reading import Reading
+from .common import gpu_reading
 
 # --- What goes through a GPU's links, out of the driver's counters where it has them ---
 
@@ -157,9 +158,7 @@ class Device:
     def reading(self, words: Mapping[str, str]) -> Reading:
         """Asks what is cheap, and adds what was seen last of the rest. Raises LostError."""
         use, memory = self.ask("nvmlDeviceGetUtilizationRates"), self._memory()
-        mask = self._mask()
-        why = () if mask is None else reasons(mask)
-        told = {
+        figures = {
             "util_pct": None if use is None else use.gpu,
             "mem_util_pct": None if use is None else use.memory,
             "mem_used_mb": None if memory is None else memory.used / MIB,
@@ -168,17 +167,12 @@ class Device:
             "sm_mhz": self.ask("nvmlDeviceGetClockInfo", _SM),
             "mem_mhz": self.ask("nvmlDeviceGetClockInfo", _MEMORY_CLOCK),
         }
-        values = {name: float(value) for name, value in told.items() if value is not None}
-        state = "ok" if values else "unsupported"
-        values.update(self._slow)
-        if mask is not None:
-            nothing_runs = use is None and idle(mask)
-            values["throttled"] = throttled(why, 0.0 if nothing_runs else values.get("util_pct"))
-        said = {**self.known(), "throttle": "+".join(why), "state": state, "mig": self.mig, **words}
-        return Reading(Area.GPU, self.name, values, said)
+        reading = gpu_reading(self.name, figures, {**self.identity, "mig": self.mig, **words}, self._mask())
+        return replace(reading, values={**reading.values, **self._slow})
 
-    def known(self) -> dict[str, str]:
-        """What it is, whether it answers or not."""
+    @property
+    def identity(self) -> dict[str, str]:
+        """Words that hold whether it answers or not."""
         return {"model": self.model, "uuid": self.uuid}
 
     def processes(self) -> dict[int, tuple[float | None, float | None]]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...shell import quoted
-from ..base import Machine, NotAvailableError, Places, Script, nowhere
+from ..base import Machine, NotAvailableError, Places, ScriptPoller, nowhere
 from ..reading import Area, Reading
 
 EVERY_S = 10.0
@@ -49,7 +49,7 @@ class IoCounts:
     """None where nobody counts it."""
 
 
-class DiskPoller:
+class DiskPoller(ScriptPoller):
     """Asks `df`, `/proc/diskstats` and, of NFS, `/proc/self/mountstats`.
 
     It has a shell of its own: a disk that is gone lets `df` hang.
@@ -59,7 +59,8 @@ class DiskPoller:
     every_s = EVERY_S
 
     def __init__(self, machine: Machine, places: Places = nowhere) -> None:
-        self._machine, self._places, self._shell = machine, places, Script(machine)
+        super().__init__(machine)
+        self._places = places
         self._holds: dict[str, str] = {}
         self._devices: dict[str, str] = {}
         self._looked_at = float("-inf")
@@ -81,10 +82,6 @@ class DiskPoller:
             raise NotAvailableError(f"{self._machine.name}: df reports no disk usage")
         flows = self._flows(counts_of(stats) | mounted_counts(mounted), at)
         return [self._reading(mount, spaces[mount], flows, at) for mount in self._holds if mount in spaces]
-
-    async def close(self) -> None:
-        """Ends the shell."""
-        await self._shell.close()
 
     async def _look(self) -> None:
         """Which file systems hold what."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from glob import glob
 
-from ..base import Machine, NotAvailableError, Places, Poller, Script, nowhere
+from ..base import Machine, NotAvailableError, Places, Poller, Script, ScriptPoller, nowhere
 from ..reading import Area, Reading
 
 # --- What `/proc` says of a host, read here or printed by one command there, as counters and levels ---
@@ -181,15 +181,14 @@ def host_pollers(machine: Machine, places: Places = nowhere) -> list[Poller]:
     return [HostPoller(machine, shell), ProcessPoller(machine, shell), DiskPoller(machine, places)]
 
 
-class HostPoller:
-    """Asks for all of `procfs.HostFacts`, and tells what came of it since the last time."""
+class HostPoller(ScriptPoller):
+    """Reads `HostFacts`, and reports what has changed since the last poll."""
 
     name = "host"
     every_s = EVERY_S
 
     def __init__(self, machine: Machine, shell: Script | None = None) -> None:
-
-        self._machine, self._shell = machine, shell or Script(machine)
+        super().__init__(machine, shell)
         self._cpus: Mapping[str, CpuTimes] = {}
         self._nics = NicRates()
 
@@ -199,10 +198,6 @@ class HostPoller:
         shares, words = self._cpu_shares(facts.cpus)
         values = {**shares, **facts.levels}
         return [Reading(Area.HOST, "all", values, words), *self._nics.take(facts.nics, facts.speeds, time.monotonic())]
-
-    async def close(self) -> None:
-        """Ends the shell that it shares."""
-        await self._shell.close()
 
     async def _facts(self) -> HostFacts:
         if self._machine.here:

@@ -11,7 +11,7 @@ from perfmon.core import evidence_text
 
 from ...remote.discovery import ANY, kind_of
 from ...shell import quoted
-from ..base import Machine, Script
+from ..base import Machine, Script, ScriptPoller
 from ..reading import Area, Reading
 
 EVERY_S = 10.0
@@ -39,14 +39,14 @@ class ProcessStat:
     pages: float
 
 
-class ProcessPoller:
+class ProcessPoller(ScriptPoller):
     """Looks for them by the rules of the discovery; whether a process is one of the run is asked once of each."""
 
     name = "processes"
     every_s = EVERY_S
 
     def __init__(self, machine: Machine, shell: Script | None = None) -> None:
-        self._shell = shell or Script(machine)
+        super().__init__(machine, shell)
         self._known: dict[tuple[int, float], Known | None] = {}
         self._last: dict[tuple[int, float], float] = {}
         self._at = 0.0
@@ -70,10 +70,6 @@ class ProcessPoller:
             readings.append(Reading(Area.PROCESS, str(one.pid), values, {"role": role, "command": command}))
         readings.sort(key=lambda reading: -reading.values.get("cpu_pct", 0.0) - reading.values["rss_mb"] / 1e9)
         return readings[:_MOST]
-
-    async def close(self) -> None:
-        """Ends the shell that it shares."""
-        await self._shell.close()
 
     async def _learn(self, found: Sequence[ProcessStat]) -> None:
         """What those are that were not seen before; those that are gone are forgotten."""

@@ -13,10 +13,10 @@ from pathlib import Path
 from perfmon.core import UsageError, plain, without_secrets
 
 from ...follow.wakeups import end
-from ...shell import Runner, RunnerError, quoted
-from ..base import Machine, NotAvailableError, PollError
+from ...shell import quoted
+from ..base import Machine, NotAvailableError, PollError, Script
 from ..reading import Area, Reading
-from .poller import Cluster, cluster_on
+from .poller import LOOK_S, Cluster, cluster_on
 
 EVERY_S = 5.0
 SAMPLE_S = 0.1
@@ -95,15 +95,11 @@ class AttachedPoller:
                 await end(task)
 
     async def _cluster(self) -> Cluster:
-        runner: Runner | None = None
+        shell = Script(self._machine, f"{self.name}: ", LOOK_S)
         try:
-            runner = await self._machine.runner()
-            cluster = await cluster_on(runner, self._folder)
-        except RunnerError as error:
-            raise PollError(f"{self.name}: {error}") from None
+            cluster = await cluster_on(shell, self._folder)
         finally:
-            if runner is not None:
-                await runner.close()
+            await shell.close()
         if not cluster.python or not cluster.gcs:
             raise NotAvailableError(f"{self.name}: no Ray of this user runs on {self._machine.name}")
         return cluster

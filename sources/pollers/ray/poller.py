@@ -15,8 +15,8 @@ from typing import Any
 from perfmon.core import UsageError, plain
 
 from ...http_client import Opener, ReplyError, Url, get, parse_url
-from ...shell import Runner, RunnerError, quoted
-from ..base import Machine, NotAvailableError, PollError
+from ...shell import quoted
+from ..base import Machine, NotAvailableError, PollError, Script, ScriptPoller
 from ..metrics_endpoint import Endpoint, off_loop
 from ..openmetrics import Counters, Increase, Sample, Samples, read_samples
 from ..reading import Area, Reading
@@ -214,9 +214,9 @@ class Place:
         return cls(url=parsed)
 
 
-async def cluster_on(runner: Runner, folder: str = "") -> Cluster:
+async def cluster_on(shell: Script, folder: str = "") -> Cluster:
     """The user's Ray that runs on a machine, with this `--temp-dir` where one is named; else where one would be."""
-    told = (await runner.run(_PROCESS)).text.split("\n\n")
+    told = (await shell.run(_PROCESS)).text.split("\n\n")
     found = [cluster for text in told if (cluster := _cluster(text.splitlines())) is not None]
     return next((cluster for cluster in found if folder in ("", cluster.folder)), Cluster(folder=folder or USUAL))
 
@@ -229,12 +229,12 @@ def _cluster(arguments: Sequence[str]) -> Cluster | None:
     return Cluster(arguments[0], folder, gcs)
 
 
-async def targets_in(runner: Runner, folder: str) -> list[str]:
+async def targets_in(shell: Script, folder: str, host: str) -> list[str]:
     """HOST:PORT of all pages of metrics. Raises NotAvailableError without such a file, PollError for an invalid one."""
     path = f"{folder}/{FILE}"
-    output = await runner.run(f"head -c 1000000 {quoted(path)}")
+    output = await shell.run(f"head -c 1000000 {quoted(path)}")
     if output.code or not output.data:
-        raise NotAvailableError(f"ray: no {plain(path, 200)} on {runner.name}: is Ray running?")
+        raise NotAvailableError(f"ray: no {plain(path, 200)} on {host}: is Ray running?")
     targets = targets_of(output.text)
     if not targets:
         raise PollError(f"ray: {plain(path, 200)} lists no metrics endpoints")
@@ -270,20 +270,22 @@ def _list(value: Any) -> Sequence[Any]:
 EVERY_S = 10.0
 """Ray's own metrics are as old as that."""
 _LOOK_EVERY = 6
-"""Polls after which it is looked anew where the pages are: nodes come and go."""
+"""Polls after which the pages are looked for again: nodes come and go."""
+LOOK_S = 20.0
+"""Time limit of a script that looks for a cluster."""
 
 
-class RayPoller:
+class RayPoller(ScriptPoller):
     """Asks one cluster."""
 
     every_s = EVERY_S
 
     def __init__(self, machine: Machine, place: Place, clock: Callable[[], float] = time.monotonic) -> None:
-        self._machine, self._place, self._clock = machine, place, clock
+        super().__init__(machine, Script(machine, "ray: ", LOOK_S))
+        self._place, self._clock = place, clock
         self._waits = RayWaits()
         self._targets: list[str] = []
         self._polls = 0
-        self._runner: Runner | None = None
 
     @property
     def name(self) -> str:
@@ -307,24 +309,11 @@ class RayPoller:
             raise PollError(f"{self.name}: no Ray metrics on {where} yet")
         return self._waits.take(samples, self._clock())
 
-    async def close(self) -> None:
-        """Ends its shell."""
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            await runner.close()
-
     async def _look(self) -> list[str]:
         if self._place.url is not None:
             return await targets_by(self._machine.opener, self._place.url)
-        if self._runner is None or self._runner.closed:
-            self._runner = await self._machine.runner()
-        try:
-            folder = self._place.folder or (await cluster_on(self._runner)).folder
-            return await targets_in(self._runner, folder)
-        except RunnerError as error:
-            with suppress(RunnerError):
-                await self.close()
-            raise PollError(f"ray: {error}") from None
+        folder = self._place.folder or (await cluster_on(self._shell)).folder
+        return await targets_in(self._shell, folder, self._machine.name)
 
     async def _page(self, target: str) -> Sequence[Sample]:
         page = await Endpoint.parse("ray", f"http://{target}").fetch(self._machine.opener)
