@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -301,9 +301,6 @@ def _is_linked(path: Path) -> bool:
 
 # --- What SPECs name at this moment, and the folders in which more may appear ---
 
-_FEW = 32
-"""Folders whose times are worth a look before all that is in them is listed."""
-
 
 @dataclass(slots=True)
 class Listing:
@@ -351,14 +348,6 @@ def _watch_name(path: Path, folders: set[str]) -> None:
     folders.add(os.path.realpath(near))
     if whole.is_symlink():
         folders.add(os.path.dirname(os.path.realpath(whole)))
-
-
-def changes(folders: Collection[str]) -> tuple[int, ...]:
-    """When something came to each of these folders, or went; () where that is not to be told, or of too many."""
-    try:
-        return tuple([os.stat(folder).st_mtime_ns for folder in sorted(folders)]) if len(folders) <= _FEW else ()
-    except OSError:
-        return ()
 
 
 # --- Logs that are there twice: what copies a folder often follows its links, so that `latest/` holds all once more ---

@@ -75,7 +75,7 @@ class FollowFeed:
 
     def __init__(self, specs: Sequence[str], *, history: bool = True, polling: bool | None = None) -> None:
         """Raises UsageError for a wrong SPEC."""
-        self._follower = Follower(list(specs), history, 0.25, polling, time.monotonic)
+        self._follower = Follower(specs, history, polling=polling)
         self._began = time.time() - elapsed()
 
     def items(self) -> AsyncIterator[Item]:
@@ -84,7 +84,7 @@ class FollowFeed:
 
     async def close(self) -> None:
         """Stops watching."""
-        await self._follower.close()
+        self._follower.close()
 
     def clock(self) -> float:
         """Seconds since 1970, as it was when it began to follow: a clock that is set later does not move it."""
