@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from perfmon.core import InputError, plain
 
-from .file_tree import holds_logs, is_log, matches, walk_tree
+from .file_tree import Tree, holds_logs, is_log, matches, walk_tree
 from .spec import (
     ARCHIVES,
     HEAD,
@@ -141,30 +141,25 @@ def distinct(logs: Sequence[LogFile]) -> list[LogFile]:
     return sorted(kept.values(), key=lambda log: (log.name, log.member or ""))
 
 
-def globbed(pattern: str) -> list[Path]:
-    """The logs that a pattern matches now, those below directories that it matches included."""
-    paths: list[Path] = []
-    bare = not os.path.basename(pattern).strip("*")
-    for path in matches(pattern):
-        if os.path.isdir(path):
-            with suppress(OSError):
-                paths += walk_tree(path).logs if holds_logs(path.name) else []
-        elif os.path.isfile(path) and (not bare or is_log(str(path))):
-            paths.append(path)
-    return paths
+def globbed(pattern: str) -> tuple[list[Path], list[LogFile]]:
+    """Return what a pattern matches now: the logs, those below directories included, and the folders of archives.
 
-
-def archives_beside(pattern: str) -> list[LogFile]:
-    """The folders of archives that a pattern matches without naming them: they are no logs that it stands for."""
+    Archives that the pattern does not name are not logs that it stands for.
+    """
+    logs: list[Path] = []
     folders: set[Path] = set()
     bare = not os.path.basename(pattern).strip("*")
     for path in matches(pattern):
         if os.path.isdir(path):
             with suppress(OSError):
-                folders.update([path] if holds_logs(path.name) and walk_tree(path).archives else ())
-        elif bare and is_bundle(path.name) and not is_log(str(path)):
+                tree = walk_tree(path) if holds_logs(path.name) else Tree()
+                logs += tree.logs
+                folders.update([path] if tree.archives else ())
+        elif os.path.isfile(path) and (not bare or is_log(str(path))):
+            logs.append(path)
+        elif bare and is_bundle(path.name):
             folders.add(path.parent)
-    return [folder_of_archives(folder) for folder in sorted(folders) if folders.isdisjoint(folder.parents)]
+    return logs, [folder_of_archives(folder) for folder in sorted(folders) if folders.isdisjoint(folder.parents)]
 
 
 def _in_directory(spec: Spec) -> list[LogFile]:
@@ -185,7 +180,7 @@ def _in_directory(spec: Spec) -> list[LogFile]:
 
 
 def _in_glob(spec: Spec) -> list[LogFile]:
-    paths = globbed(spec.path)
+    paths, archives = globbed(spec.path)
     if not paths:
         raise InputError(f"{shown(spec.text)}: no match; {shown(str(_nearest(Path(spec.path))))} exists")
     logs, errors = [], []
@@ -196,7 +191,7 @@ def _in_glob(spec: Spec) -> list[LogFile]:
             errors.append(error)
     if not logs:
         raise errors[0]
-    return [*logs, *archives_beside(spec.path)]
+    return [*logs, *archives]
 
 
 def _matched(path: Path) -> list[LogFile]:
@@ -318,8 +313,8 @@ def listed(specs: Sequence[Spec]) -> Listing:
         path = Path(spec.path)
         _watch_name(path, listing.folders)
         if spec.kind is Kind.GLOB:
-            paths = globbed(spec.path)
-            listing.logs += archives_beside(spec.path)
+            paths, folders = globbed(spec.path)
+            listing.logs += folders
         elif path.is_dir():
             paths, archives = _below(path, listing.folders)
             listing.logs += [folder_of_archives(path)] if archives else []
@@ -344,8 +339,7 @@ def _below(root: Path, folders: set[str]) -> tuple[list[Path], list[Path]]:
 def _watch_name(path: Path, folders: set[str]) -> None:
     """Adds the folders in which the file of this name, or the link that leads to it, can change."""
     whole = Path(os.path.abspath(path))
-    near = next((parent for parent in whole.parents if os.path.isdir(parent)), Path("/"))
-    folders.add(os.path.realpath(near))
+    folders.add(os.path.realpath(_nearest(whole)))
     if whole.is_symlink():
         folders.add(os.path.dirname(os.path.realpath(whole)))
 

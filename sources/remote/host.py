@@ -66,7 +66,7 @@ class ClockProbe:
         offset = there - (sent + trip / 2)
         if self._samples and abs(offset - self._samples[-1].seconds) > 1.0 + trip:
             self._samples.clear()  # one of the clocks was set
-        self._samples.append(ClockOffset(offset, trip / 2 + (0.0 if exact else 0.5), trip))
+        self._samples.append(ClockOffset(offset, trip / 2 + (0.0 if exact else 0.5)))
 
 
 # --- One host: connected, followed, and connected again when it was lost ---
@@ -96,7 +96,6 @@ class Host:
         self._error = ""
         self._heard_at: float | None = None
         self._lost_at: float | None = None
-        self._retry_at: float | None = None
         self._reconnects = self._attempts = 0
 
     @property
@@ -105,9 +104,8 @@ class Host:
         now = time.monotonic()
         age = None if self._heard_at is None else now - self._heard_at
         stale = self._phase is Phase.LIVE and age is not None and age > _STALE_S
-        retry = None if self._retry_at is None else max(0.0, self._retry_at - now)
         return HostState(
-            self.address.shown, Phase.STALE if stale else self._phase, age, self._reconnects, self._attempts, retry,
+            self.address.shown, Phase.STALE if stale else self._phase, age, self._reconnects, self._attempts,
             self._error, len(self.logs.tails), self.clock.offset,
         )  # fmt: skip
 
@@ -125,7 +123,7 @@ class Host:
             connection.abort()
             raise
         self.connection, self._shell = connection, shell
-        self._phase, self._error, self._retry_at = Phase.LIVE, "", None
+        self._phase, self._error = Phase.LIVE, ""
         self._heard_at = time.monotonic()
 
     async def runner(self) -> Runner:
@@ -167,10 +165,7 @@ class Host:
     async def _again(self) -> None:
         if self._attempts:
             jitter = 0.75 + secrets.randbelow(500) / 1000
-            delay = jitter * min(_LONGEST_S, _BACKOFF_S * 2.0 ** min(self._attempts - 1, 10))
-            self._retry_at = time.monotonic() + delay
-            await asyncio.sleep(delay)
-            self._retry_at = None
+            await asyncio.sleep(jitter * min(_LONGEST_S, _BACKOFF_S * 2.0 ** min(self._attempts - 1, 10)))
         await self.connect()
         if self._lost_at is not None:
             self._reconnects += 1

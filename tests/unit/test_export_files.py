@@ -151,7 +151,7 @@ def _names_of_pollers() -> set[str]:
     for area, names in _documented():
         reading = Reading(area, "x", dict.fromkeys(names, 1.0), {"state": "ok"})
         machines.take("gpu-1", as_told(reading), pictures.START)
-    link = HostState("gpu-1", Phase.RECONNECTING, 12.0, 3, 2, 1.0, "no route", 4, None)
+    link = HostState("gpu-1", Phase.RECONNECTING, 12.0, 3, 2, "no route", 4, None)
     seen, known = machines.seen(), snapshots.snapshot()
     run = replace(
         known.run, goal=Goal(3.0, 9.0, "step", 60.0), limit_left_s=90.0, role_gpus={"trainer": frozenset({"0"})}

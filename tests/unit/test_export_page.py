@@ -141,7 +141,7 @@ def test_the_verdict_and_whose_the_time_was() -> None:
 
 def test_logs_and_hosts() -> None:
     stale = pictures.source(index=1, name="trainer.log", freshness=Freshness.STALE, age_s=None, offset_s=None)
-    link = HostState("gpu-1", Phase.RECONNECTING, 12.0, 3, 2, 1.0, "no route", 4, None)
+    link = HostState("gpu-1", Phase.RECONNECTING, 12.0, 3, 2, "no route", 4, None)
     found = told(pictures.picture(sources=(pictures.source(), stale), links=(link,)))
     assert found["perfmon_source_lines_total"][0] == ({"log": "orchestrator.log"}, 1000.0)
     assert found["perfmon_source_age_seconds"] == [({"log": "orchestrator.log"}, 0.4)]
