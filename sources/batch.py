@@ -149,7 +149,7 @@ def _blocks(log: LogFile, pieces: _Pieces, size: int, counted: bool) -> Iterator
 
 
 def damaged(name: str, damage: str, offset: int) -> Notice:
-    """What is told where a log ends before its time."""
+    """The notice for a log that ends too early."""
     return Notice(f"{name}: {damage} after {offset} bytes, the rest is lost", "lost")
 
 

@@ -41,7 +41,7 @@ _NAMED = 3
 
 
 def in_folder(root: Path) -> str:
-    """What is said of the archives below a folder; "" where there are none."""
+    """The message about the archives below a folder; "" if there are none."""
     try:
         archives = walk_tree(root).archives
     except OSError:
@@ -51,7 +51,7 @@ def in_folder(root: Path) -> str:
 
 
 def in_bundle(found: BundleListing) -> str:
-    """What is said of the archives in an archive; "" where there are none."""
+    """The message about the archives in an archive; "" if there are none."""
     return f"{_named(found.archives)} not read: unpack it and name the logs" if found.archives else ""
 
 
@@ -120,7 +120,7 @@ def log_file(path: Path) -> LogFile:
 
 
 def folder_of_archives(root: Path) -> LogFile:
-    """What stands for the archives below a folder: reading it names them."""
+    """The entry for the archives below a folder: reading it yields a notice with their names."""
     return LogFile(display_name(root), Path(os.path.abspath(root)), None, ARCHIVES)
 
 
@@ -299,7 +299,7 @@ def _is_linked(path: Path) -> bool:
 
 @dataclass(slots=True)
 class Listing:
-    """What SPECs name at this moment."""
+    """The logs that SOURCEs name now."""
 
     logs: list[LogFile] = field(default_factory=list)
     folders: set[str] = field(default_factory=set)
@@ -380,7 +380,7 @@ def _base(log: LogFile) -> str:
 
 
 def _key(log: LogFile, archives: dict[Path, dict[str, Hashable]]) -> Hashable | None:
-    """What copies of a log share with it; None where nothing can be known, or there is nothing in it."""
+    """A key that copies of a log share; None for an empty or unreadable one."""
     if log.member is not None:
         if log.path not in archives:
             archives[log.path] = _checksums(log.path)
@@ -402,7 +402,7 @@ def _checksums(path: Path) -> dict[str, Hashable]:
 
 
 def _is_same(one: LogFile, other: LogFile) -> bool:
-    """Whether the bytes are the same, of two logs of one key; what cannot be read is like nothing."""
+    """Compare the bytes of two logs of one key; an unreadable one equals nothing."""
     if one.member is not None:
         return True
     with suppress(OSError), one.path.open("rb") as ours, other.path.open("rb") as theirs:

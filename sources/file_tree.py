@@ -21,7 +21,7 @@ _SKIPPED = re.compile(
 
 @dataclass(slots=True)
 class Tree:
-    """What a walk through a directory found."""
+    """The result of walking a directory."""
 
     logs: list[Path] = field(default_factory=list)
     folders: list[Path] = field(default_factory=list)
@@ -60,12 +60,12 @@ def walk_tree(root: Path) -> Tree:
 
 
 def is_log(path: str) -> bool:
-    """Whether a file is a log by its name; a `.json` file when each of its lines is an object."""
+    """True if the name is that of a log; for a `.json` file, if each of its lines is an object."""
     return is_log_name(os.path.basename(path)) or (path.lower().endswith(".json") and _has_json_lines(path))
 
 
 def holds_logs(name: str) -> bool:
-    """Whether a directory of this name is looked into."""
+    """True if directories of this name are searched."""
     return not _SKIPPED.match(name)
 
 
@@ -120,7 +120,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def matches(pattern: str) -> list[Path]:
-    """What `pattern` matches now, sorted; hidden names only where it says so. Each directory is entered once."""
+    """Return the matches of `pattern`, sorted; hidden names only if it names them. Each directory is entered once."""
     before, stars, after = _split(pattern)
     if not stars:
         return sorted(Path(match) for match in glob.iglob(pattern))

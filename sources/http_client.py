@@ -25,14 +25,14 @@ _PROHIBITED = 1
 
 
 class Reader(Protocol):
-    """What is read from."""
+    """The reading end of a stream."""
 
     async def read(self, n: int = -1) -> bytes:
         """The next bytes; none at the end."""
 
 
 class Writer(Protocol):
-    """What is written to."""
+    """The writing end of a stream."""
 
     def write(self, data: bytes) -> None:
         """Sends."""
@@ -47,7 +47,7 @@ Opener = Callable[[str, int], Awaitable[tuple[Reader, Writer]]]
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """What is asked for."""
+    """The address of a request."""
 
     scheme: str
     """http or https, or tcp: whether somebody listens."""
@@ -64,7 +64,7 @@ class Url:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back."""
+    """The reply to a request."""
 
     status: int
     """0 for a port that only was opened."""

@@ -54,7 +54,7 @@ class Ranges:
         self.scanner.prepare(head)
 
     def scan(self, number: int) -> RangeResult:
-        """What one holds."""
+        """Scan one range."""
         start = self.starts[number]
         return _scanned(self.scanner, self.heading, self.path, start, min(self.size, start + self.starts.step))
 
@@ -120,7 +120,7 @@ _AHEAD = 2
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What a block of one range holds; line numbers count from the range's first line, which is 0."""
+    """The result of a block; line numbers count from the first line of its range, which is 0."""
 
     scanned: ScanResult
     line_base: int
@@ -136,7 +136,7 @@ class Cut:
 
 
 def splittable(path: Path) -> bool:
-    """Whether a file is plain text and big enough to be worth several processes, where these can be forked safely."""
+    """True if a file is plain text and big enough for several processes, and these can be forked safely."""
     if sys.platform != "linux":
         return False
     try:

@@ -56,12 +56,12 @@ class PlaybackControl:
 
     @property
     def paused(self) -> bool:
-        """Whether time stands still, but for a seek or step."""
+        """Time stands still, but for a seek or step."""
         return self._paused
 
     @property
     def seeking(self) -> bool:
-        """Whether all up to some position is handed over at full speed now."""
+        """A seek or step is under way: items come at full speed."""
         return self._goal is not None or self._to_next or self._rewind
 
     def pause(self) -> None:
@@ -174,7 +174,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """What was handed over does not count any more: all comes again from the beginning, at once up to `to_s`."""
+    """A marker: discard all earlier items; all comes again from the start, at once up to `to_s`."""
 
     to_s: float
 
@@ -183,7 +183,7 @@ PlayerItem = tuple[LogFile, Block | Notice] | Rewound
 
 
 def timeline_of(recording: Recording) -> Timeline:
-    """What a recording holds."""
+    """The timeline of a recording."""
 
     def items() -> Iterator[TimedItem]:
         return ((frame.at_s, frame.log, frame.item) for frame in recording.frames())
@@ -235,12 +235,12 @@ class Player(PlaybackControl):
         return max(self.timeline.duration_s, self._last_s)
 
     def told_at_s(self, log: LogFile) -> float | None:
-        """When the last of what was handed over of a log came, by the timeline; None before anything did."""
+        """Time of the last item of a log that was handed over; None before the first."""
         return self._told.get(log.name)
 
     @property
     def handed_s(self) -> float:
-        """When the last of what was handed over came: during a seek that is ahead of, or behind, the position."""
+        """Time of the last item that was handed over: during a seek ahead of, or behind, the position."""
         return max(self._told.values(), default=0.0)
 
     @property
@@ -292,7 +292,7 @@ class Player(PlaybackControl):
         self._next = next(self._source, None)
 
     def _next_s(self) -> float | None:
-        """When the next item comes; None when there is none."""
+        """Time of the next item; None if there is none."""
         if self._ready:
             return self._ready[0][0]
         return None if self._next is None else self._next[0]

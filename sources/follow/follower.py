@@ -97,7 +97,7 @@ class Follower:
         return self._all_behind
 
     def changed_at(self, log: LogFile) -> float | None:
-        """When a followed file was last written to, in seconds since 1970; None when nobody can say."""
+        """Modification time of a followed file in seconds since 1970; None if it is not open."""
         tail = self._tails.get(log.path)
         stream = tail.stream if tail is not None else None
         return None if stream is None else stream.changed_at_ns() / 1e9
@@ -152,7 +152,7 @@ class Follower:
         self._pace_s = _FLOOD_PACE_S if size > _FLOOD_BYTES else _PACE_S
 
     def _turn(self, tail: Tail) -> Iterator[Item]:
-        """What is new in one log (blocking)."""
+        """Yield what is new in one log (blocking)."""
         if tail.more or tail.look():
             for item in tail.advance():
                 self._count(tail)
@@ -213,7 +213,7 @@ class Follower:
 
 
 def _some(turns: deque[Iterator[Item]]) -> list[Item]:
-    """What the first of these have, up to a few megabytes; those that have no more are taken out (blocking)."""
+    """Take items of the first turns, up to a few megabytes; finished turns are removed (blocking)."""
     items: list[Item] = []
     size = 0
     while turns and size < _TURN_BYTES:

@@ -50,7 +50,7 @@ class Tail:
         return 0 if self.stream is None else max(0, self.stream.known_size - self.stream.print.position)
 
     def look(self) -> bool:
-        """Whether `advance` has anything to do."""
+        """True if `advance` has anything to do."""
         state = _state(self.log.path)
         self._looked = (state,)
         if self.stream is None or state is None or self._late or identity_of(state) != self.stream.identity:
@@ -58,7 +58,7 @@ class Tail:
         return not self.stream.quiet()
 
     def advance(self) -> Iterator[Item]:
-        """What is new."""
+        """Yield what is new."""
         self.more = False
         for stream, until in list(self._late):
             yield from self._read_late(stream, until)
@@ -199,7 +199,7 @@ class Tail:
         self._known.release(stream)
 
     def _read_late(self, stream: Stream, until: float) -> Iterator[Item]:
-        """What a slow writer still adds to a file after it was rotated."""
+        """Yield what a slow writer still adds to a file after it was rotated."""
         data, _ = stream.read()
         late = replace(self.log, name=f"{self.log.name} (rotated)")
         for block in stream.cut(data):

@@ -147,7 +147,7 @@ def _opened(folders: Collection[str]) -> Inotify | None:
 
 
 def _any_remote(folders: Collection[str]) -> bool:
-    """Whether a folder lies on a file system that other machines write to: inotify would not tell."""
+    """True if a folder is on a file system that other machines write to: inotify does not report that."""
     mounts = _mounts()
     return any(_REMOTE.match(_type_of(folder, mounts)) for folder in folders)
 

@@ -30,7 +30,7 @@ class PollError(PerfmonError):
 
 
 class NotAvailableError(PollError):
-    """What is asked for is not there (no driver, no such command): it is told once, and asked again rarely."""
+    """The device or program does not exist (no driver, no such command): reported once, and queried again rarely."""
 
 
 class Machine(Protocol):
@@ -45,7 +45,7 @@ class Machine(Protocol):
         """It is this machine: libraries can be asked instead of commands."""
 
     def now(self) -> datetime:
-        """What its clock shows."""
+        """Time of its clock."""
 
     async def runner(self) -> Runner:
         """A shell of its own for one poller; the poller closes it. Raises PerfmonError where there is none."""
@@ -55,7 +55,7 @@ class Machine(Protocol):
         """Opens streams to ports as seen from there; raises OSError or PerfmonError when used."""
 
     def lines(self, command: str) -> AsyncIterator[bytes]:
-        """What a command of its shell prints until it ends, line by line, without newlines.
+        """Yield the output of a command of its shell, line by line, without newlines.
 
         The command is ended when the iterator is closed. Raises PollError where it cannot be run.
         """
@@ -70,7 +70,7 @@ class Poller(Protocol):
 
     @property
     def name(self) -> str:
-        """What is asked, for display: `gpu`, `host`, `vllm http://127.0.0.1:8000`."""
+        """Name for display: `gpu`, `host`, `vllm http://127.0.0.1:8000`."""
 
     @property
     def every_s(self) -> float:

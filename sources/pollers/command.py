@@ -45,7 +45,7 @@ class CommandPoller:
         return without_secrets(plain(self._command, 60))
 
     async def poll(self) -> Sequence[Reading]:
-        """What one run of it prints. Raises PollError when it fails, hangs or prints no number."""
+        """Run it once. Raises PollError when it fails, hangs or prints no number."""
         lines, code = await self._run()
         told = list(numbers_in(lines, self._label))[:MOST_VALUES]
         if code:
@@ -59,7 +59,7 @@ class CommandPoller:
 
     @property
     def _label(self) -> str:
-        """What a number without a name is called: the command's first words."""
+        """Name of a number that has none: the command's first words."""
         return _SIGN.sub("_", self._shown).strip("_")[:40] or "command"
 
     async def _run(self) -> tuple[list[str], int]:

@@ -25,7 +25,7 @@ _HERE = Path(__file__).parent / "engines"
 
 
 class Sort(StrEnum):
-    """What becomes of a metric."""
+    """The treatment of a metric."""
 
     SUM = "sum"
     """A gauge; where an engine has several they are added up."""
@@ -75,7 +75,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one kind of server tells of its engines."""
+    """The mapping of the metrics of one kind of server."""
 
     kind: str
     title: str
@@ -206,7 +206,7 @@ class EngineValues:
         self._counters, self._histograms = Counters(), Histograms()
 
     def take(self, engines: Engines, at: float) -> Mapping[Key, Values]:
-        """What a page tells at a moment (monotonic seconds)."""
+        """Return the values of a page that was read at `at` (monotonic seconds)."""
         values = {key: self._gauges(samples) for key, samples in engines.items()}
         grown = self._counters.take(self._counted(engines), at)
         windows = self._histograms.take(self._buckets(engines), at)
@@ -288,7 +288,7 @@ def _id(key: Key, sample: Sample) -> Hashable:
 
 
 def _sum(key: Key, samples: Sequence[Sample], grown: Increase) -> float | None:
-    """What some counters grew by together; None where none of them was there before."""
+    """Total increase of some counters; None if none of them is known from before."""
     found = [grown.by[name] for sample in samples if (name := _id(key, sample)) in grown.by]
     return sum(found) if found else None
 

@@ -54,7 +54,7 @@ class Endpoint:
 
     @property
     def short(self) -> str:
-        """What begins the names of readings: `gpu-1:8000`."""
+        """Prefix of the names of readings: `gpu-1:8000`."""
         return self.url.shown.removesuffix("/metrics").partition("://")[2]
 
     async def fetch(self, opener: Opener) -> bytes:
@@ -89,7 +89,7 @@ class Endpoint:
 
 
 async def off_loop(page: bytes, read: Callable[[bytes], T]) -> T:
-    """What is read of a page: of a large one in a thread, so that the loop of the polls goes on meanwhile."""
+    """Read a page; a large one in a thread, so that the event loop is not blocked."""
     return read(page) if len(page) <= _INLINE else await asyncio.to_thread(read, page)
 
 
@@ -116,7 +116,7 @@ class PagePoller:
         """Nothing is kept open."""
 
     async def _page(self, read: Callable[[bytes], T]) -> tuple[T, float]:
-        """What is read of the page, and when it came. Raises PollError."""
+        """Fetch and read the page; returns when it came, too. Raises PollError."""
         page = await self._endpoint.fetch(self._machine.opener)
         at = self._clock()
         return await off_loop(page, read), at
@@ -146,7 +146,7 @@ def parse_prometheus(argument: str) -> tuple[Endpoint, tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was read of a page."""
+    """The parsed samples of a page."""
 
     samples: tuple[Sample, ...]
     counters: frozenset[str]

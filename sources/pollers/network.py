@@ -140,7 +140,7 @@ def verdict(periods: Sequence[Sequence[Flow]]) -> str:
 
 
 def _most(flows: Sequence[Flow], what: Callable[[Flow], bool]) -> bool:
-    """Whether it holds for half of them at least."""
+    """True if it holds for at least half of them."""
     return bool(flows) and sum(map(what, flows)) >= _HALF * len(flows)
 
 
@@ -191,7 +191,7 @@ class SocketPoller(ScriptPoller):
 
 
 def _levels(held: Sequence[TcpSocket]) -> dict[str, float]:
-    """What waits in all of them; of the shares the largest."""
+    """Bytes that wait in all connections; of the shares the largest."""
     return {
         "connections": float(len(held)),
         "recv_q_bytes": float(sum(one.recv_q for one in held)),

@@ -38,7 +38,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What a page tells of the names that were asked for."""
+    """The samples of the requested names."""
 
     told: tuple[Sample, ...]
     refused: int
@@ -121,7 +121,7 @@ def add_bucket(buckets: dict[float, float], sample: Sample) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Increase:
-    """What counters grew by since they were seen before."""
+    """Increases of counters since the last poll."""
 
     seconds: float
     by: Mapping[Hashable, float]
@@ -157,7 +157,7 @@ class Histograms:
         self._seen: dict[Hashable, deque[tuple[float, Buckets]]] = {}
 
     def take(self, told: Mapping[Hashable, Buckets], at: float) -> Mapping[Hashable, Buckets]:
-        """What was counted within the window that ends at this moment (monotonic seconds); nothing at first."""
+        """Return the counts of the window that ends at `at` (monotonic seconds); nothing at first."""
         self._seen = {key: self._seen.get(key) or deque() for key in told}
         return {key: counted for key, buckets in told.items() if (counted := self._one(key, buckets, at))}
 

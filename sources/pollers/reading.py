@@ -1,4 +1,4 @@
-"""What a poller has found out about one thing, and the line that recordings keep of it.
+"""Readings of pollers, and the lines that recordings keep of them.
 
 Pollers hand over readings, as a block that has the lines for recordings and evidence beside them. A line says
 `2026-03-02 08:15:07.118 [poll] gpu host=a100-0 name=0 util_pct=97 power_w=371.2 model=H100`; who reads a recording
@@ -28,7 +28,7 @@ _WORD = 200
 
 
 class Area(StrEnum):
-    """What kind of thing a reading is about; the names of its values are listed with each."""
+    """The kind of thing that a reading is about, with the names of its values."""
 
     GPU = "gpu"
     """name: index. util_pct mem_util_pct mem_used_mb mem_total_mb power_w power_limit_w temp_c fan_pct sm_mhz
@@ -90,7 +90,7 @@ class PolledBlock(Block):
 
 
 def polled_block(readings: Sequence[Reading], host: str, now: datetime, offset: int, line: int) -> PolledBlock:
-    """What a poller hands over; the readings are as those of its lines will be."""
+    """Make the block of a poll; its readings equal those parsed from its lines."""
     stamp = now.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
     lines = b"".join([format_reading(reading, host, stamp) for reading in readings])
     told = tuple(as_told(reading) for reading in readings)
@@ -127,7 +127,7 @@ def format_reading(reading: Reading, host: str, stamp: str) -> bytes:
 
 
 def is_poll(log: str) -> bool:
-    """Whether a log of this name is a poller's."""
+    """True if this is the name of a poller's log."""
     return log.startswith(SCHEME)
 
 

@@ -1,4 +1,4 @@
-"""What is asked for by SPEC, beside logs: `gpu`, `host`, `net:PORT`, `vllm=URL`, `command:'...'` and their like."""
+"""SOURCEs other than logs: `gpu`, `host`, `net:PORT`, `vllm=URL`, `command:'...'` and the like."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DEFAULT = (Asked("host"), Asked("gpu"))
 
 
 def parse_asked(text: str) -> Asked | None:
-    """What a SPEC asks pollers for; None where it is no such SPEC. Raises UsageError for a wrong one."""
+    """Parse a SOURCE of a poller; None for any other SOURCE. Raises UsageError for a wrong one."""
     match = _FORM.fullmatch(text)
     if match is None:
         return None

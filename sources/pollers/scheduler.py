@@ -164,7 +164,7 @@ class PollTask:
 
 
 def _said(error: BaseException) -> str:
-    """What went wrong, of several things the first."""
+    """The message of an error; of a group the first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error) or type(error).__name__
@@ -177,7 +177,7 @@ _LOOK_S = 0.05
 
 
 def asked_once(asked: Sequence[Asked], places: Places = nowhere) -> list[tuple[LogFile, Block]]:
-    """What pollers of this machine say within some seconds."""
+    """Poll this machine once; pollers that take longer than some seconds are left out."""
     return asyncio.run(_asked_once(asked, places))
 
 

@@ -166,7 +166,7 @@ def nodes_of_lines(text: str) -> list[Reading]:
 
 
 def is_unwell(state: str) -> bool:
-    """Whether a node does not answer (`*`), is down, failing, or taken out of use."""
+    """True if a node does not respond (`*`), is down, failing, or taken out of use."""
     return state.endswith("*") or state.startswith(("down", "drain", "fail", "error", "unknown", "inval", "not_resp"))
 
 
@@ -278,7 +278,7 @@ class SlurmPoller(ScriptPoller):
         return nodes_of_lines(output.text)[:MOST_NODES]
 
     async def _told(self, command: str) -> str:
-        """What a command prints, up to a limit: cut short it is no JSON."""
+        """Output of a command, up to a limit: cut short it is not valid JSON."""
         return (await self._shell.run(f"{command} 2>/dev/null | head -c {_MOST_BYTES}")).text
 
 

@@ -33,7 +33,7 @@ async def nobody(_prompt: str, _echo: bool) -> str | None:
 
 @dataclass(slots=True)
 class Login:
-    """How this user may log in; shared by all hosts of a command."""
+    """Login options and answers of this user; shared by all hosts of a command."""
 
     ask: Ask = nobody
     accept_new: bool = False
@@ -48,7 +48,7 @@ class Login:
     _asking: dict[tuple[str, str], asyncio.Lock] = field(default_factory=dict, repr=False)
 
     async def answer(self, host: str, prompt: str, echo: bool = False, *, wrong: str | None = None) -> str | None:
-        """What was answered before, unless that was `wrong`; else what is answered now, once for all who wait."""
+        """Return the earlier answer unless it was `wrong`; else prompt, once for all callers that wait."""
         key = (host, prompt)
         async with self._asking.setdefault(key, asyncio.Lock()):
             if wrong is not None and self.answers.get(key) == wrong:
@@ -244,7 +244,7 @@ def _reason(error: BaseException, port: int, user: str) -> tuple[Cause, str]:
 
 
 def _said(error: BaseException) -> str:
-    """What a library or the other side says, as one line."""
+    """Message of a library or the server, as one line."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return plain(" ".join(text.split()) or type(error).__name__, 200)
 
@@ -352,7 +352,7 @@ def _paths(names: Sequence[str]) -> tuple[Path, ...]:
 
 
 async def _judge(address: Address, login: Login, keys: HostKeys, known: Sequence[asyncssh.SSHKey]) -> None:
-    """What to do about a key that is not known: returns when it is now. Raises HostError."""
+    """Decide about an unknown key: returns once it is known. Raises HostError."""
     assert keys.offered is not None  # noqa: S101 - else there is nothing to judge
     print_ = fingerprint(keys.offered)
     if known:

@@ -89,7 +89,7 @@ class FoundLog:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What was found on a machine."""
+    """The processes and logs of a run on a machine."""
 
     processes: tuple[Process, ...] = ()
     logs: tuple[FoundLog, ...] = ()
@@ -103,7 +103,7 @@ class Discovery:
 
 @dataclass(slots=True)
 class _Seen:
-    """What the machine told."""
+    """Parsed output of the script."""
 
     processes: list[Process] = field(default_factory=list)
     sockets: dict[int, set[str]] = field(default_factory=dict)
@@ -176,7 +176,7 @@ async def named(files: Files, found: Discovery, paths: Sequence[str]) -> Discove
 
 
 def told(name: str, found: Discovery) -> list[str]:
-    """What was found, and why, line by line."""
+    """Lines that list what was found, and why."""
     lines = [f"{name}: {_counted(len(found.processes), 'process', 'es')} of a run"]
     for process in found.processes:
         ports = f", listens at {', '.join(map(str, process.ports))}" if process.ports else ""
@@ -189,7 +189,7 @@ def told(name: str, found: Discovery) -> list[str]:
 
 
 def kind_of(command: str) -> str | None:
-    """What kind of process has such a command line; None where it is none of a run."""
+    """Kind of the process with this command line; None if it does not belong to a run."""
     if _NO_RUN.match(command):
         return None
     return next((kind for kind, words in KINDS if words.search(command)), None)

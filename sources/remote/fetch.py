@@ -49,7 +49,7 @@ class Copied:
 
 @dataclass(slots=True)
 class HostCopy:
-    """What was copied of a host."""
+    """The copied logs of a host."""
 
     host: str
     facts: dict[str, object] = field(default_factory=dict)
@@ -161,13 +161,13 @@ class Fetcher:
 
 
 def file_name(host: str, path: str) -> str:
-    """Where a log of a host lies below the folder: nothing leads out of it."""
+    """Path of the copy of a log below the folder: nothing leads out of it."""
     parts = [part for part in path.split("/") if part not in ("..", ".", "")]
     return "/".join([_NO_NAME.sub("_", host).lstrip(".") or "_", *parts])
 
 
 def manifest(copies: Sequence[HostCopy], made: str, version: str) -> str:
-    """What a bundle holds, as JSON."""
+    """The contents of a bundle as JSON."""
     data = {"schema": 1, "perfmon": version, "made": made, "hosts": [copy.as_data() for copy in copies]}
     return json.dumps(data, indent=2, ensure_ascii=True) + "\n"
 

@@ -32,7 +32,7 @@ from .reader import Item
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found on a host."""
+    """The result of discovery on a host."""
 
     host: str
     what: Discovery | None
@@ -42,7 +42,7 @@ class Found:
 
 
 async def discover_all(hosts: Sequence[Host], grace_s: float) -> list[Found]:
-    """What runs on hosts that are connected; once the first has answered, the others have so long.
+    """Discover runs on connected hosts; after the first answer the others have `grace_s` left.
 
     Raises HostError when none answers.
     """
@@ -76,7 +76,7 @@ async def _outcome(name: str, task: asyncio.Task[Discovery], grace_s: float) -> 
 
 
 async def _found(host: Host) -> Discovery:
-    """What runs there; of a host whose logs were named, also what these names stand for. Raises HostError."""
+    """Discover runs on a host; named logs are resolved, too. Raises HostError."""
     files, connection = host.files, host.connection
     if files is None or connection is None:
         raise HostError(f"{host.address.shown}: not connected")
@@ -145,7 +145,7 @@ _Question = tuple[str, bool, "Future[str | None]"]
 
 @dataclass(frozen=True, slots=True)
 class FleetOptions:
-    """How hosts are followed."""
+    """Options for following hosts."""
 
     history: int | None = None
     """The most bytes of each log that are read of what exists; None: all, 0: none."""
@@ -218,12 +218,12 @@ class Fleet:
             self._conveyor.end(running.exception())
 
     def items(self) -> AsyncIterator[Item]:
-        """What the logs hold, and what comes; for one loop, of any thread."""
+        """Contents of the logs, then what comes; for one event loop of any thread."""
         return self._conveyor.take()
 
     @property
     def states(self) -> tuple[HostState, ...]:
-        """What becomes of the hosts."""
+        """States of the hosts."""
         return tuple(host.state for host in self.hosts)
 
     @property
@@ -243,7 +243,7 @@ class Fleet:
         return sum(host.logs.behind for host in self.hosts)
 
     def discover(self, grace_s: float = FOUND_S) -> list[Found]:
-        """What runs on those that are connected; those that are slow are not waited for. Raises ConnectError."""
+        """Discover runs on connected hosts; slow ones are not waited for. Raises ConnectError."""
         return self.call(discover_all(self.hosts, grace_s)).result()
 
     def fetch(self, folder: Path, progress: Progress) -> tuple[list[HostCopy], list[HostError]]:

@@ -24,7 +24,7 @@ LINGER_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """What is wanted of a log that exists already."""
+    """The part to read of a log that exists already."""
 
     history: int | None = None
     """The most bytes of its end; None: all, 0: nothing but what comes."""
@@ -49,7 +49,7 @@ class RemoteTail(LogReader):
         self._missing = ""
 
     def quiet(self, files: Files, state: State | None) -> bool:
-        """Whether `advance` has nothing to do."""
+        """True if `advance` has nothing to do."""
         text = self.text
         if files is not self._files or text is None or state is None or self._late or self.more:
             return False
@@ -208,7 +208,7 @@ class RemoteTail(LogReader):
             self._missing = said
 
     async def _read_late(self, files: Files, text: Text, until: float, items: list[Item]) -> None:
-        """What a slow writer still adds to a file after it was rotated."""
+        """Read what a slow writer still adds to a file after it was rotated."""
         self._late.remove((text, until))
         now = await state_of(files, text)
         before = text.print.position
@@ -248,7 +248,7 @@ _TOGETHER = 4
 
 
 class HostLogs:
-    """What is followed on one machine; its state outlives connections."""
+    """The followed logs of one machine; the state outlives connections."""
 
     def __init__(self, shown: str, paths: Sequence[str], history: int | None, finder: Finder | None = None) -> None:
         self.shown = shown

@@ -47,7 +47,7 @@ class ClockProbe:
         return min(self._samples, key=lambda sample: sample.uncertainty_s, default=None)
 
     def now(self) -> datetime:
-        """What a clock there shows, as its logs print it."""
+        """Time of its clock, as its logs print it."""
         offset = self.offset
         return datetime.fromtimestamp(time.time() + (0.0 if offset is None else offset.seconds), self.zone)
 
@@ -100,7 +100,7 @@ class Host:
 
     @property
     def state(self) -> HostState:
-        """What there is to show (from any thread)."""
+        """The state for display (from any thread)."""
         now = time.monotonic()
         age = None if self._heard_at is None else now - self._heard_at
         stale = self._phase is Phase.LIVE and age is not None and age > _STALE_S
@@ -232,7 +232,7 @@ class RemoteMachine:
         self._host = host
 
     def now(self) -> datetime:
-        """What its clock shows."""
+        """Time of its clock."""
         return self._host.clock.now()
 
     async def runner(self) -> Runner:
@@ -245,7 +245,7 @@ class RemoteMachine:
         return self._open
 
     async def lines(self, command: str) -> AsyncIterator[bytes]:
-        """What a command prints there. Raises HostError and PollError."""
+        """Yield the output of a command. Raises HostError and PollError."""
 
         async for line in remote_lines(self._connection(), self.name, command):
             yield line

@@ -118,7 +118,7 @@ class ClockOffset:
 
 
 class Phase(StrEnum):
-    """What becomes of a host."""
+    """The state of the connection to a host."""
 
     CONNECTING = "connecting"
     LIVE = "live"

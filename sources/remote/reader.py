@@ -70,14 +70,14 @@ async def rest_in_packed(files: Files, log: str, known: Fingerprint, since_s: fl
 
 
 async def trouble(files: Files, part: Part) -> str:
-    """Why a compressed part cannot be read to its end; "" where it can."""
+    """The reason why a compressed part cannot be read to its end; "" if it can."""
     if part.state.size > _LARGEST:
         return f"larger than {format_bytes(_LARGEST)}"
     return await files.damage(part.path)
 
 
 async def holds(files: Files, part: Part, known: Fingerprint) -> bool:
-    """Whether a part begins with a known text."""
+    """True if a part begins with a known text."""
     if not part.head or not part.head.startswith(known.head):
         return False
     again = len(known.tail)
@@ -85,7 +85,7 @@ async def holds(files: Files, part: Part, known: Fingerprint) -> bool:
 
 
 async def was_read(files: Files, part: Part, past: Iterable[Fingerprint]) -> bool:
-    """Whether its text is one of those that were read, under another name or before it was compressed or copied."""
+    """True if its text was read already, under another name or before it was compressed or copied."""
     for known in past:
         if known.position and await holds(files, part, known):
             return True
@@ -93,7 +93,7 @@ async def was_read(files: Files, part: Part, past: Iterable[Fingerprint]) -> boo
 
 
 async def pieces(files: Files, part: Part, offset: int) -> AsyncIterator[bytes]:
-    """What a compressed part holds from `offset` on."""
+    """Yield the contents of a compressed part from `offset` on."""
     end = offset + _MOST
     while offset < end and (data := await files.unpacked(part.path, offset, min(_PIECE, end - offset))):
         yield data
@@ -109,7 +109,7 @@ _REST = 64 << 20
 
 
 async def state_of(files: Files, text: Text) -> State | None:
-    """What a text's own file is now; None when it cannot be found."""
+    """Current state of a text's own file; None if it cannot be found."""
     if text.handle is None:
         return None
     now = await files.state(text.handle)
@@ -147,7 +147,7 @@ async def skip_history(files: Files, text: Text, wanted: int | None) -> int:
 
 
 async def rest_in_copy(files: Files, log: str, known: Fingerprint) -> bytes | None:
-    """What a copy of a truncated log holds after the place that was reached; None when there is no copy."""
+    """The rest of a truncated log after the position that was read, from a copy; None without a copy."""
     if not known.position:
         return None
     for path, state in reversed(await files.parts(log)):
@@ -173,7 +173,7 @@ Item = tuple[LogFile, Block | Notice]
 
 
 class LogReader:
-    """What was read of a log, and how the next bytes of a text of it are."""
+    """Reads the texts of one log, and remembers those that were read."""
 
     def __init__(self, log: LogFile, path: str, claims: Claims) -> None:
         self.log, self.path = log, path
@@ -324,7 +324,7 @@ class LogReader:
         self._let_go(text)
 
     async def _read_packed(self, files: Files, part: Part, items: list[Item], next_: Fingerprint) -> bool:
-        """Whether there was one to be read, or to be missed."""
+        """Read a compressed part; False if it was read before."""
         if why := await trouble(files, part):
             what = f"{_name(part)} ({format_bytes(part.state.size)})"
             self._tell(
@@ -358,7 +358,7 @@ def _named(log: LogFile, item: Block | Notice) -> Block | Notice:
 
 
 def unread(text: Text) -> str:
-    """What of a text was not read."""
+    """Describe the unread part of a text."""
     size = text.print.position
     return f"the old file after the first {format_bytes(size)}" if size else "the content of the old file"
 

@@ -80,7 +80,7 @@ def written(text: str) -> Iterator[str]:
 
 @lru_cache(maxsize=1)
 def _usual(program: str) -> _Options:
-    """What holds where nothing is configured."""
+    """The defaults of `ssh`."""
     return _asked(program, "-F", "/dev/null", "--", "perfmon.invalid")
 
 
@@ -112,7 +112,7 @@ Trusted = tuple[Sequence[asyncssh.SSHKey], ...]
 
 @dataclass(slots=True)
 class HostKeys:
-    """What is known of one host."""
+    """The known keys of one host."""
 
     name: str
     """As in the files: a name or alias; with its port, where that is not 22."""
@@ -194,7 +194,7 @@ _CONNECT_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class HostConfig:
-    """How a host is reached."""
+    """The configuration of the connection to a host."""
 
     files: tuple[str, ...]
     """The configuration files that were read, unless there is `text`."""

@@ -1,4 +1,4 @@
-"""What all GPU pollers share: visible devices, processes, throttle reasons."""
+"""Parts that all GPU pollers share: visible devices, processes, throttle reasons."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAMED = ("GPU-", "MIG-")
 
 @dataclass(frozen=True, slots=True)
 class VisibleDevices:
-    """What was given: indices, or the beginnings of UUIDs."""
+    """The GPUs that a run was given: indices, or prefixes of UUIDs."""
 
     indices: frozenset[str]
     uuids: tuple[str, ...]
@@ -44,7 +44,7 @@ class VisibleDevices:
 
 
 def mine(environment: Mapping[str, str]) -> VisibleDevices | None:
-    """What the environment says; None where nothing was given in particular."""
+    """Read the environment; None if no GPUs are assigned there."""
     for name in VARIABLES:
         if name in environment and (environment[name].strip() or not name.startswith("SLURM")):
             return _read(environment[name], local=not name.startswith("SLURM"))

@@ -119,7 +119,7 @@ def dmon_reading(row: Mapping[str, str]) -> Reading:
 
 
 def links_of(row: Mapping[str, str]) -> Mapping[str, float]:
-    """What goes over PCIe, of a row of `dmon -s t`; a row of another table has none."""
+    """PCIe throughput of a row of `dmon -s t`; empty for a row of another table."""
     return {name: value for name, value in dmon_reading(row).values.items() if name.startswith("pcie_")}
 
 
@@ -197,7 +197,7 @@ class Stream:
             wait_s = min(2 * wait_s, _LONGEST_S)
 
     def _take(self, line: str) -> bool:
-        """Whether a round is complete: all have a row, or one has its second."""
+        """Take a line; True if a round is complete: all GPUs have a row, or one has its second."""
         reading = self._read(line)
         if reading is None:
             if line.strip():

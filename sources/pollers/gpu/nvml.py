@@ -94,7 +94,7 @@ class NvmlBackend:
 
 
 class Gpus:
-    """What the driver knows. Everything here may block, and is called from one thread only."""
+    """The GPUs of the driver. Everything here may block; never called from two threads at once."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._mine = mine(environment)
@@ -106,7 +106,7 @@ class Gpus:
         self._turn = 0
 
     def readings(self) -> Sequence[Reading]:
-        """What is cheap of all GPUs; every CLOSELY times the rest, and the processes."""
+        """Read what is cheap of all GPUs; every CLOSELY times the rest, and the processes."""
         closely = self._turn % CLOSELY == 0
         if self._nvml is None or (self._lost and self._turn % AFRESH == 0):
             self.close()

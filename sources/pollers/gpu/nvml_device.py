@@ -102,7 +102,7 @@ class Device:
         self._since = 0
 
     def ask(self, function: str, *arguments: object) -> Any:
-        """What NVML answers; None where the driver, or this GPU, does not tell. Raises LostError.
+        """Call a function of NVML; None if the driver or this GPU does not support it. Raises LostError.
 
         What is not supported is not asked again: each refusal takes the driver's lock, too.
         """
@@ -194,7 +194,7 @@ class Device:
         return {pid: float(s.smUtil) for pid, s in newest.items() if s.smUtil <= 100}
 
     def _memory(self) -> Any:
-        """What is used: without what the driver keeps for itself, where it tells them apart."""
+        """Memory in use, without what the driver reserves if it reports that separately."""
         found = self.ask("nvmlDeviceGetMemoryInfo", self._nvml.nvmlMemory_v2)
         return found if found is not None else self.ask("nvmlDeviceGetMemoryInfo")
 

@@ -89,7 +89,7 @@ class GpuPoller:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What a machine has to ask its GPUs with."""
+    """The GPU tools of a machine."""
 
     names: tuple[Tool, ...]
     mine: VisibleDevices | None

@@ -84,7 +84,7 @@ class DiskPoller(ScriptPoller):
         return [self._reading(mount, spaces[mount], flows, at) for mount in self._holds if mount in spaces]
 
     async def _look(self) -> None:
-        """Which file systems hold what."""
+        """Find out which file systems hold what."""
         wanted = wanted_places(self._places())
         words = " ".join(quoted(path) for path in wanted)
         script = f'for p in {words}; do echo "P"; [ -e "$p" ] && df -P -k "$p" | tail -n 1; done; echo M; '
@@ -98,7 +98,7 @@ class DiskPoller(ScriptPoller):
         self._devices = devices_of(mounts)
 
     def _flows(self, counts: dict[str, IoCounts], at: float) -> dict[str, dict[str, float]]:
-        """What block devices did since the last time."""
+        """Throughput of block devices since the last poll."""
         since, last, self._at, self._io = at - self._at, self._io, at, counts
         return {name: _flow(last[name], now, since) for name, now in counts.items() if name in last and since > 0}
 
@@ -132,7 +132,7 @@ def wanted_places(places: Mapping[str, str]) -> dict[str, str]:
 
 
 def spaces_of(text: str) -> dict[str, Space]:
-    """What `df -P -k` printed, by mount point; file systems without blocks are left out."""
+    """Parse the output of `df -P -k`, by mount point; file systems without blocks are left out."""
     found = (_DF.match(line) for line in text.split("\n"))
     return {one[4]: Space(float(one[1]), float(one[2]), float(one[3])) for one in found if one and float(one[1])}
 

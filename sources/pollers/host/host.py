@@ -93,7 +93,7 @@ def facts_of(lines: Iterator[tuple[str, str]]) -> HostFacts:
 
 
 def printed(text: str) -> Iterator[tuple[str, str]]:
-    """What `SCRIPT` printed."""
+    """Split the output of `SCRIPT` into (file, line)."""
     for line in text.split("\n"):
         path, found, rest = line.partition(":")
         if found:
@@ -208,7 +208,7 @@ class HostPoller(ScriptPoller):
         return facts
 
     def _cpu_shares(self, cpus: Mapping[str, CpuTimes]) -> tuple[dict[str, float], dict[str, str]]:
-        """What processors did since the last time: all together, the extreme ones, and each."""
+        """Use of the processors since the last poll: all together, the extreme ones, and each."""
         last, self._cpus = self._cpus, cpus
         cores = [name for name in cpus if name != "cpu"]
         values = {"cores": float(len(cores))} if cores else {}

@@ -30,7 +30,7 @@ Known = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ProcessStat:
-    """What `/proc/PID/stat` says of a process."""
+    """Fields of `/proc/PID/stat`."""
 
     pid: int
     cpu_ticks: float
@@ -72,7 +72,7 @@ class ProcessPoller(ScriptPoller):
         return readings[:_MOST]
 
     async def _learn(self, found: Sequence[ProcessStat]) -> None:
-        """What those are that were not seen before; those that are gone are forgotten."""
+        """Find out the kind of new processes, and forget those that are gone."""
         fresh = [one for one in found if _key(one) not in self._known]
         commands: Mapping[int, str] = {}
         if fresh:

@@ -28,7 +28,7 @@ _EOF = "PERFMON_END_OF_SCRIPT"
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """What is attached to: of `ray=…#NAMESPACE/QUEUE[,QUEUE]`."""
+    """The queues to attach to, from `ray=…#NAMESPACE/QUEUE[,QUEUE]`."""
 
     namespace: str
     names: tuple[str, ...]
@@ -47,7 +47,7 @@ class Queues:
 
 @dataclass(slots=True)
 class _Heard:
-    """What came since the last poll."""
+    """Samples since the last poll."""
 
     depths: dict[str, list[float]] = field(default_factory=dict)
     silent: dict[str, int] = field(default_factory=dict)
@@ -110,7 +110,7 @@ class AttachedPoller:
                 self._hear(line)
 
     def command(self, cluster: Cluster) -> str:
-        """What runs on the host: the script goes in by stdin, so that nothing is left there."""
+        """Command line for the host: the script comes through stdin, so that nothing is left there."""
         asked = {
             "address": cluster.gcs,
             "namespace": self._queues.namespace,

@@ -30,7 +30,7 @@ def tell(told: Any) -> None:
 
 
 def is_part(actor: str, name: str) -> bool:
-    """Whether an actor is the queue of this name, or one of its shards."""
+    """True if an actor is the queue of this name, or one of its shards."""
     return actor == name or actor.startswith(name + "_shard_")
 
 

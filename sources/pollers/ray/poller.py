@@ -58,7 +58,7 @@ class RayWaits:
         self._looks: dict[str, deque[tuple[bool, bool]]] = {}
 
     def take(self, samples: Sequence[Sample], at: float) -> list[Reading]:
-        """What the pages tell at a moment (monotonic seconds)."""
+        """Return the readings of pages that were fetched at `at` (monotonic seconds)."""
         running, ended = _calls(samples)
         data, blocks, store = _datasets(samples), _blocks(samples), _store(samples)
         counted: dict[Hashable, float] = {(name, call): n for name, calls in ended.items() for call, n in calls.items()}
@@ -189,7 +189,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What an argument says: of `ray=HOST:PORT`, `ray=http://HOST:PORT`, `ray=/temp/dir`, or `ray`."""
+    """The place of a cluster, from `ray=HOST:PORT`, `ray=http://HOST:PORT`, `ray=/temp/dir`, or `ray`."""
 
     url: Url | None = None
     folder: str = ""
