@@ -65,7 +65,7 @@ def inflate(kind: str, read: Read) -> Iterator[bytes]:
             out, raw = member.step(raw)
         except (zlib.error, EOFError, OSError, lzma.LZMAError, ValueError, _zstd_error()) as error:
             yield from _salvaged(member, raw)
-            raise BrokenError(f"corrupt ({_said(error)})") from None
+            raise BrokenError(f"corrupt ({_message(error)})") from None
         begun = begun or fed
         if out:
             yield out
@@ -159,7 +159,7 @@ def _zstd_error() -> type[Exception]:
     return zstandard.ZstdError
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     """The library's own words, short, without its error numbers."""
     return str(error).rpartition(": ")[2][:80] or type(error).__name__
 

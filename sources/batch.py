@@ -125,9 +125,9 @@ def _bundle_damage(log: LogFile) -> Iterator[Notice]:
 
 
 def _unopened(log: LogFile) -> Iterator[Notice]:
-    said = in_folder(log.path)
-    if said:
-        yield Notice(f"{log.name}: {said}", "unopened")
+    message = in_folder(log.path)
+    if message:
+        yield Notice(f"{log.name}: {message}", "unopened")
 
 
 def _blocks(log: LogFile, pieces: _Pieces, size: int, counted: bool) -> Iterator[_Item]:

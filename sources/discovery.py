@@ -175,8 +175,8 @@ def _in_directory(spec: Spec) -> list[LogFile]:
     if tree.archives:
         raise InputError(f"{shown(spec.text)}: no logs below this directory; {in_folder(root)}")
     others = "another file is" if tree.others == 1 else f"{tree.others} other files are"
-    seen = f"; {others}: name one to read it" if tree.others else ""
-    raise InputError(f"{shown(spec.text)}: no logs below this directory (*.log, *.out, *.err, *.txt, *.jsonl …){seen}")
+    hint = f"; {others}: name one to read it" if tree.others else ""
+    raise InputError(f"{shown(spec.text)}: no logs below this directory (*.log, *.out, *.err, *.txt, *.jsonl …){hint}")
 
 
 def _in_glob(spec: Spec) -> list[LogFile]:

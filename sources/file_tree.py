@@ -41,15 +41,15 @@ def walk_tree(root: Path) -> Tree:
     """
     tree = Tree()
     # A link to a directory above the root would read half the machine, and the root again within it.
-    seen = {_identity(parent) for parent in Path(os.path.realpath(root)).parents}
+    visited = {_identity(parent) for parent in Path(os.path.realpath(root)).parents}
     own: list[tuple[Path, int]] = [(root, 0)]
     linked: list[tuple[Path, int]] = []
     while own or linked:
         folder, depth = own.pop() if own else linked.pop()
         identity = _identity(folder)
-        if identity in seen:
+        if identity in visited:
             continue
-        seen.add(identity)
+        visited.add(identity)
         for entry in _entries(folder, tree):
             kind = _kind(entry)
             if kind == "folder" and depth < _DEPTH and holds_logs(entry.name):
@@ -144,14 +144,14 @@ def _folders(base: str) -> list[str]:
     """`base` and all directories below it, each once, own ones before those behind symlinks."""
     found: list[str] = []
     own, linked = [base], list[str]()
-    seen: set[tuple[int, int]] = set()
+    visited: set[tuple[int, int]] = set()
     while own or linked:
         folder = own.pop() if own else linked.pop()
         try:
             state = os.stat(folder or ".")
-            if (state.st_dev, state.st_ino) in seen:
+            if (state.st_dev, state.st_ino) in visited:
                 continue
-            seen.add((state.st_dev, state.st_ino))
+            visited.add((state.st_dev, state.st_ino))
             with os.scandir(folder or ".") as entries:
                 below = [entry for entry in entries if not entry.name.startswith(".") and os.path.isdir(entry)]
         except OSError:

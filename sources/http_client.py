@@ -255,8 +255,8 @@ def _context_of(file: str, folder: str) -> ssl.SSLContext:
 
 def _distrust(error: ssl.SSLCertVerificationError) -> str:
     why = plain(error.verify_message or "unknown", 120)
-    mend = "" if "mismatch" in why.lower() or "expired" in why.lower() else " (set SSL_CERT_FILE to trust it)"
-    return f"its certificate is not trusted: {why}{mend}"
+    fix = "" if "mismatch" in why.lower() or "expired" in why.lower() else " (set SSL_CERT_FILE to trust it)"
+    return f"its certificate is not trusted: {why}{fix}"
 
 
 def _unfit(error: ssl.SSLError) -> str:

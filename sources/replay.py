@@ -218,7 +218,7 @@ class Player(PlaybackControl):
         self._source: Iterator[TimedItem] = iter(())
         self._next: TimedItem | None = None
         self._last_s = 0.0
-        self._told: dict[str, float] = {}
+        self._last_by_log: dict[str, float] = {}
         self._begun = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
@@ -234,14 +234,14 @@ class Player(PlaybackControl):
         """Length of the timeline in seconds."""
         return max(self.timeline.duration_s, self._last_s)
 
-    def told_at_s(self, log: LogFile) -> float | None:
+    def last_item_s(self, log: LogFile) -> float | None:
         """Time of the last item of a log that was handed over; None before the first."""
-        return self._told.get(log.name)
+        return self._last_by_log.get(log.name)
 
     @property
     def handed_s(self) -> float:
         """Time of the last item that was handed over: during a seek ahead of, or behind, the position."""
-        return max(self._told.values(), default=0.0)
+        return max(self._last_by_log.values(), default=0.0)
 
     @property
     def ended(self) -> bool:
@@ -287,7 +287,7 @@ class Player(PlaybackControl):
     def _open(self) -> None:
         self._begun = True
         self._ready.clear()
-        self._told.clear()
+        self._last_by_log.clear()
         self._source = self.timeline.items()
         self._next = next(self._source, None)
 
@@ -304,7 +304,7 @@ class Player(PlaybackControl):
         while self._next is not None and self._next[0] <= due and size < _TURN:
             items.append(self._next)
             self._last_s = max(self._last_s, self._next[0])
-            self._told[self._next[1]] = self._next[0]
+            self._last_by_log[self._next[1]] = self._next[0]
             size += len(self._next[2].data) if isinstance(self._next[2], Block) else 0
             self._next = next(self._source, None)
         self._ready.extend(together(items))

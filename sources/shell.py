@@ -113,7 +113,7 @@ class Shell:
         return self._lost is not None
 
     @property
-    def said(self) -> str:
+    def last_line(self) -> str:
         """The last line that was printed beside all outputs: what a shell that refuses says."""
         noise = self._noise if self._within else self._noise + self._held
         lines = (self._errors or noise).decode("utf-8", "replace").strip().splitlines()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from perfmon.sources.pollers.reading import Area, Reading, as_told
+from perfmon.sources.pollers.reading import Area, Reading, as_recorded
 from perfmon.sources.remote.model import ClockOffset, HostState, Phase
 from perfmon.store.latest_readings import LatestReadings, Seen
 
@@ -81,7 +81,7 @@ def seen(now: float, rounds: int = 12, told: Iterable[tuple[str, Reading]] | Non
     for at in range(rounds):
         when = now - (rounds - 1 - at)
         for host, one in told if told is not None else readings(at):
-            machines.take(host, as_told(one), when)
+            machines.take(host, as_recorded(one), when)
     return machines.seen()
 
 

@@ -153,7 +153,7 @@ class PlayerFeed:
 
     def changed_at(self, log: LogFile) -> float | None:
         """When the last of what was handed over of it came."""
-        told_s = self._player.told_at_s(log)
+        told_s = self._player.last_item_s(log)
         return None if told_s is None else self._player.timeline.start + told_s
 
     @property

@@ -17,7 +17,7 @@ from ..batch import read_blocks
 from ..discovery import STDIN, LogFile, distinct, listed, log_file, logs_of
 from ..spec import ARCHIVES, Kind, Spec, parse_spec
 from .file_reader import PipeTail
-from .rotation import Known, is_part_of
+from .rotation import InodeRegistry, is_part_of
 from .tail import Tail
 from .wakeups import Waker
 
@@ -56,7 +56,7 @@ class Follower:
         self._clock = clock
         self._waker = Waker(poll_s, polling=polling)
         self._poll_s = poll_s
-        self._known = Known(clock)
+        self._known = InodeRegistry(clock)
         self._tails: dict[Path, Tail] = {}
         self._pipes: list[PipeTail] = []
         self._passed: set[Path] = set()

@@ -94,7 +94,7 @@ _CERTAIN_S = 2.0
 """How long a file that may be the unfinished copy of a rotated log is left alone."""
 
 
-class Known:
+class InodeRegistry:
     """Streams that are open, or were; and the texts that truncated logs held, copies of which may turn up."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -149,8 +149,8 @@ class Known:
         if identity in self._copies:
             return True
         names = names_of_logs(path.name)  # most have none, and a thousand logs need not be compared with each other
-        beside = {path.with_name(name) for name in names}
-        held = [self._holds(path, text) for log, text in self._all_texts() if log in beside] if beside else []
+        originals = {path.with_name(name) for name in names}
+        held = [self._holds(path, text) for log, text in self._all_texts() if log in originals] if originals else []
         if True in held:
             self._copies.add(identity)
             return True

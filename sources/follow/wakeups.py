@@ -38,14 +38,14 @@ async def end(task: asyncio.Future[Any], at_most_s: float | None = None) -> None
 
     A plain `await task` cannot tell the end of the task from that of whoever waits, which would be lost then.
     """
-    task.add_done_callback(_heard)
+    task.add_done_callback(_retrieve)
     task.cancel()
     await asyncio.wait([task], timeout=at_most_s)
     if task.done() and not task.cancelled():
         task.result()
 
 
-def _heard(task: asyncio.Future[Any]) -> None:
+def _retrieve(task: asyncio.Future[Any]) -> None:
     """Nobody waits any more for what ends too late, and nothing is to be said of it."""
     if not task.cancelled():
         task.exception()

@@ -16,11 +16,11 @@ from .reading import Reading
 
 # --- The seams of polling: what is asked, and the machine that it is asked of ---
 
-Places = Callable[[], Mapping[str, str]]
+DiskPaths = Callable[[], Mapping[str, str]]
 """Paths on the machine → what lies there (`logs`, `checkpoints`): their disks matter to the run."""
 
 
-def nowhere() -> Mapping[str, str]:
+def no_disk_paths() -> Mapping[str, str]:
     """No path is known."""
     return {}
 

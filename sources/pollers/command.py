@@ -47,12 +47,12 @@ class CommandPoller:
     async def poll(self) -> Sequence[Reading]:
         """Run it once. Raises PollError when it fails, hangs or prints no number."""
         lines, code = await self._run()
-        told = list(numbers_in(lines, self._label))[:MOST_VALUES]
+        numbers = list(numbers_in(lines, self._label))[:MOST_VALUES]
         if code:
-            raise self._trouble(f"ended with status {code}", lines)
-        if not told:
-            raise self._trouble("printed neither a number nor key=value", lines)
-        return [Reading(Area.VALUE, name, {"value": value}) for name, value in told]
+            raise self._error(f"ended with status {code}", lines)
+        if not numbers:
+            raise self._error("printed neither a number nor key=value", lines)
+        return [Reading(Area.VALUE, name, {"value": value}) for name, value in numbers]
 
     async def close(self) -> None:
         """Nothing is kept open."""
@@ -75,11 +75,11 @@ class CommandPoller:
                             return lines, int(text.split()[-1])
                         size += len(line)
                         if size > MOST_BYTES or len(lines) >= MOST_LINES:
-                            raise self._trouble(f"printed more than {MOST_BYTES >> 10} KiB or {MOST_LINES} lines", [])
+                            raise self._error(f"printed more than {MOST_BYTES >> 10} KiB or {MOST_LINES} lines", [])
                         lines.append(text)
         except TimeoutError:
-            raise self._trouble(f"timed out after {self._deadline_s:g} s", []) from None
-        raise self._trouble("was ended", lines)
+            raise self._error(f"timed out after {self._deadline_s:g} s", []) from None
+        raise self._error("was ended", lines)
 
     def _script(self) -> str:
         """It has no stdin. On another host `timeout` ends it even where the connection is lost meanwhile."""
@@ -89,19 +89,19 @@ class CommandPoller:
             run = f"if command -v timeout >/dev/null 2>&1; then timeout -k 2 {limit} {run}; else {run}; fi"
         return f"{run}; printf '\\n{self._end} %s\\n' \"$?\""
 
-    def _trouble(self, why: str, lines: Sequence[str]) -> PollError:
-        said = next((text for line in reversed(lines) if (text := without_secrets(plain(line, 80)).strip())), "")
-        return PollError(f"command '{self._shown}' {why}" + (f": {said}" if said else ""))
+    def _error(self, why: str, lines: Sequence[str]) -> PollError:
+        last = next((text for line in reversed(lines) if (text := without_secrets(plain(line, 80)).strip())), "")
+        return PollError(f"command '{self._shown}' {why}" + (f": {last}" if last else ""))
 
 
 def numbers_in(lines: Sequence[str], label: str) -> Iterator[tuple[str, float]]:
     """Name and number of all that lines tell: `key=value`, `key: value`, or a number alone, which is `label`."""
-    seen: set[str] = set()
+    names: set[str] = set()
     for line in lines:
         text = plain(line, 1000)
         alone = _ALONE.fullmatch(text)
         pairs = [(label, alone[1])] if alone else _PAIR.findall(text)
         for name, number in pairs:
-            if name not in seen and isfinite(float(number)):
-                seen.add(name)
+            if name not in names and isfinite(float(number)):
+                names.add(name)
                 yield name, float(number)

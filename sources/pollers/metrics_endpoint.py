@@ -145,7 +145,7 @@ def parse_prometheus(argument: str) -> tuple[Endpoint, tuple[str, ...]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PageSamples:
     """The parsed samples of a page."""
 
     samples: tuple[Sample, ...]
@@ -169,27 +169,27 @@ class PrometheusPoller(PagePoller):
         if not found.samples:
             named = f"none of {', '.join(self._names)}"
             raise self._endpoint.trouble(f"{named if self._names else 'no numbers'} on this page")
-        told = self._told(found, at)
+        values = self._values(found, at)
         most = MOST_NAMED if self._names else MOST_FOUND
-        readings = [Reading(Area.VALUE, name, {"value": value}) for name, value in islice(told.items(), most)]
-        if len(told) > most:
-            left_out = {"value": float(len(told) - most)}
+        readings = [Reading(Area.VALUE, name, {"value": value}) for name, value in islice(values.items(), most)]
+        if len(values) > most:
+            left_out = {"value": float(len(values) - most)}
             readings.append(Reading(Area.VALUE, f"{self._endpoint.short}/left_out", left_out))
         return readings
 
-    def _read(self, page: bytes) -> Found:
+    def _read(self, page: bytes) -> PageSamples:
         types = {name: kind for name, kind in read_types(page) if _NAME.fullmatch(name)}
         names = self._names or [name for name in types if not name.startswith(_DULL)][: 4 * MOST_FOUND]
         on_page = [*names, *[f"{name}_total" for name in names], *[f"{name}_bucket" for name in names]]
         counters = {name for name, kind in types.items() if kind == "counter"}
         counters |= {f"{name}_total" for name in counters} | {name for name in on_page if name.endswith("_total")}
-        return Found(read_samples(page, on_page).told, frozenset(counters))
+        return PageSamples(read_samples(page, on_page).found, frozenset(counters))
 
-    def _told(self, found: Found, at: float) -> Mapping[str, float]:
+    def _values(self, found: PageSamples, at: float) -> Mapping[str, float]:
         """Value by name, in the order of the page; what has the same name is added up."""
         counted: dict[Hashable, float] = {}
         buckets: dict[Hashable, dict[float, float]] = {}
-        told: dict[str, float] = {}
+        numbers: dict[str, float] = {}
         for sample in found.samples:
             name = self._named(sample)
             if sample.name.endswith("_bucket"):
@@ -197,13 +197,13 @@ class PrometheusPoller(PagePoller):
             elif sample.name in found.counters:
                 counted[name] = counted.get(name, 0.0) + sample.value
             else:
-                told[name] = told.get(name, 0.0) + sample.value
+                numbers[name] = numbers.get(name, 0.0) + sample.value
         grown = self._counters.take(counted, at)
-        told |= {f"{name}_per_s": by / grown.seconds for name, by in grown.by.items()}
+        numbers |= {f"{name}_per_s": by / grown.seconds for name, by in grown.by.items()}
         for family, window in self._histograms.take(buckets, at).items():
             values = {f"{family}_{label}": quantile(window, share) for label, share in QUANTILES}
-            told |= {name: value for name, value in values.items() if value is not None}
-        return told
+            numbers |= {name: value for name, value in values.items() if value is not None}
+        return numbers
 
     def _named(self, sample: Sample) -> str:
         """`host:port/metric/label`: labels by their values, in the order of the page."""

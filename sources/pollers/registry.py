@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 from perfmon.core import PerfmonError
 
-from .base import Machine, NotAvailableError, Places, Poller, nowhere
+from .base import DiskPaths, Machine, NotAvailableError, Poller, no_disk_paths
 from .metrics_endpoint import Endpoint, PrometheusPoller, parse_prometheus
 from .reading import Reading
-from .request import Asked
+from .request import PollRequest
 
 
-def pollers_for(machine: Machine, asked: Asked, places: Places = nowhere) -> list[Poller]:
+def pollers_for(machine: Machine, request: PollRequest, places: DiskPaths = no_disk_paths) -> list[Poller]:
     """Return the pollers of a machine; where there can be none, one that reports why."""
     try:
-        return make_pollers(machine, asked, places)
+        return make_pollers(machine, request, places)
     except PerfmonError as error:
-        return [Missing(asked.shown, str(error))]
+        return [Missing(request.shown, str(error))]
 
 
 class Missing:
@@ -36,10 +36,10 @@ class Missing:
         """Nothing is held."""
 
 
-def make_pollers(machine: Machine, asked: Asked, places: Places = nowhere) -> list[Poller]:
+def make_pollers(machine: Machine, request: PollRequest, places: DiskPaths = no_disk_paths) -> list[Poller]:
     """Return the pollers of a request. Raises UsageError, one line, for an argument that means nothing."""
-    argument = asked.argument
-    match asked.kind:
+    argument = request.argument
+    match request.kind:
         case "host":
             from .host.host import host_pollers
 
@@ -53,9 +53,9 @@ def make_pollers(machine: Machine, asked: Asked, places: Places = nowhere) -> li
 
             return [SocketPoller(machine, int(argument))]
         case "vllm" | "sglang" as kind:
-            from .engines import EnginePoller, load_dialect
+            from .engines import EnginePoller, load_mapping
 
-            return [EnginePoller(machine, Endpoint.parse(kind, argument), load_dialect(kind))]
+            return [EnginePoller(machine, Endpoint.parse(kind, argument), load_mapping(kind))]
         case "trl":
             from .engines import TrlPoller
 

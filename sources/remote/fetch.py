@@ -137,14 +137,14 @@ class Fetcher:
 
     async def _pull(self, files: Files, handle: Handle, target: Path, size: int) -> None:
         at = await self._kept(files, handle, target, size)
-        self._tell(target, at)
+        self._report(target, at)
         while at < size:
             data = await files.read(handle, at, min(_CHUNK, size - at), squeezed=True)
             if not data:
                 return
             await asyncio.to_thread(_append, target, data)
             at += len(data)
-            self._tell(target, at)
+            self._report(target, at)
 
     async def _kept(self, files: Files, handle: Handle, target: Path, size: int) -> int:
         """Bytes that an earlier run copied, where they are still those of the log; else it begins anew."""
@@ -155,7 +155,7 @@ class Fetcher:
         await asyncio.to_thread(target.write_bytes, b"")
         return 0
 
-    def _tell(self, target: Path, at: int) -> None:
+    def _report(self, target: Path, at: int) -> None:
         self._at[target] = at
         self._progress(sum(self._at.values()), self._total)
 

@@ -308,7 +308,7 @@ def grown(old: Fingerprint, data: bytes) -> Fingerprint:
     return Fingerprint(head, (old.tail + data[-TAIL:])[-TAIL:], old.position + len(data))
 
 
-class Claims:
+class InodeOwners:
     """The texts of one machine that are read, or were."""
 
     def __init__(self) -> None:

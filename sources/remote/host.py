@@ -94,7 +94,7 @@ class Host:
         """Its files, while it is connected."""
         self._phase = Phase.CONNECTING
         self._error = ""
-        self._heard_at: float | None = None
+        self._answered_at: float | None = None
         self._lost_at: float | None = None
         self._reconnects = self._attempts = 0
 
@@ -102,7 +102,7 @@ class Host:
     def state(self) -> HostState:
         """The state for display (from any thread)."""
         now = time.monotonic()
-        age = None if self._heard_at is None else now - self._heard_at
+        age = None if self._answered_at is None else now - self._answered_at
         stale = self._phase is Phase.LIVE and age is not None and age > _STALE_S
         return HostState(
             self.address.shown, Phase.STALE if stale else self._phase, age, self._reconnects, self._attempts,
@@ -124,7 +124,7 @@ class Host:
             raise
         self.connection, self._shell = connection, shell
         self._phase, self._error = Phase.LIVE, ""
-        self._heard_at = time.monotonic()
+        self._answered_at = time.monotonic()
 
     async def runner(self) -> Runner:
         """One more shell on the connection, for what may hang or take long. Raises HostError."""
@@ -170,7 +170,7 @@ class Host:
         if self._lost_at is not None:
             self._reconnects += 1
             away = time.monotonic() - self._lost_at
-            await self._tell(Notice(f"{self.address.shown}: reconnected after {away:.0f} s", "appeared"))
+            await self._notice(Notice(f"{self.address.shown}: reconnected after {away:.0f} s", "appeared"))
         self._lost_at, self._attempts = None, 0
 
     async def _follow(self, poll_s: float) -> None:
@@ -181,7 +181,7 @@ class Host:
         while True:
             began = time.monotonic()
             more = await self.logs.round(files, self._emit)
-            now = self._heard_at = time.monotonic()
+            now = self._answered_at = time.monotonic()
             if now >= echo_at:
                 await self.clock.ask(shell)
                 echoes -= 1
@@ -198,14 +198,14 @@ class Host:
         changed = cause in (Cause.KEY_CHANGED, Cause.KEY_UNKNOWN)
         if changed or (cause is Cause.LOGIN and self._attempts >= _LOGINS):
             self._phase = Phase.REFUSED
-            await self._tell(Notice(f"{self._error}: giving up", "lost"))
+            await self._notice(Notice(f"{self._error}: giving up", "lost"))
             return
         self._phase = Phase.RECONNECTING
         if self._lost_at is None:
             self._lost_at = time.monotonic()
-            await self._tell(Notice(f"{self._error}: reconnecting", "gone"))
+            await self._notice(Notice(f"{self._error}: reconnecting", "gone"))
 
-    async def _tell(self, notice: Notice) -> None:
+    async def _notice(self, notice: Notice) -> None:
         """Beside the first log of the host; where it has none yet the host stands for it."""
         tail = next(iter(self.logs.tails.values()), None)
         shown = self.address.shown

@@ -19,7 +19,7 @@ from perfmon.diagnosis.evidence import Part
 from perfmon.exporters.metric_names import Families, Places, label_name, named
 from perfmon.exporters.metrics_page import Known
 from perfmon.rules.signatures import load_signatures
-from perfmon.sources.pollers.reading import Area, Reading, as_told
+from perfmon.sources.pollers.reading import Area, Reading, as_recorded
 from perfmon.sources.remote.model import HostState, Phase
 from perfmon.store.latest_readings import LatestReadings
 from perfmon.viewmodel.state import AlertState, Freshness, MonitorState
@@ -161,7 +161,7 @@ def polled(*readings: tuple[Reading, float]) -> MonitorState:
     """What was seen, each so many seconds ago."""
     machines = LatestReadings()
     for reading, ago_s in readings:
-        machines.take("a100-0", as_told(reading), NOW - ago_s)
+        machines.take("a100-0", as_recorded(reading), NOW - ago_s)
     return pictures.picture(now=NOW, seen=machines.seen())
 
 

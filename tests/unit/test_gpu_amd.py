@@ -11,7 +11,7 @@ import pytest
 
 from perfmon.sources.pollers.base import NotAvailableError, PollError
 from perfmon.sources.pollers.gpu.amd import amd_models, amd_readings, amd_uses, rocm_readings
-from perfmon.sources.pollers.gpu.common import Use
+from perfmon.sources.pollers.gpu.common import GpuProcess
 from perfmon.sources.pollers.gpu.poller import GpuPoller
 from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.reading import Area
@@ -121,7 +121,7 @@ def test_names_and_processes() -> None:
         {"process_info": "No running processes detected"},
         "N/A",
     ]
-    assert amd_uses(json.dumps([{"gpu": 3, "process_list": entries}])) == [Use(42, "3", 1.0, None, "python")]
+    assert amd_uses(json.dumps([{"gpu": 3, "process_list": entries}])) == [GpuProcess(42, "3", 1.0, None, "python")]
 
 
 def test_keys_of_rocm_smi_differ_between_versions() -> None:

@@ -14,7 +14,7 @@ from perfmon.core import plain, without_secrets
 from ...shell import Runner
 from ..base import NotAvailableError, PollError
 from ..reading import Reading
-from .common import Use, VisibleDevices, gpu_reading, readings_of, throttled
+from .common import GpuProcess, VisibleDevices, gpu_reading, readings_of, throttled
 from .nvidia_smi import PATHS
 
 # --- AMD's GPUs, by the JSON of amd-smi, or of rocm-smi where that is older: any key may be missing or `N/A` ---
@@ -60,7 +60,7 @@ def amd_models(text: str) -> dict[str, str]:
     return {str(gpu["gpu"]): str(_at(gpu, "asic", "market_name") or "") for gpu in _gpus(text)}
 
 
-def amd_uses(text: str) -> list[Use]:
+def amd_uses(text: str) -> list[GpuProcess]:
     """Processes by `amd-smi process --json`."""
     found = []
     for gpu in _gpus(text):
@@ -69,14 +69,14 @@ def amd_uses(text: str) -> list[Use]:
             info = entry.get("process_info", entry) if isinstance(entry, dict) else None
             if isinstance(info, dict) and str(info.get("pid", "")).isdecimal():
                 memory = _value(_at(info, "memory_usage", "vram_mem") or info.get("mem_usage"))
-                found.append(Use(int(info["pid"]), str(gpu["gpu"]), memory, None, str(info.get("name", ""))))
+                found.append(GpuProcess(int(info["pid"]), str(gpu["gpu"]), memory, None, str(info.get("name", ""))))
     return found
 
 
 def rocm_readings(text: str) -> list[Reading]:
     """GPUs by `rocm-smi --json`; ValueError for what is no such answer."""
-    told = _loaded(text)
-    cards = told.items() if isinstance(told, dict) else ()
+    document = _loaded(text)
+    cards = document.items() if isinstance(document, dict) else ()
     found = [(match[1], card) for key, card in cards if isinstance(card, dict) and (match := _CARD.fullmatch(key))]
     return [_rocm_reading(index, card) for index, card in sorted(found, key=lambda pair: int(pair[0]))]
 
@@ -123,8 +123,8 @@ def _rocm_reading(index: str, card: Mapping[str, Any]) -> Reading:
 
 def _gpus(text: str) -> list[Mapping[str, Any]]:
     """The entries of a list, or of `gpu_data` (ROCm 7); those that say which GPU they are about."""
-    told = _loaded(text)
-    entries = told.get("gpu_data") if isinstance(told, dict) else told
+    document = _loaded(text)
+    entries = document.get("gpu_data") if isinstance(document, dict) else document
     if not isinstance(entries, list):
         raise ValueError("no list of GPUs")
     return [entry for entry in entries if isinstance(entry, dict) and str(entry.get("gpu", "")).isdecimal()]
@@ -149,19 +149,19 @@ def _first(gpu: Mapping[str, Any], *paths: Sequence[str]) -> float | None:
     return next((value for path in paths if (value := _value(_at(gpu, *path))) is not None), None)
 
 
-def _value(told: Any) -> float | None:
+def _value(cell: Any) -> float | None:
     """A number, `{"value": 88, "unit": "W"}`, `"88 W"` or `"(1090Mhz)"`; None for `N/A`."""
     unit = ""
-    if isinstance(told, dict):
-        unit, told = str(told.get("unit", "")), told.get("value")
-    if isinstance(told, bool) or told is None:
+    if isinstance(cell, dict):
+        unit, cell = str(cell.get("unit", "")), cell.get("value")
+    if isinstance(cell, bool) or cell is None:
         return None
-    if isinstance(told, str):
-        match = _NUMBER.search(told) if told[:1] in "(-0123456789" else None
+    if isinstance(cell, str):
+        match = _NUMBER.search(cell) if cell[:1] in "(-0123456789" else None
         if match is None:
             return None
-        told = float(match[0])
-    return float(told) * _SCALES.get(unit, 1.0) if isinstance(told, int | float) else None
+        cell = float(match[0])
+    return float(cell) * _SCALES.get(unit, 1.0) if isinstance(cell, int | float) else None
 
 
 # --- The GPUs of a machine through amd-smi or rocm-smi: programs that take a second to start, so they are asked rarely
@@ -206,31 +206,31 @@ class AmdBackend:
 
     async def _gpus(self) -> list[Reading]:
         if self.name == "rocm-smi":
-            text = await self._said(_ROCM_SMI)
+            text = await self._output(_ROCM_SMI)
             return await self._read(lambda: rocm_readings(text), text)
         if self._models is None:
             self._models = await self._named()
-        models, text = self._models, await self._said("amd-smi metric --json")
+        models, text = self._models, await self._output("amd-smi metric --json")
         return await self._read(lambda: amd_readings(text, models), text)
 
     async def _named(self) -> dict[str, str]:
         try:
-            return amd_models(await self._said("amd-smi static --asic --json"))
+            return amd_models(await self._output("amd-smi static --asic --json"))
         except ValueError:
             return {}
 
     async def _processes(self) -> list[Reading]:
         try:
-            return readings_of(amd_uses(await self._said("amd-smi process --json")))
+            return readings_of(amd_uses(await self._output("amd-smi process --json")))
         except ValueError:
             return []
 
-    async def _said(self, command: str) -> str:
+    async def _output(self, command: str) -> str:
         return (await self._runner.run(PATHS + command, timeout_s=_ASK_S)).text
 
     async def _read(self, read: Callable[[], list[Reading]], text: str) -> list[Reading]:
         try:
             return await asyncio.to_thread(read) if len(text) > _BIG else read()
         except ValueError:
-            said = plain(without_secrets(next(filter(None, map(str.strip, text.splitlines())), "nothing")), 120)
-            raise PollError(f"{self.name} on {self._runner.name} returned invalid JSON: {said}") from None
+            first = plain(without_secrets(next(filter(None, map(str.strip, text.splitlines())), "nothing")), 120)
+            raise PollError(f"{self.name} on {self._runner.name} returned invalid JSON: {first}") from None

@@ -43,7 +43,7 @@ class VisibleDevices:
         return "yes" if named or index in self.indices or whole in self.indices else "no"
 
 
-def mine(environment: Mapping[str, str]) -> VisibleDevices | None:
+def visible_devices(environment: Mapping[str, str]) -> VisibleDevices | None:
     """Read the environment; None if no GPUs are assigned there."""
     for name in VARIABLES:
         if name in environment and (environment[name].strip() or not name.startswith("SLURM")):
@@ -77,7 +77,7 @@ NOBODY: Mapping[int, tuple[str, float | None]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class GpuProcess:
     """One process on one GPU."""
 
     pid: int
@@ -94,23 +94,23 @@ class Processes:
     def __init__(self) -> None:
         self._known: dict[int, tuple[str, float | None]] = {}
 
-    def readings(self, uses: Iterable[Use]) -> list[Reading]:
+    def readings(self, uses: Iterable[GpuProcess]) -> list[Reading]:
         """One for each process of this machine."""
         uses = list(uses)
         self._known = {pid: self._known.get(pid) or _looked_up(pid) for pid in {use.pid for use in uses}}
         return readings_of(uses, self._known)
 
 
-def readings_of(uses: Iterable[Use], known: Mapping[int, tuple[str, float | None]] = NOBODY) -> list[Reading]:
+def readings_of(uses: Iterable[GpuProcess], known: Mapping[int, tuple[str, float | None]] = NOBODY) -> list[Reading]:
     """One for each process: memory of all its GPUs together, and the mean of its shares of their time."""
-    by_pid: dict[int, list[Use]] = {}
+    by_pid: dict[int, list[GpuProcess]] = {}
     for use in uses:
         by_pid.setdefault(use.pid, []).append(use)
     now = time.time()
-    return [_reading(pid, mine, *known.get(pid, ("", None)), now) for pid, mine in sorted(by_pid.items())]
+    return [_reading(pid, used, *known.get(pid, ("", None)), now) for pid, used in sorted(by_pid.items())]
 
 
-def _reading(pid: int, uses: list[Use], command: str, began: float | None, now: float) -> Reading:
+def _reading(pid: int, uses: list[GpuProcess], command: str, began: float | None, now: float) -> Reading:
     memory = [use.mem_mb for use in uses if use.mem_mb is not None]
     shares = [use.util_pct for use in uses if use.util_pct is not None]
     values = {}
@@ -122,10 +122,10 @@ def _reading(pid: int, uses: list[Use], command: str, began: float | None, now: 
         values["uptime_s"] = float(round(max(0.0, now - began)))
     gpus = "+".join(sorted({use.gpu for use in uses}, key=lambda gpu: (len(gpu), gpu)))
     command = command or next((use.command for use in uses if use.command), "")
-    return Reading(Area.PROCESS, str(pid), values, {"gpu": gpus, "command": told_command(command)})
+    return Reading(Area.PROCESS, str(pid), values, {"gpu": gpus, "command": display_command(command)})
 
 
-def told_command(command: str) -> str:
+def display_command(command: str) -> str:
     """A command line as it may be shown: without secrets, short."""
     return plain(without_secrets(command), _LONGEST)
 

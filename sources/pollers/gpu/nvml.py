@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from ..base import NotAvailableError, PollError
 from ..reading import Area, Reading
-from .common import Processes, Use, mine
+from .common import GpuProcess, Processes, visible_devices
 from .nvml_device import Device, LostError
 
 # --- A thread for calls that may hang ---
@@ -97,7 +97,7 @@ class Gpus:
     """The GPUs of the driver. Everything here may block; never called from two threads at once."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        self._mine = mine(environment)
+        self._mine = visible_devices(environment)
         self._nvml: ModuleType | None = None
         self._devices: list[Device] = []
         self._lost: dict[str, Device | None] = {}
@@ -113,7 +113,7 @@ class Gpus:
             self._open()
         self._turn += 1
         found: list[Reading] = []
-        uses: list[Use] = []
+        uses: list[GpuProcess] = []
         for device in list(self._devices):
             found += self._ask(device, closely, uses)
         found += [self._gone(index, device) for index, device in sorted(self._lost.items(), key=_by_index)]
@@ -152,11 +152,11 @@ class Gpus:
         self._nvml, self._devices = nvml, devices
 
     # --- asking -----------------------------------------------------------------------------------------------
-    def _ask(self, device: Device, closely: bool, uses: list[Use]) -> list[Reading]:
+    def _ask(self, device: Device, closely: bool, uses: list[GpuProcess]) -> list[Reading]:
         try:
             if closely:
                 device.look_closely()
-                uses += [Use(pid, device.name, *use) for pid, use in device.processes().items()]
+                uses += [GpuProcess(pid, device.name, *use) for pid, use in device.processes().items()]
             found = [device.reading(self._words(device))]
         except LostError:
             self._devices.remove(device)

@@ -27,14 +27,14 @@ _WIDE = frozenset({2, 3, 4})
 _TX, _RX = 0, 1
 
 
-class Flow:
+class LinkThroughput:
     """MB per second between two looks."""
 
     def __init__(self, nvml: ModuleType) -> None:
         self._nvml = nvml
         self._before: dict[str, tuple[float, int]] = {}
 
-    def told(self, device: Device) -> Mapping[str, float | None]:
+    def read(self, device: Device) -> Mapping[str, float | None]:
         """By name of the value; None for what the driver does not tell. Blocks for some ms."""
         counted = self._counted(device)
         if "pcie_rx_mb_s" not in self._before:
@@ -97,7 +97,7 @@ class Device:
         self.parts: list[Device] = []
         self._nvml, self._handle = nvml, handle
         self._without: set[tuple[object, ...]] = set()
-        self._flow = Flow(nvml)
+        self._links = LinkThroughput(nvml)
         self._slow: dict[str, float] = {}
         self._since = 0
 
@@ -128,16 +128,16 @@ class Device:
 
     def look_closely(self) -> None:
         """Asks what is dear, or changes slowly: every few seconds. Raises LostError."""
-        told = {
+        figures = {
             "power_limit_w": _scaled(self.ask("nvmlDeviceGetEnforcedPowerLimit"), 1e-3),
             "temp_c": self._temperature(),
             "fan_pct": self.ask("nvmlDeviceGetFanSpeed"),
             "sm_max_mhz": self.ask("nvmlDeviceGetMaxClockInfo", _SM),
-            **self._flow.told(self),
+            **self._links.read(self),
             "ecc_errors": self.ask("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE),
             "energy_j": _scaled(self.ask("nvmlDeviceGetTotalEnergyConsumption"), 1e-3),
         }
-        self._slow = {name: float(value) for name, value in told.items() if value is not None}
+        self._slow = {name: float(value) for name, value in figures.items() if value is not None}
         mode = self.ask("nvmlDeviceGetMigMode")
         self.mig = "on" if mode and mode[0] else ""
         self.parts = self._found_parts() if self.mig else []

@@ -11,7 +11,7 @@ from typing import Literal
 from ...shell import Runner
 from ..base import Machine, NotAvailableError, Poller
 from ..reading import Reading
-from .common import VARIABLES, VisibleDevices, mine
+from .common import VARIABLES, VisibleDevices, visible_devices
 
 Tool = Literal["nvidia-smi", "amd-smi", "rocm-smi"]
 _TOOLS: tuple[Tool, ...] = ("nvidia-smi", "amd-smi", "rocm-smi")
@@ -60,8 +60,8 @@ class GpuPoller:
                 except NotAvailableError as error:
                     why = str(error)
                     await self.close()
-        said = f" ({why})" if why else ""
-        raise NotAvailableError(f"no GPU on {self._machine.name}{said}")
+        reason = f" ({why})" if why else ""
+        raise NotAvailableError(f"no GPU on {self._machine.name}{reason}")
 
     async def _backends(self) -> AsyncGenerator[Poller, None]:
         if self._machine.here:
@@ -108,4 +108,4 @@ async def tools_of(runner: Runner) -> Tools:
     lines = (await runner.run(script, timeout_s=_START_S)).text.splitlines()
     environment = {match[1]: match[2] for line in lines if (match := _SET.fullmatch(line))}
     names = tuple(tool for tool in _TOOLS if tool in lines)
-    return Tools(names, mine(environment), "stdbuf -oL " if "stdbuf" in lines else "")
+    return Tools(names, visible_devices(environment), "stdbuf -oL " if "stdbuf" in lines else "")

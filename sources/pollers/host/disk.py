@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...shell import quoted
-from ..base import Machine, NotAvailableError, Places, ScriptPoller, nowhere
+from ..base import DiskPaths, Machine, NotAvailableError, ScriptPoller, no_disk_paths
 from ..reading import Area, Reading
 
 EVERY_S = 10.0
@@ -58,7 +58,7 @@ class DiskPoller(ScriptPoller):
     name = "disks"
     every_s = EVERY_S
 
-    def __init__(self, machine: Machine, places: Places = nowhere) -> None:
+    def __init__(self, machine: Machine, places: DiskPaths = no_disk_paths) -> None:
         super().__init__(machine)
         self._places = places
         self._holds: dict[str, str] = {}
@@ -91,8 +91,8 @@ class DiskPoller(ScriptPoller):
         output = await self._shell.run(f"{script}cat /proc/self/mountinfo")
         found, _, mounts = output.text.partition("\nM\n")
         held: dict[str, set[str]] = {}
-        for what, told in zip(wanted.values(), re.split(r"(?m)^P$", found)[1:], strict=False):
-            for mount in list(spaces_of(told))[-1:]:
+        for what, line in zip(wanted.values(), re.split(r"(?m)^P$", found)[1:], strict=False):
+            for mount in list(spaces_of(line))[-1:]:
                 held.setdefault(mount, set()).update({what} - {""})
         self._holds = {mount: "+".join(sorted(what)) for mount, what in list(held.items())[:_MOST_DISKS]} or {"/": ""}
         self._devices = devices_of(mounts)

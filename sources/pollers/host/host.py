@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from glob import glob
 
-from ..base import Machine, NotAvailableError, Places, Poller, Script, ScriptPoller, nowhere
+from ..base import DiskPaths, Machine, NotAvailableError, Poller, Script, ScriptPoller, no_disk_paths
 from ..reading import Area, Reading
 
 # --- What `/proc` says of a host, read here or printed by one command there, as counters and levels ---
@@ -172,7 +172,7 @@ EVERY_S = 5.0
 MOST_SIGNS = 128
 
 
-def host_pollers(machine: Machine, places: Places = nowhere) -> list[Poller]:
+def host_pollers(machine: Machine, places: DiskPaths = no_disk_paths) -> list[Poller]:
     """All that is asked of a host itself; `places` are paths whose disks matter to the run."""
     from .disk import DiskPoller
     from .process import ProcessPoller
@@ -220,9 +220,9 @@ class HostPoller(ScriptPoller):
         # In whole ticks all cores together may come out busier than the busiest of them.
         most = max([busy, *[share[0] for share in each if share]])
         waits = max([wait, *[share[1] for share in each if share]])
-        told = {"cpu_pct": busy, "cpu_max_pct": most, "iowait_pct": wait, "iowait_max_pct": waits, **values}
+        shares = {"cpu_pct": busy, "cpu_max_pct": most, "iowait_pct": wait, "iowait_max_pct": waits, **values}
         words = {"cores_busy": signs([share and share[0] for share in each])}
-        return told, {**words, "cores_iowait": signs([share and share[1] for share in each])}
+        return shares, {**words, "cores_iowait": signs([share and share[1] for share in each])}
 
 
 def signs(shares: Sequence[float | None]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from perfmon.core import evidence_text
 
-from ...remote.discovery import ANY, kind_of
+from ...remote.discovery import ANY, process_kind
 from ...shell import quoted
 from ..base import Machine, Script, ScriptPoller
 from ..reading import Area, Reading
@@ -79,7 +79,7 @@ class ProcessPoller(ScriptPoller):
             commands = commands_of((await self._shell.run(_COMMANDS % " ".join(str(one.pid) for one in fresh))).text)
         for one in fresh:
             command = commands.get(one.pid, "")
-            kind = kind_of(command)
+            kind = process_kind(command)
             self._known[_key(one)] = None if kind in (None, "tee") else (str(kind), evidence_text(command))
         alive = {_key(one) for one in found}
         self._known = {key: known for key, known in self._known.items() if key in alive}

@@ -47,7 +47,7 @@ _LEAST_S = 0.5
 MOST = 32
 _MB = 1e6
 
-Told = dict[str, dict[str, float]]
+Sums = dict[str, dict[str, float]]
 
 
 class RayWaits:
@@ -55,14 +55,14 @@ class RayWaits:
 
     def __init__(self) -> None:
         self._counters = Counters()
-        self._looks: dict[str, deque[tuple[bool, bool]]] = {}
+        self._recent: dict[str, deque[tuple[bool, bool]]] = {}
 
     def take(self, samples: Sequence[Sample], at: float) -> list[Reading]:
         """Return the readings of pages that were fetched at `at` (monotonic seconds)."""
         running, ended = _calls(samples)
         data, blocks, store = _datasets(samples), _blocks(samples), _store(samples)
         counted: dict[Hashable, float] = {(name, call): n for name, calls in ended.items() for call, n in calls.items()}
-        counted |= {(name, key): n for name, told in data.items() for key, n in told.items()}
+        counted |= {(name, key): n for name, figures in data.items() for key, n in figures.items()}
         if "spilled" in store:
             counted["spilled"] = store["spilled"]
         grown = self._counters.take(counted, at)
@@ -74,23 +74,23 @@ class RayWaits:
 
     def _queue(self, name: str, running: Mapping[str, float], grown: Increase) -> Reading:
         waiting = {"consumers_waiting": running.get("get", 0.0), "producers_waiting": running.get("put", 0.0)}
-        looks = self._looks.setdefault(name, deque(maxlen=_LOOKS))
-        looks.append((waiting["consumers_waiting"] > 0, waiting["producers_waiting"] > 0))
+        recent = self._recent.setdefault(name, deque(maxlen=_LOOKS))
+        recent.append((waiting["consumers_waiting"] > 0, waiting["producers_waiting"] > 0))
         values = {**waiting, **_rates(name, ("put", "get"), grown)}
-        if len(looks) == _LOOKS:
-            values["empty_pct"] = 100.0 * sum(empty for empty, _ in looks) / _LOOKS
-            values["full_pct"] = 100.0 * sum(full for _, full in looks) / _LOOKS
+        if len(recent) == _LOOKS:
+            values["empty_pct"] = 100.0 * sum(empty for empty, _ in recent) / _LOOKS
+            values["full_pct"] = 100.0 * sum(full for _, full in recent) / _LOOKS
         return Reading(Area.QUEUE, f"ray/{plain(name, 80)}", values, {"kind": "ray"})
 
 
 def _rates(name: str, calls: Iterable[str], grown: Increase) -> dict[str, float]:
-    told = {call: grown.by[name, call] for call in calls if (name, call) in grown.by}
-    return {f"{call}_per_s": by / grown.seconds for call, by in told.items()}
+    increases = {call: grown.by[name, call] for call in calls if (name, call) in grown.by}
+    return {f"{call}_per_s": by / grown.seconds for call, by in increases.items()}
 
 
-def _calls(samples: Sequence[Sample]) -> tuple[Told, Told]:
+def _calls(samples: Sequence[Sample]) -> tuple[Sums, Sums]:
     """Calls of queues that run, and that have ended, by class and what they do; all other labels added up."""
-    running, ended = Told(), Told()
+    running, ended = Sums(), Sums()
     for sample in samples:
         match = _CALL.fullmatch(sample.labels.get("Name", "")) if sample.name == "ray_tasks" else None
         if match is None:
@@ -103,21 +103,21 @@ def _calls(samples: Sequence[Sample]) -> tuple[Told, Told]:
     return running, ended
 
 
-def _datasets(samples: Sequence[Sample]) -> Told:
-    told = Told()
+def _datasets(samples: Sequence[Sample]) -> Sums:
+    sums = Sums()
     for sample in samples:
         if sample.name in _DATA:
-            _add(told, sample.labels.get("dataset", ""), _DATA[sample.name], sample.value)
-    return told
+            _add(sums, sample.labels.get("dataset", ""), _DATA[sample.name], sample.value)
+    return sums
 
 
-def _blocks(samples: Sequence[Sample]) -> Told:
-    told = Told()
+def _blocks(samples: Sequence[Sample]) -> Sums:
+    sums = Sums()
     for sample in samples:
         if sample.name.startswith("ray_data_num_external_"):
             way = "in" if "_inqueue_" in sample.name else "out"
-            _add(told, sample.labels.get("dataset", ""), f"{way}_blocks", sample.value)
-    return told
+            _add(sums, sample.labels.get("dataset", ""), f"{way}_blocks", sample.value)
+    return sums
 
 
 def _dataset(name: str, blocks: Mapping[str, float], grown: Increase) -> Reading:
@@ -134,14 +134,14 @@ def _dataset(name: str, blocks: Mapping[str, float], grown: Increase) -> Reading
 
 
 def _store(samples: Sequence[Sample]) -> dict[str, float]:
-    told: dict[str, float] = {}
+    sums: dict[str, float] = {}
     for sample in samples:
         key = {"ray_object_store_used_memory": "used", "ray_object_store_available_memory": "free"}.get(sample.name)
         if sample.name == "ray_spill_manager_objects_bytes" and sample.labels.get("State") == "Spilled":
             key = "spilled"
         if key is not None:
-            told[key] = told.get(key, 0.0) + sample.value
-    return told
+            sums[key] = sums.get(key, 0.0) + sample.value
+    return sums
 
 
 def _object_store(store: Mapping[str, float], grown: Increase) -> Reading:
@@ -156,8 +156,8 @@ def _object_store(store: Mapping[str, float], grown: Increase) -> Reading:
     return Reading(Area.QUEUE, "ray/object-store", values, {"kind": "ray"})
 
 
-def _add(told: Told, name: str, key: str, value: float) -> None:
-    values = told.setdefault(name, {})
+def _add(sums: Sums, name: str, key: str, value: float) -> None:
+    values = sums.setdefault(name, {})
     values[key] = values.get(key, 0.0) + value
 
 
@@ -216,14 +216,14 @@ class Place:
 
 async def cluster_on(shell: Script, folder: str = "") -> Cluster:
     """The user's Ray that runs on a machine, with this `--temp-dir` where one is named; else where one would be."""
-    told = (await shell.run(_PROCESS)).text.split("\n\n")
-    found = [cluster for text in told if (cluster := _cluster(text.splitlines())) is not None]
+    processes = (await shell.run(_PROCESS)).text.split("\n\n")
+    found = [cluster for text in processes if (cluster := _cluster(text.splitlines())) is not None]
     return next((cluster for cluster in found if folder in ("", cluster.folder)), Cluster(folder=folder or USUAL))
 
 
 def _cluster(arguments: Sequence[str]) -> Cluster | None:
-    told = dict(argument.removeprefix("--").split("=", 1) for argument in arguments if "=" in argument)
-    folder, gcs = told.get("session-dir", "").rpartition("/session_")[0], told.get("gcs-address", "")
+    options = dict(argument.removeprefix("--").split("=", 1) for argument in arguments if "=" in argument)
+    folder, gcs = options.get("session-dir", "").rpartition("/session_")[0], options.get("gcs-address", "")
     if not folder.startswith("/") or not _TARGET.fullmatch(gcs) or not arguments[0].startswith("/"):
         return None
     return Cluster(arguments[0], folder, gcs)
@@ -317,7 +317,7 @@ class RayPoller(ScriptPoller):
 
     async def _page(self, target: str) -> Sequence[Sample]:
         page = await Endpoint.parse("ray", f"http://{target}").fetch(self._machine.opener)
-        return (await off_loop(page, _read)).told
+        return (await off_loop(page, _read)).found
 
 
 def _read(page: bytes) -> Samples:
