@@ -13,7 +13,7 @@ from ..render.hosts.table import Look
 from ..render.rows import Row, Words, fitted, styled
 from ..render.sources import common_ending, common_folder, source_row
 from ..theme import ThemeStyles
-from ..widgets.pane import Asked, Listing
+from ..widgets.pane import Listing, Request
 
 
 class SourcesPane(Listing):
@@ -22,10 +22,8 @@ class SourcesPane(Listing):
     Opening a log asks for the doctor; opening another thing shows all that was polled of it.
     """
 
-    def __init__(self, skin: ThemeStyles, *, number: int | None = 3, id: str | None = "sources") -> None:
-        super().__init__(skin, id=id)
-        self.number = number
-        """The key that toggles it; None: no title above it."""
+    def __init__(self, skin: ThemeStyles) -> None:
+        super().__init__(skin, id="sources")
         self.cursor = 0
         self.view = VIEWS[0]
         """One of `plan.VIEWS`."""
@@ -53,13 +51,11 @@ class SourcesPane(Listing):
         self._kept.look(self._look, picture)
         self.redraw()
 
-    def dress(self, skin: ThemeStyles) -> None:
-        """Puts on another skin."""
-        self.skin = skin
+    def apply_theme(self, skin: ThemeStyles) -> None:
+        """Draw everything in another theme."""
+        super().apply_theme(skin)
         if self._picture is not None:
-            self._look = Look.at(self._picture, skin)
-            self._kept.look(self._look, self._picture)
-        super().dress(skin)
+            self.show(self._picture)
 
     @property
     def selected(self) -> SourceStatus | None:
@@ -72,12 +68,7 @@ class SourcesPane(Listing):
         at = self.cursor or 0
         return self._lines[at] if at < len(self._lines) and self._lines[at].key is not None else None
 
-    @property
-    def wanted(self) -> int:
-        """Lines that there are to show, however many there is room for."""
-        return len(self._plan(max(1, self.size.width), 1000)) if self._look is not None else 0
-
-    def look_at(self, view: str) -> None:
+    def show_view(self, view: str) -> None:
         """Shows another kind of thing."""
         self.view, self.top, self.cursor, self._chosen = view, 0, 0, None
         self.redraw()
@@ -85,7 +76,7 @@ class SourcesPane(Listing):
     # --- drawing ------------------------------------------------------------------------------------------------------
     def rows(self, width: int, height: int) -> Sequence[Row]:
         """The title, and the lines in sight."""
-        self._lines = self._plan(width, height - (self.number is not None)) if self._look is not None else []
+        self._lines = self._plan(width, height - 1) if self._look is not None else []
         self._keep_cursor()
         return super().rows(width, height)
 
@@ -109,13 +100,11 @@ class SourcesPane(Listing):
 
     def head(self, width: int, height: int) -> Sequence[Row]:
         """The title."""
-        if self.number is None:
-            return ()
         place = self.place(height - 1) if width >= 44 else ""
         machines = self._look is not None and self._look.any
         title = TITLES[self.view if machines or self.view != "auto" else "sources"]
         keys = "  ".join(part for part in (place, keys_of(machines or self.view != "auto", width)) if part)
-        return (self.title_row(self.number, title, self.summary(width), keys, width),)
+        return (self.title_row(3, title, self.summary(width), keys, width),)
 
     def summary(self, width: int = 1000) -> str:
         """`4 GPUs 96% · 2 hosts · 3 logs · 1 stale`: what does not speak of the present is named."""
@@ -155,7 +144,7 @@ class SourcesPane(Listing):
         if line is None:
             return
         if line.source is not None:
-            self.post_message(Asked("doctor", line.source))
+            self.post_message(Request("doctor", line.source))
         elif line.key is not None:
             self._opened ^= {line.key}
             self._chosen = line.key
