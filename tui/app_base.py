@@ -263,6 +263,7 @@ class BaseApp(Timely, Leaving, TypedAhead, inherit_bindings=False):
                 below.move_child(self.header, after=self.board)
             else:
                 below.move_child(self.header, before=self.answer)
+            self.board.redraw()  # its size may be that of before
         if self.focused is None or not self.focused.display:
             self.focus_first()
         self._show_header()

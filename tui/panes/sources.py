@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from perfmon.viewmodel import Freshness, MonitorState, SourceStatus
 
-from ..render.hosts.layout import VIEWS, Line, LineCache, View
+from ..render.hosts.layout import VIEWS, Line, View, lines_of
 from ..render.hosts.sections import TITLES, Key, keys_of, summary_of
 from ..render.hosts.table import Look
 from ..render.rows import Row, Words, fitted, styled
@@ -39,7 +39,6 @@ class SourcesPane(Listing):
         self._folder = self._ending = ""
         self._lines: list[Line] = []
         self._look: Look | None = None
-        self._kept = LineCache()
 
     def show(self, picture: MonitorState) -> None:
         """Repaints what differs from the picture before."""
@@ -48,7 +47,6 @@ class SourcesPane(Listing):
         if names != self._names:
             self._names, self._folder, self._ending = names, common_folder(names), common_ending(names)
         self._look = Look.at(picture, self.skin)
-        self._kept.look(self._look, picture)
         self.redraw()
 
     def apply_theme(self, skin: ThemeStyles) -> None:
@@ -83,7 +81,7 @@ class SourcesPane(Listing):
     def _plan(self, width: int, room: int) -> list[Line]:
         assert self._look is not None  # noqa: S101
         view = View(self.view, width, room, self._opened, self.processes, self.whole)
-        return self._kept.lines(self._look, view, self._sources, lambda source: self._log_row(source, width))
+        return lines_of(self._look, view, self._sources, lambda source: self._log_row(source, width))
 
     def _log_row(self, source: SourceStatus, width: int) -> Words:
         return source_row(source, self.skin, width, self._folder, self._ending)
@@ -121,9 +119,7 @@ class SourcesPane(Listing):
         """A log, or whatever else is observed."""
         if at >= len(self._lines):
             return ((f" {self.skin.glyph('waiting')} no logs yet", self.skin.style("muted")),)
-        return self._kept.row(self._lines[at], ground, lambda line: self._row(line, width, ground))
-
-    def _row(self, line: Line, width: int, ground: str) -> Row:
+        line = self._lines[at]
         row = styled(line.draw(), self.skin, ground)
         # Names that others gave may take other cells on a terminal: such a row is painted as a whole.
         return fitted(row, width, self.skin.style("text", ground)) if line.foreign else row

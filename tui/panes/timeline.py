@@ -12,7 +12,7 @@ from perfmon.viewmodel import MonitorState
 
 from ..render.lanes import Geometry, Lane
 from ..render.rows import Row
-from ..render.timeline import Drawn, Made, TimelineView, board_title, draw_board
+from ..render.timeline import Drawn, TimelineView, board_title, draw_board
 from ..theme import ThemeStyles
 from ..widgets.pane import Pane, Request
 
@@ -33,7 +33,6 @@ class BoardPane(Pane, can_focus=True):
         self.span_s = picture.window_s
         self.bare = False
         """Without title and axis: the strip has no room for them."""
-        self._made = Made()
         self._drawn_board = Drawn([], [], 0, 0, 0)
 
     @property
@@ -71,7 +70,7 @@ class BoardPane(Pane, can_focus=True):
             # Made for another width: the next picture is on its way.
             return [self.title_row(1, "TIMELINE", "", "", width)] if titles else []
         sight = replace(self.sight, focused=self.has_focus)
-        drawn = draw_board(self._picture, width, height - titles, sight, self.skin, self._made, header=titles)
+        drawn = draw_board(self._picture, width, height - titles, sight, self.skin, header=titles)
         self._drawn_board = drawn
         self.sight = replace(self.sight, top=drawn.top, selected=drawn.selected)
         if not titles:

@@ -36,8 +36,6 @@ class Pane(Timely, Widget):
         self._raw: list[Row] = []
         self._strips: dict[int, Strip] = {}
         self._note = ""
-        self._titled: tuple[tuple[object, ...], Row] = ((), ())
-        """The last title, and what it was made of: it says the same for long."""
 
     def rows(self, width: int, height: int) -> Sequence[Row]:
         """What to show, a row a line; what is missing stays blank."""
@@ -139,9 +137,6 @@ class Pane(Timely, Widget):
     def title_row(self, number: int, title: str, left: str, right: str, width: int) -> Row:
         """The rule above a pane: its number, its name, what it says of itself, and its keys."""
         skin, focused = self.skin, self.has_focus
-        how = (number, title, left, right, width, skin, focused)
-        if how == self._titled[0]:
-            return self._titled[1]
         frame = skin.style("frame-focus" if focused else "frame")
         line = skin.glyph("horizontal")
         head = [
@@ -151,9 +146,7 @@ class Pane(Timely, Widget):
             (f" {left} " if left else "", skin.style("muted")),
         ]
         tail = [(f" {right} ", skin.style("faint")), (line * 2, frame)] if right else [(line * 2, frame)]
-        row = between(head, tail, width, (line, frame))
-        self._titled = how, row
-        return row
+        return between(head, tail, width, (line, frame))
 
 
 class Request(Message):
