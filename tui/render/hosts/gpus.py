@@ -142,10 +142,6 @@ def folded_columns(look: Look, rows: Sequence[Folded], *, whole: bool = False) -
     return columns
 
 
-def _memory_used(host: Host) -> str:
-    return labelled("mem", percent(memory_pct(host)))
-
-
 def _processors(look: Look, host: Host) -> Cell:
     whole = host.whole
     if whole is None:

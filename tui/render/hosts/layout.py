@@ -13,14 +13,13 @@ from perfmon.viewmodel import SourceStatus
 from ..rows import Words, wrapped
 from .hosts import process_columns
 from .sections import (
+    EMPTY_VIEWS,
     Key,
     Section,
     below_hosts,
     folded_sections,
     gpu_sections,
     host_sections,
-    mends,
-    nothing,
     poller_sections,
     process_sections,
     queue_sections,
@@ -68,27 +67,22 @@ LogRow = Callable[[SourceStatus], Words]
 
 def lines_of(look: Look, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
     """The lines; `log_row` draws a log."""
-    plans = {"auto": _auto, "gpus": _gpus, "hosts": _hosts, "queues": _queues, "sources": _sources}
-    return plans[view.name](look, view, sources, log_row)
+    match view.name:
+        case "auto":
+            return _auto(look, view, sources, log_row)
+        case "sources":
+            return _sources(look, view, sources, log_row)
+        case "gpus":
+            more = process_sections(look) if view.everything and not view.processes else []
+            sections = [*gpu_sections(look), *more]
+        case "hosts":
+            sections = [*host_sections(look), *below_hosts(look)]
+        case _:
+            sections = queue_sections(look)
+    return _titled(look, view, sections) or _empty(look, view)
 
 
 # --- views ------------------------------------------------------------------------------------------------------------
-def _gpus(look: Look, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
-    sections = gpu_sections(look)
-    if view.everything and not view.processes:
-        sections += process_sections(look)
-    return _told(look, view, sections) or _empty(look, view)
-
-
-def _hosts(look: Look, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
-    sections = [*host_sections(look), *below_hosts(look), *process_sections(look)]
-    return _told(look, view, sections) or _empty(look, view)
-
-
-def _queues(look: Look, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
-    return _told(look, view, queue_sections(look)) or _empty(look, view)
-
-
 def _sources(look: Look, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
     pollers = poller_sections(look)
     headed = bool(pollers) and (view.everything or view.room > len(sources) + 2 + len(pollers[0].things))
@@ -103,7 +97,7 @@ def _auto(look: Look, view: View, sources: Sequence[SourceStatus], log_row: LogR
     if not (gpus or hosts or queues or pollers):
         return _logs(sources, log_row)
     if view.everything:
-        whole = [*gpus, *hosts, *below_hosts(look), *process_sections(look), *queue_sections(look)]
+        whole = [*gpus, *hosts, *below_hosts(look), *queue_sections(look)]
         lines = _listed(look, view, [*whole, *poller_sections(look)], headed=True)
         return lines + _logs(sources, log_row, heading_at=view.width)
     every, pressing = [*gpus, *hosts, *queues, *pollers], [*queue_sections(look, all_of_them=False), *pollers]
@@ -137,7 +131,7 @@ class _Plan:
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------
-def _told(look: Look, view: View, sections: Sequence[Section]) -> list[Line]:
+def _titled(look: Look, view: View, sections: Sequence[Section]) -> list[Line]:
     """With headings where several tables would be taken for one, or there is room for them."""
     plain = _listed(look, view, sections, headed=len(sections) > 1 or view.everything)
     if len(sections) == 1 and len(plain) < view.room:
@@ -156,8 +150,8 @@ def _section(look: Look, view: View, section: Section, headed: bool) -> Iterator
         yield Line(partial(heading, columns, section.title, view.width))
     for one in section.things:
         thing = section.thing(one)
-        told = section.instead(look, one)
-        draw = partial(_row, look, columns, one, thing, view.width) if told is None else partial(_as_it_is, told)
+        whole = section.instead(look, one)
+        draw = partial(_row, look, columns, one, thing, view.width) if whole is None else partial(_unchanged, whole)
         yield Line(draw, _key(thing), foreign=_foreign(thing))
         if thing is not None and _key(thing) in view.opened:
             yield from (Line(draw, foreign=_foreign(thing)) for draw in detail_lines(look, thing, view.width))
@@ -177,7 +171,7 @@ def _row(look: Look, columns: Sequence[Column[Any]], one: object, thing: Thing |
     return words if thing is None else look.dim(words, thing)
 
 
-def _as_it_is(words: Words) -> Words:
+def _unchanged(words: Words) -> Words:
     return words
 
 
@@ -206,14 +200,9 @@ def _logs(sources: Sequence[SourceStatus], log_row: LogRow, heading_at: int | No
 
 def _empty(look: Look, view: View) -> list[Line]:
     """Reason for an empty view, and how to fill it."""
-    said = [(f" {look.skin.glyph('waiting')} {nothing(view.name)}", "text")]
-    for text, style in (
-        *((reason, "warning") for reason in reasons(view.name, look.around)[:3]),
-        *((mend, "muted") for mend in mends(view.name)),
-    ):
-        said += [(f"   {part}", style) for part in wrapped(text, max(1, view.width - 4))]
-    return [Line(partial(_said, text, style)) for text, style in said]
-
-
-def _said(text: str, style: str) -> Words:
-    return ((text, style),)
+    nothing, fixes = EMPTY_VIEWS[view.name]
+    lines = [(f" {look.skin.glyph('waiting')} {nothing}", "text")]
+    texts = [(reason, "warning") for reason in reasons(view.name, look.around)[:3]] + [(fix, "muted") for fix in fixes]
+    for text, style in texts:
+        lines += [(f"   {part}", style) for part in wrapped(text, max(1, view.width - 4))]
+    return [Line(partial(_unchanged, (line,))) for line in lines]
