@@ -10,7 +10,7 @@ from typing import Any
 
 from perfmon.core import Block, Notice
 from perfmon.sources import ARCHIVES, LogFile, Player
-from perfmon.sources.pollers import Asked, Places, Poller, nowhere, pollers_for
+from perfmon.sources.pollers import DiskPaths, Poller, PollRequest, no_disk_paths, pollers_for
 from perfmon.sources.remote import Fleet, HostState
 
 from .feeds import Feed, Item, elapsed
@@ -104,7 +104,7 @@ class _WrappedFeed(Feed):
 class PollingFeed(_WrappedFeed):
     """Logs, if there are any, and pollers of this machine."""
 
-    def __init__(self, logs: Feed | None, asked: Sequence[Asked], places: Places = nowhere) -> None:
+    def __init__(self, logs: Feed | None, asked: Sequence[PollRequest], places: DiskPaths = no_disk_paths) -> None:
         super().__init__(logs)
         self._requests, self._places = tuple(dict.fromkeys(asked)), places
         self._merged = MergedStream()

@@ -76,14 +76,14 @@ class FollowFeed(Feed):
 
     def __init__(self, specs: Sequence[str], *, history: bool = True, polling: bool | None = None) -> None:
         """Raises UsageError for a wrong SOURCE."""
-        self._follower = Follower(list(specs), history, 0.25, polling, time.monotonic)
+        self._follower = Follower(specs, history, polling=polling)
         self._started = time.time() - elapsed()
 
     def items(self) -> AsyncIterator[Item]:
         return self._follower.items()
 
     async def close(self) -> None:
-        await self._follower.close()
+        self._follower.close()
 
     def clock(self) -> float:
         """Seconds since 1970, as of the start: a clock that is set later does not move it."""
@@ -132,8 +132,8 @@ class PlayerFeed(Feed):
 
     def changed_at(self, log: LogFile) -> float | None:
         """Return the time of the last line of a log so far."""
-        told_s = self._player.told_at_s(log)
-        return None if told_s is None else self._player.timeline.start + told_s
+        last_s = self._player.last_item_s(log)
+        return None if last_s is None else self._player.timeline.start + last_s
 
     @property
     def player(self) -> Player | None:
@@ -169,7 +169,7 @@ class RecordingFeed(PlayerFeed):
 
     def _apply(self, log: LogFile, mark: Notice) -> None:
         self._marked, self._loading = True, mark.kind != "present"
-        self._present_s = self._player.told_at_s(log) or 0.0
+        self._present_s = self._player.last_item_s(log) or 0.0
         if mark.kind == "written":
             with suppress(ValueError):
                 self._written[log.name] = float(mark.text)
@@ -186,7 +186,7 @@ class RecordingFeed(PlayerFeed):
 
     def changed_at(self, log: LogFile) -> float | None:
         """Return the time of the last write, perhaps before the recording began."""
-        written, told_s = self._written.get(log.name), self._player.told_at_s(log)
-        if written is None or (told_s is not None and told_s > self._present_s):
+        written, last_s = self._written.get(log.name), self._player.last_item_s(log)
+        if written is None or (last_s is not None and last_s > self._present_s):
             return super().changed_at(log)
         return written
