@@ -364,7 +364,7 @@ def _counted_before(time: float, amount: float, elapsed_s: float | None) -> tupl
 
 
 def _jumped(known: WorkCounter, time: float, amount: float) -> bool:
-    """Whether a counter made far more over a pause than its pace explains."""
+    """Return True if a counter grew far more over a pause than its pace explains."""
     passed, took, made = time - known.time, known.time - known.first, known.amount - known.first_amount
     return passed >= _LEAP_S and made > 0 and (amount - known.amount) * took > _FAR_MORE * made * passed
 
