@@ -7,31 +7,54 @@ from typing import TYPE_CHECKING
 from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
-    from .dumps import read_dumps
+    from .command import read_folder, report_of, run
+    from .dumps import find_dumps, read_dumps
+    from .lines import evidence_of_lines, merge
     from .model import Evidence, GroupKey, Operation, RankState, Status, build, named_ranks
+    from .ras import RasReport, judge_ras, parse, query
+    from .render import HangReport
     from .verdict import Answer, Cause, Kind, Verdict, judge
+    from .words import next_steps, summary
 
 __all__ = [
     "Answer",
     "Cause",
     "Evidence",
     "GroupKey",
+    "HangReport",
     "Kind",
     "Operation",
     "RankState",
+    "RasReport",
     "Status",
     "Verdict",
     "build",
+    "evidence_of_lines",
+    "find_dumps",
     "judge",
+    "judge_ras",
+    "merge",
     "named_ranks",
+    "next_steps",
+    "parse",
+    "query",
     "read_dumps",
+    "read_folder",
+    "report_of",
+    "run",
+    "summary",
 ]
 
 __getattr__ = lazy_face(
     __name__,
     {
-        "dumps": "read_dumps",
+        "command": "read_folder,report_of,run",
+        "dumps": "find_dumps,read_dumps",
+        "lines": "evidence_of_lines,merge",
         "model": "Evidence,GroupKey,Operation,RankState,Status,build,named_ranks",
+        "ras": "RasReport,judge_ras,parse,query",
+        "render": "HangReport",
         "verdict": "Answer,Cause,Kind,Verdict,judge",
+        "words": "next_steps,summary",
     },
 )

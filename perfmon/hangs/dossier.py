@@ -1,0 +1,143 @@
+"""What else there is about the ranks that are behind: the last lines of their logs and, if agreed, their stacks.
+
+A stack comes from py-spy, which reads the memory of the process through ptrace: the only source here that touches the
+run, so only `--dossier` uses it. Processes are those of this machine and user whose environment has the rank.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections import deque
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfmon.core import InputError, evidence_text, plain
+
+_TAIL = 1 << 18
+_LINES = 5
+_MOST_RANKS = 8
+_MOST_LOGS = 4096
+_STACK_S = 20.0
+_MOST_STACK = 400
+"""Lines of one stack."""
+_OWN_FILE = re.compile(r"(?:^|[^a-z])rank[_.-]?(\d{1,7})(?!\d)", re.IGNORECASE)
+_PREFIX = re.compile(r"^(?:\[?\w{0,40}[:|]\s*)?\[rank:? ?(\d{1,7})\]", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Dossier:
+    """One rank: its last log lines, and its stack."""
+
+    rank: int
+    lines: tuple[str, ...] = ()
+    log: str = ""
+    pid: int = 0
+    stack: tuple[str, ...] = ()
+    note: str = ""
+    """The reason why there is no stack."""
+
+
+def last_lines(folder: Path, ranks: Iterable[int]) -> dict[int, tuple[str, tuple[str, ...]]]:
+    """By rank the log and its last lines: of logs that belong to one rank by name, or whose lines begin with it."""
+    from perfmon.sources import discover
+
+    wanted = set(ranks)
+    try:
+        logs = discover([str(folder)])[:_MOST_LOGS]
+    except InputError:
+        return {}
+    found: dict[int, tuple[str, tuple[str, ...]]] = {}
+    for log in logs:
+        if log.member is not None or log.compression is not None:
+            continue
+        tail = _tail(log.path)
+        own = _rank_of(log.path)
+        if own in wanted and own is not None and tail:
+            found[own] = (log.name, tuple(map(evidence_text, tail[-_LINES:])))
+            continue
+        mine: dict[int, deque[str]] = {}
+        for line in tail:
+            match = _PREFIX.match(line)
+            if match is not None and int(match[1]) in wanted:
+                mine.setdefault(int(match[1]), deque(maxlen=_LINES)).append(line)
+        for rank, lines in mine.items():
+            found.setdefault(rank, (log.name, tuple(map(evidence_text, lines))))
+    return found
+
+
+def _rank_of(path: Path) -> int | None:
+    """The rank in a name: `rank_5.log`, or `5/stderr.log` as torchrun names them."""
+    match = _OWN_FILE.search(path.stem)
+    if match is not None:
+        return int(match[1])
+    if path.name in ("stdout.log", "stderr.log") and path.parent.name.isdecimal():
+        return int(path.parent.name)
+    return None
+
+
+def _tail(path: Path) -> list[str]:
+    with suppress(OSError), path.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        size = file.tell()
+        file.seek(max(0, size - _TAIL))
+        lines = file.read(_TAIL).decode("utf-8", "replace").splitlines()
+        return [line for line in lines[1 if size > _TAIL else 0 :] if line.strip()]
+    return []
+
+
+def processes(ranks: Iterable[int], root: Path = Path("/proc")) -> dict[int, int]:
+    """Process ids of this machine and user by rank: the environment of a trainer has RANK and WORLD_SIZE.
+
+    Children inherit the environment; the process that started first is the trainer.
+    """
+    wanted = set(ranks)
+    found: dict[int, int] = {}
+    with suppress(OSError):
+        for name in sorted((name for name in os.listdir(root) if name.isdecimal()), key=int):
+            with suppress(OSError):
+                environment = (root / name / "environ").read_bytes().split(b"\0")
+                values = dict(part.split(b"=", 1) for part in environment if b"=" in part)
+                rank = values.get(b"RANK", b"")
+                if b"WORLD_SIZE" in values and rank.isdigit() and int(rank) in wanted:
+                    found.setdefault(int(rank), int(name))
+    return found
+
+
+def stack_of(pid: int) -> tuple[tuple[str, ...], str]:
+    """The stack of a process and "", or nothing and the reason."""
+    program = shutil.which("py-spy")
+    if program is None:
+        return (), "py-spy is not installed (pip install py-spy)"
+    try:
+        done = subprocess.run(
+            [program, "dump", "--pid", str(pid), "--nonblocking"], capture_output=True, timeout=_STACK_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return (), f"py-spy did not answer within {_STACK_S:g} s"
+    except OSError as error:
+        return (), f"py-spy cannot be started: {error.strerror}"
+    if done.returncode:
+        reason = plain(" ".join(done.stderr.decode("utf-8", "replace").split()), 160)
+        return (), f"py-spy: {reason or done.returncode} (it needs ptrace: the same user, or CAP_SYS_PTRACE)"
+    lines = done.stdout.decode("utf-8", "replace").splitlines()[:_MOST_STACK]
+    return tuple(evidence_text(line) for line in lines if line.strip()), ""
+
+
+def dossiers(folder: Path | None, ranks: Sequence[int], with_stacks: bool) -> list[Dossier]:
+    """What there is about some ranks."""
+    ranks = sorted(ranks)[:_MOST_RANKS]
+    lines = last_lines(folder, ranks) if folder is not None else {}
+    pids = processes(ranks) if with_stacks else {}
+    found = []
+    for rank in ranks:
+        log, text = lines.get(rank, ("", ()))
+        stack, note = stack_of(pids[rank]) if rank in pids else ((), "")
+        if with_stacks and rank not in pids:
+            note = "no process of this rank on this machine"
+        found.append(Dossier(rank, text, log, pids.get(rank, 0), stack, note))
+    return [one for one in found if one.lines or one.stack or one.note]
