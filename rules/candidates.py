@@ -10,7 +10,8 @@ from math import inf
 from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
-from perfmon.core import Ref, Span, Update, format_seconds, median
+from perfmon.core import Fields, Ref, Span, Update, format_seconds, median
+from perfmon.hangs import named_ranks
 
 from .conditions.base import LENGTH, Bar
 from .conditions.combine import AllOf, AnyOf
@@ -127,7 +128,7 @@ def items_of(subject: Subject, signature: Signature, view: View) -> Judged:
         return _numbered(limit_items(view))
     if subject.kind == "quiet":
         if subject.name == "all":
-            return _numbered(_stall_item(stall) for stall in view.stalls)
+            return _numbered(_stall_item(stall, view) for stall in view.stalls)
         return _numbered(_quiet_item(stretch) for stretch in view.quiet_logs)
     if subject.kind == "failure":
         return _numbered(_death_items(subject.name.split("|"), view))
@@ -289,12 +290,17 @@ def _quiet_item(quiet: Quiet) -> Item:
     )
 
 
-def _stall_item(stall: Stall) -> Item:
+def _stall_item(stall: Stall, view: View) -> Item:
     what = "no log output and no finished step" if stall.silent else "no progress, only heartbeats,"
     values = {
         "usual_s": stall.usual_s, "proven_s": stall.limit_s, "ended": 0.0, "duration_s": stall.end - stall.start,
     }  # fmt: skip
-    return Item(stall.start, stall.end, values, {"what": what}, stall.refs, source=ALL_LOGS)
+    fields: Fields = {"what": what}
+    hang = view.store.hang
+    if hang is not None and view.stalls[-1].end >= view.window[1] - 1.0:  # dumps are of what the run ended in
+        fields |= {"behind": named_ranks(hang.ranks)} if hang.ranks else {}
+        fields["behind_why"] = hang.why
+    return Item(stall.start, stall.end, values, fields, stall.refs, source=ALL_LOGS)
 
 
 def _death_items(causes: Sequence[str], view: View) -> list[Item]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from perfmon.core import Fields, format_seconds
+from perfmon.hangs import evidence_of_lines, judge, named_ranks
 from perfmon.store import Failure
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ CAUSE_WORDS = {
 """What a run died of, as the end of a sentence."""
 _SAID = 240
 """Characters: what is to be changed mostly stands at the end of a message."""
-_RANKS = re.compile(r"\d+")
 _JOINED = ("rank", "local_rank", "host", "exitcode", "signal")
 
 
@@ -65,6 +63,8 @@ class Death:
     """Ranks that reported no time-out while the others did."""
     behind: tuple[str, ...] = ()
     """Ranks whose last collective lies behind that of the others."""
+    why: str = ""
+    """The operation in which the others wait for them, of flight-recorder dumps."""
     hung_s: float = 0.0
     """So long there had been no progress before somebody ended the run."""
     tries: int = 1
@@ -108,6 +108,8 @@ class Death:
             fields["silent_ranks"] = _named(self.silent_ranks)
         if self.behind:
             fields["behind"] = _named(self.behind)
+        if self.why:
+            fields["behind_why"] = self.why
         if self.echoes:
             fields["echoes"] = str(len(self.echoes))
         if self.hung_s > 0:
@@ -167,102 +169,18 @@ def _number(text: str) -> tuple[int, str]:
 
 # --- who is behind ------------------------------------------------------------------------------------------------
 def name_ranks(death: Death, timeouts: Sequence[Failure], view: RunView) -> None:
-    """Which ranks did not report, and which are behind, by sequence numbers of one process group."""
-    named = {rank for one in timeouts for rank in _listed(one, "missing") | _listed(one, "ranks")}
-    reported = {str(one.fields["rank"]) for one in timeouts if "rank" in one.fields} - named
-    if named:  # a line says it itself
-        death.behind = tuple(sorted(named, key=_number))
+    """Which ranks did not report, and which are behind: by flight-recorder dumps where there are any, else by lines."""
+    found = view.store.hang
+    if found is not None:
+        death.behind, death.why = tuple(map(str, found.ranks)), found.why
         return
-    if not reported:
-        return
-    world = _world(death, timeouts)
-    silent = world - reported
-    behind: set[str] = set()
-    for ranks in _numbers([*timeouts, *death.echoes]).values():
-        if len(set(ranks.values())) > 1:
-            least = min(ranks.values())
-            behind |= {rank for rank, number in ranks.items() if number == least}
-    behind = behind or _odd_ones(timeouts)
-    death.behind = tuple(sorted(behind, key=_number)) if len(behind) < max(2, len(world) // 2 + 1) else ()
-    death.silent_ranks = tuple(sorted(silent, key=_number)) if 0 < len(silent) <= len(world) // 2 else ()
-
-
-def _listed(failure: Failure, name: str) -> set[str]:
-    """Ranks that a line lists in a field."""
-    return set(_RANKS.findall(str(failure.fields.get(name, ""))))
-
-
-def _odd_ones(timeouts: Sequence[Failure]) -> set[str]:
-    """Ranks that wait in another operation, or of another size, than most: their program took another way."""
-    shapes = {
-        str(one.fields["rank"]): (one.fields.get("op"), one.fields.get("numel_in"))
-        for one in timeouts
-        if "rank" in one.fields and "op" in one.fields
-    }
-    counts = Counter(shapes.values())
-    if len(counts) < 2 or len(shapes) < 3:
-        return set()
-    usual, most = counts.most_common(1)[0]
-    return {rank for rank, shape in shapes.items() if shape != usual} if 2 * most > len(shapes) else set()
-
-
-def _world(death: Death, timeouts: Sequence[Failure]) -> set[str]:
-    """All ranks that any line names, and those between."""
-    named = {str(one.fields["rank"]) for one in (*timeouts, *death.echoes) if "rank" in one.fields}
-    named |= {str(one.fields["from_rank"]) for one in (*timeouts, *death.echoes) if "from_rank" in one.fields}
-    numbers = [int(rank) for rank in named if rank.isdecimal()]
-    sizes = [
-        int(str(one.fields["world_size"]))
-        for one in (*timeouts, *death.echoes)
-        if str(one.fields.get("world_size", "")).isdecimal()
-    ]
-    size = max([*sizes, max(numbers, default=-1) + 1])
-    return {str(rank) for rank in range(min(size, 65_536))} if numbers else named
-
-
-def _numbers(failures: Iterable[Failure]) -> Mapping[str, dict[str, int]]:
-    """By process group the last collective that each rank began: the one that timed out, or was enqueued last."""
-    found: dict[str, dict[str, int]] = {}
-    failures = [one for one in failures if "seq" in one.fields or "enqueued" in one.fields]
-    grouped = all("process_group" in one.fields or "group_name" in one.fields for one in failures)
-    for one in failures:
-        rank = str(one.fields.get("rank", ""))
-        if not rank:
-            continue
-        group = str(one.fields.get("process_group", one.fields.get("group_name", "")))
-        enqueued, sequence = (_whole(one.fields.get(name)) for name in ("enqueued", "seq"))
-        completed = _whole(one.fields.get("completed"))
-        if enqueued is not None and completed is not None and completed > enqueued:
-            completed = None
-        number = sequence if sequence is not None else enqueued
-        if not grouped:  # only some versions of the lines name the group
-            group = ""
-        if number is not None:
-            ranks = found.setdefault(group, {})
-            ranks[rank] = max(ranks.get(rank, number), number)
-    return found
-
-
-def _whole(value: object) -> int | None:
-    text = str(value)
-    return int(text) if text.isdecimal() else None
-
-
-def named_ranks(ranks: Sequence[str]) -> str:
-    """`0-6` of consecutive ranks."""
-    return _named(ranks)
+    verdict, graph = judge(evidence_of_lines((one.fields, one.text) for one in timeouts))
+    silent = set(graph.evidence.missing)
+    suspects = {*verdict.ranks, *verdict.candidates}
+    death.behind = tuple(map(str, sorted(suspects - silent)))
+    death.silent_ranks = tuple(map(str, sorted(suspects & silent)))
 
 
 def _named(ranks: Sequence[str]) -> str:
     numbers = [int(rank) for rank in ranks if rank.isdecimal()]
-    if len(numbers) < len(ranks):
-        return ", ".join(ranks)
-    parts: list[str] = []
-    at = 0
-    while at < len(numbers):
-        stop = at
-        while stop + 1 < len(numbers) and numbers[stop + 1] == numbers[stop] + 1:
-            stop += 1
-        parts.append(str(numbers[at]) if stop == at else f"{numbers[at]}-{numbers[stop]}")
-        at = stop + 1
-    return ", ".join(parts)
+    return named_ranks(numbers) if len(numbers) == len(ranks) else ", ".join(ranks)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .ras import RasReport, judge_ras, parse, query
     from .render import HangReport
     from .verdict import Answer, Cause, Kind, Verdict, judge
-    from .words import next_steps, summary
+    from .words import brief, next_steps, summary
 
 __all__ = [
     "Answer",
@@ -28,6 +28,7 @@ __all__ = [
     "RasReport",
     "Status",
     "Verdict",
+    "brief",
     "build",
     "evidence_of_lines",
     "find_dumps",
@@ -55,6 +56,6 @@ __getattr__ = lazy_face(
         "ras": "RasReport,judge_ras,parse,query",
         "render": "HangReport",
         "verdict": "Answer,Cause,Kind,Verdict,judge",
-        "words": "next_steps,summary",
+        "words": "brief,next_steps,summary",
     },
 )

@@ -45,6 +45,8 @@ class Dumps:
     notes: list[str] = field(default_factory=list)
     files: int = 0
     """Files that look like dumps, readable or not."""
+    written: float = 0.0
+    """When the newest of them was written, in seconds since 1970."""
 
     def evidence(self) -> Evidence:
         """The evidence that they are."""
@@ -84,6 +86,7 @@ def read_dumps(folder: Path) -> Dumps:
             continue
         read.setdefault(rank, []).append((path.stat().st_mtime, state))
     dumps.files = len(paths)
+    dumps.written = max((written for some in read.values() for written, _ in some), default=0.0)
     dumps.notes += problems[:_SHOWN]
     if len(problems) > _SHOWN:
         dumps.notes.append(f"{counted(len(problems) - _SHOWN, 'more dump')} could not be read")

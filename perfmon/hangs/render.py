@@ -203,7 +203,7 @@ def _extent(report: HangReport) -> str:
 
 
 def _waits(behind: Sequence[int]) -> str:
-    return f" wait for {rank_words(behind)}" if behind else ""
+    return f" waiting for {rank_words(behind)}" if behind else ""
 
 
 def _site(operation: Operation | None) -> str:

@@ -91,7 +91,10 @@ def summary(verdict: Verdict, evidence: Evidence) -> str:
         case Answer.NAMED:
             causes = [cause for cause in verdict.causes if set(cause.ranks) & set(verdict.ranks)]
             kinds = list(dict.fromkeys(cause.kind for cause in causes))
-            texts = [cause_words(_joined([c for c in causes if c.kind is kind]), evidence) for kind in kinds[:2]]
+            joined = [_joined([one for one in causes if one.kind is kind]) for kind in kinds[:2]]
+            texts = [cause_words(one, evidence) for one in joined]
+            if {rank for one in joined for rank in one.ranks} < set(verdict.ranks):
+                texts[0] = f"{rank_words(verdict.ranks)}; {texts[0]}"
             tail = f"; {verdict.confidence}" if verdict.confidence else ""
             return f"{'; '.join(texts)}{tail}"
         case Answer.CANDIDATES:
@@ -103,6 +106,15 @@ def summary(verdict: Verdict, evidence: Evidence) -> str:
             return "no rank has an outstanding operation: nothing hangs in a collective"
         case _:
             return "cannot tell who is behind: the evidence does not decide"
+
+
+def brief(verdict: Verdict, evidence: Evidence) -> str:
+    """What the ranks of a verdict hold up, for a sentence that names them: `13 of 14 waiting ranks wait for it`."""
+    if verdict.answer is not Answer.NAMED:
+        return summary(verdict, evidence)
+    first = next(cause for cause in verdict.causes if set(cause.ranks) & set(verdict.ranks))
+    text = cause_words(first, evidence) if first.kind is not Kind.HOST else operation_words(first.operation, evidence)
+    return f"{text}; {verdict.confidence}"
 
 
 def _joined(causes: list[Cause]) -> Cause:

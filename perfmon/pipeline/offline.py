@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon.clocks import apply_mtime
@@ -26,7 +27,7 @@ from perfmon.sources import (
     splittable,
     without_copies,
 )
-from perfmon.store import SourceState
+from perfmon.store import HangNote, SourceState
 
 from .session import Session
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from perfmon.rules import View
 
 Progress = Callable[[int, int], None]
+_DUMP_AGE_S = 1800.0
+"""Dumps are written when a hang times out: older ones than this before the last log line are of an earlier run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,24 @@ def read(options: Options, progress: Progress | None = None) -> Session:
         session = Session(options.config, session.scanner)
         _Reader(session, logs, 1, progress).read()
     _tell_copies(session, copies)
+    _note_hang(session, options.specs, logs)
     return session
+
+
+def _note_hang(session: Session, specs: Sequence[str], logs: Sequence[LogFile]) -> None:
+    """Who is behind by the flight-recorder dumps in the folders of the logs, if they are of the end of this run."""
+    from perfmon.hangs import Answer, brief, evidence_of_lines, judge, merge, read_dumps
+
+    newest = max((written for log in logs if (written := _written(log)) is not None), default=0.0)
+    for folder in (path for spec in specs if (path := Path(spec).expanduser()).is_dir()):
+        dumps = read_dumps(folder)
+        if dumps.states and dumps.written >= newest - _DUMP_AGE_S:
+            timeouts = [one for one in session.store.progress.failures if one.cause == "collective-timeout"]
+            lines = evidence_of_lines((one.fields, one.text) for one in timeouts)
+            evidence = merge(dumps.evidence(), lines)
+            verdict, _ = judge(evidence)
+            if verdict.answer in (Answer.NAMED, Answer.ARRIVED):
+                session.store.hang = HangNote(verdict.ranks, brief(verdict, evidence))
 
 
 def _tell_copies(session: Session, copies: Mapping[LogFile, Sequence[LogFile]]) -> None:
