@@ -138,6 +138,6 @@ def dossiers(folder: Path | None, ranks: Sequence[int], with_stacks: bool) -> li
         log, text = lines.get(rank, ("", ()))
         stack, note = stack_of(pids[rank]) if rank in pids else ((), "")
         if with_stacks and rank not in pids:
-            note = "no process of this rank on this machine"
+            note = "no process of this rank on this host"
         found.append(Dossier(rank, text, log, pids.get(rank, 0), stack, note))
     return [one for one in found if one.lines or one.stack or one.note]

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,7 @@ def read_dump(path: Path, rank: int, dumps: Dumps) -> RankState:
     table, torn = load_plain(data) if data[:1] == b"\x80" else _load_json(data)
     if not isinstance(table, dict) or not {"entries", "pg_config", "pg_status", "version"} & table.keys():
         raise ValueError("not a flight-recorder dump")
-    state = _state(table, rank, plain(path.name, 120), dumps)
+    state = state_of(table, rank, plain(path.name, 120), dumps)
     if torn:
         state.truncated = True
         state.notes.append(f"{state.source}: {counted(len(state.operations), 'entry', 'entries')} recovered")
@@ -213,7 +214,8 @@ def _past_blanks(text: str, at: int) -> int:
 
 
 # --- the structure of a dump --------------------------------------------------------------------------------------
-def _state(table: Mapping[str, Any], rank: int, source: str, dumps: Dumps) -> RankState:
+def state_of(table: Mapping[str, Any], rank: int, source: str, dumps: Dumps) -> RankState:
+    """The state of a rank by its dump."""
     state = RankState(rank, source)
     config = _config(table.get("pg_config"), dumps)
     entries = [one for one in _listed(table.get("entries"))[:_MOST_ENTRIES] if isinstance(one, dict)]
@@ -227,9 +229,10 @@ def _state(table: Mapping[str, Any], rank: int, source: str, dumps: Dumps) -> Ra
         ids[str(entry.get("pg_id"))] = operation.group
     state.operations.sort(key=lambda one: one.record)
     backends = {str(one.get("profiling_name", "")).rpartition(":")[0] for one in entries}
-    counted_well = bool(backends & _FINISHED_BY_STATE) or not (entries or "" in (table.get("pg_config") or ()))
+    is_gloo = isinstance(table.get("pg_config"), dict) and "" in table["pg_config"]
     rows = table.get("pg_status")
-    rows = rows if isinstance(rows, dict) and counted_well else {}  # Gloo's counters include sends, and lag behind
+    if not isinstance(rows, dict) or not (backends & _FINISHED_BY_STATE or not (entries or is_gloo)):
+        rows = {}  # Gloo's counters include sends, and lag behind
     for number, key in _groups_by_id(rows, config, ids).items():
         row = rows[number]
         enqueued, completed = (_whole(row.get(f"last_{name}_collective")) for name in ("enqueued", "completed"))
@@ -244,12 +247,18 @@ def _config(table: object, dumps: Dumps) -> dict[str, GroupKey]:
     for name, group in table.items() if isinstance(table, dict) else ():
         if not isinstance(group, dict) or not name:  # Gloo: the only group has no name, and ranks of any
             continue
-        ranks = tuple(sorted(int(number) for number in _DIGITS.findall(str(group.get("ranks", "")))[:1_000_000]))
+        ranks = _ranks(str(group.get("ranks", "")))
         key = GroupKey(plain(str(name), 120), ranks)
         config[str(name)] = key
         dumps.descriptions[key] = plain(str(group.get("desc", "")), 120)
         dumps.world.update(ranks)
     return config
+
+
+@lru_cache(maxsize=1024)
+def _ranks(text: str) -> tuple[int, ...]:
+    """The members of a group, `[0, 1]` or `0,1`; the same list of all ranks is one object, which compares at once."""
+    return tuple(sorted({int(number) for number in _DIGITS.findall(text)[:1_000_000] if len(number) < 8}))
 
 
 def _operation(

@@ -61,7 +61,8 @@ def evidence_of_lines(lines: Iterable[tuple[Fields, str]]) -> Evidence:
                 reported.setdefault(int(number), evidence_text(text))
         for number, operation in _mismatched(message):
             one = seen.setdefault(number, _Seen(text=text))
-            one.timeouts.append(operation)
+            if operation not in one.timeouts:  # every rank prints a pair
+                one.timeouts.append(operation)
             world.add(number)
         if rank is None or rank >= _MOST_RANK or "CollectiveFingerPrint" in message:
             continue

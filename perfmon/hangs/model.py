@@ -20,6 +20,10 @@ class GroupKey:
     ranks: tuple[int, ...] = ()
     """Ascending; empty where the evidence does not list the members."""
 
+    def __hash__(self) -> int:
+        """Without the members: of a large job they are thousands, and keys are looked up for every rank."""
+        return hash((self.name, len(self.ranks)))
+
 
 @dataclass(frozen=True, slots=True)
 class Operation:

@@ -39,11 +39,31 @@ def load_plain(data: bytes) -> tuple[Any, bool]:
     reader = _Reader(data)
     try:
         return reader.run(), False
+    except BrokenPickleError:
+        called = _first_call(data)  # older protocols write data in other opcodes; what they call counts as well
+        if called:
+            raise RefusedPickleError(called) from None
+        raise
     except (IndexError, struct.error, UnicodeDecodeError):
         value = reader.salvaged()
         if value is None:
             raise BrokenPickleError("not a pickle, or torn before the first value") from None
         return value, True
+
+
+def _first_call(data: bytes) -> str:
+    """What the first lookup of a pickle of any protocol names; "" if there is none. Nothing is interpreted."""
+    import pickletools
+
+    try:
+        for opcode, argument, _ in pickletools.genops(data):
+            if opcode.name in ("GLOBAL", "INST"):
+                return str(argument).replace(" ", ".")
+            if opcode.name == "STACK_GLOBAL":
+                return "a class"
+    except (ValueError, IndexError, KeyError, TypeError, OverflowError, struct.error):
+        return ""
+    return ""
 
 
 class _Reader:

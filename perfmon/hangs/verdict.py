@@ -319,7 +319,14 @@ class _Judge:
         if not ranks:
             return ""
         waiting = set(self._graph.waiting) - ranks
-        held_up = (reached_from(self._graph, ranks) - ranks) & waiting
+        if not waiting:
+            return ""
+        peers = {
+            rank for cause in verdict.causes
+            if cause.kind is Kind.MISMATCH and cause.place is not None and ranks & {*cause.ranks, *cause.among}
+            for rank in self._graph.places[cause.place]
+        }  # fmt: skip
+        held_up = (reached_from(self._graph, ranks | peers) - ranks) & waiting
         return f"{len(held_up)} of {len(waiting)} waiting ranks wait for {'it' if len(ranks) == 1 else 'them'}"
 
     def _reasons(self, verdict: Verdict) -> list[str]:

@@ -4,14 +4,17 @@ Arguments: the fault, the folder. The environment has RANK, WORLD_SIZE, MASTER_A
 TORCH_FR_BUFFER_SIZE. Each process dumps after some seconds, then waits so that none leaves before all have dumped.
 """
 
+import importlib
 import os
 import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
-import torch
-import torch.distributed as dist
+torch: Any = importlib.import_module("torch")  # not a dependency: checked without it, too
+dist: Any = importlib.import_module("torch.distributed")
+
 
 FAULTS = ("late", "size", "operation", "chain")
 
