@@ -289,10 +289,10 @@ class _Judge:
             verdict.answer, verdict.candidates = Answer.CANDIDATES, tuple(sorted(tied | missing))
         elif missing and not (idle or unknown or by_kind.get(Kind.ARRIVED)) and self._is_few(missing):
             verdict.answer, verdict.ranks = Answer.NAMED, tuple(sorted(missing))
+        elif by_kind.get(Kind.ARRIVED) and not (unknown or missing):
+            verdict.answer = Answer.ARRIVED
         elif 0 < 2 * len(missing | idle) <= len(self._evidence.world):
             verdict.answer, verdict.candidates = Answer.CANDIDATES, tuple(sorted(missing | idle))
-        elif by_kind.get(Kind.ARRIVED) and not unknown:
-            verdict.answer = Answer.ARRIVED
         if self._evidence.stuck and verdict.answer in (Answer.UNKNOWN, Answer.ARRIVED):
             verdict.answer, verdict.candidates = Answer.CANDIDATES, tuple(sorted(self._evidence.stuck))
         verdict.confidence = self._confidence(verdict)

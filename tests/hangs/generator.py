@@ -1,7 +1,8 @@
 """Hangs with a known cause: ranks with programs of collectives, executed until nothing moves, then dumped.
 
 A job has tensor, pipeline and data parallel groups and the world, as trainers have. Each rank runs the same program as
-its peers: it enqueues operations, up to some ahead of what is finished; its device works them off in order. A
+its peers: it enqueues operations, up to some ahead of what is finished; its device works them off in order, or
+each group's in the order of its own stream. A
 collective finishes when all members have reached it and agree on what it is; a send when the peer has reached the
 receive. One fault is put into one rank (or between all ranks of one operation), and what every rank would write as
 its flight-recorder dump is the result.
@@ -14,6 +15,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 FAULTS = ("host", "dead", "device", "size", "name", "skip", "order", "link", "two-hosts")
+SHAPES = (
+    (1, 1, 4), (1, 1, 8), (2, 1, 4), (2, 2, 2), (4, 2, 2), (2, 4, 2), (4, 1, 4), (2, 2, 4), (1, 4, 4), (4, 2, 4),
+)  # fmt: skip
+"""Tensor, pipeline and data parallel ranks."""
 _CLOCK_NS = 1_790_000_000_000_000_000
 
 
@@ -57,9 +62,21 @@ class Rank:
     program: list[Op]
     at: int = 0
     enqueued: list[Enqueued] = field(default_factory=list)
-    done: int = 0
+    streams: bool = False
+    """Operations of different groups do not wait for each other."""
     seqs: dict[int, int] = field(default_factory=dict)
     p2p: dict[int, int] = field(default_factory=dict)
+
+    def outstanding(self) -> list[Enqueued]:
+        """What is not finished, oldest first."""
+        return [one for one in self.enqueued if not one.finished]
+
+    def heads(self) -> list[Enqueued]:
+        """What the device works on: the oldest, or the oldest of each group."""
+        first: dict[int, Enqueued] = {}
+        for one in self.outstanding():
+            first.setdefault(one.op.group if self.streams else 0, one)
+        return list(first.values())
 
 
 @dataclass
@@ -86,13 +103,12 @@ def make(seed: int, fault: str = "") -> Hang:
 
 
 def _try(rng: random.Random, fault: str) -> Hang | None:
-    tp, pp, dp = rng.choice(
-        [(1, 1, 4), (1, 1, 8), (2, 1, 4), (2, 2, 2), (4, 2, 2), (2, 4, 2), (4, 1, 4), (2, 2, 4), (1, 4, 4)]
-    )
+    tp, pp, dp = rng.choice(SHAPES)
     world = tp * pp * dp
     groups = _groups(tp, pp, dp)
     programs = _programs(rng, groups, world, tp, dp)
-    ranks = [Rank(number, program) for number, program in enumerate(programs)]
+    streams = rng.random() < 0.3 and fault != "order"
+    ranks = [Rank(number, program, streams=streams) for number, program in enumerate(programs)]
     guilty = rng.randrange(world)
     length = len(programs[guilty])
     index = rng.randrange(length // 3, 2 * length // 3)
@@ -166,7 +182,7 @@ def _try(rng: random.Random, fault: str) -> Hang | None:
 def _differs(ranks: list[Rank], groups: list[Group], guilty: int) -> bool:
     """Whether the rank that left out a collective is seen in another one, or in none: else it is one of two."""
     rank = ranks[guilty]
-    return rank.done < len(rank.enqueued) or rank.at >= len(rank.program)
+    return bool(rank.outstanding()) or rank.at >= len(rank.program)
 
 
 def _groups(tp: int, pp: int, dp: int) -> list[Group]:
@@ -223,7 +239,6 @@ def _run(
 ) -> None:  # fmt: skip
     clock = _CLOCK_NS
     moved = True
-    stuck: set[int] = set()
     while moved:
         moved = False
         order = list(range(len(ranks)))
@@ -232,13 +247,13 @@ def _run(
             rank = ranks[number]
             while (
                 rank.at < len(rank.program) and rank.at != stops.get(number, -1)
-                and len(rank.enqueued) - rank.done < depth
-                and not (rank.done < len(rank.enqueued) and rank.enqueued[-1].op.blocking)
+                and len(rank.outstanding()) < depth
+                and not (rank.outstanding() and rank.enqueued[-1].op.blocking)
             ):  # fmt: skip
                 clock += rng.randint(1, 50_000)
                 _enqueue(rank, groups, clock)
                 moved = True
-            moved |= _work_off(rank, ranks, groups, device, broken, stuck)
+            moved |= _work_off(rank, ranks, groups, device, broken)
 
 
 def _enqueue(rank: Rank, groups: list[Group], clock: int) -> None:
@@ -251,22 +266,18 @@ def _enqueue(rank: Rank, groups: list[Group], clock: int) -> None:
 
 
 def _work_off(
-    rank: Rank, ranks: list[Rank], groups: list[Group], device: tuple[int, int] | None,
-    broken: set[tuple[int, int]], stuck: set[int],
-) -> bool:  # fmt: skip
-    """Finishes what can be finished, in order."""
+    rank: Rank, ranks: list[Rank], groups: list[Group], device: tuple[int, int] | None, broken: set[tuple[int, int]]
+) -> bool:
+    """Finishes what can be finished."""
     moved = False
-    while rank.done < len(rank.enqueued):
-        one = rank.enqueued[rank.done]
-        if device == (rank.number, one.record):
-            stuck.add(rank.number)
-            break
-        if not _can_finish(one, rank, ranks, groups, broken):
-            break
-        one.finished = True
-        rank.done += 1
-        moved = True
-    return moved
+    while True:
+        ready = [
+            one for one in rank.heads()
+            if device != (rank.number, one.record) and _can_finish(one, rank, ranks, groups, broken)
+        ]  # fmt: skip
+        if not ready:
+            return moved
+        ready[0].finished = moved = True
 
 
 def _can_finish(
@@ -291,7 +302,7 @@ def _can_finish(
 
 def _reached(one: Enqueued, rank: Rank) -> bool:
     """Whether the device of a rank has come to an operation."""
-    return one.finished or one.record == rank.done
+    return one.finished or one in rank.heads()
 
 
 def _dump(rank: Rank, groups: list[Group], version: str, ring: int, rng: random.Random) -> dict[str, Any]:
