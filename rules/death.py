@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from perfmon.core import Fields, format_seconds
-from perfmon.hangs import evidence_of_lines, judge, named_ranks
+from perfmon.hangs import Kind, evidence_of_lines, judge, named_ranks
 from perfmon.store import Failure
 
 if TYPE_CHECKING:
@@ -176,9 +176,9 @@ def name_ranks(death: Death, timeouts: Sequence[Failure], view: RunView) -> None
         return
     verdict, graph = judge(evidence_of_lines((one.fields, one.text) for one in timeouts))
     silent = set(graph.evidence.missing)
-    suspects = {*verdict.ranks, *verdict.candidates}
-    death.behind = tuple(map(str, sorted(suspects - silent)))
-    death.silent_ranks = tuple(map(str, sorted(suspects & silent)))
+    lagging = {rank for cause in verdict.causes if cause.kind in (Kind.HOST, Kind.DEVICE) for rank in cause.ranks}
+    death.behind = tuple(map(str, sorted((set(verdict.ranks) | lagging & set(verdict.candidates)) - silent)))
+    death.silent_ranks = tuple(map(str, sorted({*verdict.ranks, *verdict.candidates} & silent)))
 
 
 def _named(ranks: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -30,6 +31,8 @@ _MOST_ENTRIES = 1_000_000
 _OTHER_ATTEMPT_S = 900.0
 """Dumps of one hang are written within seconds of each other: an older file of a rank is of an earlier attempt."""
 _SHOWN = 3
+_KEPT = 64
+"""Newest entries of each group that are kept although they are finished: peers may still wait in the same ones."""
 _FRAMEWORK = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]|[/\\]torch[/\\](?:distributed|_ops|utils)\b")
 _STATES = frozenset(("scheduled", "started", "completed"))
 _FINISHED_BY_STATE = frozenset(("nccl", "hccl", "xccl", "rccl"))
@@ -221,12 +224,16 @@ def state_of(table: Mapping[str, Any], rank: int, source: str, dumps: Dumps) -> 
     entries = [one for one in _listed(table.get("entries"))[:_MOST_ENTRIES] if isinstance(one, dict)]
     by_state = any(one.get("state") == "completed" for one in entries)
     ids: dict[str, GroupKey] = {}
-    for at, entry in enumerate(entries):
-        operation = _operation(entry, at, config, by_state, dumps)
-        if operation is None:
+    newer: Counter[str] = Counter()
+    for at in range(len(entries) - 1, -1, -1):
+        entry = entries[at]
+        newer[str(entry.get("pg_id"))] += 1
+        if at and newer[str(entry.get("pg_id"))] > _KEPT and _is_finished(entry, by_state):
             continue
-        state.operations.append(operation)
-        ids[str(entry.get("pg_id"))] = operation.group
+        operation = _operation(entry, at, config, by_state, dumps)
+        if operation is not None:
+            state.operations.append(operation)
+            ids[str(entry.get("pg_id"))] = operation.group
     state.operations.sort(key=lambda one: one.record)
     backends = {str(one.get("profiling_name", "")).rpartition(":")[0] for one in entries}
     is_gloo = isinstance(table.get("pg_config"), dict) and "" in table["pg_config"]
@@ -266,7 +273,7 @@ def _operation(
 ) -> Operation | None:
     """One entry; None for one that lacks what is needed, as the last one of a torn file does."""
     group = entry.get("process_group")
-    state, retired = entry.get("state"), entry.get("retired")
+    state = entry.get("state")
     profiled = str(entry.get("profiling_name", ""))
     if state not in _STATES or not profiled or not isinstance(group, (list, tuple)) or not group:
         return None
@@ -276,9 +283,8 @@ def _operation(
         key = GroupKey(plain(name, 120))
         if len(group) > 1:
             dumps.descriptions.setdefault(key, plain(str(group[1]), 120))
-    backend, _, called = profiled.rpartition(":")
-    called = plain(called.strip(), 80)
-    finished = state == "completed" or (bool(retired) and not by_state and backend not in _FINISHED_BY_STATE)
+    called = plain(profiled.rpartition(":")[2].strip(), 80)
+    finished = _is_finished(entry, by_state)
     peer, what = _peer(called, key)
     is_p2p = peer is not None or bool(entry.get("is_p2p"))
     seq = _whole(entry.get("p2p_seq_id" if is_p2p else "collective_seq_id"))
@@ -296,8 +302,16 @@ def _operation(
         numel_out=_numel(sizes_out),
         dtypes=tuple(plain(str(one), 20) for one in _listed(entry.get("input_dtypes"))[:4]),
         created_ns=_whole(entry.get("time_created_ns")) or 0,
-        site=_site(entry.get("frames")),
+        site="" if finished else _site(entry.get("frames")),
     )
+
+
+def _is_finished(entry: Mapping[str, Any], by_state: bool) -> bool:
+    """Whether an entry is done: of NCCL `retired` alone means that it timed out, other backends report nothing else."""
+    if entry.get("state") == "completed":
+        return True
+    backend = str(entry.get("profiling_name", "")).rpartition(":")[0]
+    return bool(entry.get("retired")) and not by_state and backend not in _FINISHED_BY_STATE
 
 
 def _peer(called: str, key: GroupKey) -> tuple[int | None, str]:

@@ -168,13 +168,23 @@ class _Judge:
         together = [rank for rank, relation in relations.items() if relation is Relation.TOGETHER]
         unknown = not self._evidence.lists_all(place.group) or Relation.UNKNOWN in relations.values()
         if place.rank >= 0:  # a send or a receive: both sides are there, or the other one is not known
-            kind = Kind.ARRIVED if together else Kind.UNKNOWN
-            return self._cause(kind, ranks, place, operation=operation)
+            return self._at_transfer(place, operation, bool(together))
         if unknown:
             return self._cause(Kind.UNKNOWN, ranks, place, operation=operation)
         if finished and len(ranks) <= len(finished):
             return self._cause(Kind.DEVICE, ranks, place, operation=operation, among=tuple(sorted(finished)))
         return self._cause(Kind.ARRIVED, ranks, place, operation=operation)
+
+    def _at_transfer(self, place: Place, operation: Operation | None, together: bool) -> Cause:
+        """A send and its receive that are both there, and do not finish: of different size, or for another reason."""
+        if not together or operation is None:
+            return self._cause(Kind.UNKNOWN, [place.rank], place, operation=operation)
+        both = (place.rank, place.peer)
+        other = next(one for one in self._evidence.states[place.peer].outstanding() if one.peer == place.rank)
+        if None not in (operation.numel_in, other.numel_in) and operation.numel_in != other.numel_in:
+            words = f"{operation.name} of {operation.numel_in} elements, {other.name} of {other.numel_in}"
+            return self._cause(Kind.MISMATCH, (), place, operation=operation, detail=words, among=tuple(sorted(both)))
+        return self._cause(Kind.ARRIVED, both, place, operation=operation)
 
     def _odd(self, place: Place) -> tuple[tuple[int, ...], tuple[int, ...], str] | None:
         """Members whose operation of this number is not that of the majority: they, all members, and the words.
@@ -337,6 +347,8 @@ class _Judge:
         lost = [rank for rank, frontier in self._graph.frontiers.items() if not frontier.known]
         if lost and any(self._evidence.states[rank].complete for rank in lost):
             reasons.append(f"the dumps of {counted(len(lost), 'rank')} do not reach back to the oldest operation")
+        for rank, line in sorted(self._evidence.stuck.items())[:3]:
+            reasons.append(f"the watchdog of rank {rank} made no progress itself: {line[:200]}")
         if self._evidence.states and not any(state.complete for state in self._evidence.states.values()):
             reasons.append("watchdog lines only show operations that timed out")
         return reasons

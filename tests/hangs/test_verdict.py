@@ -137,6 +137,13 @@ def test_a_send_and_its_receive_are_together() -> None:
     assert Kind.ARRIVED in kinds(verdict)
 
 
+def test_a_send_and_a_receive_of_different_sizes_are_a_tie() -> None:
+    send, receive = op(3, PAIR, "send", peer=1, numel=8), op(8, PAIR, "recv", peer=0, numel=4)
+    verdict, _ = judge(job({0: [send], 1: [receive], 2: [op(5)], 3: [op(5)]}))
+    assert (verdict.answer, verdict.candidates) == (Answer.CANDIDATES, (0, 1))
+    assert verdict.causes[0].detail == "send of 8 elements, recv of 4"
+
+
 def test_a_ring_buffer_that_is_too_small_is_no_verdict() -> None:
     """The counters show that number 3 is the oldest, the dump begins with number 5."""
     evidence = job({rank: [op(5)] for rank in range(4)}, {rank: {WORLD: (5, 2)} for rank in range(4)})
