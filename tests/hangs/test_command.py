@@ -136,16 +136,22 @@ def test_last_lines_of_logs_of_one_rank(tmp_path: Path) -> None:
     assert found[7][1] == ("[rank7]: Traceback", "[rank7]: RuntimeError: CUDA")
 
 
-def test_processes_of_a_rank_are_found_by_their_environment() -> None:
-    code = "import time; print('up', flush=True); time.sleep(60)"
+def test_the_stack_of_a_real_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by the rank in its environment; py-spy needs ptrace, which some containers do not allow."""
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    script = tmp_path / "hung.py"
+    script.write_text("import time\ndef wait_for_data(): time.sleep(60)\nprint('up', flush=True)\nwait_for_data()\n")
     environment = {**os.environ, "RANK": "70013", "WORLD_SIZE": "70014"}
-    with subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([sys.executable, script], env=environment, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "up\n"
             assert processes([70013]) == {70013: process.pid}
+            (one,) = dossiers(tmp_path, [70013], with_stacks=True)
         finally:
             process.kill()
+    assert one.pid == process.pid
+    assert "ptrace" in one.note or any("wait_for_data (hung.py" in line for line in one.stack)
 
 
 def test_without_consent_no_process_is_touched(tmp_path: Path) -> None:
