@@ -19,10 +19,12 @@ from typing import Any
 
 from perfmon.core import counted, plain
 
-from .model import Evidence, GroupKey, Operation, RankState, Status, build
+from .model import UNKNOWN_PEER, Evidence, GroupKey, Operation, RankState, Status, build
 from .unpickle import MOST_BYTES, BrokenPickleError, RefusedPickleError, load_plain
 
 _RANK = re.compile(r"(?:^|[^0-9])(\d{1,7})(?:\.(?:json|pkl|pickle|pt|bin|dump))?$")
+_USUAL = re.compile(r"trace|dump|rank|fr_|ccl", re.IGNORECASE)
+_KEYS = (b"pg_config", b"collective_seq_id", b"pg_status", b"comm_lib_version")
 _DIGITS = re.compile(r"\d+")
 _PEER = re.compile(r"(?P<what>send|recv)\s+(?P<mine>\d+)(?:->|<-)(?P<peer>\d+|\?)$")
 _HEAD = 1 << 16
@@ -134,11 +136,11 @@ def _looks_like_dump(path: Path) -> bool:
             head = file.read(_HEAD)
     except OSError:
         return False
-    if head[:1] == b"\x80":
-        return len(head) > 1 and 2 <= head[1] <= 5
-    return head.lstrip()[:1] == b"{" and any(
-        word in head for word in (b'"pg_config"', b'"collective_seq_id"', b'"pg_status"', b'"comm_lib_version"')
-    )
+    if head[:1] == b"\x80":  # data sets and checkpoints are pickles as well, large ones
+        is_pickle = len(head) > 1 and 2 <= head[1] <= 5
+        likely = len(head) < _HEAD or _USUAL.search(path.name) is not None or any(key in head for key in _KEYS)
+        return is_pickle and likely
+    return head.lstrip()[:1] == b"{" and any(b'"%s"' % key in head for key in _KEYS)
 
 
 def _of_one_attempt(read: Mapping[int, Sequence[tuple[float, RankState]]], dumps: Dumps) -> list[RankState]:
@@ -297,7 +299,7 @@ def _operation(
         name=what or called,
         record=_whole(entry.get("record_id", entry.get("id"))) or at,
         finished=finished,
-        peer=-1 if is_p2p and peer is None else peer,
+        peer=UNKNOWN_PEER if is_p2p and peer is None else peer,
         numel_in=_numel(sizes_in),
         numel_out=_numel(sizes_out),
         dtypes=tuple(plain(str(one), 20) for one in _listed(entry.get("input_dtypes"))[:4]),
@@ -315,13 +317,13 @@ def _is_finished(entry: Mapping[str, Any], by_state: bool) -> bool:
 
 
 def _peer(called: str, key: GroupKey) -> tuple[int | None, str]:
-    """The global rank of the other side of `send 0->3`, whose numbers are places in the group; -1 if it is unknown."""
+    """The global rank of the other side of `send 0->3`, whose numbers are places in the group."""
     match = _PEER.search(called)
     if match is None:
         return None, ""
     place = match["peer"]
     if not place.isdecimal() or int(place) >= len(key.ranks):
-        return -1, match["what"]
+        return UNKNOWN_PEER, match["what"]
     return key.ranks[int(place)], match["what"]
 
 

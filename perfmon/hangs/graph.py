@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from .model import Evidence, GroupKey, Operation, RankState
+from .model import UNKNOWN_PEER, Evidence, GroupKey, Operation, RankState
 
 _ROOTED = frozenset(("broadcast", "_broadcast_oop", "reduce", "_reduce_oop", "gather", "scatter", "coalesced"))
 """Collectives in which some members are done before others have come."""
@@ -69,6 +69,8 @@ class WaitGraph:
     """By place the other members."""
     at: dict[int, list[Place]] = field(default_factory=dict)
     """By rank where it waits."""
+    awaited: dict[int, list[Place]] = field(default_factory=dict)
+    """By rank the places that wait for it."""
 
     @property
     def waiting(self) -> list[int]:
@@ -83,13 +85,18 @@ class WaitGraph:
         """The ranks for which a rank waits."""
         return {other for place in self.at.get(rank, ()) for other in self.behind(place)}
 
-    def waiters(self) -> dict[int, set[int]]:
-        """By rank those that wait for it directly."""
-        found: dict[int, set[int]] = {}
-        for place, ranks in self.places.items():
-            for other in self.behind(place):
-                found.setdefault(other, set()).update(ranks)
-        return found
+    def reached_from(self, targets: Iterable[int]) -> set[int]:
+        """The targets, and the ranks that wait for one of them, directly or through others."""
+        seen = set(targets)
+        work, passed = list(seen), set[Place]()
+        while work:
+            for place in self.awaited.get(work.pop(), ()):
+                if place not in passed:
+                    passed.add(place)
+                    fresh = set(self.places[place]) - seen
+                    seen |= fresh
+                    work += fresh
+        return seen
 
 
 def frontier_of(state: RankState) -> Frontier:
@@ -100,6 +107,7 @@ def frontier_of(state: RankState) -> Frontier:
     first = outstanding[0]
     if first.is_p2p:  # sends and receives that were launched together share their number
         batch = [one for one in outstanding if one.is_p2p and one.group == first.group and one.seq == first.seq]
+        batch = [one for one in batch if one.peer != UNKNOWN_PEER] or batch  # without what only closes the batch
     else:
         batch = [first]
     return Frontier(tuple(batch), not _has_lost(state))
@@ -149,6 +157,8 @@ def build_graph(evidence: Evidence) -> WaitGraph:
     for place, ranks in graph.places.items():
         for rank in ranks:
             graph.relations[place].pop(rank, None)
+        for rank in graph.behind(place):
+            graph.awaited.setdefault(rank, []).append(place)
     return graph
 
 
@@ -178,7 +188,7 @@ class _Index:
     def relations(self, operation: Operation, rank: int) -> dict[int, Relation]:
         """The other members of an operation in which `rank` waits."""
         if operation.peer is not None:
-            return {operation.peer: self._of_peer(operation, rank)} if operation.peer >= 0 else {}
+            return {operation.peer: self._of_peer(operation, rank)} if operation.peer != UNKNOWN_PEER else {}
         members = self._evidence.members_of(operation.group)
         found = {member: self._of_member(operation, member) for member in members if member != rank}
         if Relation.FINISHED in found.values() and operation.name.lower() not in _ROOTED:
@@ -214,7 +224,7 @@ class _Index:
 
     def _of_peer(self, operation: Operation, rank: int) -> Relation:
         """The other side of a send or receive, which the sequence numbers of the two do not align with."""
-        peer = operation.peer if operation.peer is not None else -1
+        peer = operation.peer if operation.peer is not None else UNKNOWN_PEER
         state = self._evidence.states.get(peer)
         if state is None:
             return Relation.MISSING
@@ -284,16 +294,3 @@ def _components(graph: WaitGraph) -> list[list[int]]:
                             break
                     found.append([one for one in component if not isinstance(one, Place)])
     return found
-
-
-def reached_from(graph: WaitGraph, targets: Iterable[int]) -> set[int]:
-    """The ranks that wait for one of `targets`, directly or through others."""
-    waiters = graph.waiters()
-    seen = set(targets)
-    work = list(seen)
-    while work:
-        for other in waiters.get(work.pop(), ()):
-            if other not in seen:
-                seen.add(other)
-                work.append(other)
-    return seen

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 _DEFAULT_GROUPS = frozenset(("default_pg", "default"))
+UNKNOWN_PEER = -1
+"""Of a send or receive whose other side the dump does not name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Operation:
     """Order in which the process enqueued it."""
     finished: bool
     peer: int | None = None
-    """Of a send or receive: the other side."""
+    """Of a send or receive: the other side, or UNKNOWN_PEER."""
     numel_in: int | None = None
     numel_out: int | None = None
     dtypes: tuple[str, ...] = ()
@@ -139,7 +141,8 @@ def build(states: Sequence[RankState], descriptions: Mapping[GroupKey, str], wor
         for key in {*(one.group for one in state.operations), *state.status}:
             members.setdefault(key, set(key.ranks)).add(state.rank)
     everyone = {*world, *known, *(rank for ranks in members.values() for rank in ranks)}
-    everyone.update(one.peer for state in states for one in state.operations if one.peer is not None)
+    peers = {one.peer for state in states for one in state.operations}
+    everyone.update(rank for rank in peers if rank is not None and rank != UNKNOWN_PEER)
     top = max(everyone, default=-1)
     if 0 <= top < 1 << 20:  # ranks are numbered without gaps
         everyone = set(range(top + 1))

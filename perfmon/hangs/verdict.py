@@ -15,16 +15,17 @@ from enum import StrEnum
 
 from perfmon.core import counted
 
-from .graph import Place, Relation, WaitGraph, build_graph, cycles, reached_from
+from .graph import Place, Relation, WaitGraph, build_graph, cycles
 from .model import Evidence, Operation
 
 MOST_MISSING = 0.10
 """Share of ranks without a dump above which those are candidates only, unless it is a single rank."""
 _ANY_SIZE = ("all_to_all", "alltoall", "scatter", "gather", "coalesced", "allgather_v", "barrier")
 """Operations whose sizes may differ between the members. (`all_gather` and `reduce_scatter` are checked apart.)"""
-_SAME_IN = ("all_reduce", "allreduce", "broadcast", "_broadcast_oop", "_all_gather_base", "_allgather_base")
+_SAME_IN = ("all_reduce", "allreduce", "broadcast", "_all_gather_base", "_allgather_base")
 _SAME_OUT = ("_reduce_scatter_base",)
 _MOST_IN_CYCLE = 64
+_MOST_CAUSES = 64
 
 
 class Kind(StrEnum):
@@ -103,7 +104,6 @@ class _Judge:
     def __init__(self, evidence: Evidence, graph: WaitGraph) -> None:
         self._evidence = evidence
         self._graph = graph
-        self._waiters = graph.waiters()
 
     def verdict(self) -> Verdict:
         """All sinks, and what they allow to be said."""
@@ -117,17 +117,23 @@ class _Judge:
 
     def _cause(self, kind: Kind, ranks: Iterable[int], place: Place | None = None, **more: object) -> Cause:
         found = tuple(sorted(ranks))
-        held_up = reached_from(self._graph, found) - set(found)
+        held_up = self._graph.reached_from(found) - set(found)
         return Cause(kind, found, len(held_up), place, **more)  # type: ignore[arg-type]
+
+    def _one_by_one(self, kind: Kind, ranks: Sequence[int]) -> list[Cause]:
+        """A cause for each rank; of very many one for all."""
+        if len(ranks) > _MOST_CAUSES:
+            return [self._cause(kind, ranks, operation=self._wanted(ranks[0]))]
+        return [self._cause(kind, [rank], operation=self._wanted(rank)) for rank in ranks]
 
     # --- kinds of sinks
     def _idle(self) -> list[Cause]:
         """Ranks without an outstanding operation, which others wait for."""
         idle = [
             rank for rank, frontier in self._graph.frontiers.items()
-            if not frontier.operations and rank in self._waiters and self._is_idle(rank)
+            if not frontier.operations and rank in self._graph.awaited and self._is_idle(rank)
         ]  # fmt: skip
-        return [self._cause(Kind.HOST, [rank], operation=self._wanted(rank)) for rank in idle]
+        return self._one_by_one(Kind.HOST, idle)
 
     def _is_idle(self, rank: int) -> bool:
         """Whether nothing is outstanding for sure: of watchdog lines, that its own counters prove it is behind."""
@@ -140,7 +146,7 @@ class _Judge:
 
     def _wanted(self, rank: int) -> Operation | None:
         """The operation in which most others wait for a rank."""
-        places = [place for place in self._graph.places if rank in self._graph.behind(place)]
+        places = self._graph.awaited.get(rank, ())
         best = max(places, key=lambda place: len(self._graph.places[place]), default=None)
         return self._operation_at(best, self._graph.places[best][0]) if best is not None else None
 
@@ -203,7 +209,7 @@ class _Judge:
                 if one.seq == place.seq and one.group == place.group and not one.is_p2p
             ]  # fmt: skip
             if found and found[0].name:  # a line may show the number alone
-                shapes[rank] = (tuple(sorted(one.name.lower() for one in found)), *_sizes(found))
+                shapes[rank] = (tuple(sorted({one.name.lower() for one in found})), *_sizes(found))
         names = Counter(shape[0] for shape in shapes.values())
         key: Callable[[int], object] = (lambda rank: shapes[rank][0]) if len(names) > 1 else shapes.__getitem__
         counts = Counter(key(rank) for rank in shapes)
@@ -253,8 +259,8 @@ class _Judge:
 
     def _missing(self) -> list[Cause]:
         """Ranks of which there is nothing, and which others wait for."""
-        missing = [rank for rank in self._evidence.missing if rank in self._waiters]
-        return [self._cause(Kind.MISSING, [rank], operation=self._wanted(rank)) for rank in missing]
+        missing = [rank for rank in self._evidence.missing if rank in self._graph.awaited]
+        return self._one_by_one(Kind.MISSING, missing)
 
     def _reported(self) -> list[Cause]:
         return [
@@ -264,12 +270,14 @@ class _Judge:
 
     def _too_old(self, causes: Sequence[Cause]) -> list[Cause]:
         """Ranks whose oldest operation is not known, and which others wait for."""
-        told = {rank for cause in causes for rank in cause.ranks}
-        return [
-            self._cause(Kind.UNKNOWN, [rank])
-            for rank, frontier in self._graph.frontiers.items()
-            if not frontier.known and rank in self._waiters and rank not in told
-        ]
+        listed = {rank for cause in causes for rank in cause.ranks}
+        return self._one_by_one(
+            Kind.UNKNOWN,
+            [
+                rank for rank, frontier in self._graph.frontiers.items()
+                if not frontier.known and rank in self._graph.awaited and rank not in listed
+            ],
+        )  # fmt: skip
 
     # --- the answer
     def _decide(self, verdict: Verdict) -> None:
@@ -317,7 +325,7 @@ class _Judge:
         """Ranks with a dump and nothing outstanding, for which no rank waits directly."""
         return {
             rank for rank, frontier in self._graph.frontiers.items()
-            if not frontier.operations and frontier.known and rank not in self._waiters
+            if not frontier.operations and frontier.known and rank not in self._graph.awaited
         }  # fmt: skip
 
     def _is_few(self, missing: set[int]) -> bool:
@@ -336,7 +344,7 @@ class _Judge:
             if cause.kind is Kind.MISMATCH and cause.place is not None and ranks & {*cause.ranks, *cause.among}
             for rank in self._graph.places[cause.place]
         }  # fmt: skip
-        held_up = (reached_from(self._graph, ranks | peers) - ranks) & waiting
+        held_up = (self._graph.reached_from(ranks | peers) - ranks) & waiting
         return f"{len(held_up)} of {len(waiting)} waiting ranks wait for {'it' if len(ranks) == 1 else 'them'}"
 
     def _reasons(self, verdict: Verdict) -> list[str]:

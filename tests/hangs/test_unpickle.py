@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perfmon.hangs.unpickle import BrokenPickleError, RefusedPickleError, load_plain
@@ -36,11 +36,13 @@ class Evil:
         return os.system, ("echo pwned",)
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(value=PLAIN, protocol=st.integers(2, 5))
 def test_plain_data_comes_back(value: Any, protocol: int) -> None:
     assert load_plain(pickle.dumps(value, protocol)) == (value, False)
 
 
+@settings(deadline=None)
 @given(data=st.binary(max_size=200))
 def test_any_bytes_are_data_or_an_error(data: bytes) -> None:
     for head in (b"", b"\x80\x02", b"\x80\x02}q\x00("):
