@@ -300,6 +300,7 @@ def _stall_item(stall: Stall, view: View) -> Item:
     if hang is not None and view.stalls[-1].end >= view.window[1] - 1.0:  # dumps are of what the run ended in
         fields |= {"behind": named_ranks(hang.ranks)} if hang.ranks else {}
         fields["behind_why"] = hang.why
+        return Item(stall.start, stall.end, values, fields, (*stall.refs, *hang.refs), source=ALL_LOGS)
     return Item(stall.start, stall.end, values, fields, stall.refs, source=ALL_LOGS)
 
 
@@ -313,6 +314,8 @@ def _death_items(causes: Sequence[str], view: View) -> list[Item]:
     start = before[-1] if before and hung else death.time
     cause = death.cause
     refs = [(Ref(cause.source, cause.line, cause.offset), cause.text)]
+    if death.why and view.store.hang is not None:
+        refs += view.store.hang.refs
     refs += [(Ref(one.source, one.line, one.offset), one.text) for one in death.echoes[:_ECHOES]]
     values = {"duration_s": death.time - start, "known": float(death.known)}
     components = view.store.sources[cause.source].components

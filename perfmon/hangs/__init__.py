@@ -8,6 +8,7 @@ from perfmon._faces import lazy_face
 
 if TYPE_CHECKING:
     from .command import read_folder, report_of, run
+    from .dossier import LogLine, last_lines
     from .dumps import find_dumps, read_dumps
     from .lines import evidence_of_lines, merge
     from .model import Evidence, GroupKey, Operation, RankState, Status, build, named_ranks
@@ -23,6 +24,7 @@ __all__ = [
     "GroupKey",
     "HangReport",
     "Kind",
+    "LogLine",
     "Operation",
     "RankState",
     "RasReport",
@@ -34,6 +36,7 @@ __all__ = [
     "find_dumps",
     "judge",
     "judge_ras",
+    "last_lines",
     "merge",
     "named_ranks",
     "next_steps",
@@ -50,6 +53,7 @@ __getattr__ = lazy_face(
     __name__,
     {
         "command": "read_folder,report_of,run",
+        "dossier": "LogLine,last_lines",
         "dumps": "find_dumps,read_dumps",
         "lines": "evidence_of_lines,merge",
         "model": "Evidence,GroupKey,Operation,RankState,Status,build,named_ranks",

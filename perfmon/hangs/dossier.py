@@ -42,8 +42,19 @@ class Dossier:
     """The reason why there is no stack."""
 
 
-def last_lines(folder: Path, ranks: Iterable[int]) -> dict[int, tuple[str, tuple[str, ...]]]:
-    """By rank the log and its last lines: of logs that belong to one rank by name, or whose lines begin with it."""
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line near the end of a log."""
+
+    log: str
+    text: str
+    offset: int
+    after: int
+    """Lines of the log that follow it."""
+
+
+def last_lines(folder: Path, ranks: Iterable[int]) -> dict[int, tuple[LogLine, ...]]:
+    """By rank its last lines: of logs that belong to one rank by name, or whose lines begin with it."""
     from perfmon.sources import discover
 
     wanted = set(ranks)
@@ -51,22 +62,22 @@ def last_lines(folder: Path, ranks: Iterable[int]) -> dict[int, tuple[str, tuple
         logs = discover([str(folder)])[:_MOST_LOGS]
     except InputError:
         return {}
-    found: dict[int, tuple[str, tuple[str, ...]]] = {}
+    found: dict[int, tuple[LogLine, ...]] = {}
     for log in logs:
         if log.member is not None or log.compression is not None:
             continue
-        tail = _tail(log.path)
+        tail = _tail(log.path, log.name)
         own = _rank_of(log.path)
         if own in wanted and own is not None and tail:
-            found[own] = (log.name, tuple(map(evidence_text, tail[-_LINES:])))
+            found[own] = tuple(tail[-_LINES:])
             continue
-        mine: dict[int, deque[str]] = {}
+        mine: dict[int, deque[LogLine]] = {}
         for line in tail:
-            match = _PREFIX.match(line)
+            match = _PREFIX.match(line.text)
             if match is not None and int(match[1]) in wanted:
                 mine.setdefault(int(match[1]), deque(maxlen=_LINES)).append(line)
         for rank, lines in mine.items():
-            found.setdefault(rank, (log.name, tuple(map(evidence_text, lines))))
+            found.setdefault(rank, tuple(lines))
     return found
 
 
@@ -80,14 +91,22 @@ def _rank_of(path: Path) -> int | None:
     return None
 
 
-def _tail(path: Path) -> list[str]:
-    with suppress(OSError), path.open("rb") as file:
-        file.seek(0, os.SEEK_END)
-        size = file.tell()
-        file.seek(max(0, size - _TAIL))
-        lines = file.read(_TAIL).decode("utf-8", "replace").splitlines()
-        return [line for line in lines[1 if size > _TAIL else 0 :] if line.strip()]
-    return []
+def _tail(path: Path, log: str) -> list[LogLine]:
+    """The lines at the end of a file that are not empty."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            at = file.seek(max(0, size - _TAIL))
+            pieces = file.read(_TAIL).splitlines(keepends=True)
+    except OSError:
+        return []
+    lines = []
+    for number, piece in enumerate(pieces):
+        text = piece.decode("utf-8", "replace").rstrip("\r\n")
+        if text.strip() and (number or not at):  # the first one may be cut
+            lines.append(LogLine(log, evidence_text(text), at, len(pieces) - 1 - number))
+        at += len(piece)
+    return lines
 
 
 def processes(ranks: Iterable[int], root: Path = Path("/proc")) -> dict[int, int]:
@@ -135,9 +154,10 @@ def dossiers(folder: Path | None, ranks: Sequence[int], with_stacks: bool) -> li
     pids = processes(ranks) if with_stacks else {}
     found = []
     for rank in ranks:
-        log, text = lines.get(rank, ("", ()))
+        mine = lines.get(rank, ())
         stack, note = stack_of(pids[rank]) if rank in pids else ((), "")
         if with_stacks and rank not in pids:
             note = "no process of this rank on this host"
-        found.append(Dossier(rank, text, log, pids.get(rank, 0), stack, note))
+        log = mine[0].log if mine else ""
+        found.append(Dossier(rank, tuple(one.text for one in mine), log, pids.get(rank, 0), stack, note))
     return [one for one in found if one.lines or one.stack or one.note]

@@ -69,6 +69,7 @@ class WaitGraph:
     """By place the other members."""
     at: dict[int, list[Place]] = field(default_factory=dict)
     """By rank where it waits."""
+    blockers: dict[Place, list[int]] = field(default_factory=dict)
     awaited: dict[int, list[Place]] = field(default_factory=dict)
     """By rank the places that wait for it."""
 
@@ -79,7 +80,7 @@ class WaitGraph:
 
     def behind(self, place: Place) -> list[int]:
         """The ranks for which a place waits."""
-        return [rank for rank, relation in self.relations[place].items() if relation.is_behind]
+        return self.blockers[place]
 
     def waits_for(self, rank: int) -> set[int]:
         """The ranks for which a rank waits."""
@@ -148,16 +149,18 @@ def build_graph(evidence: Evidence) -> WaitGraph:
     for rank, frontier in graph.frontiers.items():
         for operation in frontier.operations if frontier.known else ():
             place = _place(operation, rank)
-            waiting = graph.places.setdefault(place, [])
-            if rank not in waiting:
-                waiting.append(rank)
-                graph.at.setdefault(rank, []).append(place)
+            mine = graph.at.setdefault(rank, [])
+            if place not in mine:
+                mine.append(place)
+                graph.places.setdefault(place, []).append(rank)
             if place not in graph.relations:
                 graph.relations[place] = index.relations(operation, rank)
     for place, ranks in graph.places.items():
         for rank in ranks:
             graph.relations[place].pop(rank, None)
-        for rank in graph.behind(place):
+        behind = [rank for rank, relation in graph.relations[place].items() if relation.is_behind]
+        graph.blockers[place] = behind
+        for rank in behind:
             graph.awaited.setdefault(rank, []).append(place)
     return graph
 

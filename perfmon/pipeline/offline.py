@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon.clocks import apply_mtime
-from perfmon.core import WHOLE, Block, Config, Detail, Notice
+from perfmon.core import WHOLE, Block, Config, Detail, Notice, Ref
 from perfmon.sources import (
     ARCHIVES,
     STDIN,
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from perfmon.rules import View
 
 Progress = Callable[[int, int], None]
+_MOST_EVIDENT, _LINES_EACH = 4, 3
+"""Ranks that are behind whose last lines are evidence, and lines of each."""
 _DUMP_AGE_S = 1800.0
 """Dumps are written when a hang times out: older ones than this before the last log line are of an earlier run."""
 
@@ -96,7 +98,22 @@ def _note_hang(session: Session, specs: Sequence[str], logs: Sequence[LogFile]) 
             evidence = merge(dumps.evidence(), lines)
             verdict, _ = judge(evidence)
             if verdict.answer in (Answer.NAMED, Answer.ARRIVED):
-                session.store.hang = HangNote(verdict.ranks, brief(verdict, evidence))
+                session.store.hang = HangNote(
+                    verdict.ranks, brief(verdict, evidence), _last_lines(session, folder, verdict.ranks)
+                )
+
+
+def _last_lines(session: Session, folder: Path, ranks: Sequence[int]) -> tuple[tuple[Ref, str], ...]:
+    """The last lines of the logs of some ranks, as evidence."""
+    from perfmon.hangs import last_lines
+
+    states = {state.spec: state for state in session.store.sources}
+    return tuple(
+        (Ref(state.index, state.lines - line.after, line.offset), line.text)
+        for lines in last_lines(folder, ranks[:_MOST_EVIDENT]).values()
+        for line in lines[-_LINES_EACH:]
+        if (state := states.get(line.log)) is not None
+    )
 
 
 def _tell_copies(session: Session, copies: Mapping[LogFile, Sequence[LogFile]]) -> None:

@@ -127,6 +127,8 @@ class HangNote:
     """Empty where no rank is to blame, or where the dumps do not decide."""
     why: str
     """`13 of 14 waiting ranks wait for all_reduce 5 in default_pg`."""
+    refs: tuple[tuple[Ref, str], ...] = ()
+    """The last lines of these ranks."""
 
 
 class Store:

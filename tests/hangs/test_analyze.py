@@ -37,6 +37,13 @@ def test_a_stall(tmp_path: Path) -> None:
     assert "; behind: rank 2 (all_reduce 5 in default_pg; 2 of 2 waiting ranks wait for it)" in found.sentence
 
 
+def test_the_last_lines_of_the_rank_are_evidence(tmp_path: Path) -> None:
+    folder = run(tmp_path, "late")
+    (folder / "rank_2.log").write_text("2026-10-03 10:00:00 start\n2026-10-03 10:09:40 saving shard 7 to /mnt/x\n")
+    evidence = [(line.source.rpartition("/")[2], line.line, line.text) for line in finding(folder).evidence]
+    assert ("rank_2.log", 2, "2026-10-03 10:09:40 saving shard 7 to /mnt/x") in evidence
+
+
 def test_a_time_out(tmp_path: Path) -> None:
     """The lines show who waited, the dumps of all ranks that the chain ends at rank 1."""
     line = timeout(2, 5).replace("E1003 10:10", "E1003 10:30")

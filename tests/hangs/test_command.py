@@ -130,10 +130,10 @@ def test_last_lines_of_logs_of_one_rank(tmp_path: Path) -> None:
     (tmp_path / "3").mkdir()
     (tmp_path / "3" / "stderr.log").write_text("saving\ntoken=abcdef123456 \x1b[31mred\n")
     (tmp_path / "all.log").write_text("[rank7]: Traceback\n[rank8]: x\n[rank7]: RuntimeError: CUDA\n")
-    found = last_lines(tmp_path, [3, 5, 7])
-    assert found[5][1] == ("line 4", "line 5", "line 6", "line 7", "line 8")
-    assert found[3][1] == ("saving", "token=*** red")
-    assert found[7][1] == ("[rank7]: Traceback", "[rank7]: RuntimeError: CUDA")
+    found = {rank: tuple(line.text for line in lines) for rank, lines in last_lines(tmp_path, [3, 5, 7]).items()}
+    assert found[5] == ("line 4", "line 5", "line 6", "line 7", "line 8")
+    assert found[3] == ("saving", "token=*** red")
+    assert found[7] == ("[rank7]: Traceback", "[rank7]: RuntimeError: CUDA")
 
 
 def test_the_stack_of_a_real_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
