@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from perfmon.core import Fields, format_seconds
-from perfmon.hangs import Kind, evidence_of_lines, judge, named_ranks
+from perfmon.hangs import named_ranks
 from perfmon.store import Failure
 
 if TYPE_CHECKING:
@@ -174,6 +174,8 @@ def name_ranks(death: Death, timeouts: Sequence[Failure], view: RunView) -> None
     if found is not None:
         death.behind, death.why = tuple(map(str, found.ranks)), found.why
         return
+    from perfmon.hangs import Kind, evidence_of_lines, judge  # for the few runs that died of this
+
     verdict, graph = judge(evidence_of_lines((one.fields, one.text) for one in timeouts))
     silent = set(graph.evidence.missing)
     lagging = {rank for cause in verdict.causes if cause.kind in (Kind.HOST, Kind.DEVICE) for rank in cause.ranks}

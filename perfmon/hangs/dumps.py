@@ -229,15 +229,15 @@ def state_of(table: Mapping[str, Any], rank: int, source: str, dumps: Dumps) -> 
     newer: Counter[str] = Counter()
     for at in range(len(entries) - 1, -1, -1):
         entry = entries[at]
-        newer[str(entry.get("pg_id"))] += 1
-        if at and newer[str(entry.get("pg_id"))] > _KEPT and _is_finished(entry, by_state):
+        newer[_text(entry.get("pg_id"))] += 1
+        if at and newer[_text(entry.get("pg_id"))] > _KEPT and _is_finished(entry, by_state):
             continue
         operation = _operation(entry, at, config, by_state, dumps)
         if operation is not None:
             state.operations.append(operation)
-            ids[str(entry.get("pg_id"))] = operation.group
+            ids[_text(entry.get("pg_id"))] = operation.group
     state.operations.sort(key=lambda one: one.record)
-    backends = {str(one.get("profiling_name", "")).rpartition(":")[0] for one in entries}
+    backends = {_text(one.get("profiling_name", "")).rpartition(":")[0] for one in entries}
     is_gloo = isinstance(table.get("pg_config"), dict) and "" in table["pg_config"]
     rows = table.get("pg_status")
     if not isinstance(rows, dict) or not (backends & _FINISHED_BY_STATE or not (entries or is_gloo)):
@@ -256,10 +256,10 @@ def _config(table: object, dumps: Dumps) -> dict[str, GroupKey]:
     for name, group in table.items() if isinstance(table, dict) else ():
         if not isinstance(group, dict) or not name:  # Gloo: the only group has no name, and ranks of any
             continue
-        ranks = _ranks(str(group.get("ranks", "")))
-        key = GroupKey(plain(str(name), 120), ranks)
-        config[str(name)] = key
-        dumps.descriptions[key] = plain(str(group.get("desc", "")), 120)
+        ranks = _ranks(_text(group.get("ranks", "")))
+        key = GroupKey(plain(_text(name), 120), ranks)
+        config[_text(name)] = key
+        dumps.descriptions[key] = plain(_text(group.get("desc", "")), 120)
         dumps.world.update(ranks)
     return config
 
@@ -275,16 +275,16 @@ def _operation(
 ) -> Operation | None:
     """One entry; None for one that lacks what is needed, as the last one of a torn file does."""
     group = entry.get("process_group")
-    state = entry.get("state")
-    profiled = str(entry.get("profiling_name", ""))
+    state = _text(entry.get("state"))
+    profiled = _text(entry.get("profiling_name", ""))
     if state not in _STATES or not profiled or not isinstance(group, (list, tuple)) or not group:
         return None
-    name = str(group[0])
+    name = _text(group[0])
     key = config.get(name)
     if key is None:
         key = GroupKey(plain(name, 120))
         if len(group) > 1:
-            dumps.descriptions.setdefault(key, plain(str(group[1]), 120))
+            dumps.descriptions.setdefault(key, plain(_text(group[1]), 120))
     called = plain(profiled.rpartition(":")[2].strip(), 80)
     finished = _is_finished(entry, by_state)
     peer, what = _peer(called, key)
@@ -302,7 +302,7 @@ def _operation(
         peer=UNKNOWN_PEER if is_p2p and peer is None else peer,
         numel_in=_numel(sizes_in),
         numel_out=_numel(sizes_out),
-        dtypes=tuple(plain(str(one), 20) for one in _listed(entry.get("input_dtypes"))[:4]),
+        dtypes=tuple(plain(_text(one), 20) for one in _listed(entry.get("input_dtypes"))[:4]),
         created_ns=_whole(entry.get("time_created_ns")) or 0,
         site="" if finished else _site(entry.get("frames")),
     )
@@ -312,7 +312,7 @@ def _is_finished(entry: Mapping[str, Any], by_state: bool) -> bool:
     """Whether an entry is done: of NCCL `retired` alone means that it timed out, other backends report nothing else."""
     if entry.get("state") == "completed":
         return True
-    backend = str(entry.get("profiling_name", "")).rpartition(":")[0]
+    backend = _text(entry.get("profiling_name", "")).rpartition(":")[0]
     return bool(entry.get("retired")) and not by_state and backend not in _FINISHED_BY_STATE
 
 
@@ -335,13 +335,20 @@ def _groups_by_id(
     Entries give the number of their group. Both counters grow with each new group: where as many rows as groups are
     listed, and the entries agree, the order gives the others.
     """
-    numbers = sorted((number for number in rows if str(number).isdecimal() and isinstance(rows[number], dict)), key=int)
-    known = {number: ids[str(number)] for number in numbers if str(number) in ids}
+    numbers = sorted(
+        (number for number in rows if _text(number).isdecimal() and isinstance(rows[number], dict)), key=int
+    )
+    known = {number: ids[_text(number)] for number in numbers if _text(number) in ids}
     names = list(config)
     if len(numbers) != len(names) or not all(name.isdecimal() for name in names):
         return known
     ordered = dict(zip(numbers, (config[name] for name in sorted(names, key=int)), strict=True))
     return ordered if all(ordered[number] == key for number, key in known.items()) else known
+
+
+def _text(value: object) -> str:
+    """A value as text; "" for a container: nested ones may be endless when they are written out."""
+    return str(value) if isinstance(value, (str, int, float)) else ""
 
 
 def _listed(value: object) -> Sequence[Any]:
@@ -376,7 +383,7 @@ def _numel(sizes: object) -> int | None:
 def _site(frames: object) -> str:
     """Where the program called it: the innermost frame outside of torch."""
     for frame in _frames(frames):
-        file = str(frame.get("filename", ""))
+        file = _text(frame.get("filename", ""))
         if file and file != "??" and not _FRAMEWORK.search(file):
             return plain(f"{file.rpartition('/')[2]}:{frame.get('line', '?')} in {frame.get('name', '?')}", 160)
     return ""

@@ -14,6 +14,8 @@ from typing import Any
 MOST_BYTES = 64 << 20
 """Largest file that is read: 20,000 entries with stacks take 3.3 MB."""
 _MARK = object()
+_MOST_STEPS = 10_000_000
+"""A byte can make an empty dictionary of 64; dumps have eight bytes for each value."""
 _LONGEST_INT = 16
 """Bytes: more than any counter or clock has."""
 _CALLS = {
@@ -118,12 +120,13 @@ class _Reader:
     def run(self) -> Any:
         """Interprets all opcodes up to STOP."""
         data, stack = self._data, self._stack
-        while True:
+        for _ in range(_MOST_STEPS):
             code = data[self._at]
             self._at += 1
             if code == 0x2E:  # STOP
                 return stack.pop()
             self._one(code)
+        raise BrokenPickleError(f"more than {_MOST_STEPS} values")
 
     def _one(self, code: int) -> None:  # noqa: PLR0915 - a table of functions reads no better and takes longer
         stack, memo = self._stack, self._memo

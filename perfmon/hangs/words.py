@@ -58,7 +58,9 @@ def cause_words(cause: Cause, evidence: Evidence) -> str:
         case Kind.DEVICE:
             return f"{who} {have} not finished {what}, which {rank_words(cause.among)} finished"
         case Kind.MISMATCH if cause.ranks:
-            return f"{who} {be} in another operation at {_number(cause, evidence)}: {cause.detail}"
+            names = {part.split()[0] for part in cause.detail.split("; ")}
+            differs = f"{be} in another operation" if len(names) > 1 else f"{have} another size or type"
+            return f"{who} {differs} at {_number(cause, evidence)}: {cause.detail}"
         case Kind.MISMATCH:
             return f"{rank_words(cause.among)} differ at {_number(cause, evidence)}: {cause.detail}"
         case Kind.ORDER if cause.ranks:

@@ -87,10 +87,13 @@ def read(options: Options, progress: Progress | None = None) -> Session:
 
 def _note_hang(session: Session, specs: Sequence[str], logs: Sequence[LogFile]) -> None:
     """Who is behind by the flight-recorder dumps in the folders of the logs, if they are of the end of this run."""
+    folders = [path for spec in specs if (path := Path(spec).expanduser()).is_dir()]
+    if not folders:
+        return
     from perfmon.hangs import Answer, brief, evidence_of_lines, judge, merge, read_dumps
 
     newest = max((written for log in logs if (written := _written(log)) is not None), default=0.0)
-    for folder in (path for spec in specs if (path := Path(spec).expanduser()).is_dir()):
+    for folder in folders:
         dumps = read_dumps(folder)
         if dumps.states and dumps.written >= newest - _DUMP_AGE_S:
             timeouts = [one for one in session.store.progress.failures if one.cause == "collective-timeout"]

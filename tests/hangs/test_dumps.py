@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from perfmon.hangs import Answer, judge, read_dumps
+from perfmon.hangs import Answer, judge, read_dumps, summary
+from perfmon.hangs.dumps import Dumps, state_of
 
 from .generator import make
 
@@ -150,6 +153,52 @@ def test_fields_of_any_kind_are_read_or_left_out(table: dict[str, Any], tmp_path
     dumps = read_dumps(tmp_path)
     verdict, _ = judge(dumps.evidence())
     assert verdict.answer in (Answer.NO_HANG, Answer.UNKNOWN, Answer.ARRIVED)
+
+
+ANY = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(1 << 70), 1 << 70)
+    | st.sampled_from(["", "0", "[0, 1]", "nccl:send 0->1"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["0", "1", "ranks"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+KEYS = ("record_id", "pg_id", "process_group", "collective_seq_id", "p2p_seq_id", "profiling_name", "state", "retired",
+        "input_sizes", "input_dtypes", "frames", "is_p2p", "time_created_ns")  # fmt: skip
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(
+    tops=st.dictionaries(st.sampled_from(["entries", "pg_config", "pg_status", "version"]), ANY, max_size=4),
+    changes=st.dictionaries(st.sampled_from(KEYS), ANY, max_size=4),
+    seed=st.integers(0, 8),
+)
+def test_any_data_in_a_dump_is_read_without_an_error(tops: dict[str, Any], changes: dict[str, Any], seed: int) -> None:
+    tables = make(seed).dumps
+    for table in tables.values():
+        for entry in table["entries"]:
+            entry.update(changes)
+        table.update(tops)
+    dumps = Dumps()
+    dumps.states = [state_of(table, rank, "x", dumps) for rank, table in tables.items()]
+    evidence = dumps.evidence()
+    verdict, _ = judge(evidence)
+    assert summary(verdict, evidence)
+
+
+def test_values_that_are_endless_when_written_out_are_not(tmp_path: Path) -> None:
+    """Lists that hold the same list twice, a hundred levels deep, as names and ranks."""
+    endless: list[Any] = []
+    for _ in range(100):
+        endless = [endless, endless]
+    table = {"version": endless, "pg_config": {"0": {"desc": endless, "ranks": endless}}, "pg_status": {"0": endless},
+             "entries": [{"state": endless, "profiling_name": endless, "process_group": endless},
+                         {"state": "started", "profiling_name": "nccl:x", "process_group": [endless, endless],
+                          "record_id": endless, "input_dtypes": endless, "input_sizes": endless}]}  # fmt: skip
+    write(tmp_path, {0: table, 1: table})
+    assert read_dumps(tmp_path).files == 2
 
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:

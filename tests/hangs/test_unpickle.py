@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from perfmon.hangs import unpickle
 from perfmon.hangs.unpickle import BrokenPickleError, RefusedPickleError, load_plain
 
 LETTERS = "aZ0 \n\x00é\u2028\U0001f600"
@@ -85,6 +86,12 @@ def test_opcodes_that_make_objects_are_refused(data: bytes, name: str) -> None:
 def test_malformed_pickles_are_errors(data: bytes) -> None:
     with pytest.raises(BrokenPickleError):
         load_plain(data)
+
+
+def test_more_values_than_any_dump_has_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpickle, "_MOST_STEPS", 1000)
+    with pytest.raises(BrokenPickleError, match="values"):
+        load_plain(b"\x80\x02" + b"N0" * 501)
 
 
 def test_a_huge_memo_index_reserves_nothing() -> None:
