@@ -30,8 +30,10 @@ _PEER = re.compile(r"(?P<what>send|recv)\s+(?P<mine>\d+)(?:->|<-)(?P<peer>\d+|\?
 _HEAD = 1 << 16
 _MOST_FILES = 65_536
 _MOST_ENTRIES = 1_000_000
-_OTHER_ATTEMPT_S = 900.0
-"""Dumps of one hang are written within seconds of each other: an older file of a rank is of an earlier attempt."""
+_OTHER_ATTEMPT_S = 3600.0
+"""Dumps of one hang are written within seconds of each other, or as far apart as the time-outs of heartbeat (8 min) and
+groups (up to 30 min): older files are of an earlier attempt, or of an earlier job with more ranks."""
+_ONE_DUMP_S = 60.0
 _SHOWN = 3
 _KEPT = 64
 """Newest entries of each group that are kept although they are finished: peers may still wait in the same ones."""
@@ -47,7 +49,6 @@ class Dumps:
 
     states: list[RankState] = field(default_factory=list)
     descriptions: dict[GroupKey, str] = field(default_factory=dict)
-    world: set[int] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     files: int = 0
     """Files that look like dumps, readable or not."""
@@ -56,7 +57,7 @@ class Dumps:
 
     def evidence(self) -> Evidence:
         """The evidence that they are."""
-        found = build(self.states, self.descriptions, self.world)
+        found = build(self.states, self.descriptions)
         found.notes, found.files = list(self.notes), self.files
         return found
 
@@ -149,13 +150,15 @@ def _of_one_attempt(read: Mapping[int, Sequence[tuple[float, RankState]]], dumps
     A pickle and a JSON file of the same moment are one dump: the one that lists more is kept.
     """
     newest = max((written for some in read.values() for written, _ in some), default=0.0)
-    several = any(len(some) > 1 for some in read.values())
     states, old = [], 0
     for some in read.values():
-        recent = [state for written, state in some if not several or newest - written <= _OTHER_ATTEMPT_S]
-        old += len(some) - len(recent)
-        if recent:
-            states.append(max(recent, key=lambda one: (_latest_ns(one), len(one.operations), bool(_sites(one)))))
+        last = max(written for written, _ in some)
+        together = [state for written, state in some if last - written <= _ONE_DUMP_S]
+        if newest - last <= _OTHER_ATTEMPT_S:
+            states.append(max(together, key=lambda one: (_latest_ns(one), len(one.operations), _sites(one))))
+            old += len(some) - len(together)
+        else:
+            old += len(some)
     if old:
         dumps.notes.append(f"{counted(old, 'dump')} of an earlier attempt ignored")
     return sorted(states, key=lambda one: one.rank)
@@ -223,6 +226,7 @@ def state_of(table: Mapping[str, Any], rank: int, source: str, dumps: Dumps) -> 
     """The state of a rank by its dump."""
     state = RankState(rank, source)
     config = _config(table.get("pg_config"), dumps)
+    state.groups = tuple(config.values())
     entries = [one for one in _listed(table.get("entries"))[:_MOST_ENTRIES] if isinstance(one, dict)]
     by_state = any(one.get("state") == "completed" for one in entries)
     ids: dict[str, GroupKey] = {}
@@ -260,7 +264,6 @@ def _config(table: object, dumps: Dumps) -> dict[str, GroupKey]:
         key = GroupKey(plain(_text(name), 120), ranks)
         config[_text(name)] = key
         dumps.descriptions[key] = plain(_text(group.get("desc", "")), 120)
-        dumps.world.update(ranks)
     return config
 
 

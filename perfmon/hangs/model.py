@@ -73,6 +73,8 @@ class RankState:
     operations: list[Operation] = field(default_factory=list)
     """In the order in which they were enqueued."""
     status: dict[GroupKey, Status] = field(default_factory=dict)
+    groups: tuple[GroupKey, ...] = ()
+    """Groups that it belongs to, used or not."""
     complete: bool = True
     """All operations are listed; of watchdog lines only those that timed out are."""
     truncated: bool = False
@@ -138,7 +140,7 @@ def build(states: Sequence[RankState], descriptions: Mapping[GroupKey, str], wor
     known = {state.rank: state for state in states}
     members: dict[GroupKey, set[int]] = {}
     for state in states:
-        for key in {*(one.group for one in state.operations), *state.status}:
+        for key in {*(one.group for one in state.operations), *state.status, *state.groups}:
             members.setdefault(key, set(key.ranks)).add(state.rank)
     everyone = {*world, *known, *(rank for ranks in members.values() for rank in ranks)}
     peers = {one.peer for state in states for one in state.operations}

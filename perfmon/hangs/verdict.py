@@ -16,7 +16,7 @@ from enum import StrEnum
 from perfmon.core import counted
 
 from .graph import Place, Relation, WaitGraph, build_graph, cycles
-from .model import Evidence, Operation
+from .model import Evidence, Operation, named_ranks
 
 MOST_MISSING = 0.10
 """Share of ranks without a dump above which those are candidates only, unless it is a single rank."""
@@ -355,6 +355,10 @@ class _Judge:
         lost = [rank for rank, frontier in self._graph.frontiers.items() if not frontier.known]
         if lost and any(self._evidence.states[rank].complete for rank in lost):
             reasons.append(f"the dumps of {counted(len(lost), 'rank')} do not reach back to the oldest operation")
+        silent = sorted({*verdict.ranks, *verdict.candidates} & set(missing) & self._evidence.alive)
+        if silent:
+            reasons.append(f"rank {silent[0]} printed watchdog lines, so it was alive" if len(silent) == 1 else
+                           f"ranks {named_ranks(silent)} printed watchdog lines, so they were alive")  # fmt: skip
         for rank, line in sorted(self._evidence.stuck.items())[:3]:
             reasons.append(f"the watchdog of rank {rank} made no progress itself: {line[:200]}")
         if self._evidence.states and not any(state.complete for state in self._evidence.states.values()):

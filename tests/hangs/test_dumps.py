@@ -114,6 +114,18 @@ def test_dumps_of_an_earlier_attempt_are_ignored(tmp_path: Path) -> None:
     assert "of an earlier attempt ignored" in dumps.notes[0]
 
 
+def test_dumps_of_an_earlier_job_with_more_ranks_are_ignored(tmp_path: Path) -> None:
+    """The files of its first ranks were overwritten."""
+    hang = make(1, "host")
+    larger = next(other for other in map(make, range(100)) if other.world > hang.world)
+    write(tmp_path, {hang.world + at: table for at, table in larger.dumps.items()})
+    for path in tmp_path.iterdir():
+        os.utime(path, (1e9, 1e9))
+    write(tmp_path, hang.dumps)
+    evidence = read_dumps(tmp_path).evidence()
+    assert (len(evidence.world), judge(evidence)[0].ranks) == (hang.world, tuple(hang.culprits))
+
+
 def test_lists_of_ranks_without_brackets(tmp_path: Path) -> None:
     """As TorchComms writes them."""
     hang = make(3, "device")

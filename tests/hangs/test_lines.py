@@ -55,6 +55,15 @@ def test_the_rank_that_is_silent(tmp_path: Path) -> None:
     assert (verdict.ranks, verdict.causes[0].kind) == ((2,), Kind.MISSING)
 
 
+def test_a_rank_that_only_echoed_the_signal_was_alive(tmp_path: Path) -> None:
+    echo = (
+        f"[rank2]:{HEAD.format(s=40)} [PG ID 0 PG GUID 0(default_pg) Rank 2] Observed flight recorder dump signal from"
+    )
+    verdict = judged(tmp_path, *(timeout(rank, 5) for rank in (0, 1, 3)), f"{echo} another rank via TCPStore.")
+    assert verdict.ranks == (2,)
+    assert "rank 2 printed watchdog lines, so it was alive" in verdict.reasons
+
+
 def test_the_lowest_number_is_behind(tmp_path: Path) -> None:
     lines = [timeout(rank, 166 if rank == 1 else 167) for rank in range(4)]
     assert judged(tmp_path, *lines).ranks == (1,)
