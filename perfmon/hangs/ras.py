@@ -31,7 +31,7 @@ _BLOCK = re.compile(r"#(\d+)-(\d+) \((\w+)\) ([A-Z, ]+)")
 _UP_TO = re.compile(
     r"(?:(?P<count>\d+) ranks have|Rank (?P<one>\d+) has) (?:launched up to operation (?P<op>\d+)|not launched any)"
 )
-_RANK = re.compile(r"Rank (\d+) -- GPU (\S+) managed by process (\d+) on node (\S+)")
+_RANK = re.compile(r"Rank (\d+) .{0,120}?-- GPU (\S+) managed by process (\d+) on node (\S+)")
 _ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\d+)\s+([\d-]+)\s+(\d+)\s+(\d+)\s+([A-Z,]+)\s+([A-Z,]+)\s*$")
 _MISSING = re.compile(r"The missing rank: (\d+)")
 
@@ -183,8 +183,10 @@ def _from_text(text: str) -> RasReport:
     """Only ranks that differ are listed: at most a quarter of a communicator. The others have the other count."""
     report = RasReport(is_partial=True)
     sizes: dict[str, int] = {}
+    groups: dict[tuple[int, str], list[int]] = {}
+    """By communicator and kind the counts that lines give for several ranks."""
     current: Communicator | None = None
-    kind, count, expected = "operation", -1, 0
+    kind, count = "operation", -1
     for line in text.splitlines()[:1_000_000]:
         row = _ROW.match(line)
         if row is not None:
@@ -196,6 +198,7 @@ def _from_text(text: str) -> RasReport:
         if block is not None:
             current = Communicator(block[3], sizes.get(block[1], 0))
             report.communicators.append(current)
+            kind, count = "operation", -1
             continue
         if current is None:
             continue
@@ -203,21 +206,15 @@ def _from_text(text: str) -> RasReport:
             kind = named[1]
         if (up_to := _UP_TO.search(line)) is not None:
             count = int(up_to["op"] or 0)
-            expected = int(up_to["count"] or 1)
             if up_to["count"]:
-                _add_unlisted(current, kind, count, expected)
+                groups.setdefault((len(report.communicators) - 1, kind), []).append(count)
         if (rank := _RANK.search(line)) is not None:
             _add_listed(current, int(rank[1]), rank, kind, count)
         elif (lost := _MISSING.search(line)) is not None:
             current.missing.append(RasRank(int(lost[1]), problem="no answer"))
-    for one in report.communicators:
-        _complete(one)
+    for (number, name), counts in groups.items():
+        _complete(report.communicators[number], name, counts)
     return report
-
-
-def _add_unlisted(current: Communicator, kind: str, count: int, expected: int) -> None:
-    """Notes that so many ranks have this count: those that no line lists are filled in at the end."""
-    current.ranks.append(RasRank(-1, counts={kind: count}, problem=str(expected)))
 
 
 def _add_listed(current: Communicator, number: int, rank: re.Match[str], kind: str, count: int) -> None:
@@ -231,18 +228,19 @@ def _add_listed(current: Communicator, number: int, rank: re.Match[str], kind: s
     known.counts[kind] = count
 
 
-def _complete(current: Communicator) -> None:
-    """The ranks that no line lists have the count of the group that was not listed one by one."""
-    groups = [one for one in current.ranks if one.rank < 0]
-    current.ranks = [one for one in current.ranks if one.rank >= 0]
-    listed = {one.rank for one in [*current.ranks, *current.missing]}
-    for group in groups:
-        ((kind, count),) = group.counts.items()
-        if any(one.counts.get(kind) == count for one in current.ranks):
-            continue
-        others = [rank for rank in range(min(current.size, 1 << 20)) if rank not in listed]
-        current.ranks += [RasRank(rank, counts={kind: count}) for rank in others]
-        break
+def _complete(current: Communicator, kind: str, counts: Sequence[int]) -> None:
+    """Gives the ranks that no line lists the count of the group that was not listed one by one."""
+    listed = {one.rank: one.counts[kind] for one in current.ranks if kind in one.counts}
+    unlisted = [count for count in counts if count not in listed.values()]
+    if not unlisted:
+        return
+    known = {one.rank: one for one in current.ranks}
+    gone = {one.rank for one in current.missing}
+    for rank in range(min(current.size, 1 << 20)):
+        if rank not in listed and rank not in gone:
+            one = known.setdefault(rank, RasRank(rank))
+            one.counts[kind] = unlisted[0]
+    current.ranks = list(known.values())
 
 
 # --- who is behind ------------------------------------------------------------------------------------------------
@@ -252,7 +250,7 @@ def judge_ras(report: RasReport) -> tuple[Verdict, dict[int, str]]:
     Ranks are those of the largest communicator; a process that is in none of its ranks has a number below zero.
     """
     numbers, places = _numbers(report)
-    waits: dict[int, set[int]] = {}
+    ahead: set[int] = set()
     behind: dict[int, str] = {}
     dead: dict[int, str] = {}
     for at, one in enumerate(report.communicators):
@@ -260,17 +258,15 @@ def judge_ras(report: RasReport) -> tuple[Verdict, dict[int, str]]:
             counts = {numbers[at, rank.rank]: rank.counts[kind] for rank in one.ranks if kind in rank.counts}
             most = max(counts.values())
             late = {rank for rank, count in counts.items() if count < most}
-            for rank, count in counts.items():
-                if count == most and late:
-                    waits.setdefault(rank, set()).update(late)
+            ahead |= {rank for rank, count in counts.items() if count == most and late}
             for rank in late:
                 behind.setdefault(rank, f"{kind} {counts[rank]} of {most} in communicator {one.name}")
         for lost in (*one.missing, *(rank for rank in one.ranks if rank.problem)):
             dead.setdefault(numbers[at, lost.rank], lost.problem)
-    sinks = sorted(rank for rank in behind if not waits.get(rank))
-    verdict = Verdict(Answer.UNKNOWN, waiting=len(waits))
-    verdict.causes = [Cause(Kind.MISSING, (rank,), len(waits), detail=text) for rank, text in sorted(dead.items())]
-    verdict.causes += [Cause(Kind.HOST, (rank,), len(waits), detail=behind[rank]) for rank in sinks]
+    sinks = sorted(behind.keys() - ahead)
+    verdict = Verdict(Answer.UNKNOWN, waiting=len(ahead))
+    verdict.causes = [Cause(Kind.MISSING, (rank,), len(ahead), detail=text) for rank, text in sorted(dead.items())]
+    verdict.causes += [Cause(Kind.HOST, (rank,), len(ahead), detail=behind[rank]) for rank in sinks]
     size = len(places)
     gone = tuple(sorted(rank for rank, text in dead.items() if text == "dead"))
     if gone:
@@ -282,7 +278,7 @@ def judge_ras(report: RasReport) -> tuple[Verdict, dict[int, str]]:
     elif sinks or behind or dead:
         verdict.answer, verdict.candidates = Answer.CANDIDATES, tuple(sorted({*(sinks or behind), *dead}))
     if verdict.ranks or verdict.candidates:
-        verdict.confidence = f"{counted(len(waits), 'process', 'processes')} launched more"
+        verdict.confidence = f"{counted(len(ahead), 'process', 'processes')} launched more"
     verdict.reasons = ["one query: the counts show who launched less, not that they stand still"]
     if verdict.answer is Answer.UNKNOWN:
         verdict.reasons.append("all ranks launched the same number: replayed CUDA graphs and sends are not counted")

@@ -40,7 +40,7 @@ Warnings
 ========
 
 #0-0 (27a079b828ff1a75) MISMATCH
-  Communicator ranks have different AllReduce operation counts
+  Communicator ranks have different <AllReduce> operation counts
   {majority} ranks have launched up to operation {usual}
   {minority} ranks have launched up to operation {other}
   Rank 3 -- GPU 3 managed by process 483072 on node 10.0.0.1
@@ -117,6 +117,28 @@ def test_in_text_the_laggards_may_be_those_that_are_not_listed() -> None:
     assert verdict.answer is Answer.CANDIDATES
     assert not {3, 9} & set(verdict.candidates)
     assert len(verdict.candidates) == 30
+
+
+def test_a_single_rank_and_several_kinds_in_text() -> None:
+    text = TEXT.format(majority=30, usual=6650, minority=2, other=6649) + (
+        "  Communicator ranks have different <Broadcast> operation counts\n"
+        "  31 ranks have launched up to operation 5\n"
+        "  Rank 7 has not launched any operations -- GPU 7 managed by process 77 on node 10.0.0.1\n"
+        "#1-0 (aa) INCOMPLETE\n"
+        "  Missing communicator data from 1 job process\n"
+        "  Rank 21 -- GPU 5 managed by process 99 on node 10.0.0.3\n"
+    )
+    report = parse(text)
+    counts = {one.rank: one.counts for one in report.communicators[0].ranks}
+    assert (counts[7], counts[0], counts[3]) == (
+        {"AllReduce": 6650, "Broadcast": 0}, {"AllReduce": 6650, "Broadcast": 5}, {"AllReduce": 6649, "Broadcast": 5}
+    )  # fmt: skip
+    assert [(one.rank, one.problem) for one in report.communicators[1].missing] == [(21, "no answer")]
+
+
+def test_a_healthy_status_in_text_decides_nothing() -> None:
+    text = TEXT.partition("Warnings")[0].replace("MISMATCH", "OK")
+    assert judge_ras(parse(text))[0].answer is Answer.UNKNOWN
 
 
 def test_a_rank_that_lags_and_waits_for_others_is_not_named() -> None:
