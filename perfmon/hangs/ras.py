@@ -247,7 +247,7 @@ def _complete(current: Communicator, kind: str, counts: Sequence[int]) -> None:
 def judge_ras(report: RasReport) -> tuple[Verdict, dict[int, str]]:
     """The ranks that have launched fewer collectives than their peers and do not wait for others, and their processes.
 
-    Ranks are those of the largest communicator; a process that is in none of its ranks has a number below zero.
+    Ranks are those of the largest communicator; a process that is not in it has a number below zero.
     """
     numbers, places = _numbers(report)
     ahead: set[int] = set()
@@ -301,5 +301,7 @@ def _numbers(report: RasReport) -> tuple[dict[tuple[int, int], int], dict[int, s
                 known[rank.process] = number
             numbers[at, rank.rank] = number
             gpu = f", GPU {rank.gpu}" if rank.gpu else ""
-            places.setdefault(number, f"host {rank.host}, pid {rank.pid}{gpu}" if rank.pid else "")
+            parts = [f"host {rank.host}, pid {rank.pid}{gpu}"] if rank.pid else []
+            parts += [f"rank {rank.rank} of communicator {one.name}"] if number < 0 else []
+            places.setdefault(number, ", ".join(parts))
     return numbers, places

@@ -155,7 +155,7 @@ def _sections(report: HangReport) -> list[tuple[str, list[str]]]:
         ]
         sections.append(("Oldest outstanding operations", _first(rows, _SHOWN_ROWS)))
     if report.ras is not None and verdict.candidates:
-        sections.append(("Candidates", [f"rank {rank}{_place(rank, report)}" for rank in verdict.candidates]))
+        sections.append(("Candidates", [_process(rank, report) for rank in verdict.candidates]))
     elif verdict.ranks and verdict.candidates:
         sections.append(("Possibly behind as well", [rank_words(verdict.candidates)]))
     sections.append(("Limits", [*verdict.reasons, *report.evidence.notes]))
@@ -170,7 +170,7 @@ def _steps(report: HangReport) -> list[str]:
 def _cause_text(cause: Cause, report: HangReport) -> str:
     if report.ras is None:
         return cause_words(cause, report.evidence)
-    return f"{rank_words(cause.ranks)}{_place(cause.ranks[0], report)}: {cause.detail}"
+    return f"{_process(cause.ranks[0], report)}: {cause.detail}"
 
 
 def _ras_summary(report: HangReport) -> str:
@@ -186,9 +186,11 @@ def _ras_summary(report: HangReport) -> str:
             return "cannot tell who is behind: the counters of all ranks are equal"
 
 
-def _place(rank: int, report: HangReport) -> str:
+def _process(rank: int, report: HangReport) -> str:
+    """`rank 5 (host node7, pid 412, GPU 1)`; of a process outside of the largest communicator its place alone."""
     place = report.places.get(rank, "")
-    return f" ({place})" if place else ""
+    name = f"rank {rank}" if rank >= 0 else "a process"
+    return f"{name} ({place})" if place else name
 
 
 def _interesting(verdict: Verdict) -> set[int]:

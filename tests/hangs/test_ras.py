@@ -148,6 +148,14 @@ def test_a_rank_that_lags_and_waits_for_others_is_not_named() -> None:
     assert judge_ras(parse(answer(world, pair)))[0].ranks == (2,)
 
 
+def test_a_process_outside_of_the_largest_communicator_has_a_place() -> None:
+    others = [{**rank(at, 9 if at else 8), "pid": 200 + at} for at in range(3)]
+    verdict, places = judge_ras(parse(answer([rank(at, 7) for at in range(4)], others)))
+    (number,) = verdict.ranks
+    assert number < 0
+    assert places[number] == "host 10.0.0.1, pid 200, GPU 0, rank 0 of communicator 0x1"
+
+
 def test_equal_counters_decide_nothing() -> None:
     verdict, _ = judge_ras(parse(answer([rank(at, 7) for at in range(4)])))
     assert (verdict.answer, verdict.ranks, verdict.candidates) == (Answer.UNKNOWN, (), ())
