@@ -1,4 +1,4 @@
-"""The data of a death: the failures that led to it, in words, and the ranks that they name."""
+"""The data of a death: the failures that led to it, its fields for a sentence, and the ranks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from .run_view import RunView
 
 
-ORDERS = frozenset(("time-limit", "preempted", "cancelled", "interrupted"))
 WAITED = frozenset(("collective-timeout",))
-"""Causes that are reported long after the run came to stand still."""
+"""Causes that are reported long after the run stopped making progress."""
 CAUSE_WORDS = {
     "out-of-memory": "GPU memory ran out",
     "host-out-of-memory": "the host ran out of memory",
@@ -39,26 +38,27 @@ CAUSE_WORDS = {
     "crashed": "a crash in native code",
     "data-error": "unreadable data",
     "configuration": "a configuration error",
+    "missing-module": "a missing Python module",
 }
-"""What a run died of, as the end of a sentence."""
+"""Causes of a death, as the end of a sentence."""
 _SAID = 240
-"""Characters: what is to be changed mostly stands at the end of a message."""
+"""Characters: the setting to change mostly stands at the end of a message."""
 _JOINED = ("rank", "local_rank", "host", "exitcode", "signal")
 
 
 @dataclass(slots=True)
 class Death:
-    """What a run died of."""
+    """The death of a run."""
 
     cause: Failure
     time: float
     """On the run's axis."""
     known: bool
-    """The first cause stands in these logs; else only its echo."""
+    """The first cause is in these logs; else only its echo."""
     echoes: list[Failure] = field(default_factory=list)
-    """What other ranks, parents and servers printed because of it, by time."""
+    """Failures of other ranks, parents and servers because of it, by time."""
     ranks: tuple[str, ...] = ()
-    """Ranks that failed of the same thing."""
+    """Ranks with the same failure."""
     silent_ranks: tuple[str, ...] = ()
     """Ranks that reported no time-out while the others did."""
     behind: tuple[str, ...] = ()
@@ -66,20 +66,16 @@ class Death:
     why: str = ""
     """The operation in which the others wait for them, of flight-recorder dumps."""
     hung_s: float = 0.0
-    """So long there had been no progress before somebody ended the run."""
+    """Seconds without progress before the run was ended."""
     tries: int = 1
-    """So many starts in a row failed."""
+    """Failed starts in a row."""
     anew: bool = False
     """Another start is under way."""
 
     @property
-    def _joined(self) -> Fields:
-        return _joined_fields(self.cause, self.echoes)
-
-    @property
     def fields(self) -> Fields:
-        """What the lines tell of it, for a sentence."""
-        fields: Fields = {**self._joined, **self.cause.fields}
+        """The values of its lines, for a sentence."""
+        fields: Fields = {**_joined_fields(self.cause, self.echoes), **self.cause.fields}
         for name in ("node", "ip"):
             if "host" not in fields and name in fields:
                 fields["host"] = fields[name]
@@ -88,6 +84,8 @@ class Death:
         message = str(fields.get("message", "")) or self.cause.text
         message = message.strip()
         fields["message"] = _shortened(message)
+        if message == fields.get("type"):  # an exception without a text
+            del fields["type"]
         if "exit_detail" in fields:
             fields["exit_detail"] = _shortened(str(fields["exit_detail"]))
         frame = self.cause.frame
@@ -122,7 +120,7 @@ class Death:
 
 
 def _shortened(text: str) -> str:
-    """At most so much of what a line says, and whole words of it."""
+    """The start of a text, in whole words."""
     if len(text) <= _SAID:
         return text
     kept = text[:_SAID]
@@ -130,7 +128,7 @@ def _shortened(text: str) -> str:
 
 
 def _joined_fields(cause: Failure, others: Iterable[Failure]) -> Fields:
-    """What the record of a parent adds about the process that failed: its rank and host, by its pid."""
+    """The rank and host of the process that failed, from the record of its parent, by its pid."""
     pid = cause.fields.get("pid")
     records = [one for one in others if one.role == "record"]
     mine = [one for one in records if pid is not None and one.fields.get("pid") == pid]
@@ -138,22 +136,22 @@ def _joined_fields(cause: Failure, others: Iterable[Failure]) -> Fields:
     if not mine and "rank" not in cause.fields and len(ranked) == 1:
         mine = [one for one in records if "rank" in one.fields]
     if not mine and pid is None and "rank" not in cause.fields and len({one.fields.get("pid") for one in records}) == 1:
-        mine = records  # one process died, and one failure says why
+        mine = records  # one process died, and one failure is its reason
     joined: Fields = {}
     for one in mine:
         joined |= {name: one.fields[name] for name in _JOINED if name in one.fields and name not in joined}
     if "rank" not in joined and "local_rank" in joined and not any("rank" in one.fields for one in records):
-        joined["rank"] = joined["local_rank"]  # of one node, as far as these logs tell
+        joined["rank"] = joined["local_rank"]  # of one node, as far as these logs show
     return joined
 
 
 def kind_of_failure(failure: Failure) -> tuple[str, str]:
-    """What failures have in common that are of the same thing, however their lines are torn."""
+    """The common part of equal failures, however their lines are torn."""
     return failure.cause, str(failure.fields.get("type", ""))
 
 
 def same_failure(first: Failure, failures: Iterable[Failure]) -> tuple[str, ...]:
-    """Ranks that failed of the same thing."""
+    """Ranks with the same failure."""
     wanted = (first.cause, first.fields.get("type"))
     ranks = {
         str(one.fields["rank"])
@@ -169,7 +167,7 @@ def _number(text: str) -> tuple[int, str]:
 
 # --- who is behind ------------------------------------------------------------------------------------------------
 def name_ranks(death: Death, timeouts: Sequence[Failure], view: RunView) -> None:
-    """Which ranks did not report, and which are behind: by flight-recorder dumps where there are any, else by lines."""
+    """Set the ranks that did not report, and those that are behind: by flight-recorder dumps if there are any."""
     found = view.store.hang
     if found is not None:
         death.behind, death.why = tuple(map(str, found.ranks)), found.why
