@@ -74,7 +74,7 @@ def run(target: str, *, form: str = "text", with_dossier: bool = False, agreed: 
 
 
 def _confirms(question: str) -> bool:
-    """Whether the user at the terminal says yes; without a terminal no one does."""
+    """Return true if the user at the terminal agrees; without a terminal no one does."""
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     print(f"perfmon: {question}? A query has crashed jobs with {RISKY}; does the job already hang? [y/N] ", end="",

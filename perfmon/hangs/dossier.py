@@ -1,4 +1,4 @@
-"""What else there is about the ranks that are behind: the last lines of their logs and, if agreed, their stacks.
+"""The ranks that are behind, in detail: the last lines of their logs and, if the user agrees, their stacks.
 
 A stack comes from py-spy, which reads the memory of the process through ptrace: the only source here that touches the
 run, so only `--dossier` uses it. Processes are those of this machine and user whose environment has the rank.
@@ -148,7 +148,7 @@ def stack_of(pid: int) -> tuple[tuple[str, ...], str]:
 
 
 def dossiers(folder: Path | None, ranks: Sequence[int], with_stacks: bool) -> list[Dossier]:
-    """What there is about some ranks."""
+    """Return the dossiers of some ranks; of those without lines and stack none."""
     ranks = sorted(ranks)[:_MOST_RANKS]
     lines = last_lines(folder, ranks) if folder is not None else {}
     pids = processes(ranks) if with_stacks else {}

@@ -53,7 +53,7 @@ class Dumps:
     files: int = 0
     """Files that look like dumps, readable or not."""
     written: float = 0.0
-    """When the newest of them was written, in seconds since 1970."""
+    """Modification time of the newest of them, in seconds since 1970."""
 
     def evidence(self) -> Evidence:
         """The evidence that they are."""
@@ -312,7 +312,7 @@ def _operation(
 
 
 def _is_finished(entry: Mapping[str, Any], by_state: bool) -> bool:
-    """Whether an entry is done: of NCCL `retired` alone means that it timed out, other backends report nothing else."""
+    """Return true if an entry is done: NCCL retires also what timed out, other backends report nothing else."""
     if entry.get("state") == "completed":
         return True
     backend = _text(entry.get("profiling_name", "")).rpartition(":")[0]
@@ -384,7 +384,7 @@ def _numel(sizes: object) -> int | None:
 
 
 def _site(frames: object) -> str:
-    """Where the program called it: the innermost frame outside of torch."""
+    """The call in the program: the innermost frame outside of torch."""
     for frame in _frames(frames):
         file = _text(frame.get("filename", ""))
         if file and file != "??" and not _FRAMEWORK.search(file):

@@ -115,7 +115,7 @@ def frontier_of(state: RankState) -> Frontier:
 
 
 def _has_lost(state: RankState) -> bool:
-    """Whether the ring buffer has overwritten operations that are not finished.
+    """Return true if the ring buffer has overwritten operations that are not finished.
 
     The counters of each group say which collective is the oldest; a dump of all operations whose first one is not
     finished may have lost any.
@@ -172,7 +172,7 @@ def _place(operation: Operation, rank: int) -> Place:
 
 
 class _Index:
-    """What each rank has of each collective."""
+    """The state of each collective on each rank."""
 
     def __init__(self, evidence: Evidence, frontiers: dict[int, Frontier]) -> None:
         self._evidence = evidence

@@ -32,7 +32,7 @@ _GLOBAL = "default_pg"
 
 @dataclass(slots=True)
 class _Seen:
-    """What the lines of one rank contain."""
+    """Contents of the lines of one rank."""
 
     timeouts: list[Fields] = field(default_factory=list)
     statuses: dict[GroupKey, Status] = field(default_factory=dict)

@@ -57,7 +57,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How far a rank has come in a group; -1: not at all."""
+    """Last collectives of a rank in a group; -1: none."""
 
     enqueued: int
     completed: int
@@ -88,7 +88,7 @@ class RankState:
 
 @dataclass(slots=True)
 class Evidence:
-    """What is known of a job that hangs."""
+    """All that is known of a job that hangs."""
 
     states: dict[int, RankState] = field(default_factory=dict)
     world: tuple[int, ...] = ()

@@ -50,7 +50,7 @@ class RasRank:
 
     @property
     def process(self) -> tuple[str, int]:
-        """What is the same in all communicators."""
+        """The part that is the same in all communicators."""
         return self.host, self.pid
 
 

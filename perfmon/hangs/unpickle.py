@@ -54,7 +54,7 @@ def load_plain(data: bytes) -> tuple[Any, bool]:
 
 
 def _first_call(data: bytes) -> str:
-    """What the first lookup of a pickle of any protocol names; "" if there is none. Nothing is interpreted."""
+    """The name in the first lookup of a pickle of any protocol; "" if there is none. Nothing is interpreted."""
     import pickletools
 
     try:
@@ -101,7 +101,7 @@ class _Reader:
         return text
 
     def _to_mark(self) -> list[Any]:
-        """What stands above the last mark, which goes with it."""
+        """Remove the last mark and return the items above it."""
         stack = self._stack
         at = len(stack) - 1
         while stack[at] is not _MARK:

@@ -59,7 +59,7 @@ class Cause:
     """Ranks that wait for them, directly or through others."""
     place: Place | None = None
     operation: Operation | None = None
-    """What the ranks have outstanding, or what others wait for them in."""
+    """The operation that the ranks have outstanding, or in which others wait for them."""
     detail: str = ""
     """`all_reduce of 5 elements, others: all_reduce of 4`."""
     among: tuple[int, ...] = ()
@@ -67,7 +67,7 @@ class Cause:
 
 
 class Answer(StrEnum):
-    """What can be said of a hang as a whole."""
+    """The answer about a hang as a whole."""
 
     NAMED = "named"
     CANDIDATES = "candidates"
@@ -106,7 +106,7 @@ class _Judge:
         self._graph = graph
 
     def verdict(self) -> Verdict:
-        """All sinks, and what they allow to be said."""
+        """All sinks, and the answer that follows from them."""
         waiting = self._graph.waiting
         causes = [*self._idle(), *self._at_places(), *self._cycles(), *self._missing(), *self._reported()]
         causes += self._too_old(causes)
@@ -136,7 +136,7 @@ class _Judge:
         return self._one_by_one(Kind.HOST, idle)
 
     def _is_idle(self, rank: int) -> bool:
-        """Whether nothing is outstanding for sure: of watchdog lines, that its own counters prove it is behind."""
+        """Return true if nothing is outstanding for sure; of watchdog lines, if its counters prove that it is behind."""
         if self._graph.frontiers[rank].known:
             return True
         state = self._evidence.states[rank]
@@ -245,7 +245,7 @@ class _Judge:
         return causes
 
     def _breaks(self, ranks: Sequence[int], without: frozenset[int]) -> bool:
-        """Whether all ranks of a cycle would only wait for `without`, if those went on."""
+        """Return true if all ranks of a cycle would be free as soon as `without` continued."""
         left = {rank: self._graph.waits_for(rank) for rank in ranks if rank not in without}
         free = set(without)
         while left:

@@ -111,7 +111,7 @@ def summary(verdict: Verdict, evidence: Evidence) -> str:
 
 
 def brief(verdict: Verdict, evidence: Evidence) -> str:
-    """What the ranks of a verdict hold up, for a sentence that names them: `13 of 14 waiting ranks wait for it`."""
+    """The operation that the named ranks hold up, for a sentence that names them."""
     if verdict.answer is not Answer.NAMED:
         return summary(verdict, evidence)
     first = next(cause for cause in verdict.causes if set(cause.ranks) & set(verdict.ranks))
@@ -134,7 +134,7 @@ def _place(cause: Cause) -> object:
 
 
 def next_steps(verdict: Verdict) -> list[str]:
-    """What to do about it, the most important first."""
+    """Next steps, the most important first."""
     steps = []
     wanted = set(verdict.ranks or verdict.candidates)
     for kind in Kind:
@@ -146,7 +146,7 @@ def next_steps(verdict: Verdict) -> list[str]:
 
 
 def waiting_rows(graph: WaitGraph) -> list[tuple[Operation | None, list[int], list[int]]]:
-    """Where ranks wait: the operation, the ranks in it, and the ranks that it waits for; most ranks first."""
+    """Operations in which ranks wait, with these ranks and those that they wait for; most ranks first."""
     rows = []
     for place, ranks in graph.places.items():
         operation = next(

@@ -86,7 +86,7 @@ def read(options: Options, progress: Progress | None = None) -> Session:
 
 
 def _note_hang(session: Session, specs: Sequence[str], logs: Sequence[LogFile]) -> None:
-    """Who is behind by the flight-recorder dumps in the folders of the logs, if they are of the end of this run."""
+    """Note the rank that is behind by the flight-recorder dumps in the folders of the logs, if they are of this run."""
     folders = [path for spec in specs if (path := Path(spec).expanduser()).is_dir()]
     if not folders:
         return

@@ -7,7 +7,7 @@ from perfmon.hangs import Answer, Evidence, GroupKey, Kind, RankState, Verdict, 
 from .builders import OTHER, PAIR, WORLD, job, op
 
 
-def told(evidence: Evidence) -> tuple[Answer, tuple[int, ...], tuple[int, ...]]:
+def answer_of(evidence: Evidence) -> tuple[Answer, tuple[int, ...], tuple[int, ...]]:
     """Answer, named ranks and candidates."""
     verdict, _ = judge(evidence)
     return verdict.answer, verdict.ranks, verdict.candidates
@@ -32,7 +32,7 @@ def test_a_rank_that_never_enqueued_the_collective() -> None:
 def test_the_chain_is_followed_to_its_end() -> None:
     """Ranks 2 and 3 wait for 0 and 1, 0 waits for 1 in another group, and 1 for none."""
     evidence = job({0: [op(1, PAIR, record=9)], 1: [op(4, finished=True)], 2: [op(5)], 3: [op(5)]})
-    assert told(evidence) == (Answer.NAMED, (1,), ())
+    assert answer_of(evidence) == (Answer.NAMED, (1,), ())
 
 
 def test_a_rank_whose_peers_have_finished_has_a_device_that_hangs() -> None:
@@ -50,7 +50,7 @@ def test_counters_replace_entries_that_are_not_listed() -> None:
         {0: [op(7, PAIR, record=1)], 1: [op(5)], 2: [op(5)], 3: [op(5)]},
         {0: {PAIR: (7, 6), WORLD: (4, 4)}, 1: {PAIR: (7, 7), WORLD: (5, 4)}},
     )
-    assert told(evidence) == (Answer.NAMED, (0,), ())
+    assert answer_of(evidence) == (Answer.NAMED, (0,), ())
 
 
 def test_the_minority_is_in_another_operation() -> None:
@@ -68,12 +68,12 @@ def test_the_minority_has_another_size_even_if_the_others_finished() -> None:
 
 def test_sizes_of_all_to_all_differ_as_a_matter_of_course() -> None:
     evidence = job({rank: [op(5, name="all_to_all", numel=100 + rank)] for rank in range(4)})
-    assert told(evidence)[0] is Answer.ARRIVED
+    assert answer_of(evidence)[0] is Answer.ARRIVED
 
 
 def test_two_ranks_that_differ_are_both_candidates() -> None:
     evidence = job({0: [op(3, PAIR, numel=4)], 1: [op(3, PAIR, numel=8)], 2: [op(5)], 3: [op(5)]})
-    assert told(evidence) == (Answer.CANDIDATES, (), (0, 1))
+    assert answer_of(evidence) == (Answer.CANDIDATES, (), (0, 1))
 
 
 def test_all_arrived_blames_no_rank() -> None:
@@ -91,13 +91,13 @@ def test_a_rank_without_a_dump_is_missing() -> None:
 
 
 def test_many_ranks_without_a_dump_are_no_verdict() -> None:
-    assert told(job({0: [op(5)], 1: [op(5)]})) == (Answer.CANDIDATES, (), (2, 3))
-    assert told(job({0: [op(5)]})) == (Answer.UNKNOWN, (), ())
+    assert answer_of(job({0: [op(5)], 1: [op(5)]})) == (Answer.CANDIDATES, (), (2, 3))
+    assert answer_of(job({0: [op(5)]})) == (Answer.UNKNOWN, (), ())
 
 
 def test_a_lost_dump_next_to_a_proven_cause_is_a_candidate() -> None:
     evidence = job({0: [op(5)], 1: [op(4, finished=True)], 2: [op(5)]})
-    assert told(evidence) == (Answer.NAMED, (1,), (3,))
+    assert answer_of(evidence) == (Answer.NAMED, (1,), (3,))
 
 
 def test_one_rank_in_another_group_than_the_others_that_wait_for_it() -> None:
@@ -110,7 +110,7 @@ def test_one_rank_in_another_group_than_the_others_that_wait_for_it() -> None:
 
 def test_of_two_that_wait_for_each_other_either_may_have_left_something_out() -> None:
     """Rank 3 may be in an operation too many, or rank 2 may have left it out."""
-    assert told(job({0: [op(5)], 1: [op(5)], 2: [op(5)], 3: [op(9, OTHER)]})) == (Answer.CANDIDATES, (), (2, 3))
+    assert answer_of(job({0: [op(5)], 1: [op(5)], 2: [op(5)], 3: [op(9, OTHER)]})) == (Answer.CANDIDATES, (), (2, 3))
 
 
 def test_two_ranks_in_opposite_order_are_a_cycle_without_a_culprit() -> None:
@@ -155,24 +155,24 @@ def test_a_ring_buffer_that_is_too_small_is_no_verdict() -> None:
 def test_a_torn_dump_proves_nothing_about_what_came_after_the_tear() -> None:
     evidence = job({rank: [op(4, finished=True), op(5)] for rank in (0, 1, 3)} | {2: [op(3, finished=True)]})
     evidence.states[2].truncated = True
-    assert told(evidence)[1] == ()
+    assert answer_of(evidence)[1] == ()
 
 
 def test_nothing_outstanding_is_no_hang() -> None:
     evidence = job({rank: [op(5, finished=True)] for rank in range(4)})
-    assert told(evidence) == (Answer.NO_HANG, (), ())
+    assert answer_of(evidence) == (Answer.NO_HANG, (), ())
 
 
 def test_members_that_are_not_known_are_no_verdict() -> None:
     evidence = job({0: [op(1, GroupKey("hash"))], 1: [], 2: [], 3: []})
-    assert told(evidence)[1] == ()
+    assert answer_of(evidence)[1] == ()
 
 
 def test_four_thousand_ranks_take_no_pairs() -> None:
     group = GroupKey("0", tuple(range(4_000)))
     states = {rank: [op(5, group)] for rank in range(4_000) if rank != 77}
     evidence = job(states | {77: [op(4, group, finished=True)]})
-    assert told(evidence) == (Answer.NAMED, (77,), ())
+    assert answer_of(evidence) == (Answer.NAMED, (77,), ())
 
 
 def test_a_state_knows_its_outstanding_operations() -> None:
