@@ -136,7 +136,7 @@ class _Judge:
         return self._one_by_one(Kind.HOST, idle)
 
     def _is_idle(self, rank: int) -> bool:
-        """Return true if nothing is outstanding for sure; of watchdog lines, if its counters prove that it is behind."""
+        """Return true if nothing is outstanding for sure; of watchdog lines, if the counters prove it is behind."""
         if self._graph.frontiers[rank].known:
             return True
         state = self._evidence.states[rank]
