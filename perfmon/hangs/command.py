@@ -28,7 +28,7 @@ def read_folder(folder: Path) -> Evidence:
         raise InputError(f"{plain(str(folder))}: {what} (give the folder of the flight-recorder dumps or logs)")
     dumps = read_dumps(folder)
     lines = read_lines(folder)
-    if not dumps.states and not lines.states and not lines.reported:
+    if not (dumps.states or lines.states or lines.reported or lines.stuck):
         if dumps.notes:
             raise InputError(f"{plain(str(folder))}: {dumps.notes[0]}")
         raise InputError(

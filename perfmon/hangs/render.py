@@ -181,7 +181,7 @@ def _ras_summary(report: HangReport) -> str:
             others = f" (of {len(verdict.ranks)}: {named_ranks(verdict.ranks)})" if len(verdict.ranks) > 1 else ""
             return f"{_cause_text(cause, report)}{others}; {verdict.confidence}"
         case Answer.CANDIDATES:
-            return f"cannot tell which: candidates are {rank_words(verdict.candidates)}"
+            return f"not decided; candidates: {rank_words(verdict.candidates)}"
         case _:
             return "cannot tell who is behind: the counters of all ranks are equal"
 

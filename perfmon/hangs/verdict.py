@@ -293,7 +293,7 @@ class _Judge:
         unknown = {rank for cause in by_kind.get(Kind.UNKNOWN, []) for rank in cause.ranks}
         tied = {rank for cause in proven if not cause.ranks for rank in cause.among}
         idle = self._idle_elsewhere()
-        if not verdict.waiting and not reported:
+        if not (verdict.waiting or reported or self._evidence.stuck):
             verdict.answer = Answer.NO_HANG
             return
         if not (named or tied) and reported:

@@ -100,7 +100,7 @@ def summary(verdict: Verdict, evidence: Evidence) -> str:
             tail = f"; {verdict.confidence}" if verdict.confidence else ""
             return f"{'; '.join(texts)}{tail}"
         case Answer.CANDIDATES:
-            return f"cannot tell which: candidates are {rank_words(verdict.candidates)}"
+            return f"not decided; candidates: {rank_words(verdict.candidates)}"
         case Answer.ARRIVED:
             arrived = next(cause for cause in verdict.causes if cause.kind is Kind.ARRIVED)
             return f"no rank is behind: {cause_words(arrived, evidence)}"
@@ -160,7 +160,7 @@ def waiting_rows(graph: WaitGraph) -> list[tuple[Operation | None, list[int], li
 def extent(evidence: Evidence) -> str:
     """`16 ranks: 15 dumps, lines of 1`."""
     dumps = sum(state.complete for state in evidence.states.values())
-    lines = len(evidence.states) - dumps
+    lines = len({*evidence.states, *evidence.alive}) - dumps
     parts = [counted(dumps, "dump")] if dumps or evidence.files else []
     parts += [f"watchdog lines of {counted(lines, 'rank')}"] if lines else []
     return f"{counted(len(evidence.world), 'rank')}: {', '.join(parts) or 'no dumps and no watchdog lines'}"

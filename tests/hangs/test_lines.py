@@ -122,5 +122,15 @@ def test_mismatched_collectives_are_counted(tmp_path: Path) -> None:
     assert judged(tmp_path, pair(0, 2), pair(1, 2), pair(2, 0), pair(3, 2)).ranks == (2,)
 
 
+def test_a_watchdog_that_is_stuck_itself_makes_its_rank_a_candidate(tmp_path: Path) -> None:
+    line = (
+        f"[rank4]:{HEAD.format(s=40)} [PG ID 0 PG GUID 0(default_pg) Rank 4] ProcessGroupNCCL's watchdog got stuck for"
+        " 480 seconds without making progress in monitoring enqueued collectives."
+    )
+    verdict = judged(tmp_path, line)
+    assert (verdict.answer, verdict.candidates) == (Answer.CANDIDATES, (4,))
+    assert verdict.reasons[-1].startswith("the watchdog of rank 4 made no progress itself: [rank4]:")
+
+
 def test_a_healthy_log_has_no_evidence(tmp_path: Path) -> None:
     assert judged(tmp_path, "step 1 loss 2.0", "step 2 loss 1.9").answer is Answer.NO_HANG
