@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, compress, islice
 from operator import gt, lt
 from typing import TypeVar
@@ -126,6 +127,18 @@ _NO_PEAK = (0, float("-inf"))
 _MOST_ABANDONED = 100
 
 
+@dataclass(frozen=True, slots=True)
+class HangNote:
+    """The rank that holds up a hung run."""
+
+    ranks: tuple[int, ...]
+    """Empty where no rank is to blame, or where the dumps do not decide."""
+    why: str
+    """`13 of 14 waiting ranks wait for all_reduce 5 in default_pg`."""
+    refs: tuple[tuple[Ref, str], ...] = ()
+    """The last lines of these ranks."""
+
+
 class Store:
     """Everything that was observed."""
 
@@ -148,6 +161,8 @@ class Store:
         """Open spans of an earlier run in the same log."""
         self.progress = ProgressLog()
         """Progress of the run, and failures."""
+        self.hang: HangNote | None = None
+        """What flight-recorder dumps next to the logs show of a hang."""
         self.version = 0
         """Grows with every change."""
         self.shifted = 0
