@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 
-from perfmon.core import Block, Notice, NoticeKind
+from perfmon.core import Block, Notice
 
 # --- Whether this installation and this processor have the compiled search (`_scanning.c`) ---
 #
@@ -262,4 +262,4 @@ def together(items: Iterable[TimedItem]) -> Iterator[TimedItem]:
         yield entry.item(log) if isinstance(entry, _Run) else entry
 
 
-__all__ = ["MAX_LINE", "Block", "LineSplitter", "Notice", "NoticeKind", "in_use", "newlines", "scanning", "tells_time"]
+__all__ = ["MAX_LINE", "LineSplitter", "in_use", "newlines", "scanning", "tells_time"]

@@ -102,7 +102,7 @@ async def get(opener: Opener, url: Url, *, timeout_s: float = 5.0, limit: int = 
                 if url.scheme == "tcp":
                     return Reply(0, b"", time.monotonic() - began)
                 if url.scheme == "https":
-                    reader = writer = await _secured(reader, writer, url.host)
+                    reader = writer = await secured(reader, writer, url.host)
                 status, body = await _exchange(reader, writer, url, limit)
             finally:
                 writer.close()
@@ -123,11 +123,6 @@ async def get(opener: Opener, url: Url, *, timeout_s: float = 5.0, limit: int = 
 async def open_here(host: str, port: int) -> tuple[Reader, Writer]:
     """An opener on this machine."""
     return await asyncio.open_connection(host, port)
-
-
-async def _secured(reader: Reader, writer: Writer, host: str) -> TlsStream:
-
-    return await secured(reader, writer, host)
 
 
 async def _exchange(reader: Reader, writer: Writer, url: Url, limit: int) -> tuple[int, bytes]:

@@ -8,11 +8,9 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import cast
 
 from perfmon.core import PerfmonError, plain
-
-# --- The seam to a machine, this one or another: a shell there that answers one script after the other ---
 
 
 class RunnerError(PerfmonError):
@@ -38,30 +36,6 @@ class Output:
         return self.data.decode("utf-8", "surrogateescape")
 
 
-class Runner(Protocol):
-    """Runs scripts of POSIX sh in one long-lived shell on one machine.
-
-    Scripts are run one after the other, in the order in which they were given; several may be given at once. Variables,
-    functions and open descriptors stay; stdin is empty. What the shell's user prints at login is not in any output.
-    Not promised: that a script which hangs can be ended. Use one runner for what has to answer and another for what
-    may hang.
-    """
-
-    @property
-    def name(self) -> str:
-        """The machine, for display."""
-
-    @property
-    def closed(self) -> bool:
-        """Nothing can be run any more."""
-
-    async def run(self, script: str, *, timeout_s: float = 20.0) -> Output:
-        """Runs a script that a shell can parse, without `exit`. Raises RunnerError."""
-
-    async def close(self) -> None:
-        """Ends the shell."""
-
-
 # --- One shell that stays open on a machine: scripts go in line by line, outputs come back between marks ---
 #
 # The marks hold a random number that nobody else knows, so neither a login banner nor a log line can be taken for one.
@@ -82,9 +56,13 @@ _MOST = 64 << 20
 
 
 class Shell:
-    """A runner over any stream of bytes: the channel of a connection, or the pipes of a process here.
+    """Runs scripts of POSIX sh in one long-lived shell, over the channel of a connection or the pipes of a process.
 
-    The owner calls `start`, then `received`, `complained` and `lost` as things come.
+    Scripts run one after the other, in the order in which they were given; several may be given at once. Variables,
+    functions and open descriptors stay; stdin is empty. The output of the user's login scripts is in no output. A
+    script that hangs cannot be ended: use one shell for what has to answer and another for what may hang.
+
+    The owner calls `start`, then `received`, `complained` and `lost` as data comes.
     """
 
     def __init__(self, name: str) -> None:
@@ -126,7 +104,7 @@ class Shell:
         write(f"{len(script)}\n{script}".encode())
 
     async def run(self, script: str, *, timeout_s: float = 20.0) -> Output:
-        """See `Runner`."""
+        """Run a script that a shell can parse, without `exit`. Raises RunnerError."""
         if self._lost is not None:
             raise RunnerError(f"{self._name}: {self._lost}")
         future: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
@@ -203,7 +181,7 @@ def _line(script: str) -> bytes:
     return script.encode("utf-8", "surrogateescape") + b"\n"
 
 
-# --- A runner on this machine ---
+# --- A shell on this machine ---
 
 
 class LocalRunner(Shell):

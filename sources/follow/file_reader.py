@@ -21,8 +21,8 @@ from ..discovery import STDIN, LogFile
 CHUNK = 1 << 19
 _LOOK = 1 << 10
 """Bytes behind a chunk in which its last line ends."""
-_HEAD = 256
-_TAIL = 64
+HEAD_SIZE, TAIL_SIZE = 256, 64
+"""Bytes by which a text is recognised."""
 _ROOM = 1 << 12
 
 Identity = tuple[int, int]
@@ -41,6 +41,13 @@ class Fingerprint:
     head: bytes
     tail: bytes
     position: int
+
+    def extended(self, data: bytes) -> Fingerprint:
+        """Return the fingerprint of the text with the bytes that follow."""
+        if not data:
+            return self
+        head = self.head if len(self.head) == HEAD_SIZE else (self.head + data[:HEAD_SIZE])[:HEAD_SIZE]
+        return Fingerprint(head, (self.tail + data[-TAIL_SIZE:])[-TAIL_SIZE:], self.position + len(data))
 
     def fits(self, fd: int) -> bool:
         """True if the open file begins with this text up to its position."""
@@ -128,8 +135,8 @@ class Stream:
             at = position + end if end else at
             position += len(data)
         self.cutter = LineSplitter(offset=at, line=lines + 1, frames=True)
-        size = min(_TAIL, at)
-        self.print = Fingerprint(os.pread(self.fd, min(_HEAD, at), 0), os.pread(self.fd, size, at - size), at)
+        size = min(TAIL_SIZE, at)
+        self.print = Fingerprint(os.pread(self.fd, min(HEAD_SIZE, at), 0), os.pread(self.fd, size, at - size), at)
 
     def read(self) -> tuple[bytes, bool]:
         """(the next bytes, whether the text has been replaced after them: truncated or rewritten)."""
@@ -149,16 +156,10 @@ class Stream:
         same = self.size() >= position + len(data) and self.print.fits(self.fd)
         if not same and data and os.pread(self.fd, len(data), position) == data:
             return b"", True  # these bytes are of the new text, which is read from its start
-        self._advance(data)
+        self.print = self.print.extended(data)
         if self.at_end:
             self._seen = (before.st_size, before.st_mtime_ns)
         return data, not same
-
-    def _advance(self, data: bytes) -> None:
-        old = self.print
-        if data:
-            head = old.head if len(old.head) == _HEAD else (old.head + data[:_HEAD])[:_HEAD]
-            self.print = Fingerprint(head, (old.tail + data[-_TAIL:])[-_TAIL:], old.position + len(data))
 
     def cut(self, data: bytes) -> list[Block | Notice]:
         """The blocks that `data` completes."""

@@ -11,7 +11,7 @@ from perfmon.core import Notice, PerfmonError
 
 from ..blocks import LineSplitter
 from ..http_client import Opener
-from ..shell import Output, Runner, RunnerError
+from ..shell import Output, RunnerError, Shell
 from .reading import Reading
 
 # --- The seams of polling: what is asked, and the machine that it is asked of ---
@@ -47,7 +47,7 @@ class Machine(Protocol):
     def now(self) -> datetime:
         """Time of its clock."""
 
-    async def runner(self) -> Runner:
+    async def runner(self) -> Shell:
         """A shell of its own for one poller; the poller closes it. Raises PerfmonError where there is none."""
 
     @property
@@ -114,7 +114,7 @@ class Script:
     def __init__(self, machine: Machine, prefix: str = "", timeout_s: float = TIMEOUT_S) -> None:
         """`prefix` is put before the errors."""
         self._machine, self._prefix, self._timeout_s = machine, prefix, timeout_s
-        self._opening: asyncio.Task[Runner] | None = None
+        self._opening: asyncio.Task[Shell] | None = None
 
     async def run(self, script: str) -> Output:
         """Run a script. Raises PollError, and the machine's error where it has no shell."""
@@ -137,7 +137,7 @@ class Script:
         if self._opening is not None:
             await self._drop(self._opening)
 
-    async def _drop(self, opening: asyncio.Task[Runner]) -> None:
+    async def _drop(self, opening: asyncio.Task[Shell]) -> None:
         """Close a shell; the next script opens another one."""
         if self._opening is opening:
             self._opening = None

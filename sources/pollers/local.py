@@ -14,7 +14,7 @@ from datetime import datetime
 from perfmon.core import plain
 
 from ..http_client import Opener, open_here
-from ..shell import LocalRunner, Runner
+from ..shell import LocalRunner, Shell
 from .base import PollError, lines_of
 
 _CHUNK = 1 << 16
@@ -33,7 +33,7 @@ class LocalMachine:
         """Local time."""
         return datetime.now()
 
-    async def runner(self) -> Runner:
+    async def runner(self) -> Shell:
         """A shell of its own. Raises PollError."""
         try:
             return await LocalRunner.open(self.name)

@@ -16,7 +16,7 @@ from ..blocks import LineSplitter
 from ..file_tree import holds_logs
 from ..follow.file_reader import EMPTY, Fingerprint, Identity
 from ..follow.rotation import age_by_name, is_part_of
-from ..shell import MAGIC, Output, Runner, RunnerError, literal_base, pattern, quoted, regex
+from ..shell import MAGIC, Output, RunnerError, Shell, literal_base, pattern, quoted, regex
 from ..spec import compression_of, is_log_name
 
 # --- The files of a machine behind a runner: what they are now, and their bytes from a place on ---
@@ -87,7 +87,7 @@ class UnreadableError(Exception):
 class Files:
     """The files that the user of a runner can see."""
 
-    def __init__(self, runner: Runner, prepared: str) -> None:
+    def __init__(self, runner: Shell, prepared: str) -> None:
         home, pid, many, gzip, _ = prepared.split("\n")[:5]
         self.runner = runner
         self.home = home
@@ -101,7 +101,7 @@ class Files:
         self._watched: tuple[str, ...] = ()
 
     @classmethod
-    async def open(cls, runner: Runner) -> Files:
+    async def open(cls, runner: Shell) -> Files:
         """Prepares the shell. Raises RunnerError where it cannot be done."""
         output = await runner.run(PREPARE)
         lines = output.text.split("\n")
@@ -293,19 +293,7 @@ class Text:
 
     def advance(self, data: bytes) -> None:
         """These bytes were read."""
-        self.print = grown(self.print, data)
-
-
-HEAD, TAIL = 256, 64
-"""Bytes by which a text is told again."""
-
-
-def grown(old: Fingerprint, data: bytes) -> Fingerprint:
-    """The print of a text of which these bytes were read, too."""
-    if not data:
-        return old
-    head = old.head if len(old.head) == HEAD else (old.head + data[:HEAD])[:HEAD]
-    return Fingerprint(head, (old.tail + data[-TAIL:])[-TAIL:], old.position + len(data))
+        self.print = self.print.extended(data)
 
 
 class InodeOwners:

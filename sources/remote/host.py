@@ -20,7 +20,7 @@ from ..blocks import LineSplitter
 from ..discovery import LogFile
 from ..http_client import ForbiddenError, Opener, Reader, ReplyError, Url, Writer, get
 from ..pollers.base import PollError, lines_of
-from ..shell import Runner, RunnerError, Shell, quoted
+from ..shell import RunnerError, Shell, quoted
 from .connection import Cause, Connection, HostError, Login, dial, open_shell
 from .files import Files
 from .follow import Emit, HostLogs
@@ -51,7 +51,7 @@ class ClockProbe:
         offset = self.offset
         return datetime.fromtimestamp(time.time() + (0.0 if offset is None else offset.seconds), self.zone)
 
-    async def ask(self, runner: Runner) -> None:
+    async def ask(self, runner: Shell) -> None:
         """Takes a sample. Raises RunnerError."""
         sent, before = time.time(), time.monotonic()
         text, _, zone = (await runner.run("date '+%s.%N %z'")).text.strip().partition(" ")
@@ -125,12 +125,6 @@ class Host:
         self.connection, self._shell = connection, shell
         self._phase, self._error = Phase.LIVE, ""
         self._answered_at = time.monotonic()
-
-    async def runner(self) -> Runner:
-        """One more shell on the connection, for what may hang or take long. Raises HostError."""
-        if self.connection is None:
-            raise HostError(f"{self.address.shown}: not connected")
-        return await open_shell(self.connection, self.address.shown)
 
     async def run(self, poll_s: float = POLL_S) -> None:
         """Follows, and connects again whenever the connection is lost, until cancelled or refused for good."""
@@ -235,9 +229,9 @@ class RemoteMachine:
         """Time of its clock."""
         return self._host.clock.now()
 
-    async def runner(self) -> Runner:
+    async def runner(self) -> Shell:
         """A shell of its own on the connection. Raises HostError."""
-        return await self._host.runner()
+        return await open_shell(self._connection(), self.name)
 
     @property
     def opener(self) -> Opener:

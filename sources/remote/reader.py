@@ -11,11 +11,10 @@ from perfmon.core import Block, Notice, NoticeKind, format_bytes, plain
 
 from ..blocks import LineSplitter
 from ..discovery import LogFile
-from ..follow.file_reader import EMPTY, Fingerprint
+from ..follow.file_reader import EMPTY, HEAD_SIZE, TAIL_SIZE, Fingerprint
 from ..follow.rotation import age_by_name
-from ..spec import HEAD as JUDGED
-from ..spec import compression_in, is_binary
-from .files import HEAD, TAIL, Files, Handle, InodeOwners, State, Text, UnreadableError, grown
+from ..spec import HEAD, compression_in, is_binary
+from .files import Files, Handle, InodeOwners, State, Text, UnreadableError
 
 # --- Older parts of a log that were not read to their end: plain ones, and compressed ones, unpacked on their machine
 # ---
@@ -52,7 +51,7 @@ async def parts_since(files: Files, log: str, since_s: float) -> list[Part]:
 
 async def with_head(files: Files, part: Part) -> Part:
     """The same after another look: it may have been half written before."""
-    return replace(part, head=await _read(files, part, 0, HEAD))
+    return replace(part, head=await _read(files, part, 0, HEAD_SIZE))
 
 
 async def _read(files: Files, part: Part, offset: int, size: int) -> bytes:
@@ -121,9 +120,13 @@ async def full_fingerprint(files: Files, text: Text) -> Fingerprint:
     now = await state_of(files, text)
     if now is None or text.handle is None:
         return EMPTY
-    head = await files.read(text.handle, 0, min(HEAD, now.size))
-    tail = await files.read(text.handle, max(0, now.size - TAIL), min(TAIL, now.size))
-    return EMPTY if head is None or tail is None else Fingerprint(head, tail, now.size)
+    return await _fingerprint(files, text.handle, now.size)
+
+
+async def _fingerprint(files: Files, handle: Handle, position: int) -> Fingerprint:
+    head = await files.read(handle, 0, min(HEAD_SIZE, position))
+    tail = await files.read(handle, max(0, position - TAIL_SIZE), min(TAIL_SIZE, position))
+    return EMPTY if head is None or tail is None else Fingerprint(head, tail, position)
 
 
 async def skip_history(files: Files, text: Text, wanted: int | None) -> int:
@@ -139,9 +142,7 @@ async def skip_history(files: Files, text: Text, wanted: int | None) -> int:
     data = await files.read(text.handle, start, min(size - start, _LOOK_BACK)) or b""
     end = data.rfind(b"\n") if not wanted else data.find(b"\n")
     at = start + end + 1 if end >= 0 else start
-    head = await files.read(text.handle, 0, min(HEAD, at)) or b""
-    tail = await files.read(text.handle, max(0, at - TAIL), min(TAIL, at)) or b""
-    text.print = Fingerprint(head, tail, at)
+    text.print = replace(await _fingerprint(files, text.handle, at), position=at)
     text.cutter = LineSplitter(offset=at, frames=True, counted=False)
     return at
 
@@ -212,7 +213,7 @@ class LogReader:
             return
         if data and text.since_s is not None:
             since_s, text.since_s = text.since_s, None
-            await self._read_missed(files, since_s, items, grown(known, data[again:]))
+            await self._read_missed(files, since_s, items, known.extended(data[again:]))
         self._take(text, data[again:], items)
         self.behind = max(0, now.size - text.print.position)
         self.more = self.behind > 0
@@ -222,7 +223,7 @@ class LogReader:
 
     def _take(self, text: Text, data: bytes, items: list[Item]) -> None:
         if data and not text.print.position:
-            head = data[:JUDGED].lstrip(b"\0")
+            head = data[:HEAD].lstrip(b"\0")
             text.ignored = is_binary(head) or compression_in(head) is not None
             if text.ignored:
                 self._notice(items, "lost", "binary, not a log: skipped", again=True)

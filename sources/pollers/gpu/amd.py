@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from perfmon.core import plain, without_secrets
 
-from ...shell import Runner
+from ...shell import Shell
 from ..base import NotAvailableError, PollError
 from ..reading import Reading
 from .common import GpuProcess, VisibleDevices, gpu_reading, readings_of, throttled
@@ -183,7 +183,7 @@ class AmdBackend:
 
     every_s = 5.0
 
-    def __init__(self, runner: Runner, mine: VisibleDevices | None, tool: Literal["amd-smi", "rocm-smi"]) -> None:
+    def __init__(self, runner: Shell, mine: VisibleDevices | None, tool: Literal["amd-smi", "rocm-smi"]) -> None:
         """`runner` is used by nothing else."""
         self.name: str = tool
         self._runner, self._mine = runner, mine

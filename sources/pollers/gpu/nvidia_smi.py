@@ -12,7 +12,7 @@ from functools import partial
 from perfmon.core import PerfmonError, plain, without_secrets
 
 from ...follow.wakeups import end
-from ...shell import Runner
+from ...shell import Shell
 from ..base import Machine, NotAvailableError, PollError
 from ..reading import Area, Reading
 from .common import GpuProcess, VisibleDevices, gpu_reading, read_mask, readings_of
@@ -237,7 +237,7 @@ class NvidiaSmiBackend:
     name = "nvidia-smi"
     every_s = 1.0
 
-    def __init__(self, machine: Machine, runner: Runner, mine: VisibleDevices | None, buffered: str) -> None:
+    def __init__(self, machine: Machine, runner: Shell, mine: VisibleDevices | None, buffered: str) -> None:
         """`runner` is this road's own; `buffered` is what makes a command print line by line, where there is such."""
         self._machine, self._runner, self._mine, self._buffered = machine, runner, mine, buffered
         self._stream: Stream | None = None

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Literal
 
-from ...shell import Runner
+from ...shell import Shell
 from ..base import Machine, NotAvailableError, Poller
 from ..reading import Reading
 from .common import VARIABLES, VisibleDevices, visible_devices
@@ -98,7 +98,7 @@ class Tools:
     """What a command is started with, so that it prints line by line; "" where there is no such thing."""
 
 
-async def tools_of(runner: Runner) -> Tools:
+async def tools_of(runner: Shell) -> Tools:
     """Looks for them. Raises RunnerError."""
     from .nvidia_smi import PATHS
 
