@@ -35,10 +35,10 @@ class Writer(Protocol):
     """The writing end of a stream."""
 
     def write(self, data: bytes) -> None:
-        """Sends."""
+        """Send."""
 
     def close(self) -> None:
-        """Ends."""
+        """Close."""
 
 
 Opener = Callable[[str, int], Awaitable[tuple[Reader, Writer]]]
@@ -77,11 +77,11 @@ class ReplyError(Exception):
 
 
 class ForbiddenError(ReplyError):
-    """The way there is closed: nothing can be said of the server."""
+    """Forwarding is prohibited: the state of the server is unknown."""
 
 
 def parse_url(text: str) -> Url:
-    """Reads `http://HOST[:PORT][/PATH]`, the same with https, or `tcp://HOST:PORT`. Raises UsageError."""
+    """Read `http://HOST[:PORT][/PATH]`, the same with https, or `tcp://HOST:PORT`. Raises UsageError."""
     match = _URL.fullmatch(text)
     shown = f"'{without_secrets(plain(text, 200))}'"
     if match is None:
@@ -93,7 +93,7 @@ def parse_url(text: str) -> Url:
 
 
 async def get(opener: Opener, url: Url, *, timeout_s: float = 5.0, limit: int = LIMIT) -> Reply:
-    """Asks. Raises ReplyError, also for a reply that was cut off or has more than `limit` bytes."""
+    """Send a GET request. Raises ReplyError, also for a reply that was cut off or has more than `limit` bytes."""
     began = time.monotonic()
     try:
         async with asyncio.timeout(timeout_s):
@@ -126,7 +126,7 @@ async def open_here(host: str, port: int) -> tuple[Reader, Writer]:
 
 
 async def _exchange(reader: Reader, writer: Writer, url: Url, limit: int) -> tuple[int, bytes]:
-    """Sends the request; returns status and body once the reply is complete, whether the server closes or not."""
+    """Send the request; returns status and body once the reply is complete, whether the server closes or not."""
     import h11  # loaded only by those who ask a server
 
     host = f"[{url.host}]" if ":" in url.host else url.host
@@ -207,12 +207,12 @@ class TlsStream:
                 raise TlsError(_unfit(error)) from None
 
     def write(self, data: bytes) -> None:
-        """Sends."""
+        """Send."""
         self._tls.write(data)
         self._send()
 
     def close(self) -> None:
-        """Ends; nobody waits for the other side's goodbye."""
+        """Close without waiting for the other side."""
         self._writer.close()
 
     async def _more(self) -> None:

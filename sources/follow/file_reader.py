@@ -69,7 +69,7 @@ class Stream:
     """A file that is open under whatever name it has; its blocks go on where they ended when it is opened again."""
 
     def __init__(self, path: Path) -> None:
-        """Opens `path`; raises OSError."""
+        """Open `path`; raises OSError."""
         self._file: BinaryIO | None = open(path, "rb", buffering=0)  # noqa: SIM115  held open across renames
         self.path = path
         """The name under which it is followed."""
@@ -81,7 +81,7 @@ class Stream:
         self.restart()
 
     def restart(self) -> None:
-        """Reading begins anew: the file holds another text."""
+        """Start over: the file holds another text."""
         self.print = EMPTY
         self.cutter = LineSplitter(frames=True)
         self.at_end = False
@@ -91,7 +91,7 @@ class Stream:
         self._seen = (-1, -1)
 
     def reopen(self, path: Path) -> bool:
-        """Opens the file again after `close`; False when `path` is another file by now, or holds another text."""
+        """Open the file again after `close`; False when `path` is another file by now, or holds another text."""
         file = open(path, "rb", buffering=0)  # noqa: SIM115
         if identity_of(os.fstat(file.fileno())) != self.identity or not self.print.fits(file.fileno()):
             file.close()
@@ -100,7 +100,7 @@ class Stream:
         return True
 
     def close(self) -> None:
-        """Lets go of the file; what was read stays known."""
+        """Close the file; what was read stays known."""
         self.owner = None
         if self._file is not None:
             self._file.close()
@@ -127,7 +127,7 @@ class Stream:
         return (state.st_size, state.st_mtime_ns) == self._seen
 
     def skip_history(self) -> None:
-        """Goes on to the last line that is there, counting the lines before it."""
+        """Go on to the last line that is there, counting the lines before it."""
         at, lines, position = 0, 0, 0
         while data := os.pread(self.fd, CHUNK, position):
             lines += newlines(data)
@@ -151,7 +151,7 @@ class Stream:
         return self._checked(data, before)
 
     def _checked(self, data: bytes, before: os.stat_result) -> tuple[bytes, bool]:
-        """Tells by looking after reading whether the text was replaced before, during or since."""
+        """Look after reading if the text was replaced before, during or since."""
         position = self.print.position
         same = self.size() >= position + len(data) and self.print.fits(self.fd)
         if not same and data and os.pread(self.fd, len(data), position) == data:
@@ -216,7 +216,7 @@ class PipeTail:
             self._listen()
 
     def close(self) -> None:
-        """Lets go of the pipe."""
+        """Release the pipe."""
         self._pause()
         if self._fd > 0:
             os.close(self._fd)

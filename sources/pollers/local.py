@@ -57,13 +57,13 @@ class LocalMachine:
 
 
 async def _chunks(process: Process) -> AsyncIterator[bytes]:
-    assert process.stdout is not None  # noqa: S101 - it was asked for
+    assert process.stdout is not None  # noqa: S101 - it is a pipe
     while chunk := await process.stdout.read(_CHUNK):
         yield chunk
 
 
 async def _ended(process: Process) -> None:
-    """Ends all that is left of a command, and lets go of what it printed and nobody read."""
+    """End all processes of a command, and drop its unread output."""
     try:
         for number in (signal.SIGTERM, signal.SIGKILL):
             with suppress(ProcessLookupError, PermissionError):

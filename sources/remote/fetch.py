@@ -57,7 +57,7 @@ class HostCopy:
     problems: list[str] = field(default_factory=list)
     """One line each."""
     missing: list[str] = field(default_factory=list)
-    """Paths and patterns that nothing fits there, as they were asked for."""
+    """Paths and patterns that nothing fits there, as requested."""
 
     def as_data(self) -> dict[str, object]:
         """For a manifest."""
@@ -79,7 +79,7 @@ class Fetcher:
         """How much of each log is here."""
 
     async def fetch(self, host: Host, paths: Sequence[str]) -> HostCopy:
-        """Copies the logs of one host, to `<folder>/<host>/...`; a lost connection is made again a few times.
+        """Copy the logs of one host, to `<folder>/<host>/...`; a lost connection is made again a few times.
 
         Logs are copied as far as they were written when they were found. Raises HostError when the host is lost.
         """
@@ -147,7 +147,7 @@ class Fetcher:
             self._report(target, at)
 
     async def _kept(self, files: Files, handle: Handle, target: Path, size: int) -> int:
-        """Bytes that an earlier run copied, where they are still those of the log; else it begins anew."""
+        """Bytes that an earlier run copied, where they are still those of the log; else it starts over."""
         await asyncio.to_thread(target.parent.mkdir, mode=0o700, parents=True, exist_ok=True)
         kept = await asyncio.to_thread(_size, target)
         if 0 < kept <= size and await _same(files, handle, target, kept):

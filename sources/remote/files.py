@@ -102,7 +102,7 @@ class Files:
 
     @classmethod
     async def open(cls, runner: Shell) -> Files:
-        """Prepares the shell. Raises RunnerError where it cannot be done."""
+        """Prepare the shell. Raises RunnerError where it cannot be done."""
         output = await runner.run(PREPARE)
         lines = output.text.split("\n")
         if len(lines) < 5 or not lines[4]:
@@ -110,7 +110,7 @@ class Files:
         return cls(runner, output.text)
 
     async def look(self, paths: Sequence[str]) -> dict[str, State]:
-        """The states of those files that exist; cheap when asked again and again."""
+        """The states of those files that exist; cheap when repeated."""
         names = tuple(paths)
         define = ""
         if names != self._watched:
@@ -124,7 +124,7 @@ class Files:
         return _states(await self._run(f"{_STAT} {quoted(where)}")).get(where)
 
     async def parts(self, log: str, *, packed: bool = False) -> list[tuple[str, State]]:
-        """The older parts beside a log, the oldest first: those that are compressed, or the others."""
+        """The older parts of a log, the oldest first: those that are compressed, or the others."""
         found = _states(await self._run(f"{_STAT} {quoted(log)}[.-]*"))
         parts = [
             part
@@ -156,7 +156,7 @@ class Files:
         return data
 
     async def hold(self, path: str) -> Handle | None:
-        """Opens a file, to be released; None when it is not there. Raises UnreadableError."""
+        """Open a file, to be released; None when it is not there. Raises UnreadableError."""
         slot = self._free.pop(0) if self._free else None
         number, name = slot or _BRIEF, quoted(path)
         output = await self._run(
@@ -174,7 +174,7 @@ class Files:
         return None
 
     async def release(self, handle: Handle | None) -> None:
-        """Closes a file."""
+        """Close a file."""
         if handle is not None and handle.slot is not None:
             await self._run(f"exec {handle.slot}<&-")
             self._free.append(handle.slot)

@@ -130,7 +130,7 @@ async def _fingerprint(files: Files, handle: Handle, position: int) -> Fingerpri
 
 
 async def skip_history(files: Files, text: Text, wanted: int | None) -> int:
-    """Moves on to the beginning of a line, so that at most `wanted` bytes of what exists are left.
+    """Move on to the beginning of a line, so that at most `wanted` bytes of what exists are left.
 
     None leaves all of it, 0 nothing but the line that is unfinished now. The result is how many bytes were left out.
     """
@@ -273,7 +273,7 @@ class LogReader:
 
     # --- its parts ------------------------------------------------------------------------------------------------
     async def _recover(self, files: Files, text: Text, items: list[Item], *, late: bool = False) -> bool:
-        """Reads the rest of a text that was compressed meanwhile; False when it is not there."""
+        """Read the rest of a text that was compressed meanwhile; False when it is not there."""
         part = await rest_in_packed(files, self.path, text.print, text.changed_s)
         if part is None:
             return False
@@ -284,7 +284,7 @@ class LogReader:
         return True
 
     async def _read_missed(self, files: Files, since_s: float, items: list[Item], next_: Fingerprint) -> int:
-        """Parts that were written since then and never seen: logs that came and went between two looks; how many.
+        """Read unknown parts that were written since then: logs that came and went between two looks; returns how many.
 
         `next_` is of the text that is read after them: it may have become a part by now, too.
         """
@@ -348,7 +348,7 @@ class LogReader:
         items += [(log, _named(log, item)) for item in blocks]
 
     def _notice(self, items: list[Item], kind: NoticeKind, text: str, *, again: bool = False) -> None:
-        """A notice; one that was told last is not told again, unless `again`."""
+        """A notice; the last one is not repeated, unless `again`."""
         if text != self._last_notice or again:
             self._last_notice = text
             items.append((self.log, Notice(f"{self.log.name}: {text}", kind)))

@@ -44,7 +44,7 @@ class GpuPoller:
             raise
 
     async def close(self) -> None:
-        """Lets go of the driver, or of the program that goes on."""
+        """Release the driver, or end the program."""
         backend, self._backend = self._backend, None
         if backend is not None:
             await backend.close()
@@ -99,7 +99,7 @@ class Tools:
 
 
 async def tools_of(runner: Shell) -> Tools:
-    """Looks for them. Raises RunnerError."""
+    """Look for them. Raises RunnerError."""
     from .nvidia_smi import PATHS
 
     tools = " ".join((*_TOOLS, "stdbuf"))
