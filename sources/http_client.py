@@ -167,10 +167,6 @@ async def _exchange(reader: Reader, writer: Writer, url: Url, limit: int) -> tup
 _OLD = ("UNSUPPORTED_PROTOCOL", "TLSV1_ALERT_PROTOCOL_VERSION", "NO_PROTOCOLS_AVAILABLE")
 
 
-class TlsError(ReplyError):
-    """The other side cannot be talked to in confidence."""
-
-
 class TlsStream:
     """A stream inside of another one: what is written is sent at once, unless the other side has to speak first."""
 
@@ -180,7 +176,7 @@ class TlsStream:
         self._tls = context.wrap_bio(self._come, self._go, server_hostname=host)
 
     async def shake_hands(self) -> None:
-        """Raises TlsError."""
+        """Raises ReplyError."""
         try:
             while True:
                 try:
@@ -188,14 +184,14 @@ class TlsStream:
                 except ssl.SSLWantReadError:
                     await self._more()
         except ssl.SSLCertVerificationError as error:
-            raise TlsError(_distrust(error)) from None
+            raise ReplyError(_distrust(error)) from None
         except ssl.SSLError as error:
-            raise TlsError(_unfit(error)) from None
+            raise ReplyError(_unfit(error)) from None
         finally:
             self._send()
 
     async def read(self, n: int = -1) -> bytes:
-        """The next bytes; none at the end, however the other side ends. Raises TlsError."""
+        """The next bytes; none at the end, however the other side ends. Raises ReplyError."""
         while True:
             try:
                 return self._tls.read(n if n > 0 else _CHUNK)
@@ -204,7 +200,7 @@ class TlsStream:
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
                 return b""
             except ssl.SSLError as error:
-                raise TlsError(_unfit(error)) from None
+                raise ReplyError(_unfit(error)) from None
 
     def write(self, data: bytes) -> None:
         """Send."""
@@ -229,7 +225,7 @@ class TlsStream:
 
 
 async def secured(reader: Reader, writer: Writer, host: str) -> TlsStream:
-    """TLS on a stream to `host`. Raises TlsError."""
+    """TLS on a stream to `host`. Raises ReplyError."""
     stream = TlsStream(reader, writer, await asyncio.to_thread(_context), host)
     await stream.shake_hands()
     return stream
@@ -244,7 +240,7 @@ def _context() -> ssl.SSLContext:
 def _context_of(file: str, folder: str) -> ssl.SSLContext:
     for name, path, there in (("SSL_CERT_FILE", file, os.path.isfile), ("SSL_CERT_DIR", folder, os.path.isdir)):
         if path and not there(path):
-            raise TlsError(f"{name} does not exist: {plain(path, 100)}")
+            raise ReplyError(f"{name} does not exist: {plain(path, 100)}")
     return ssl.create_default_context()
 
 

@@ -161,10 +161,6 @@ class Stream:
             self._seen = (before.st_size, before.st_mtime_ns)
         return data, not same
 
-    def cut(self, data: bytes) -> list[Block | Notice]:
-        """The blocks that `data` completes."""
-        return self.cutter.feed(data)
-
 
 # --- Follows what can be read only once: standard input and named pipes ---
 

@@ -150,14 +150,12 @@ class InodeRegistry:
             return True
         names = names_of_logs(path.name)  # most have none, and a thousand logs need not be compared with each other
         originals = {path.with_name(name) for name in names}
-        held = [self._holds(path, text) for log, text in self._all_texts() if log in originals] if originals else []
+        texts = self._all_texts() if originals else []
+        held = [may_hold(path, text) for log, text in texts if log in originals and text.position]
         if True in held:
             self._copies.add(identity)
             return True
         return None in held and self._clock() - self._doubted.setdefault(identity, self._clock()) < _CERTAIN_S
-
-    def _holds(self, path: Path, text: Fingerprint) -> bool | None:
-        return may_hold(path, text) if text.position else False
 
     def _all_texts(self) -> list[tuple[Path, Fingerprint]]:
         followed = [(stream.path, stream.print) for stream in self._streams.values() if stream.owner is not None]

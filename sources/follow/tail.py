@@ -113,7 +113,7 @@ class Tail:
             if begins and data:
                 yield from self._judge(stream, data[:HEAD])
             if not stream.ignored:
-                for block in stream.cut(data):
+                for block in stream.cutter.feed(data):
                     yield self._item(block)
             if replaced:
                 yield from self._start_anew(stream)
@@ -129,7 +129,7 @@ class Tail:
     def _start_anew(self, stream: Stream) -> list[Item]:
         """The file was truncated or rewritten: what a copy holds of the old text first."""
         rest = rest_in_copy(self.log.path, stream.print)
-        items = [self._item(block) for block in stream.cut(rest or b"") + stream.cutter.finish()]
+        items = [self._item(block) for block in stream.cutter.feed(rest or b"") + stream.cutter.finish()]
         self._known.replaced(self.log.path, stream.print)
         stream.restart()
         doubt = "" if rest is not None else "; the last lines before that may be lost"
@@ -200,7 +200,7 @@ class Tail:
         """Yield what a slow writer still adds to a file after it was rotated."""
         data, _ = stream.read()
         late = replace(self.log, name=f"{self.log.name} (rotated)")
-        for block in stream.cut(data):
+        for block in stream.cutter.feed(data):
             yield late, block
         self._late.remove((stream, until))
         if data:

@@ -106,7 +106,7 @@ class Client(asyncssh.SSHClient):
             if not passphrase:
                 return None
             with suppress(OSError, ValueError, asyncssh.Error):
-                return await asyncio.to_thread(_unlocked, path, passphrase)
+                return await asyncio.to_thread(asyncssh.read_private_key, path, passphrase)
         return None
 
     async def password_auth_requested(self) -> str | None:
@@ -159,13 +159,9 @@ def _locked(identities: Sequence[Path]) -> list[Path]:
     return [path for path in paths if _is_locked(path)]
 
 
-def _unlocked(path: Path, passphrase: str) -> asyncssh.SSHKey:
-    return asyncssh.import_private_key(path.read_bytes(), passphrase)
-
-
 def _is_locked(path: Path) -> bool:
     try:
-        asyncssh.import_private_key(path.read_bytes())
+        asyncssh.read_private_key(path)
     except asyncssh.KeyImportError as error:
         return str(error).startswith("Passphrase")
     except (OSError, ValueError):
@@ -282,7 +278,8 @@ async def dial(address: Address, login: Login, via: Connection | None = None, de
 
 
 async def _dial(address: Address, login: Login, config: HostConfig, tunnel: Connection | None) -> Connection:
-    keys = HostKeys(config.key_name, config.key_files if login.known_hosts is None else _paths(login.known_hosts))
+    files = config.key_files if login.known_hosts is None else tuple(map(Path, login.known_hosts))
+    keys = HostKeys(config.key_name, files)
     while True:
         client = Client(address.shown, login, keys, config.identities)
         try:
@@ -345,10 +342,6 @@ async def _jump(config: HostConfig, login: Login, address: Address, depth: int) 
             tunnel.close()
         raise
     return tunnel
-
-
-def _paths(names: Sequence[str]) -> tuple[Path, ...]:
-    return tuple(Path(name) for name in names)
 
 
 async def _judge(address: Address, login: Login, keys: HostKeys, known: Sequence[asyncssh.SSHKey]) -> None:

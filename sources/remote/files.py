@@ -123,14 +123,10 @@ class Files:
         where = self._at(handle)
         return _states(await self._run(f"{_STAT} {quoted(where)}")).get(where)
 
-    async def parts(self, log: str, *, packed: bool = False) -> list[tuple[str, State]]:
-        """The older parts of a log, the oldest first: those that are compressed, or the others."""
+    async def parts(self, log: str) -> list[tuple[str, State]]:
+        """The older parts of a log, compressed ones too, the oldest first."""
         found = _states(await self._run(f"{_STAT} {quoted(log)}[.-]*"))
-        parts = [
-            part
-            for part in found.items()
-            if is_part_of(Path(part[0]), Path(log)) and (compression_of(part[0]) is not None) == packed
-        ]
+        parts = [part for part in found.items() if is_part_of(Path(part[0]), Path(log))]
         return sorted(parts, key=lambda part: (part[1].changed_s, part[1].stamp, *age_by_name(part[0])))
 
     async def digest(self, handle: Handle, size: int) -> str | None:

@@ -12,8 +12,7 @@ from perfmon.core import Block, Notice, NoticeKind, format_bytes, plain
 from ..blocks import LineSplitter
 from ..discovery import LogFile
 from ..follow.file_reader import EMPTY, HEAD_SIZE, TAIL_SIZE, Fingerprint
-from ..follow.rotation import age_by_name
-from ..spec import HEAD, compression_in, is_binary
+from ..spec import HEAD, compression_in, compression_of, is_binary
 from .files import Files, Handle, InodeOwners, State, Text, UnreadableError
 
 # --- Older parts of a log that were not read to their end: plain ones, and compressed ones, unpacked on their machine
@@ -40,12 +39,10 @@ class Part:
 async def parts_since(files: Files, log: str, since_s: float) -> list[Part]:
     """Those that were written then or later, the oldest first."""
     found = [
-        Part(path, state, packed)
-        for packed in (False, True)
-        for path, state in await files.parts(log, packed=packed)
+        Part(path, state, compression_of(path) is not None)
+        for path, state in await files.parts(log)
         if state.changed_s >= since_s
     ]
-    found.sort(key=lambda part: (part.state.changed_s, part.state.stamp, *age_by_name(part.path)))
     return [await with_head(files, part) for part in found]
 
 
@@ -152,7 +149,7 @@ async def rest_in_copy(files: Files, log: str, known: Fingerprint) -> bytes | No
     if not known.position:
         return None
     for path, state in reversed(await files.parts(log)):
-        if state.size < known.position:
+        if state.size < known.position or compression_of(path):
             continue
         handle, again = Handle(state.identity, path), len(known.tail)
         if await files.read(handle, 0, len(known.head)) != known.head:
