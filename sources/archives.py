@@ -38,8 +38,6 @@ class BrokenError(Exception):
 
 
 class _Member(Protocol):
-    """One compressed stream within a file."""
-
     def step(self, raw: bytes) -> tuple[bytes, bytes]:
         """(output of at most one piece, raw bytes not yet taken)."""
 
@@ -105,8 +103,6 @@ class Deflate:
 
 
 class _Blocked:
-    """A bz2 or xz stream."""
-
     def __init__(self, stream: bz2.BZ2Decompressor | lzma.LZMADecompressor) -> None:
         self._stream = stream
 

@@ -60,7 +60,7 @@ def read_logs(logs: Sequence[LogFile], size: int = 1 << 22, *, counted: bool = T
 
 
 def _container(log: LogFile) -> tuple[Path | None, bool]:
-    """(what holds the log beside others, whether that is a recording)."""
+    """(what holds the log with others, whether that is a recording)."""
     return (None if log.member is None else log.path), log.compression == RECORDING
 
 
@@ -107,8 +107,7 @@ def _members(log: LogFile) -> Iterator[tuple[str, _Pieces]]:
 
 
 def _bundle_damage(log: LogFile) -> Iterator[Notice]:
-    """Tells once, after the last log of an archive, that more may have been in it, where it is damaged, and what else
-    is in it that is not read."""
+    """Yield notices after the last log of an archive: that it is damaged, and what in it is not read."""
     from .archives import listing
 
     try:

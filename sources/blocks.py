@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 
-from perfmon.core import Block, Notice, NoticeKind
+from perfmon.core import Block, Notice
 
 # --- Whether this installation and this processor have the compiled search (`_scanning.c`) ---
 #
@@ -121,7 +121,7 @@ class LineSplitter:
             self._held_size += len(rest)
 
     def _cut(self, data: bytes) -> int:
-        """Puts the lines of `data` out; says how far it came: to the end, unless the last line is unfinished."""
+        """Put the lines of `data` out; return the end of the last whole line."""
         begin = at = 0
         limit = self._limit
         while len(data) - at > limit:
@@ -146,7 +146,7 @@ class LineSplitter:
             self.line += newlines(block.data)
 
     def _shorten(self, data: bytes, at: int) -> int:
-        """Deals with the over-long line that begins at `at`; says where the next line or piece begins."""
+        """Shorten the line that starts at `at`; return the start of the next line or piece."""
         stop = at + self._limit
         if not data[at : at + 1].strip(b"\0") and not data[at:stop].strip(b"\0"):
             self.offset += stop - at
@@ -165,7 +165,7 @@ class LineSplitter:
         self.offset += len(data) + 1
 
     def _skip(self, chunk: bytes) -> bytes:
-        """Skips the rest of an over-long line; what of `chunk` stands after it."""
+        """Skip the rest of an over-long line; what of `chunk` stands after it."""
         end = chunk.find(b"\n") + 1
         size = end or len(chunk)
         self.offset += size
@@ -184,7 +184,7 @@ class LineSplitter:
             self.line += 1
 
     def _release_frames(self) -> None:
-        """Puts out the frames of the held line; a `\\r` at its very end may yet be half of a line's end."""
+        """Put out the frames of the held line; a `\\r` at its very end may yet be half of a line's end."""
         if b"\r" not in self._held[-1] and not b"".join(self._held[-2:-1]).endswith(b"\r"):
             return
         data = self._joined(b"", 0)
@@ -209,7 +209,7 @@ class _Run:
         self._put(block)
 
     def take(self, block: Block) -> bool:
-        """Adds the block that follows; False when it does not."""
+        """Add the block that follows; False when it does not."""
         if self._final or (block.offset, block.line) != (self._offset, self._line):
             return False
         self._put(block)
@@ -262,4 +262,4 @@ def together(items: Iterable[TimedItem]) -> Iterator[TimedItem]:
         yield entry.item(log) if isinstance(entry, _Run) else entry
 
 
-__all__ = ["MAX_LINE", "Block", "LineSplitter", "Notice", "NoticeKind", "in_use", "newlines", "scanning", "tells_time"]
+__all__ = ["MAX_LINE", "LineSplitter", "in_use", "newlines", "scanning", "tells_time"]

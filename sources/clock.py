@@ -55,7 +55,7 @@ class SourceClock:
         self.refused = 0
         """How many dates were not believed: more than a day away from those of the lines before and after."""
         self.by_arrival = False
-        """No line told a time: it is when they arrived."""
+        """No line has a time: the time of arrival is used."""
         self.jumped: tuple[float, float] | None = None
         """A pause of more than a day, known only once a second line confirmed it."""
         self._doubted: tuple[float, Stamp] | None = None
@@ -71,15 +71,15 @@ class SourceClock:
         """Seconds to add to all that lines say: their clock was set, and that was taken out."""
         self._zones: dict[int, float] = {}
         """Seconds by which stamps of a kind are ahead of those that this log began with, where one alone of the two
-        says its zone; nothing while nothing told it."""
+        has a zone; empty while unknown."""
         self._wall: float | None = None
         self._stamp: Stamp | None = None
 
     def resolve(self, stamp: Stamp | None, mono: float | None) -> float | None:
         """Seconds on this log's axis; a line without a date has the time of the dated line before it.
 
-        Its `t=` tells only where no line was dated: how that lies to the dates is known better and better, so what it
-        told would depend on what was read before.
+        Its `t=` counts only where no line was dated: the offset to the dates is refined with each line, so the result
+        would depend on what was read before.
         """
         if stamp is not None:
             if stamp != self._stamp:
@@ -120,7 +120,7 @@ class SourceClock:
         self.mono_step, self.set_back = 0.0, None
 
     def _ticked(self, mono: float) -> float:
-        """Monotonic seconds that go on where they were when the machine, and its clock, started anew.
+        """Monotonic seconds that go on where they were when the machine, and its clock, started again.
 
         Lines of updates stand a little out of order, also those that were printed about a restart: each belongs to the
         start that brings it nearest to the line before.
@@ -245,7 +245,7 @@ class SourceClock:
         return min(times, key=lambda time: abs(time - near))
 
     def _advanced(self, wall: float) -> float:
-        """Remembers the midnights, or New Years, that passed; a year without a 29 February skips it."""
+        """Remember the midnights, or New Years, that passed; a year without a 29 February skips it."""
         if self.kind not in (DAYTIME, YEARLESS) or self._wall is None:
             return wall
         period = _DAY if self.kind == DAYTIME else _LEAP_YEAR

@@ -89,7 +89,7 @@ def discover(specs: Sequence[str]) -> list[LogFile]:
     """The logs that `specs` name, sorted by name; a file that is reached twice is listed once, under its own name.
 
     Raises UsageError or InputError, one line each, for the first SPEC that is wrong, before anything is read. A file
-    that exists and cannot be read is an error where nothing else is named; beside others reading it tells the loss.
+    that exists and cannot be read is an error where nothing else is named; else reading it yields a notice.
     """
     logs: list[LogFile] = []
     closed: list[tuple[Spec, UnreadableError]] = []
@@ -253,7 +253,7 @@ def _in_recording(spec: Spec) -> list[LogFile]:
 
 
 def _unreadable(spec: Spec, error: OSError) -> str:
-    """One line that says why a path cannot be read, and the mend."""
+    """One line with the reason why a path cannot be read, and the fix."""
     path = Path(spec.path)
     if isinstance(error, PermissionError):
         return f"{shown(spec.text)}: permission denied: make it readable, or run as its owner"
@@ -278,7 +278,6 @@ def _nearby(path: Path) -> str:
 
 
 def _nearest(path: Path) -> Path:
-    """The nearest parent that exists."""
     return next((parent for parent in path.parents if os.path.isdir(parent)), Path("/"))
 
 
@@ -327,7 +326,6 @@ def listed(specs: Sequence[Spec]) -> Listing:
 
 
 def _below(root: Path, folders: set[str]) -> tuple[list[Path], list[Path]]:
-    """The logs and the archives in a folder."""
     try:
         tree = walk_tree(root)
     except OSError:
@@ -337,7 +335,7 @@ def _below(root: Path, folders: set[str]) -> tuple[list[Path], list[Path]]:
 
 
 def _watch_name(path: Path, folders: set[str]) -> None:
-    """Adds the folders in which the file of this name, or the link that leads to it, can change."""
+    """Add the folders in which the file of this name, or the link that leads to it, can change."""
     whole = Path(os.path.abspath(path))
     folders.add(os.path.realpath(_nearest(whole)))
     if whole.is_symlink():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import glob
 import os
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 
 from .spec import HEAD, is_bundle, is_json_lines, is_log_name
@@ -40,21 +42,19 @@ def walk_tree(root: Path) -> Tree:
     Raises OSError when `root` itself cannot be read. What vanishes meanwhile is left out.
     """
     tree = Tree()
+
+    def failed(folder: str, error: OSError) -> None:
+        if not tree.folders:
+            raise error
+        if isinstance(error, PermissionError):
+            tree.closed.append(Path(folder))
+
     # A link to a directory above the root would read half the machine, and the root again within it.
-    visited = {_identity(parent) for parent in Path(os.path.realpath(root)).parents}
-    own: list[tuple[Path, int]] = [(root, 0)]
-    linked: list[tuple[Path, int]] = []
-    while own or linked:
-        folder, depth = own.pop() if own else linked.pop()
-        identity = _identity(folder)
-        if identity in visited:
-            continue
-        visited.add(identity)
-        for entry in _entries(folder, tree):
-            kind = _kind(entry)
-            if kind == "folder" and depth < _DEPTH and holds_logs(entry.name):
-                (linked if entry.is_symlink() else own).append((Path(entry.path), depth + 1))
-            elif kind == "file":
+    above = {_identity(str(parent)) for parent in Path(os.path.realpath(root)).parents if os.path.exists(parent)}
+    for folder, entries in _walk(str(root), holds_logs, above, failed, _DEPTH):
+        tree.folders.append(Path(folder))
+        for entry in entries:
+            if _kind(entry) == "file":
                 _sort_in(entry, tree)
     return tree
 
@@ -69,19 +69,34 @@ def holds_logs(name: str) -> bool:
     return not _SKIPPED.match(name)
 
 
-def _entries(folder: Path, tree: Tree) -> list[os.DirEntry[str]]:
-    """The entries of a directory; none of a directory below the root that cannot be read."""
-    try:
-        with os.scandir(folder) as entries:
-            found = list(entries)
-    except OSError as error:
-        if not tree.folders:
-            raise
-        if isinstance(error, PermissionError):
-            tree.closed.append(folder)
-        return []
-    tree.folders.append(folder)
-    return found
+def _walk(
+    root: str,
+    enters: Callable[[str], bool],
+    visited: set[tuple[int, int]],
+    failed: Callable[[str, OSError], None],
+    depth: float = inf,
+) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
+    """Yield `root` and the directories below it with their entries: each once, own ones before those behind symlinks.
+
+    `enters` chooses directories by name; those that cannot be read go to `failed`.
+    """
+    own: list[tuple[str, int]] = [(root, 0)]
+    linked: list[tuple[str, int]] = []
+    while own or linked:
+        folder, level = own.pop() if own else linked.pop()
+        try:
+            if (identity := _identity(folder or ".")) in visited:
+                continue
+            visited.add(identity)
+            with os.scandir(folder or ".") as scanned:
+                entries = list(scanned)
+        except OSError as error:
+            failed(folder, error)
+            continue
+        yield folder, entries
+        for entry in entries if level < depth else ():
+            if enters(entry.name) and _kind(entry) == "folder":
+                (linked if entry.is_symlink() else own).append((os.path.join(folder, entry.name), level + 1))
 
 
 def _sort_in(entry: os.DirEntry[str], tree: Tree) -> None:
@@ -108,11 +123,8 @@ def _has_json_lines(path: str) -> bool:
         return False
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        state = path.stat()
-    except OSError:
-        return None
+def _identity(path: str) -> tuple[int, int]:
+    state = os.stat(path)
     return state.st_dev, state.st_ino
 
 
@@ -141,25 +153,8 @@ def _split(pattern: str) -> tuple[str, str, str]:
 
 
 def _folders(base: str) -> list[str]:
-    """`base` and all directories below it, each once, own ones before those behind symlinks."""
-    found: list[str] = []
-    own, linked = [base], list[str]()
-    visited: set[tuple[int, int]] = set()
-    while own or linked:
-        folder = own.pop() if own else linked.pop()
-        try:
-            state = os.stat(folder or ".")
-            if (state.st_dev, state.st_ino) in visited:
-                continue
-            visited.add((state.st_dev, state.st_ino))
-            with os.scandir(folder or ".") as entries:
-                below = [entry for entry in entries if not entry.name.startswith(".") and os.path.isdir(entry)]
-        except OSError:
-            continue
-        found.append(folder)
-        for entry in below:
-            (linked if entry.is_symlink() else own).append(os.path.join(folder, entry.name))
-    return found
+    below = _walk(base, lambda name: not name.startswith("."), set(), lambda _folder, _error: None)
+    return [folder for folder, _ in below]
 
 
 def _files(folder: str) -> list[Path]:

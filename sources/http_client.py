@@ -35,10 +35,10 @@ class Writer(Protocol):
     """The writing end of a stream."""
 
     def write(self, data: bytes) -> None:
-        """Sends."""
+        """Send."""
 
     def close(self) -> None:
-        """Ends."""
+        """Close."""
 
 
 Opener = Callable[[str, int], Awaitable[tuple[Reader, Writer]]]
@@ -77,11 +77,11 @@ class ReplyError(Exception):
 
 
 class ForbiddenError(ReplyError):
-    """The way there is closed: nothing can be said of the server."""
+    """Forwarding is prohibited: the state of the server is unknown."""
 
 
 def parse_url(text: str) -> Url:
-    """Reads `http://HOST[:PORT][/PATH]`, the same with https, or `tcp://HOST:PORT`. Raises UsageError."""
+    """Read `http://HOST[:PORT][/PATH]`, the same with https, or `tcp://HOST:PORT`. Raises UsageError."""
     match = _URL.fullmatch(text)
     shown = f"'{without_secrets(plain(text, 200))}'"
     if match is None:
@@ -93,7 +93,7 @@ def parse_url(text: str) -> Url:
 
 
 async def get(opener: Opener, url: Url, *, timeout_s: float = 5.0, limit: int = LIMIT) -> Reply:
-    """Asks. Raises ReplyError, also for a reply that was cut off or has more than `limit` bytes."""
+    """Send a GET request. Raises ReplyError, also for a reply that was cut off or has more than `limit` bytes."""
     began = time.monotonic()
     try:
         async with asyncio.timeout(timeout_s):
@@ -102,7 +102,7 @@ async def get(opener: Opener, url: Url, *, timeout_s: float = 5.0, limit: int = 
                 if url.scheme == "tcp":
                     return Reply(0, b"", time.monotonic() - began)
                 if url.scheme == "https":
-                    reader = writer = await _secured(reader, writer, url.host)
+                    reader = writer = await secured(reader, writer, url.host)
                 status, body = await _exchange(reader, writer, url, limit)
             finally:
                 writer.close()
@@ -125,13 +125,8 @@ async def open_here(host: str, port: int) -> tuple[Reader, Writer]:
     return await asyncio.open_connection(host, port)
 
 
-async def _secured(reader: Reader, writer: Writer, host: str) -> TlsStream:
-
-    return await secured(reader, writer, host)
-
-
 async def _exchange(reader: Reader, writer: Writer, url: Url, limit: int) -> tuple[int, bytes]:
-    """Sends the request; returns status and body once the reply is complete, whether the server closes or not."""
+    """Send the request; returns status and body once the reply is complete, whether the server closes or not."""
     import h11  # loaded only by those who ask a server
 
     host = f"[{url.host}]" if ":" in url.host else url.host
@@ -172,10 +167,6 @@ async def _exchange(reader: Reader, writer: Writer, url: Url, limit: int) -> tup
 _OLD = ("UNSUPPORTED_PROTOCOL", "TLSV1_ALERT_PROTOCOL_VERSION", "NO_PROTOCOLS_AVAILABLE")
 
 
-class TlsError(ReplyError):
-    """The other side cannot be talked to in confidence."""
-
-
 class TlsStream:
     """A stream inside of another one: what is written is sent at once, unless the other side has to speak first."""
 
@@ -185,7 +176,7 @@ class TlsStream:
         self._tls = context.wrap_bio(self._come, self._go, server_hostname=host)
 
     async def shake_hands(self) -> None:
-        """Raises TlsError."""
+        """Raises ReplyError."""
         try:
             while True:
                 try:
@@ -193,14 +184,14 @@ class TlsStream:
                 except ssl.SSLWantReadError:
                     await self._more()
         except ssl.SSLCertVerificationError as error:
-            raise TlsError(_distrust(error)) from None
+            raise ReplyError(_distrust(error)) from None
         except ssl.SSLError as error:
-            raise TlsError(_unfit(error)) from None
+            raise ReplyError(_unfit(error)) from None
         finally:
             self._send()
 
     async def read(self, n: int = -1) -> bytes:
-        """The next bytes; none at the end, however the other side ends. Raises TlsError."""
+        """The next bytes; none at the end, however the other side ends. Raises ReplyError."""
         while True:
             try:
                 return self._tls.read(n if n > 0 else _CHUNK)
@@ -209,15 +200,15 @@ class TlsStream:
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
                 return b""
             except ssl.SSLError as error:
-                raise TlsError(_unfit(error)) from None
+                raise ReplyError(_unfit(error)) from None
 
     def write(self, data: bytes) -> None:
-        """Sends."""
+        """Send."""
         self._tls.write(data)
         self._send()
 
     def close(self) -> None:
-        """Ends; nobody waits for the other side's goodbye."""
+        """Close without waiting for the other side."""
         self._writer.close()
 
     async def _more(self) -> None:
@@ -234,7 +225,7 @@ class TlsStream:
 
 
 async def secured(reader: Reader, writer: Writer, host: str) -> TlsStream:
-    """TLS on a stream to `host`. Raises TlsError."""
+    """TLS on a stream to `host`. Raises ReplyError."""
     stream = TlsStream(reader, writer, await asyncio.to_thread(_context), host)
     await stream.shake_hands()
     return stream
@@ -249,7 +240,7 @@ def _context() -> ssl.SSLContext:
 def _context_of(file: str, folder: str) -> ssl.SSLContext:
     for name, path, there in (("SSL_CERT_FILE", file, os.path.isfile), ("SSL_CERT_DIR", folder, os.path.isdir)):
         if path and not there(path):
-            raise TlsError(f"{name} does not exist: {plain(path, 100)}")
+            raise ReplyError(f"{name} does not exist: {plain(path, 100)}")
     return ssl.create_default_context()
 
 

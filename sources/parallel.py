@@ -47,43 +47,31 @@ class Ranges:
     heading: Heading = field(default_factory=Heading)
 
     def prepare(self) -> None:
-        """Lets the scanner learn from the first lines."""
+        """Let the scanner learn from the first lines."""
         with open(self.path, "rb", buffering=0) as file:
             head = file.read(_PREPARED)
         self.heading.heed(head, 0, self.scanner.message)
         self.scanner.prepare(head)
 
     def scan(self, number: int) -> RangeResult:
-        """Scan one range."""
-        start = self.starts[number]
-        return _scanned(self.scanner, self.heading, self.path, start, min(self.size, start + self.starts.step))
-
-
-def _scanned(scanner: Scanner, heading: Heading, path: Path, start: int, end: int) -> RangeResult:
-    """(records, lines, size, recognised, problems) of the lines that begin in start..end, block by block.
-
-    With whether the file ended before what `end` promises.
-    """
-    blocks: list[Values] = []
-    cut = False
-    with open(path, "rb", buffering=0) as file:
-        descriptor = file.fileno()
-        position = _line_start(descriptor, start)
-        line = 0
-        while position < end:
-            stop = _line_start(descriptor, min(position + _READ, end))
-            data = os.pread(descriptor, stop - position, position)
-            cut = len(data) < stop - position or not data
-            if not data:
-                break
-            scanned = scanner.scan(data, position, line, heading)
-            blocks.append((scanned.records, scanned.lines, scanned.size, scanned.recognised, scanned.problems))
-            position += len(data)
-            line += scanned.lines
-            del data, scanned  # the next block takes its place in memory, and in the cache
-            if cut:
-                break
-    return blocks, cut
+        """Scan the lines that start in one range, block by block."""
+        blocks: list[Values] = []
+        position, line, cut = self.starts[number], 0, False
+        end = min(self.size, position + self.starts.step)
+        with open(self.path, "rb", buffering=0) as file:
+            descriptor = file.fileno()
+            position = _line_start(descriptor, position)
+            while position < end and not cut:
+                stop = _line_start(descriptor, min(position + _READ, end))
+                data = os.pread(descriptor, stop - position, position)
+                cut = len(data) < stop - position or not data
+                if data:
+                    scanned = self.scanner.scan(data, position, line, self.heading)
+                    blocks.append((scanned.records, scanned.lines, scanned.size, scanned.recognised, scanned.problems))
+                    position += len(data)
+                    line += scanned.lines
+                    del data, scanned  # the next block takes its place in memory, and in the cache
+        return blocks, cut
 
 
 def _line_start(descriptor: int, start: int) -> int:

@@ -99,7 +99,7 @@ class PlaybackControl:
         """Called after each command."""
 
     def take_rewind(self) -> float | None:
-        """The position to go to when all has to begin anew, once."""
+        """The position of a rewind that is due, once."""
         with self._lock:
             if not self._rewind:
                 return None
@@ -169,7 +169,7 @@ class Timeline:
     """Seconds since 1970 at which it begins."""
     duration_s: float
     items: Callable[[], Iterator[TimedItem]]
-    """All items in the order of their moments, anew with each call."""
+    """All items in the order of their moments, again with each call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +251,7 @@ class Player(PlaybackControl):
 
     # --- steering -----------------------------------------------------------------------------------------------
     def seek(self, at_s: float) -> None:
-        """Goes to a position: forwards at full speed, backwards by a `Rewound` and then at full speed."""
+        """Go to a position: forwards at full speed, backwards by a `Rewound` and then at full speed."""
         super().seek(min(max(0.0, at_s), self.duration_s))
 
     def _changed(self) -> None:
@@ -298,7 +298,7 @@ class Player(PlaybackControl):
         return None if self._next is None else self._next[0]
 
     def _gather(self, due: float) -> None:
-        """Takes what is due from the timeline."""
+        """Take what is due from the timeline."""
         items: list[TimedItem] = []
         size = 0
         while self._next is not None and self._next[0] <= due and size < _TURN:

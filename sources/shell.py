@@ -8,11 +8,9 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import cast
 
 from perfmon.core import PerfmonError, plain
-
-# --- The seam to a machine, this one or another: a shell there that answers one script after the other ---
 
 
 class RunnerError(PerfmonError):
@@ -38,38 +36,14 @@ class Output:
         return self.data.decode("utf-8", "surrogateescape")
 
 
-class Runner(Protocol):
-    """Runs scripts of POSIX sh in one long-lived shell on one machine.
-
-    Scripts are run one after the other, in the order in which they were given; several may be given at once. Variables,
-    functions and open descriptors stay; stdin is empty. What the shell's user prints at login is not in any output.
-    Not promised: that a script which hangs can be ended. Use one runner for what has to answer and another for what
-    may hang.
-    """
-
-    @property
-    def name(self) -> str:
-        """The machine, for display."""
-
-    @property
-    def closed(self) -> bool:
-        """Nothing can be run any more."""
-
-    async def run(self, script: str, *, timeout_s: float = 20.0) -> Output:
-        """Runs a script that a shell can parse, without `exit`. Raises RunnerError."""
-
-    async def close(self) -> None:
-        """Ends the shell."""
-
-
 # --- One shell that stays open on a machine: scripts go in line by line, outputs come back between marks ---
 #
 # The marks hold a random number that nobody else knows, so neither a login banner nor a log line can be taken for one.
-# A shell that nothing is asked of waits in `read` and costs nothing; when the connection ends it reads the end of its
+# An idle shell waits in `read` and costs nothing; when the connection ends it reads the end of its
 # input, and ends as well.
 
 BOOTSTRAP = """exec sh -c 'n=;read -r n;eval "$(dd bs=1 count="$n" 2>/dev/null)"'"""
-"""What the login shell is asked to run; bash, dash, zsh, fish and csh read it alike. The rest comes through stdin."""
+"""The command for the login shell; bash, dash, zsh, fish and csh read it alike. The rest comes through stdin."""
 _LOOP = """\
 PATH="$PATH:/usr/local/bin:/usr/bin:/bin"; LC_ALL=C; export PATH LC_ALL; unset ENV BASH_ENV CDPATH; umask 077
 cd / 2>/dev/null
@@ -78,13 +52,17 @@ while IFS= read -r l; do printf '%s B\\n' "$T"; eval "$l" </dev/null; printf '\\
 """
 _KEPT = 4000
 _MOST = 64 << 20
-"""An output that is larger is none that was asked for."""
+"""No script has a larger output."""
 
 
 class Shell:
-    """A runner over any stream of bytes: the channel of a connection, or the pipes of a process here.
+    """Runs scripts of POSIX sh in one long-lived shell, over the channel of a connection or the pipes of a process.
 
-    The owner calls `start`, then `received`, `complained` and `lost` as things come.
+    Scripts run one after the other, in the order in which they were given; several may be given at once. Variables,
+    functions and open descriptors stay; stdin is empty. The output of the user's login scripts is in no output. A
+    script that hangs cannot be ended: use one shell for what has to answer and another for what may hang.
+
+    The owner calls `start`, then `received`, `complained` and `lost` as data comes.
     """
 
     def __init__(self, name: str) -> None:
@@ -114,7 +92,7 @@ class Shell:
 
     @property
     def last_line(self) -> str:
-        """The last line that was printed beside all outputs: what a shell that refuses says."""
+        """The last line printed outside of outputs: the message of a shell that refuses."""
         noise = self._noise if self._within else self._noise + self._held
         lines = (self._errors or noise).decode("utf-8", "replace").strip().splitlines()
         return plain(lines[-1], 200) if lines else ""
@@ -126,7 +104,7 @@ class Shell:
         write(f"{len(script)}\n{script}".encode())
 
     async def run(self, script: str, *, timeout_s: float = 20.0) -> Output:
-        """See `Runner`."""
+        """Run a script that a shell can parse, without `exit`. Raises RunnerError."""
         if self._lost is not None:
             raise RunnerError(f"{self._name}: {self._lost}")
         future: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
@@ -140,11 +118,11 @@ class Shell:
             raise NoAnswerError(f"{self._name}: {self._lost}") from None
 
     async def close(self) -> None:
-        """Ends the shell."""
+        """End the shell."""
         self.lost("closed")
 
     def lost(self, why: str) -> None:
-        """The stream has ended: whoever waits is told."""
+        """The stream has ended: all waiting scripts fail."""
         if self._lost is not None:
             return
         self._lost = why
@@ -155,11 +133,11 @@ class Shell:
                 future.set_exception(RunnerError(f"{self._name}: {why}"))
 
     def complained(self, data: bytes) -> None:
-        """Something came on stderr."""
+        """Handle data from stderr."""
         self._errors = (self._errors + data)[-_KEPT:]
 
     def received(self, data: bytes) -> None:
-        """Something came on stdout."""
+        """Handle data from stdout."""
         self._held += data
         while self._advance():
             pass
@@ -167,7 +145,7 @@ class Shell:
             self.lost("an endless response")
 
     def _advance(self) -> bool:
-        """Takes the next mark out of what came; whether there was one."""
+        """Take the next mark out of the data; False if there is none."""
         if not self._within:
             at = self._held.find(self._begin)
             keep = len(self._held) - len(self._begin) if at < 0 else at
@@ -196,14 +174,13 @@ class Shell:
 
 
 def _line(script: str) -> bytes:
-    """A script as one line."""
     if "\n" in script:
         escaped = script.replace("\\", "\\\\").replace("\n", "\\n").replace("'", "'\\''")
         script = f"eval \"$(printf '%b' '{escaped}')\""
     return script.encode("utf-8", "surrogateescape") + b"\n"
 
 
-# --- A runner on this machine ---
+# --- A shell on this machine ---
 
 
 class LocalRunner(Shell):
@@ -211,7 +188,7 @@ class LocalRunner(Shell):
 
     @classmethod
     async def open(cls, name: str = "localhost", command: Sequence[str] = ("/bin/sh", "-c", BOOTSTRAP)) -> LocalRunner:
-        """Starts the shell; raises OSError where there is none."""
+        """Start the shell; raises OSError where there is none."""
         runner = cls(name)
         loop = asyncio.get_running_loop()
         transport, _ = await loop.subprocess_exec(lambda: _Pipes(runner), *command, start_new_session=True)
@@ -226,7 +203,7 @@ class LocalRunner(Shell):
         self._exited = asyncio.get_running_loop().create_future()
 
     async def close(self) -> None:
-        """Ends the shell."""
+        """End the shell."""
         await super().close()
         await asyncio.shield(self._exited)  # several may wait for it, and any of them be cancelled
 

@@ -145,7 +145,7 @@ def shown(text: str) -> str:
 
 
 def parse_spec(text: str) -> Spec:
-    """Reads one SPEC. A file that exists under the very name wins over every other meaning.
+    """Read one SPEC. A file that exists under the very name wins over every other meaning.
 
     Raises UsageError when it is no SPEC, or of a kind that this version does not observe.
     """

@@ -21,8 +21,8 @@ from ..discovery import STDIN, LogFile
 CHUNK = 1 << 19
 _LOOK = 1 << 10
 """Bytes behind a chunk in which its last line ends."""
-_HEAD = 256
-_TAIL = 64
+HEAD_SIZE, TAIL_SIZE = 256, 64
+"""Bytes by which a text is recognised."""
 _ROOM = 1 << 12
 
 Identity = tuple[int, int]
@@ -41,6 +41,13 @@ class Fingerprint:
     head: bytes
     tail: bytes
     position: int
+
+    def extended(self, data: bytes) -> Fingerprint:
+        """Return the fingerprint of the text with the bytes that follow."""
+        if not data:
+            return self
+        head = self.head if len(self.head) == HEAD_SIZE else (self.head + data[:HEAD_SIZE])[:HEAD_SIZE]
+        return Fingerprint(head, (self.tail + data[-TAIL_SIZE:])[-TAIL_SIZE:], self.position + len(data))
 
     def fits(self, fd: int) -> bool:
         """True if the open file begins with this text up to its position."""
@@ -62,7 +69,7 @@ class Stream:
     """A file that is open under whatever name it has; its blocks go on where they ended when it is opened again."""
 
     def __init__(self, path: Path) -> None:
-        """Opens `path`; raises OSError."""
+        """Open `path`; raises OSError."""
         self._file: BinaryIO | None = open(path, "rb", buffering=0)  # noqa: SIM115  held open across renames
         self.path = path
         """The name under which it is followed."""
@@ -74,7 +81,7 @@ class Stream:
         self.restart()
 
     def restart(self) -> None:
-        """Reading begins anew: the file holds another text."""
+        """Start over: the file holds another text."""
         self.print = EMPTY
         self.cutter = LineSplitter(frames=True)
         self.at_end = False
@@ -84,7 +91,7 @@ class Stream:
         self._seen = (-1, -1)
 
     def reopen(self, path: Path) -> bool:
-        """Opens the file again after `close`; False when `path` is another file by now, or holds another text."""
+        """Open the file again after `close`; False when `path` is another file by now, or holds another text."""
         file = open(path, "rb", buffering=0)  # noqa: SIM115
         if identity_of(os.fstat(file.fileno())) != self.identity or not self.print.fits(file.fileno()):
             file.close()
@@ -93,7 +100,7 @@ class Stream:
         return True
 
     def close(self) -> None:
-        """Lets go of the file; what was read stays known."""
+        """Close the file; what was read stays known."""
         self.owner = None
         if self._file is not None:
             self._file.close()
@@ -120,7 +127,7 @@ class Stream:
         return (state.st_size, state.st_mtime_ns) == self._seen
 
     def skip_history(self) -> None:
-        """Goes on to the last line that is there, counting the lines before it."""
+        """Go on to the last line that is there, counting the lines before it."""
         at, lines, position = 0, 0, 0
         while data := os.pread(self.fd, CHUNK, position):
             lines += newlines(data)
@@ -128,8 +135,8 @@ class Stream:
             at = position + end if end else at
             position += len(data)
         self.cutter = LineSplitter(offset=at, line=lines + 1, frames=True)
-        size = min(_TAIL, at)
-        self.print = Fingerprint(os.pread(self.fd, min(_HEAD, at), 0), os.pread(self.fd, size, at - size), at)
+        size = min(TAIL_SIZE, at)
+        self.print = Fingerprint(os.pread(self.fd, min(HEAD_SIZE, at), 0), os.pread(self.fd, size, at - size), at)
 
     def read(self) -> tuple[bytes, bool]:
         """(the next bytes, whether the text has been replaced after them: truncated or rewritten)."""
@@ -144,25 +151,15 @@ class Stream:
         return self._checked(data, before)
 
     def _checked(self, data: bytes, before: os.stat_result) -> tuple[bytes, bool]:
-        """Tells by looking after reading whether the text was replaced before, during or since."""
+        """Look after reading if the text was replaced before, during or since."""
         position = self.print.position
         same = self.size() >= position + len(data) and self.print.fits(self.fd)
         if not same and data and os.pread(self.fd, len(data), position) == data:
             return b"", True  # these bytes are of the new text, which is read from its start
-        self._advance(data)
+        self.print = self.print.extended(data)
         if self.at_end:
             self._seen = (before.st_size, before.st_mtime_ns)
         return data, not same
-
-    def _advance(self, data: bytes) -> None:
-        old = self.print
-        if data:
-            head = old.head if len(old.head) == _HEAD else (old.head + data[:_HEAD])[:_HEAD]
-            self.print = Fingerprint(head, (old.tail + data[-_TAIL:])[-_TAIL:], old.position + len(data))
-
-    def cut(self, data: bytes) -> list[Block | Notice]:
-        """The blocks that `data` completes."""
-        return self.cutter.feed(data)
 
 
 # --- Follows what can be read only once: standard input and named pipes ---
@@ -215,7 +212,7 @@ class PipeTail:
             self._listen()
 
     def close(self) -> None:
-        """Lets go of the pipe."""
+        """Release the pipe."""
         self._pause()
         if self._fd > 0:
             os.close(self._fd)

@@ -113,7 +113,7 @@ class Follower:
         return [*self._tails.values(), *self._pipes]
 
     def _sort_specs(self) -> list[LogFile]:
-        """Takes pipes and what is read once out of the SPECs; the latter are returned."""
+        """Take pipes and what is read once out of the SPECs; the latter are returned."""
         once: list[LogFile] = []
         left: list[Spec] = []
         for spec in self._specs:
@@ -148,7 +148,7 @@ class Follower:
             if turns:
                 await asyncio.sleep(0)
         if size > _FLOOD_BYTES or any(tail.more for tail in self._everyone()):
-            await asyncio.sleep(0)  # a little costs nobody a turn; what is read and not told of costs it, too
+            await asyncio.sleep(0)  # after a little data no other task has to wait; ignored data counts, too
         self._pace_s = _FLOOD_PACE_S if size > _FLOOD_BYTES else _PACE_S
 
     def _turn(self, tail: Tail) -> Iterator[Item]:
@@ -160,7 +160,7 @@ class Follower:
             self._count(tail)
 
     def _count(self, tail: Tail) -> None:
-        """Of a thousand logs the others need not be asked again."""
+        """Update the bytes behind; other logs are not looked at again."""
         behind = tail.behind
         self._all_behind += behind - self._behind.pop(tail, 0)
         if behind:
@@ -175,7 +175,6 @@ class Follower:
         self._waker.collect()
 
     async def _scan(self, first: bool) -> list[Item]:
-        """Looks for logs that appeared."""
         began = self._clock()
         self._waker.listing_changed = False
         if self._waker.polling or self._scan_s > _QUICK_S:
@@ -193,7 +192,6 @@ class Follower:
         return notices
 
     def _admit(self, log: LogFile, first: bool) -> list[Item]:
-        """Follows a log from now on."""
         path = log.path
         if log.compression:
             self._passed.add(path)
@@ -238,7 +236,6 @@ def _is_pipe(path: str) -> bool:
 
 
 async def _read_once(log: LogFile) -> AsyncIterator[Item]:
-    """A compressed log, read in a thread."""
     blocks = read_blocks(log, 1 << 20)
     while (item := await asyncio.to_thread(next, blocks, None)) is not None:
         yield log, item

@@ -11,7 +11,7 @@ from pathlib import Path
 from ..spec import compression_of
 from .file_reader import Fingerprint, Identity, Stream, identity_of
 
-# --- Where the text of a rotated log went: the copies and older parts beside it ---
+# --- Where the text of a rotated log went: the copies and older parts next to it ---
 
 _ROTATED = re.compile(r"[.-](\d[\d._T:-]*|old|bak|prev)$")
 
@@ -31,13 +31,13 @@ def names_of_logs(name: str) -> set[str]:
 
 
 def age_by_name(path: str) -> tuple[int, str]:
-    """Sorts parts of one moment, the oldest first: of `a.log.2` and `a.log.1` the first, of dates the earlier."""
+    """Sort parts of one moment, the oldest first: of `a.log.2` and `a.log.1` the first, of dates the earlier."""
     count = _COUNTED.search(path)
     return (-int(count[1]) if count else 0, path)
 
 
 def parts_of(log: Path) -> list[tuple[Path, os.stat_result]]:
-    """The uncompressed older parts beside a log, the oldest first."""
+    """The uncompressed older parts of a log, the oldest first."""
     found = []
     try:
         with os.scandir(log.parent) as entries:
@@ -81,7 +81,7 @@ def may_hold(path: Path, known: Fingerprint) -> bool | None:
 
 
 def parts_since(log: Path, changed_ns: int, known: set[Identity]) -> Iterator[Path]:
-    """Parts that were written at or after `changed_ns` and never seen: logs that came and went between two looks."""
+    """Unknown parts that were written at or after `changed_ns`: logs that came and went between two looks."""
     for path, state in parts_of(log):
         if state.st_mtime_ns >= changed_ns and identity_of(state) not in known:
             yield path
@@ -133,7 +133,7 @@ class InodeRegistry:
         return identity_of(path.stat()) in self._streams
 
     def release(self, stream: Stream) -> None:
-        """Closes a stream; it is remembered, so that another name of its file does not read it again."""
+        """Close a stream; it is remembered, so that another name of its file does not read it again."""
         stream.close()
         self._streams.move_to_end(stream.identity)
         closed = [identity for identity, known in self._streams.items() if known.owner is None]
@@ -141,7 +141,7 @@ class InodeRegistry:
             del self._streams[identity]
 
     def replaced(self, path: Path, text: Fingerprint) -> None:
-        """Remembers the text that the log at `path` held before it was truncated."""
+        """Remember the text that the log at `path` held before it was truncated."""
         self._texts.append((path, text))
 
     def _is_copy(self, path: Path, identity: Identity) -> bool:
@@ -150,20 +150,18 @@ class InodeRegistry:
             return True
         names = names_of_logs(path.name)  # most have none, and a thousand logs need not be compared with each other
         originals = {path.with_name(name) for name in names}
-        held = [self._holds(path, text) for log, text in self._all_texts() if log in originals] if originals else []
+        texts = self._all_texts() if originals else []
+        held = [may_hold(path, text) for log, text in texts if log in originals and text.position]
         if True in held:
             self._copies.add(identity)
             return True
         return None in held and self._clock() - self._doubted.setdefault(identity, self._clock()) < _CERTAIN_S
-
-    def _holds(self, path: Path, text: Fingerprint) -> bool | None:
-        return may_hold(path, text) if text.position else False
 
     def _all_texts(self) -> list[tuple[Path, Fingerprint]]:
         followed = [(stream.path, stream.print) for stream in self._streams.values() if stream.owner is not None]
         return [*self._texts, *followed]
 
     def close(self) -> None:
-        """Closes all streams."""
+        """Close all streams."""
         for stream in self._streams.values():
             stream.close()

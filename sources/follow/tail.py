@@ -81,12 +81,11 @@ class Tail:
             self._gone_at = None
 
     def _open(self, state: os.stat_result | None) -> Iterator[Item]:
-        """Opens the file that bears the name now, unless it is read under another one."""
+        """Open the file that bears the name now, unless it is read under another one."""
         path = self.log.path
         if state is None:
             self._new, self._skip = self._new or not self._last_notice, False
-            for item in self._notices("gone", "does not exist yet: waiting"):
-                yield item
+            yield from self._notices("gone", "does not exist yet: waiting")
             return
         try:
             known = self._known.is_known(path)
@@ -96,14 +95,13 @@ class Tail:
         except FileNotFoundError:
             return
         except OSError as error:
-            for item in self._notices("lost", f"cannot be read ({error.strerror}): retrying"):
-                yield item
+            yield from self._notices("lost", f"cannot be read ({error.strerror}): retrying")
             return
         if stream is None:
             return
         new, self._new, self._skip, self._last_notice = self._new, False, False, ""
-        for item in self._notices("appeared", "new log: reading", again=True) if new and not known else []:
-            yield item
+        if new and not known:
+            yield from self._notices("appeared", "new log: reading", again=True)
         yield from self._begin(stream)
 
     def _read(self, stream: Stream) -> Iterator[Item]:
@@ -113,14 +111,12 @@ class Tail:
             begins = not stream.print.position
             data, replaced = stream.read()
             if begins and data:
-                for item in self._judge(stream, data[:HEAD]):
-                    yield item
+                yield from self._judge(stream, data[:HEAD])
             if not stream.ignored:
-                for block in stream.cut(data):
+                for block in stream.cutter.feed(data):
                     yield self._item(block)
             if replaced:
-                for item in self._start_anew(stream):
-                    yield item
+                yield from self._start_anew(stream)
             elif stream.at_end:
                 return
         self.more = True
@@ -133,7 +129,7 @@ class Tail:
     def _start_anew(self, stream: Stream) -> list[Item]:
         """The file was truncated or rewritten: what a copy holds of the old text first."""
         rest = rest_in_copy(self.log.path, stream.print)
-        items = [self._item(block) for block in stream.cut(rest or b"") + stream.cutter.finish()]
+        items = [self._item(block) for block in stream.cutter.feed(rest or b"") + stream.cutter.finish()]
         self._known.replaced(self.log.path, stream.print)
         stream.restart()
         doubt = "" if rest is not None else "; the last lines before that may be lost"
@@ -177,7 +173,7 @@ class Tail:
             yield from self._begin(new)
 
     def _begin(self, new: Stream) -> Iterator[Item]:
-        """Reads `new` from now on; before it, what came and went since the last file."""
+        """Read `new` from now on; before it, what came and went since the last file."""
         if self._left_ns is not None:
             for part in self._missed():
                 yield from self._read_missed(part)
@@ -204,7 +200,7 @@ class Tail:
         """Yield what a slow writer still adds to a file after it was rotated."""
         data, _ = stream.read()
         late = replace(self.log, name=f"{self.log.name} (rotated)")
-        for block in stream.cut(data):
+        for block in stream.cutter.feed(data):
             yield late, block
         self._late.remove((stream, until))
         if data:
@@ -222,7 +218,7 @@ class Tail:
         return self.log, item
 
     def _notices(self, kind: NoticeKind, text: str, *, again: bool = False) -> list[Item]:
-        """A notice; one that was told last is not told again, unless `again`."""
+        """A notice; the last one is not repeated, unless `again`."""
         if text == self._last_notice and not again:
             return []
         self._last_notice = text

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 async def wait_for_event(event: asyncio.Event, at_most_s: float) -> None:
-    """Returns when `event` is set; after `at_most_s` it sets the event itself.
+    """Wait until `event` is set; after `at_most_s` set it.
 
     A timeout costs several times as much, for it ends a wait by cancelling it: too much for what is done all the time.
     """
@@ -34,7 +34,7 @@ async def wait_for_event(event: asyncio.Event, at_most_s: float) -> None:
 
 
 async def end(task: asyncio.Future[Any], at_most_s: float | None = None) -> None:
-    """Cancels `task` and waits for its end; raises what it ended with, unless it was cancelled.
+    """Cancel `task` and wait for its end; raises its error, unless it was cancelled.
 
     A plain `await task` cannot tell the end of the task from that of whoever waits, which would be lost then.
     """
@@ -46,7 +46,7 @@ async def end(task: asyncio.Future[Any], at_most_s: float | None = None) -> None
 
 
 def _retrieve(task: asyncio.Future[Any]) -> None:
-    """Nobody waits any more for what ends too late, and nothing is to be said of it."""
+    """Ignore the error of a task that ends too late."""
     if not task.cancelled():
         task.exception()
 
@@ -54,7 +54,7 @@ def _retrieve(task: asyncio.Future[Any]) -> None:
 # --- Wakes a follower when something changed: by inotify where the kernel reports it, by the clock elsewhere ---
 #
 # Being woken only means "look": what changed is found by looking, so a lost event costs time, never a line. Events are
-# collected once a round; the kernel merges those of writes to one log, so a busy log costs no more than a calm one.
+# collected once a round; the kernel merges those of writes to one log, so a busy log costs no more than another one.
 
 _BACKSTOP_S = 1.0
 _MOST_FOLDERS = 2048

@@ -1,4 +1,4 @@
-"""Pollers: GPUs, hosts, networks, engines, Ray and Slurm, asked at a pace."""
+"""Pollers: GPUs, hosts, networks, engines, Ray and Slurm, queried at an interval."""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ from perfmon.core import Notice, PerfmonError
 
 from ..blocks import LineSplitter
 from ..http_client import Opener
-from ..shell import Output, Runner, RunnerError
+from ..shell import Output, RunnerError, Shell
 from .reading import Reading
 
-# --- The seams of polling: what is asked, and the machine that it is asked of ---
+# --- The interfaces of polling ---
 
 DiskPaths = Callable[[], Mapping[str, str]]
 """Paths on the machine → what lies there (`logs`, `checkpoints`): their disks matter to the run."""
@@ -26,7 +26,7 @@ def no_disk_paths() -> Mapping[str, str]:
 
 
 class PollError(PerfmonError):
-    """A poller could not find out what it asks for: one line that says what, where and the mend."""
+    """A poll failed: one line with what, where and the fix."""
 
 
 class NotAvailableError(PollError):
@@ -42,17 +42,17 @@ class Machine(Protocol):
 
     @property
     def here(self) -> bool:
-        """It is this machine: libraries can be asked instead of commands."""
+        """It is this machine: libraries can be used instead of commands."""
 
     def now(self) -> datetime:
         """Time of its clock."""
 
-    async def runner(self) -> Runner:
+    async def runner(self) -> Shell:
         """A shell of its own for one poller; the poller closes it. Raises PerfmonError where there is none."""
 
     @property
     def opener(self) -> Opener:
-        """Opens streams to ports as seen from there; raises OSError or PerfmonError when used."""
+        """Open streams to ports from there; raises OSError or PerfmonError when used."""
 
     def lines(self, command: str) -> AsyncIterator[bytes]:
         """Yield the output of a command of its shell, line by line, without newlines.
@@ -62,7 +62,7 @@ class Machine(Protocol):
 
 
 class Poller(Protocol):
-    """Asks for one kind of thing, again and again.
+    """Queries one kind of thing periodically.
 
     It is called from the event loop of the polls: what may block has to go to a thread. It may take long or hang:
     whoever paces it sets a deadline, says how old the last answer is, and asks nothing else of it meanwhile.
@@ -77,10 +77,10 @@ class Poller(Protocol):
         """Seconds from one question to the next."""
 
     async def poll(self) -> Sequence[Reading]:
-        """Asks once. Raises PollError; may be cancelled at any await."""
+        """Poll once. Raises PollError; may be cancelled at any await."""
 
     async def close(self) -> None:
-        """Lets go of everything."""
+        """Release everything."""
 
 
 # --- Lines out of the chunks that a command prints ---
@@ -102,7 +102,7 @@ async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             yield item.data
 
 
-# --- One shell on a machine that several pollers run their scripts in, opened anew when it was lost ---
+# --- One shell on a machine that several pollers run their scripts in, opened again when it was lost ---
 
 TIMEOUT_S = 50.0
 """Less than a poll may take as a whole: a shell that hangs is noticed, and another one is opened."""
@@ -114,7 +114,7 @@ class Script:
     def __init__(self, machine: Machine, prefix: str = "", timeout_s: float = TIMEOUT_S) -> None:
         """`prefix` is put before the errors."""
         self._machine, self._prefix, self._timeout_s = machine, prefix, timeout_s
-        self._opening: asyncio.Task[Runner] | None = None
+        self._opening: asyncio.Task[Shell] | None = None
 
     async def run(self, script: str) -> Output:
         """Run a script. Raises PollError, and the machine's error where it has no shell."""
@@ -137,7 +137,7 @@ class Script:
         if self._opening is not None:
             await self._drop(self._opening)
 
-    async def _drop(self, opening: asyncio.Task[Runner]) -> None:
+    async def _drop(self, opening: asyncio.Task[Shell]) -> None:
         """Close a shell; the next script opens another one."""
         if self._opening is opening:
             self._opening = None

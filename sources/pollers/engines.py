@@ -19,7 +19,7 @@ from .reading import Area, Reading
 
 # --- How servers tell of their engines on a page of metrics: which metric is which value, by version and system ---
 #
-# One TOML file each, beside this module.
+# One TOML file each, next to this module.
 
 _HERE = Path(__file__).parent / "engines"
 
@@ -32,11 +32,11 @@ class MetricKind(StrEnum):
     MAX = "max"
     """A gauge; the greatest of several."""
     PER_S = "per_s"
-    """A counter, told as what it grows by in a second."""
+    """A counter, reported as its increase per second."""
     GREW = "grew"
-    """A counter, told as what it grew by since the last poll, and by the minute as `NAME_per_min`."""
+    """A counter, reported as its increase since the last poll, and by the minute as `NAME_per_min`."""
     QUANTILES = "quantiles"
-    """A histogram of seconds, told as `NAME_p50_s` and `NAME_p95_s` of the last half minute."""
+    """A histogram of seconds, reported as `NAME_p50_s` and `NAME_p95_s` of the last half minute."""
 
 
 GAUGES = (MetricKind.SUM, MetricKind.MAX)
@@ -141,7 +141,7 @@ _STEP, _AT = "trainer_step", "trainer_last_step_timestamp_seconds"
 
 
 class TrainerPoller(PagePoller):
-    """Asks one trainer."""
+    """Polls one trainer."""
 
     def __init__(self, machine: Machine, endpoint: Endpoint) -> None:
         super().__init__(machine, endpoint)
@@ -149,7 +149,7 @@ class TrainerPoller(PagePoller):
         self._step: float | None = None
 
     async def poll(self) -> Sequence[Reading]:
-        """One reading; `new_step` is told once for each step that is seen to end."""
+        """One reading; `new_step` is reported once for each finished step."""
         samples, _ = await self._page(self._read)
         if not samples.found:
             raise self._endpoint.trouble(_nothing(samples))
@@ -174,10 +174,10 @@ def _nothing(samples: Samples) -> str:
     return "no metrics of a prime-rl trainer on this page; use vllm=URL for its inference server"
 
 
-# --- Works out what each engine of a page does, each apart: a sick one would not be seen in a mean ---
+# --- Works out what each engine of a page does, each apart: a mean would hide a sick one ---
 
 ENGINE_LABELS = ("engine", "dp_rank", "instance", "replica", "ReplicaId", "WorkerId")
-"""Labels that tell engines of one page apart, beside the model."""
+"""Labels that distinguish engines of one page, besides the model."""
 
 Key = tuple[str, ...]
 """Model, and what else tells an engine from others."""
@@ -276,7 +276,6 @@ def _first(names: Sequence[str], samples: ByName) -> Sequence[Sample]:
 
 
 def _chosen(mapping: ValueMapping, samples: ByName) -> Sequence[Sample]:
-    """The samples of a gauge that count."""
     found = _first(mapping.names, samples)
     if not mapping.labels:
         return found
@@ -303,12 +302,12 @@ def _share_of(key: Key, share: RatioMapping, samples: ByName, grown: Increase) -
 # --- Asks servers of engines for their page of metrics: vLLM, SGLang, and what TRL generates with ---
 
 MOST_ENGINES = 64
-"""Engines of one page that are told of."""
+"""Engines of one page that are reported."""
 _WORD = 60
 
 
 class EnginePoller(PagePoller):
-    """Asks one server: one reading for each engine."""
+    """Polls one server: one reading for each engine."""
 
     def __init__(
         self, machine: Machine, endpoint: Endpoint, metrics: MetricMapping, clock: Callable[[], float] = time.monotonic
@@ -317,7 +316,7 @@ class EnginePoller(PagePoller):
         self._metrics, self._values = metrics, EngineValues(metrics)
 
     async def poll(self) -> Sequence[Reading]:
-        """Asks once; rates and quantiles come from the second time on."""
+        """Poll once; rates and quantiles start with the second poll."""
         samples, at = await self._page(self._read)
         engines = by_engine(samples.found, self._metrics.only)
         if not engines:
@@ -351,11 +350,11 @@ class EnginePoller(PagePoller):
 HEALTH = "/health/"
 """`trl vllm-serve` has this and no metrics (read in trl/scripts/vllm_serve.py)."""
 _AGAIN = 12
-"""Polls after which a server that had no metrics is asked for them again: it may have been replaced."""
+"""Polls after which a server that had no metrics is queried for them again: it may have been replaced."""
 
 
 class TrlPoller(PagePoller):
-    """Asks for metrics; where there are none, how long the server takes to say that it is well."""
+    """Polls the metrics; if there are none, the response time of the health page."""
 
     def __init__(self, machine: Machine, endpoint: Endpoint, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(machine, endpoint, clock)
@@ -363,7 +362,7 @@ class TrlPoller(PagePoller):
         self._without = 0
 
     async def poll(self) -> Sequence[Reading]:
-        """Asks once."""
+        """Poll once."""
         if self._without:
             self._without -= 1
             return [await self._health(None)]

@@ -14,7 +14,7 @@ from datetime import datetime
 from perfmon.core import plain
 
 from ..http_client import Opener, open_here
-from ..shell import LocalRunner, Runner
+from ..shell import LocalRunner, Shell
 from .base import PollError, lines_of
 
 _CHUNK = 1 << 16
@@ -33,7 +33,7 @@ class LocalMachine:
         """Local time."""
         return datetime.now()
 
-    async def runner(self) -> Runner:
+    async def runner(self) -> Shell:
         """A shell of its own. Raises PollError."""
         try:
             return await LocalRunner.open(self.name)
@@ -57,13 +57,13 @@ class LocalMachine:
 
 
 async def _chunks(process: Process) -> AsyncIterator[bytes]:
-    assert process.stdout is not None  # noqa: S101 - it was asked for
+    assert process.stdout is not None  # noqa: S101 - it is a pipe
     while chunk := await process.stdout.read(_CHUNK):
         yield chunk
 
 
 async def _ended(process: Process) -> None:
-    """Ends all that is left of a command, and lets go of what it printed and nobody read."""
+    """End all processes of a command, and drop its unread output."""
     try:
         for number in (signal.SIGTERM, signal.SIGKILL):
             with suppress(ProcessLookupError, PermissionError):

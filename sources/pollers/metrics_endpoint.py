@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A page of metrics that is asked for again and again."""
+    """A page of metrics that is checked periodically."""
 
     kind: str
     url: Url
@@ -71,7 +71,7 @@ class Endpoint:
         return page
 
     def _unpacked(self, body: bytes) -> bytes:
-        """Of a server that packs without being asked to."""
+        """Decompress the reply of a server that compresses without a request."""
         packed = zlib.decompressobj(zlib.MAX_WBITS | 16)
         try:
             page = packed.decompress(body, LIMIT)
@@ -99,12 +99,12 @@ EVERY_S = 5.0
 
 
 class PagePoller:
-    """Asks one page again and again; who asks says what becomes of it."""
+    """Fetches one page periodically; subclasses make readings of it."""
 
     every_s = EVERY_S
 
     def __init__(self, machine: Machine, endpoint: Endpoint, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` gives the moments that rates are told by, in seconds."""
+        """`clock` gives the times for rates, in seconds."""
         self._machine, self._endpoint, self._clock = machine, endpoint, clock
 
     @property
@@ -125,7 +125,7 @@ class PagePoller:
 # --- Asks any page of metrics: those that are named, else the first gauges, counters and histograms of the page ---
 
 MOST_NAMED, MOST_FOUND = 200, 40
-"""Values that are told of a page: of names that were asked for, and of those that just are there."""
+"""Values that are reported of a page: of requested names, and of a page without such."""
 _DULL = ("python_", "process_", "go_", "promhttp_", "prometheus_", "scrape_", "net_conntrack_")
 """What nearly every page begins with, and nobody asks for."""
 _NAME = re.compile(r"[A-Za-z_:][\w:]*")
@@ -154,7 +154,7 @@ class PageSamples:
 
 
 class PrometheusPoller(PagePoller):
-    """Asks one page."""
+    """Polls one page."""
 
     def __init__(
         self, machine: Machine, endpoint: Endpoint, names: Sequence[str], clock: Callable[[], float] = time.monotonic

@@ -80,7 +80,7 @@ def _number(pattern: re.Pattern[str], text: str) -> float:
     return float(match[1]) if match else 0.0
 
 
-# --- Who holds up a stream of data, as the ends of its connections that can be seen tell ---
+# --- Who holds up a stream of data, as the ends of its connections that are visible ---
 #
 # Measured in two network namespaces: an application that reads too slowly leaves its receive memory full and its sender
 # limited by the window; a link that is too slow leaves the sender busy all the time with nothing left to read; a sender
@@ -140,7 +140,6 @@ def verdict(periods: Sequence[Sequence[Flow]]) -> str:
 
 
 def _most(flows: Sequence[Flow], what: Callable[[Flow], bool]) -> bool:
-    """True if it holds for at least half of them."""
     return bool(flows) and sum(map(what, flows)) >= _HALF * len(flows)
 
 
@@ -154,7 +153,7 @@ _MB = 1e6
 
 
 class SocketPoller(ScriptPoller):
-    """Asks `ss` for all connections of which either end is the port."""
+    """Runs `ss` for all connections of which either end is the port."""
 
     every_s = EVERY_S
 

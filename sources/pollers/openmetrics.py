@@ -8,13 +8,13 @@ from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf, isfinite, isnan
 
-# --- Reads pages of metrics, Prometheus' text and OpenMetrics alike: only the samples of names that are asked for ---
+# --- Reads pages of metrics, Prometheus' text and OpenMetrics alike: only the samples of requested names ---
 #
 # `prometheus-client` reads every line into objects, which takes 0.5 s a megabyte (`python bench/openmetrics.py`); of a
 # page that engines or Ray serve hardly a tenth is looked at, so here all other lines are passed over unread.
 
 MOST = 20_000
-"""Samples that are read of one page: a page that has more of what was asked for is broken, or means harm."""
+"""Samples that are read of one page: a page that has more of the requested names is broken, or means harm."""
 _SAMPLE = re.compile(
     rb'([A-Za-z_:][\w:]*+)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*+")*+)\})?[ \t]+([^ \t#]++)'
     rb"(?:[ \t]+-?[\d.eE+-]++)?[ \t]*+(?:#.*+)?\r?"
@@ -100,7 +100,7 @@ def _unescaped(value: bytes) -> str:
 
 # --- What happened between two polls: increases of counters, and quantiles of histograms over the last half minute ---
 #
-# Both survive a server that starts again: a counter that is lower than before has begun anew at zero.
+# Both survive a server that starts again: a counter that is lower than before has restarted at zero.
 
 Buckets = Mapping[float, float]
 """Upper limit → how many were not above it, as histograms on a page count them; inf for all."""
@@ -125,7 +125,7 @@ class Increase:
 
     seconds: float
     by: Mapping[Hashable, float]
-    """Of those counters that were seen before, too."""
+    """Of the counters that are known from before."""
 
 
 class Counters:
@@ -175,7 +175,7 @@ class Histograms:
 
 
 def _is_other(before: Buckets, now: Buckets) -> bool:
-    """The server has started again, or has other limits: the two cannot be told apart by subtraction."""
+    """The server has started again, or has other limits: subtraction means nothing."""
     return before.keys() != now.keys() or any(count < before[limit] for limit, count in now.items())
 
 

@@ -1,6 +1,6 @@
 """Readings of pollers, and the lines that recordings keep of them.
 
-Pollers hand over readings, as a block that has the lines for recordings and evidence beside them. A line says
+Pollers hand over readings, as a block that has the lines for recordings and evidence, too. A line is
 `2026-03-02 08:15:07.118 [poll] gpu host=a100-0 name=0 util_pct=97 power_w=371.2 model=H100`; who reads a recording
 makes the same readings of its lines, once.
 """
@@ -141,7 +141,7 @@ def parse_reading(line: str) -> tuple[str, Reading] | None:
 
 
 def as_recorded(reading: Reading) -> Reading:
-    """As its line says it: live and replayed are the same."""
+    """The reading that its line gives: live and replayed are the same."""
     pairs = {key: _number(value) for key, value in reading.values.items() if isfinite(value)}
     pairs |= {key: _word(word) for key, word in reading.words.items() if word}
     return _reading(reading.area, _word(reading.name), pairs)

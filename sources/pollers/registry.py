@@ -1,4 +1,4 @@
-"""Registry of pollers: the pollers of a SOURCE. A kind is imported when it is asked for."""
+"""Registry of pollers: the pollers of a SOURCE. A kind is imported when it is needed."""
 
 from __future__ import annotations
 

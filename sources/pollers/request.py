@@ -22,7 +22,7 @@ _COMMAND = 4000
 
 @dataclass(frozen=True, slots=True)
 class PollRequest:
-    """One thing that pollers are asked for."""
+    """One SOURCE of pollers."""
 
     kind: str
     argument: str = ""
@@ -36,7 +36,7 @@ class PollRequest:
 
 
 DEFAULT = (PollRequest("host"), PollRequest("gpu"))
-"""What the live monitor asks for without being told."""
+"""What the live monitor asks for by default."""
 
 
 def parse_request(text: str) -> PollRequest | None:

@@ -29,21 +29,20 @@ def poll_log(host: str, name: str) -> LogFile:
     return LogFile(shown, Path(SCHEME, host), shown)
 
 
-# --- Asks pollers at their pace, each by itself: what hangs delays nothing else, and how old its last answer is is told
-# ---
+# --- Runs pollers at their intervals: one that hangs delays no other, and the age of its last result is reported ---
 #
-# Every poller has a virtual log. Its readings, and what becomes of itself, come out of it the way lines of logs do.
+# Every poller has a virtual log, of its readings and its own state.
 
 STALE_AFTER_PERIODS = 3
 """Periods without an answer from which on the last one is stale."""
 ABSENT_RETRY_S = 60.0
-"""What was not there is asked for again so much later."""
+"""Time until a missing device is polled again."""
 DEADLINE_S = 60.0
 """A question is taken back when it has had no answer for so long (or for ten periods, where that is longer)."""
 _REPORT_S, _REPEAT_S = 2.0, 60.0
-"""How often at most that something is stale is told; and that it is well, or still absent, at least."""
+"""Most often that a stale poller is reported; least often that one is well, or still absent."""
 _LONGEST_S = 10.0
-"""What fails is asked again so much later, at most (or after its period)."""
+"""The longest time until a failed poll is repeated (or its period)."""
 _END_S = 1.0
 
 
@@ -82,7 +81,7 @@ class PollTask:
         self._failures = 0
 
     async def run(self) -> None:
-        """Asks until it is cancelled."""
+        """Poll until cancelled."""
         rest = 0.0
         try:
             while rest >= 0.0:
@@ -94,7 +93,7 @@ class PollTask:
                     await self._poller.close()
 
     async def _turn(self) -> float:
-        """One question; seconds until the next."""
+        """Poll once; return the seconds until the next poll."""
         began, every = time.monotonic(), self._poller.every_s
         try:
             readings = await self._answer(began)
@@ -116,7 +115,7 @@ class PollTask:
         return rest if rest > 0.2 * every else rest + every
 
     async def _answer(self, began: float) -> Sequence[Reading]:
-        """The answer to one question; meanwhile it tells how old the last one is."""
+        """The result of one poll; while it waits, the age of the last one is reported."""
         every = self._poller.every_s
         deadline = began + max(DEADLINE_S, 10 * every)
         asking = asyncio.ensure_future(self._poller.poll())
@@ -147,7 +146,7 @@ class PollTask:
         await self._emit_readings(readings)
 
     async def _report_failure(self, state: str, why: str, *, always: bool = True) -> None:
-        """Tells what keeps the answers from coming; what is known already is told again rarely, unless `anew`."""
+        """Report a failure; one that is known already is repeated rarely, unless `always`."""
         why = plain(without_secrets(why), 160)
         now = time.monotonic()
         if (state, why) == (self._state, self._why) and not always and now - self._reported_at < _REPEAT_S:

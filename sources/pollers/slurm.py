@@ -47,7 +47,7 @@ class Job:
 
     @property
     def reading(self) -> Reading:
-        """As pollers tell it."""
+        """The reading of this job."""
         values = {"uptime_s": self.used_s, "nodes": self.nodes, "ended": float(self.state.partition("+")[0] in _DONE)}
         words = {"state": self.state, "reason": self.reason, "title": self.title}
         return Reading(Area.JOB, self.id, {k: v for k, v in values.items() if v is not None}, words)
@@ -73,7 +73,7 @@ def ended_of_lines(text: str) -> Iterator[Job]:
 
 
 def jobs_of_json(text: str, user: str, now_s: float) -> Iterator[Job]:
-    """Those of `squeue --json` that are a user's: it tells all, whatever it was asked for. Raises ValueError."""
+    """The jobs of a user in `squeue --json`, which lists all. Raises ValueError."""
     for job in _listed(text, "jobs"):
         if job.get("user_name") == user and job.get("job_id"):
             yield _job(job, now_s)
@@ -154,7 +154,7 @@ def _figure(value: Any) -> float | None:
 
 
 def nodes_of_lines(text: str) -> list[Reading]:
-    """Readings of `sinfo`'s nodes; one in several partitions is told once."""
+    """Readings of `sinfo`'s nodes; one in several partitions is listed once."""
     found: dict[str, Reading] = {}
     for line in text.splitlines():
         parts = [part.strip() for part in line.split("|", 2)]
@@ -196,10 +196,10 @@ EVERY_S = 30.0
 TIMEOUT_S = 25.0
 MOST_JOBS, MOST_NODES = 100, 64
 JSON_SINCE = (23, 2)
-"""Older ones tell all jobs of the cluster as JSON, by the megabyte, whatever they are asked for (seen in 22.05)."""
+"""Older versions list all jobs of the cluster as JSON, by the megabyte, whatever the filter (22.05)."""
 _MOST_BYTES = 1 << 20
 _ENDED_EVERY = 4
-"""Accounting is asked in every so many polls."""
+"""Polls from one query of the accounting to the next."""
 _VERSION = re.compile(r"slurm\S* (\d+)\.(\d+)")
 _MISSING = 127
 _NO_CLUSTER = "configuration source"
@@ -207,7 +207,7 @@ _NO_CLUSTER = "configuration source"
 
 
 class SlurmPoller(ScriptPoller):
-    """Asks the scheduler that a machine belongs to."""
+    """Polls the scheduler of a machine."""
 
     name = "slurm"
     every_s = EVERY_S
@@ -239,7 +239,7 @@ class SlurmPoller(ScriptPoller):
             try:
                 return list(jobs_of_json(text, user, self._machine.now().timestamp()))
             except ValueError:
-                self._json = False  # cut short, or of a version that has other names: lines are told by all
+                self._json = False  # cut short, or of a version that has other names: all versions print lines
         output = await self._shell.run(
             f'squeue -h -a -t all -u "$(id -un)" -o {quoted(JOB_FORMAT)} 2>&1; printf "\\n%s" "$?"'
         )

@@ -23,7 +23,7 @@ from .ssh_config import HostConfig, HostKeys, Trusted, algorithms, fingerprint, 
 # --- What a login may ask its user for. Answers stay in memory, so that a lost connection can be made again ---
 
 Ask = Callable[[str, bool], Awaitable[str | None]]
-"""Shows a prompt and gives the answer (True: echoed); None where nobody can be asked, or nobody answered."""
+"""Shows a prompt and gives the answer (True: echoed); None without a terminal or an answer."""
 
 
 async def no_prompt(_prompt: str, _echo: bool) -> str | None:
@@ -37,7 +37,7 @@ class Login:
 
     ask: Ask = no_prompt
     accept_new: bool = False
-    """Keys of hosts that were never seen are believed, and remembered."""
+    """Keys of unknown hosts are accepted and remembered."""
     config: tuple[str, ...] | None = None
     """Configuration files of ssh; None: `~/.ssh/config`."""
     known_hosts: tuple[str, ...] | None = None
@@ -83,7 +83,7 @@ class Client(asyncssh.SSHClient):
         """What was answered, and not enough, as long as questions go on."""
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
-        """No key is trusted here: it is remembered, so that its user can be asked."""
+        """No key is trusted here: it is remembered, so that the user can be prompted."""
         self.keys.offered = key
         return False
 
@@ -98,7 +98,7 @@ class Client(asyncssh.SSHClient):
         return None
 
     async def _unlock(self, path: Path) -> asyncssh.SSHKey | None:
-        """A key that needs a passphrase, which is asked for once for all hosts; three times where it is wrong."""
+        """Unlock a key; the passphrase is prompted for once for all hosts, three times if it is wrong."""
         passphrase: str | None = None
         for _ in range(_TRIES):
             prompt = f"passphrase of {plain(str(path))} (Enter skips): "
@@ -106,11 +106,11 @@ class Client(asyncssh.SSHClient):
             if not passphrase:
                 return None
             with suppress(OSError, ValueError, asyncssh.Error):
-                return await asyncio.to_thread(_unlocked, path, passphrase)
+                return await asyncio.to_thread(asyncssh.read_private_key, path, passphrase)
         return None
 
     async def password_auth_requested(self) -> str | None:
-        """Asks for the password, at most three times."""
+        """Prompt for the password, at most three times."""
         self._passwords += 1
         if self._passwords > _TRIES:
             return None
@@ -125,7 +125,7 @@ class Client(asyncssh.SSHClient):
     async def kbdint_challenge_received(
         self, name: str, instructions: str, lang: str, prompts: Sequence[tuple[str, bool]]
     ) -> list[str] | None:
-        """Passes on what the server asks."""
+        """Answer the questions of the server."""
         answers = []
         for prompt, echo in prompts:
             question = f"{self._shown}: {plain(prompt, 200)}"
@@ -139,7 +139,7 @@ class Client(asyncssh.SSHClient):
     async def _answer(
         self, prompt: str, echo: bool, *, host: str | None = None, wrong: str | None = None
     ) -> str | None:
-        """Asks, while the clock stands."""
+        """Prompt; the time limit does not run meanwhile."""
         loop, deadline = asyncio.get_running_loop(), self.deadline
         when = deadline.when() if deadline is not None else None
         left = None if when is None else when - loop.time()
@@ -159,13 +159,9 @@ def _locked(identities: Sequence[Path]) -> list[Path]:
     return [path for path in paths if _is_locked(path)]
 
 
-def _unlocked(path: Path, passphrase: str) -> asyncssh.SSHKey:
-    return asyncssh.import_private_key(path.read_bytes(), passphrase)
-
-
 def _is_locked(path: Path) -> bool:
     try:
-        asyncssh.import_private_key(path.read_bytes())
+        asyncssh.read_private_key(path)
     except asyncssh.KeyImportError as error:
         return str(error).startswith("Passphrase")
     except (OSError, ValueError):
@@ -173,11 +169,11 @@ def _is_locked(path: Path) -> bool:
     return False
 
 
-# --- Why a host cannot be reached, in one line with the mend ---
+# --- Why a host cannot be reached, in one line with the fix ---
 
 
 class Cause(StrEnum):
-    """Kinds of failure; the later ones no patience can mend."""
+    """Kinds of failure; retrying helps only for the first."""
 
     UNREACHABLE = "unreachable"
     KEY_UNKNOWN = "key unknown"
@@ -256,10 +252,10 @@ _JUMPS = 8
 _ALIVE_S, _ALIVE_COUNT = 5, 3
 """A network that forwards nothing any more is found out after so many unanswered questions."""
 
-# What the library has to say is told by the lines of HostError; on the screen nothing else may be written.
+# Errors of the library become lines of HostError; on the screen nothing else may be written.
 logging.getLogger("asyncssh").addHandler(logging.NullHandler())
 logging.getLogger("asyncssh").propagate = False
-# The end of a ProxyCommand may be seen by who starts the next process, before asyncio sees it: that is no trouble.
+# The end of a ProxyCommand may be noticed by the start of the next process, before asyncio notices it: harmless.
 logging.getLogger("asyncio").addFilter(lambda record: not str(record.msg).startswith("Unknown child process"))
 
 
@@ -282,7 +278,8 @@ async def dial(address: Address, login: Login, via: Connection | None = None, de
 
 
 async def _dial(address: Address, login: Login, config: HostConfig, tunnel: Connection | None) -> Connection:
-    keys = HostKeys(config.key_name, config.key_files if login.known_hosts is None else _paths(login.known_hosts))
+    files = config.key_files if login.known_hosts is None else tuple(map(Path, login.known_hosts))
+    keys = HostKeys(config.key_name, files)
     while True:
         client = Client(address.shown, login, keys, config.identities)
         try:
@@ -345,10 +342,6 @@ async def _jump(config: HostConfig, login: Login, address: Address, depth: int) 
             tunnel.close()
         raise
     return tunnel
-
-
-def _paths(names: Sequence[str]) -> tuple[Path, ...]:
-    return tuple(Path(name) for name in names)
 
 
 async def _judge(address: Address, login: Login, keys: HostKeys, known: Sequence[asyncssh.SSHKey]) -> None:
@@ -421,8 +414,6 @@ async def open_shell(connection: Connection, shown: str) -> Shell:
 
 
 class _Session(asyncssh.SSHClientSession[bytes]):
-    """Passes on what comes."""
-
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
 

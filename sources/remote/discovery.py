@@ -16,7 +16,7 @@ from ..shell import LocalRunner, RunnerError, pattern, quoted
 from ..spec import is_log_name
 from .files import Files, State, Wanted, list_logs
 
-# --- What runs on a machine, which logs it writes, and where it listens: found without being told, and why ---
+# --- What runs on a machine, which logs it writes, and where it listens: found without configuration, and why ---
 
 KINDS = (
     ("prime-rl", re.compile(r"PRIME-RL::|\bprime_rl\b")),
@@ -70,13 +70,13 @@ class Process:
     command: str
     """Its command line or title, without credentials; display text."""
     folder: str
-    """In which it runs; "" where that cannot be seen."""
+    """In which it runs; "" if that is not visible."""
     writes: tuple[str, ...] = ()
     """Files that it holds open for writing."""
     ports: tuple[int, ...] = ()
     """Where it listens."""
     metrics: tuple[int, ...] = ()
-    """Ports at which `/metrics` is what Prometheus reads; known only once it was asked for."""
+    """Ports at which `/metrics` is what Prometheus reads; known only after a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,6 @@ class Discovery:
 
 @dataclass(slots=True)
 class _Parsed:
-    """Parsed output of the script."""
-
     processes: list[Process] = field(default_factory=list)
     sockets: dict[int, set[str]] = field(default_factory=dict)
     """Process → inodes of its sockets."""
@@ -114,7 +112,7 @@ class _Parsed:
 
 
 async def discover(files: Files) -> Discovery:
-    """Looks for processes of a run and for its logs: those that they hold open, and the usual places.
+    """Look for processes of a run and for its logs: those that they hold open, and the usual places.
 
     Only what this user may see is found. Raises RunnerError.
     """

@@ -13,6 +13,7 @@ from pathlib import Path
 from perfmon.core import evidence_text, plain
 
 from ..shell import RunnerError
+from ..spec import compression_of
 from .connection import Cause, HostError
 from .discovery import discover
 from .files import Files, Handle, State, UnreadableError, Wanted, list_logs
@@ -57,11 +58,7 @@ class HostCopy:
     problems: list[str] = field(default_factory=list)
     """One line each."""
     missing: list[str] = field(default_factory=list)
-    """Paths and patterns that nothing fits there, as they were asked for."""
-
-    def as_data(self) -> dict[str, object]:
-        """For a manifest."""
-        return asdict(self)
+    """Paths and patterns that nothing fits there, as requested."""
 
     @property
     def unfound(self) -> list[str]:
@@ -79,7 +76,7 @@ class Fetcher:
         """How much of each log is here."""
 
     async def fetch(self, host: Host, paths: Sequence[str]) -> HostCopy:
-        """Copies the logs of one host, to `<folder>/<host>/...`; a lost connection is made again a few times.
+        """Copy the logs of one host, to `<folder>/<host>/...`; a lost connection is made again a few times.
 
         Logs are copied as far as they were written when they were found. Raises HostError when the host is lost.
         """
@@ -147,9 +144,9 @@ class Fetcher:
             self._report(target, at)
 
     async def _kept(self, files: Files, handle: Handle, target: Path, size: int) -> int:
-        """Bytes that an earlier run copied, where they are still those of the log; else it begins anew."""
+        """Bytes that an earlier run copied, where they are still those of the log; else it starts over."""
         await asyncio.to_thread(target.parent.mkdir, mode=0o700, parents=True, exist_ok=True)
-        kept = await asyncio.to_thread(_size, target)
+        kept = await asyncio.to_thread(lambda: target.stat().st_size if target.exists() else 0)
         if 0 < kept <= size and await _same(files, handle, target, kept):
             return kept
         await asyncio.to_thread(target.write_bytes, b"")
@@ -168,7 +165,7 @@ def file_name(host: str, path: str) -> str:
 
 def manifest(copies: Sequence[HostCopy], made: str, version: str) -> str:
     """The contents of a bundle as JSON."""
-    data = {"schema": 1, "perfmon": version, "made": made, "hosts": [copy.as_data() for copy in copies]}
+    data = {"schema": 1, "perfmon": version, "made": made, "hosts": [asdict(copy) for copy in copies]}
     return json.dumps(data, indent=2, ensure_ascii=True) + "\n"
 
 
@@ -178,8 +175,8 @@ async def _found(files: Files, paths: Sequence[str]) -> tuple[dict[str, State], 
     names = [name for names in fitting.values() for name in names]
     if not paths:
         for path in (await discover(files)).paths:
-            parts = [*await files.parts(path, packed=True), *await files.parts(path)]
-            names += [*(name for name, _ in parts if "\n" not in name), path]
+            parts = sorted([name for name, _ in await files.parts(path)], key=lambda name: not compression_of(name))
+            names += [*(name for name in parts if "\n" not in name), path]
     there = await files.look(list(dict.fromkeys(names)))
     return there, [path for path, names in fitting.items() if there.keys().isdisjoint(names)]
 
@@ -213,13 +210,6 @@ def _piece(target: Path, start: int, size: int) -> bytes:
 def _append(target: Path, data: bytes) -> None:
     with target.open("ab") as file:
         file.write(data)
-
-
-def _size(target: Path) -> int:
-    try:
-        return target.stat().st_size
-    except OSError:
-        return 0
 
 
 def _digest(target: Path) -> tuple[int, str]:

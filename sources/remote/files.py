@@ -16,7 +16,7 @@ from ..blocks import LineSplitter
 from ..file_tree import holds_logs
 from ..follow.file_reader import EMPTY, Fingerprint, Identity
 from ..follow.rotation import age_by_name, is_part_of
-from ..shell import MAGIC, Output, Runner, RunnerError, literal_base, pattern, quoted, regex
+from ..shell import MAGIC, Output, RunnerError, Shell, literal_base, pattern, quoted, regex
 from ..spec import compression_of, is_log_name
 
 # --- The files of a machine behind a runner: what they are now, and their bytes from a place on ---
@@ -87,7 +87,7 @@ class UnreadableError(Exception):
 class Files:
     """The files that the user of a runner can see."""
 
-    def __init__(self, runner: Runner, prepared: str) -> None:
+    def __init__(self, runner: Shell, prepared: str) -> None:
         home, pid, many, gzip, _ = prepared.split("\n")[:5]
         self.runner = runner
         self.home = home
@@ -101,8 +101,8 @@ class Files:
         self._watched: tuple[str, ...] = ()
 
     @classmethod
-    async def open(cls, runner: Runner) -> Files:
-        """Prepares the shell. Raises RunnerError where it cannot be done."""
+    async def open(cls, runner: Shell) -> Files:
+        """Prepare the shell. Raises RunnerError where it cannot be done."""
         output = await runner.run(PREPARE)
         lines = output.text.split("\n")
         if len(lines) < 5 or not lines[4]:
@@ -110,7 +110,7 @@ class Files:
         return cls(runner, output.text)
 
     async def look(self, paths: Sequence[str]) -> dict[str, State]:
-        """The states of those files that exist; cheap when asked again and again."""
+        """The states of those files that exist; cheap when repeated."""
         names = tuple(paths)
         define = ""
         if names != self._watched:
@@ -123,14 +123,10 @@ class Files:
         where = self._at(handle)
         return _states(await self._run(f"{_STAT} {quoted(where)}")).get(where)
 
-    async def parts(self, log: str, *, packed: bool = False) -> list[tuple[str, State]]:
-        """The older parts beside a log, the oldest first: those that are compressed, or the others."""
+    async def parts(self, log: str) -> list[tuple[str, State]]:
+        """The older parts of a log, compressed ones too, the oldest first."""
         found = _states(await self._run(f"{_STAT} {quoted(log)}[.-]*"))
-        parts = [
-            part
-            for part in found.items()
-            if is_part_of(Path(part[0]), Path(log)) and (compression_of(part[0]) is not None) == packed
-        ]
+        parts = [part for part in found.items() if is_part_of(Path(part[0]), Path(log))]
         return sorted(parts, key=lambda part: (part[1].changed_s, part[1].stamp, *age_by_name(part[0])))
 
     async def digest(self, handle: Handle, size: int) -> str | None:
@@ -156,7 +152,7 @@ class Files:
         return data
 
     async def hold(self, path: str) -> Handle | None:
-        """Opens a file, to be released; None when it is not there. Raises UnreadableError."""
+        """Open a file, to be released; None when it is not there. Raises UnreadableError."""
         slot = self._free.pop(0) if self._free else None
         number, name = slot or _BRIEF, quoted(path)
         output = await self._run(
@@ -174,7 +170,7 @@ class Files:
         return None
 
     async def release(self, handle: Handle | None) -> None:
-        """Closes a file."""
+        """Close a file."""
         if handle is not None and handle.slot is not None:
             await self._run(f"exec {handle.slot}<&-")
             self._free.append(handle.slot)
@@ -293,19 +289,7 @@ class Text:
 
     def advance(self, data: bytes) -> None:
         """These bytes were read."""
-        self.print = grown(self.print, data)
-
-
-HEAD, TAIL = 256, 64
-"""Bytes by which a text is told again."""
-
-
-def grown(old: Fingerprint, data: bytes) -> Fingerprint:
-    """The print of a text of which these bytes were read, too."""
-    if not data:
-        return old
-    head = old.head if len(old.head) == HEAD else (old.head + data[:HEAD])[:HEAD]
-    return Fingerprint(head, (old.tail + data[-TAIL:])[-TAIL:], old.position + len(data))
+        self.print = self.print.extended(data)
 
 
 class InodeOwners:

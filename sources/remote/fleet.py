@@ -89,7 +89,7 @@ async def _found(host: Host) -> Discovery:
         raise HostError(str(error)) from None
 
 
-# --- What is asked of hosts beside their logs, for as long as they are followed: checks of servers, and pollers ---
+# --- Companions of the logs of a host: checks of servers, and pollers ---
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LOGS_FIRST_S, _COMPANION_LOOK_S = 2.0, 0.1
@@ -102,17 +102,17 @@ def checks_of(hosts: Sequence[Host], urls: Sequence[Url]) -> list[tuple[Host, Ur
 
 
 async def check(host: Host, url: Url, emit: Emit) -> None:
-    """Asks for a URL from a host, again and again."""
+    """Check a URL from a host periodically."""
     asking = HealthCheck(url, host.address.shown, emit, host.clock.now)
     while True:
-        connection = host.connection  # without one nobody knows: nothing is told
+        connection = host.connection  # without one nothing is known
         if connection is not None:
             await asking.ask(opener_of(connection))
         await asyncio.sleep(EVERY_S)
 
 
 async def poll(host: Host, requests: Sequence[PollRequest], emit: Emit) -> None:
-    """Asks a host's pollers at their pace, once its logs were read."""
+    """Run the pollers of a host, once its logs were read."""
     if not requests:
         return
     from ..pollers.registry import pollers_for
@@ -127,19 +127,18 @@ async def poll(host: Host, requests: Sequence[PollRequest], emit: Emit) -> None:
 
 
 def _places(host: Host) -> Mapping[str, str]:
-    """The folders of the logs that are followed."""
     return {str(PurePosixPath(path).parent): "logs" for path in host.logs.tails}
 
 
-# --- All hosts of a command, in a thread of their own: logins are asked for before a screen opens, then logs come ---
+# --- All hosts of a command, in a thread of their own: prompts come before a screen opens, then logs ---
 
 _T = TypeVar("_T")
 PromptCallback = Callable[[str, bool], str | None]
-"""Shows a prompt on the terminal and gives the answer (True: echoed); None where nobody can be asked."""
+"""Shows a prompt on the terminal and gives the answer (True: echoed); None without a terminal."""
 _GRACE_S = 2.0
 """Once a host is connected the others have so long before the screen opens without them."""
 FOUND_S = 3.0
-"""Once a host has said what runs there the others have so long."""
+"""Time for the other hosts once the first has finished discovery."""
 _LOOK_S = 0.1
 _LAST_S = 1.0
 _Question = tuple[str, bool, "Future[str | None]"]
@@ -157,7 +156,7 @@ class FleetOptions:
     config: tuple[str, ...] | None = None
     known_hosts: tuple[str, ...] | None = None
     checks: tuple[Url, ...] = ()
-    """What is asked for, again and again."""
+    """URLs that are checked periodically."""
     requests: tuple[PollRequest, ...] = ()
     """What pollers ask of every host."""
     patient: bool = False
@@ -189,7 +188,7 @@ class Fleet:
         self._running: Future[None] | None = None
 
     def open(self) -> None:
-        """Connects to all hosts. Raises ConnectError when none can be reached."""
+        """Connect to all hosts. Raises ConnectError when none can be reached."""
         self._thread.start()
         connecting = asyncio.run_coroutine_threadsafe(self._connect_all(), self._loop)
         connecting.add_done_callback(lambda _: self._questions.put(None))
@@ -211,7 +210,7 @@ class Fleet:
         self._requests[host] = (*self._requests.get(host, ()), *requests)
 
     def follow(self) -> None:
-        """Begins to read logs."""
+        """Start to read logs."""
         self._running = asyncio.run_coroutine_threadsafe(self._run_all(), self._loop)
         self._running.add_done_callback(self._stopped)
 
@@ -249,7 +248,7 @@ class Fleet:
         return self.call(discover_all(self.hosts, grace_s)).result()
 
     def fetch(self, folder: Path, progress: Progress) -> tuple[list[HostCopy], list[HostError]]:
-        """Copies the logs of all hosts into a folder; (what was copied, why hosts were lost)."""
+        """Copy the logs of all hosts into a folder; (what was copied, why hosts were lost)."""
         copying = self.call(self._fetch(Fetcher(folder, progress)))
         try:
             done = copying.result()
@@ -259,11 +258,11 @@ class Fleet:
         return [one for one in done if isinstance(one, HostCopy)], [one for one in done if isinstance(one, HostError)]
 
     def call(self, work: Coroutine[Any, Any, _T]) -> Future[_T]:
-        """Does something in the thread of the connections."""
+        """Run a coroutine in the thread of the connections."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def close(self, patience_s: float = 2.0) -> None:
-        """Ends all connections."""
+        """End all connections."""
         self._asking = False
         self._queue.end()
         # On a busy machine tasks may outlive the patience there is: the terminal is no place to say so.
@@ -364,15 +363,14 @@ class Fleet:
             self._unanswered -= 1
 
     def _answer_questions(self) -> None:
-        """Asks, one question after the other, until all hosts are connected or have failed."""
+        """Prompt for one question after another until all hosts are connected or have failed."""
         while (question := self._questions.get()) is not None:
             prompt, echo, answer = question
-            assert self._options.ask is not None  # noqa: S101 - else nothing was asked
+            assert self._options.ask is not None  # noqa: S101 - else there are no questions
             answer.set_result(self._options.ask(prompt, echo))
 
 
 def _by_host(specs: Sequence[RemoteSpec]) -> dict[Address, list[str]]:
-    """The paths that are wanted of each host."""
     found: dict[Address, list[str]] = {}
     for spec in specs:
         paths = found.setdefault(spec.address, [])

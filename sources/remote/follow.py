@@ -62,7 +62,7 @@ class RemoteTail(LogReader):
         return same and state.stamp == text.stamp
 
     async def advance(self, files: Files, state: State | None, items: list[Item]) -> None:
-        """Adds what is new to `items`, up to some megabytes; what exists counts as read even if RunnerError comes."""
+        """Add what is new to `items`, up to some megabytes; what exists counts as read even if RunnerError comes."""
         self.more = False
         self.changed_s = state.changed_s if state is not None else self.changed_s
         if files is not self._files:
@@ -117,7 +117,7 @@ class RemoteTail(LogReader):
         self._let_go(text)
 
     async def _find(self, files: Files, text: Text, state: State | None) -> bool:
-        """Opens a text again, under the log's name or that of an older part; False when it is not there any more."""
+        """Open a text again, under the log's name or that of an older part; False when it is not there any more."""
         if state is not None and state.identity == text.identity:
             path: str | None = self.path
         else:
@@ -138,7 +138,7 @@ class RemoteTail(LogReader):
         return False
 
     async def _open(self, files: Files, state: State | None, items: list[Item]) -> None:
-        """Opens the file that bears the name now, unless it is read under another one."""
+        """Open the file that bears the name now, unless it is read under another one."""
         if state is None:
             self._new = self._new or not self._last_notice
             self._notice(items, "gone", "does not exist yet: waiting")
@@ -157,13 +157,13 @@ class RemoteTail(LogReader):
         await self._begin(files, text, items)
 
     async def _skip(self, files: Files, text: Text, items: list[Item]) -> None:
-        """Passes over the history that nobody wants."""
+        """Skip the history that is not wanted."""
         left_out = await skip_history(files, text, self._request.history)
         if left_out and self._request.history:
             self._notice(items, "appeared", f"skipped the first {format_bytes(left_out)} (--history)", again=True)
 
     async def _begin(self, files: Files, text: Text, items: list[Item]) -> None:
-        """Reads a text from now on; before it, what came and went since the last one."""
+        """Read a text from now on; before it, what came and went since the last one."""
         if self._left_s is not None:
             found = await self._read_missed(files, self._left_s, items, await full_fingerprint(files, text))
             if self._missing and not found:
@@ -206,7 +206,7 @@ class RemoteTail(LogReader):
             await self._begin(files, new, items)
 
     def _miss(self, old: Text, text: str, items: list[Item]) -> None:
-        """Tells that the rest of a text was not found; one of which nothing was read may be found as a part yet."""
+        """Report that the rest of a text was not found; one that was not read at all may yet be found as a part."""
         if old.print.position:
             self._notice(items, "lost", text, again=True)
         else:
@@ -360,7 +360,7 @@ class ThreadQueue:
         self._room: asyncio.Event | None = None
 
     async def put(self, items: list[Item]) -> None:
-        """Hands over; waits while the other side has more than the limit before it."""
+        """Hand over items; waits while the other side has more than the limit."""
         if self._room is None:
             self._room = asyncio.Event()
             self._wake_putter = _waker(self._room)
@@ -376,7 +376,7 @@ class ThreadQueue:
 
     @property
     def idle(self) -> bool:
-        """All that was put has been taken, and whoever takes has asked for more."""
+        """All that was put has been taken, and the other side waits for more."""
         with self._lock:
             return self._waiting and not self._items
 
@@ -409,7 +409,7 @@ class ThreadQueue:
 
 
 def _waker(event: asyncio.Event) -> Callable[[], None]:
-    """Sets an event of the loop that runs here, from any thread."""
+    """Set an event of the loop that runs here, from any thread."""
     loop = asyncio.get_running_loop()
 
     def wake() -> None:

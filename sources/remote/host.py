@@ -20,7 +20,7 @@ from ..blocks import LineSplitter
 from ..discovery import LogFile
 from ..http_client import ForbiddenError, Opener, Reader, ReplyError, Url, Writer, get
 from ..pollers.base import PollError, lines_of
-from ..shell import Runner, RunnerError, Shell, quoted
+from ..shell import RunnerError, Shell, quoted
 from .connection import Cause, Connection, HostError, Login, dial, open_shell
 from .files import Files
 from .follow import Emit, HostLogs
@@ -34,7 +34,7 @@ _SECONDS = re.compile(r"([0-9]{9,11})(?:\.([0-9]{9}))?")
 
 
 class ClockProbe:
-    """Asks for the time there; the answer that came quickest says most."""
+    """Reads the time there; the quickest answer is the most exact."""
 
     def __init__(self) -> None:
         self.zone: tzinfo | None = None
@@ -51,8 +51,8 @@ class ClockProbe:
         offset = self.offset
         return datetime.fromtimestamp(time.time() + (0.0 if offset is None else offset.seconds), self.zone)
 
-    async def ask(self, runner: Runner) -> None:
-        """Takes a sample. Raises RunnerError."""
+    async def ask(self, runner: Shell) -> None:
+        """Take a sample. Raises RunnerError."""
         sent, before = time.time(), time.monotonic()
         text, _, zone = (await runner.run("date '+%s.%N %z'")).text.strip().partition(" ")
         trip = time.monotonic() - before
@@ -110,7 +110,7 @@ class Host:
         )  # fmt: skip
 
     async def connect(self) -> None:
-        """Makes the connection and looks at the clock. Raises HostError."""
+        """Connect and read the clock. Raises HostError."""
         shown = self.address.shown
         connection = await dial(self.address, self._login)
         try:
@@ -126,12 +126,6 @@ class Host:
         self._phase, self._error = Phase.LIVE, ""
         self._answered_at = time.monotonic()
 
-    async def runner(self) -> Runner:
-        """One more shell on the connection, for what may hang or take long. Raises HostError."""
-        if self.connection is None:
-            raise HostError(f"{self.address.shown}: not connected")
-        return await open_shell(self.connection, self.address.shown)
-
     async def run(self, poll_s: float = POLL_S) -> None:
         """Follows, and connects again whenever the connection is lost, until cancelled or refused for good."""
         try:
@@ -146,7 +140,7 @@ class Host:
             await self.close()
 
     async def close(self) -> None:
-        """Ends the connection, and sees it gone."""
+        """End the connection, and wait until it is gone."""
         connection = self.connection
         self.drop()
         if connection is not None:
@@ -156,7 +150,7 @@ class Host:
             await asyncio.sleep(0)  # its socket is closed a turn of the loop later
 
     def drop(self) -> None:
-        """Ends the connection at once."""
+        """End the connection at once."""
         connection, self.connection = self.connection, None
         self._shell = self.files = None
         if connection is not None:
@@ -206,7 +200,7 @@ class Host:
             await self._notice(Notice(f"{self._error}: reconnecting", "gone"))
 
     async def _notice(self, notice: Notice) -> None:
-        """Beside the first log of the host; where it has none yet the host stands for it."""
+        """Emit a notice with the first log of the host, or the host itself if it has no log yet."""
         tail = next(iter(self.logs.tails.values()), None)
         shown = self.address.shown
         await self._emit([(tail.log if tail is not None else LogFile(shown, Path(f"ssh:/{shown}"), ""), notice)])
@@ -220,7 +214,7 @@ def _first(group: BaseExceptionGroup[HostError | RunnerError]) -> HostError | Ru
     return error
 
 
-# --- A machine that a connection leads to, as pollers ask it: the same one also when the connection was made anew ---
+# --- A machine that a connection leads to, as pollers ask it: the same one also after a reconnect ---
 
 
 class RemoteMachine:
@@ -235,9 +229,9 @@ class RemoteMachine:
         """Time of its clock."""
         return self._host.clock.now()
 
-    async def runner(self) -> Runner:
+    async def runner(self) -> Shell:
         """A shell of its own on the connection. Raises HostError."""
-        return await self._host.runner()
+        return await open_shell(self._connection(), self.name)
 
     @property
     def opener(self) -> Opener:
@@ -307,21 +301,21 @@ async def _chunks(process: asyncssh.SSHClientProcess[bytes], shown: str) -> Asyn
         raise PollError(f"{shown}: the connection was lost: {error}") from None
 
 
-# --- Whether servers answer: asked for again and again, and told as the lines of a log ---
+# --- Whether servers answer: checked periodically, and reported as the lines of a log ---
 
 EVERY_S = 5.0
 _TIMEOUT_S = 4.0
 
 
 class HealthCheck:
-    """One URL, asked for through an opener.
+    """One URL, requested through an opener.
 
-    Its lines say `[check] url=... failed=0 status=200 check_ms=12.3`, or why not: so a check is seen, judged, recorded
-    and replayed like every other log.
+    Its lines are `[check] url=... failed=0 status=200 check_ms=12.3`, or the reason of the failure: so a check is
+    shown, evaluated, recorded and replayed like every other log.
     """
 
     def __init__(self, url: Url, seen_from: str, emit: Emit, now: Callable[[], datetime] = datetime.now) -> None:
-        """`seen_from` is the host from which it is asked for, "" for this one; `now` is what a clock shows there."""
+        """`seen_from` is the host that requests it, "" for this one; `now` is the time there."""
         self.url = url
         where = f"{seen_from}:" if seen_from else ""
         self.log = LogFile(f"{where}{url.shown}", Path("check:/", seen_from), url.shown)
@@ -330,7 +324,7 @@ class HealthCheck:
         self._told = False
 
     async def ask(self, opener: Opener) -> bool:
-        """Asks once and tells; whether all is well."""
+        """Check once and report; True if the server is well."""
         began = time.monotonic()
         status = 0
         try:

@@ -28,7 +28,7 @@ class Address:
 
     @property
     def shown(self) -> str:
-        """As it is shown, and told from others."""
+        """For display; unique."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.user + '@' if self.user else ''}{host}{f':{self.port}' if self.port else ''}"
 
@@ -45,7 +45,7 @@ class RemoteSpec:
 
 
 def parse_host(text: str) -> Address:
-    """Reads `[USER@]HOST[:PORT]` or `ssh://[USER@]HOST[:PORT]`. Raises UsageError."""
+    """Read `[USER@]HOST[:PORT]` or `ssh://[USER@]HOST[:PORT]`. Raises UsageError."""
     bare = text[len(_SCHEME) :].rstrip("/") if text.lower().startswith(_SCHEME) else text
     login, _, where = bare.rpartition("@")
     if ":" in login:
@@ -60,7 +60,7 @@ def parse_host(text: str) -> Address:
 
 
 def parse_remote(text: str) -> RemoteSpec | None:
-    """Reads a SPEC that names logs on a machine; None when it names none.
+    """Read a SPEC that names logs on a machine; None when it names none.
 
     `ssh://[USER@]HOST[:PORT]/PATH`, where `/~/` begins at the home folder, or `USER@HOST:PATH` with a path that is
     absolute or begins with `~`. What exists here under that very name is no machine. Raises UsageError.

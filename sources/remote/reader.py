@@ -11,11 +11,9 @@ from perfmon.core import Block, Notice, NoticeKind, format_bytes, plain
 
 from ..blocks import LineSplitter
 from ..discovery import LogFile
-from ..follow.file_reader import EMPTY, Fingerprint
-from ..follow.rotation import age_by_name
-from ..spec import HEAD as JUDGED
-from ..spec import compression_in, is_binary
-from .files import HEAD, TAIL, Files, Handle, InodeOwners, State, Text, UnreadableError, grown
+from ..follow.file_reader import EMPTY, HEAD_SIZE, TAIL_SIZE, Fingerprint
+from ..spec import HEAD, compression_in, compression_of, is_binary
+from .files import Files, Handle, InodeOwners, State, Text, UnreadableError
 
 # --- Older parts of a log that were not read to their end: plain ones, and compressed ones, unpacked on their machine
 # ---
@@ -41,18 +39,16 @@ class Part:
 async def parts_since(files: Files, log: str, since_s: float) -> list[Part]:
     """Those that were written then or later, the oldest first."""
     found = [
-        Part(path, state, packed)
-        for packed in (False, True)
-        for path, state in await files.parts(log, packed=packed)
+        Part(path, state, compression_of(path) is not None)
+        for path, state in await files.parts(log)
         if state.changed_s >= since_s
     ]
-    found.sort(key=lambda part: (part.state.changed_s, part.state.stamp, *age_by_name(part.path)))
     return [await with_head(files, part) for part in found]
 
 
 async def with_head(files: Files, part: Part) -> Part:
     """The same after another look: it may have been half written before."""
-    return replace(part, head=await _read(files, part, 0, HEAD))
+    return replace(part, head=await _read(files, part, 0, HEAD_SIZE))
 
 
 async def _read(files: Files, part: Part, offset: int, size: int) -> bytes:
@@ -121,13 +117,17 @@ async def full_fingerprint(files: Files, text: Text) -> Fingerprint:
     now = await state_of(files, text)
     if now is None or text.handle is None:
         return EMPTY
-    head = await files.read(text.handle, 0, min(HEAD, now.size))
-    tail = await files.read(text.handle, max(0, now.size - TAIL), min(TAIL, now.size))
-    return EMPTY if head is None or tail is None else Fingerprint(head, tail, now.size)
+    return await _fingerprint(files, text.handle, now.size)
+
+
+async def _fingerprint(files: Files, handle: Handle, position: int) -> Fingerprint:
+    head = await files.read(handle, 0, min(HEAD_SIZE, position))
+    tail = await files.read(handle, max(0, position - TAIL_SIZE), min(TAIL_SIZE, position))
+    return EMPTY if head is None or tail is None else Fingerprint(head, tail, position)
 
 
 async def skip_history(files: Files, text: Text, wanted: int | None) -> int:
-    """Moves on to the beginning of a line, so that at most `wanted` bytes of what exists are left.
+    """Move on to the beginning of a line, so that at most `wanted` bytes of what exists are left.
 
     None leaves all of it, 0 nothing but the line that is unfinished now. The result is how many bytes were left out.
     """
@@ -139,9 +139,7 @@ async def skip_history(files: Files, text: Text, wanted: int | None) -> int:
     data = await files.read(text.handle, start, min(size - start, _LOOK_BACK)) or b""
     end = data.rfind(b"\n") if not wanted else data.find(b"\n")
     at = start + end + 1 if end >= 0 else start
-    head = await files.read(text.handle, 0, min(HEAD, at)) or b""
-    tail = await files.read(text.handle, max(0, at - TAIL), min(TAIL, at)) or b""
-    text.print = Fingerprint(head, tail, at)
+    text.print = replace(await _fingerprint(files, text.handle, at), position=at)
     text.cutter = LineSplitter(offset=at, frames=True, counted=False)
     return at
 
@@ -151,7 +149,7 @@ async def rest_in_copy(files: Files, log: str, known: Fingerprint) -> bytes | No
     if not known.position:
         return None
     for path, state in reversed(await files.parts(log)):
-        if state.size < known.position:
+        if state.size < known.position or compression_of(path):
             continue
         handle, again = Handle(state.identity, path), len(known.tail)
         if await files.read(handle, 0, len(known.head)) != known.head:
@@ -212,7 +210,7 @@ class LogReader:
             return
         if data and text.since_s is not None:
             since_s, text.since_s = text.since_s, None
-            await self._read_missed(files, since_s, items, grown(known, data[again:]))
+            await self._read_missed(files, since_s, items, known.extended(data[again:]))
         self._take(text, data[again:], items)
         self.behind = max(0, now.size - text.print.position)
         self.more = self.behind > 0
@@ -222,7 +220,7 @@ class LogReader:
 
     def _take(self, text: Text, data: bytes, items: list[Item]) -> None:
         if data and not text.print.position:
-            head = data[:JUDGED].lstrip(b"\0")
+            head = data[:HEAD].lstrip(b"\0")
             text.ignored = is_binary(head) or compression_in(head) is not None
             if text.ignored:
                 self._notice(items, "lost", "binary, not a log: skipped", again=True)
@@ -272,7 +270,7 @@ class LogReader:
 
     # --- its parts ------------------------------------------------------------------------------------------------
     async def _recover(self, files: Files, text: Text, items: list[Item], *, late: bool = False) -> bool:
-        """Reads the rest of a text that was compressed meanwhile; False when it is not there."""
+        """Read the rest of a text that was compressed meanwhile; False when it is not there."""
         part = await rest_in_packed(files, self.path, text.print, text.changed_s)
         if part is None:
             return False
@@ -283,7 +281,7 @@ class LogReader:
         return True
 
     async def _read_missed(self, files: Files, since_s: float, items: list[Item], next_: Fingerprint) -> int:
-        """Parts that were written since then and never seen: logs that came and went between two looks; how many.
+        """Read unknown parts that were written since then: logs that came and went between two looks; returns how many.
 
         `next_` is of the text that is read after them: it may have become a part by now, too.
         """
@@ -347,7 +345,7 @@ class LogReader:
         items += [(log, _named(log, item)) for item in blocks]
 
     def _notice(self, items: list[Item], kind: NoticeKind, text: str, *, again: bool = False) -> None:
-        """A notice; one that was told last is not told again, unless `again`."""
+        """A notice; the last one is not repeated, unless `again`."""
         if text != self._last_notice or again:
             self._last_notice = text
             items.append((self.log, Notice(f"{self.log.name}: {text}", kind)))

@@ -23,7 +23,7 @@ from perfmon.core import plain
 
 from .model import Address, parse_host
 
-# --- What `ssh` itself makes of its configuration, asked for with `ssh -G`: Match, Include and all hold as there ---
+# --- What `ssh` itself makes of its configuration, read with `ssh -G`: Match, Include and all hold as there ---
 
 _TIMEOUT_S = 10.0
 _ALWAYS = ("hostname", "port", "user")
@@ -80,7 +80,6 @@ def written(text: str) -> Iterator[str]:
 
 @lru_cache(maxsize=1)
 def _usual(program: str) -> _Options:
-    """The defaults of `ssh`."""
     return _ssh_g(program, "-F", "/dev/null", "--", "perfmon.invalid")
 
 
@@ -137,7 +136,7 @@ class HostKeys:
         return list(self.trusted()[0])
 
     def learn(self) -> Path:
-        """Appends the offered key to the first file. Raises OSError."""
+        """Append the offered key to the first file. Raises OSError."""
         assert self.offered is not None  # noqa: S101 - nothing is learned before something was offered
         path = self.files[0]
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -227,7 +226,7 @@ class HostConfig:
 
 
 def read_config(address: Address, files: Sequence[str] | None = None) -> HostConfig:
-    """Reads the files, by default those that `ssh` reads (blocking). Raises ValueError and OSError for wrong ones.
+    """Read the files, by default those that `ssh` reads (blocking). Raises ValueError and OSError for wrong ones.
 
     Without an `ssh` to ask the library reads `~/.ssh/config` by itself, as well as it can.
     """
@@ -291,7 +290,7 @@ def _by_shell(command: str) -> tuple[str, ...]:
     """ProxyCommand is run by a shell, as ssh does; what it prints on stderr is neither data nor for the screen.
 
     The library takes the end of any of the command's pipes for the end of the connection, and what the command would
-    inherit, it may close (ssh does): so a shell beside it holds stderr's pipe open for as long as the command lives.
+    inherit, it may close (ssh does): so another shell holds stderr's pipe open for as long as the command lives.
     """
     keeper = "(exec <&- >&-; while kill -0 $$ 2>/dev/null; do sleep 2; done) &"
     return ("/bin/sh", "-c", f"{keeper} exec 2>/dev/null; exec {command}")

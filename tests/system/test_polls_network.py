@@ -17,7 +17,7 @@ from perfmon.sources.http_client import Opener, open_here
 from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.network import SocketPoller
 from perfmon.sources.pollers.reading import Area
-from perfmon.sources.shell import BOOTSTRAP, LocalRunner, Runner
+from perfmon.sources.shell import BOOTSTRAP, LocalRunner, Shell
 
 TOOLS = ("ip", "tc", "ss")
 pytestmark = [
@@ -61,7 +61,7 @@ class Namespace:
         """That of this machine."""
         return datetime.now()
 
-    async def runner(self) -> Runner:
+    async def runner(self) -> Shell:
         """A shell inside."""
         return await LocalRunner.open(self.name, ("ip", "netns", "exec", self.name, "/bin/sh", "-c", BOOTSTRAP))
 

@@ -15,6 +15,7 @@ from remotely import Writer, following, until
 from sshd import AVAILABLE, Sshd, ran
 
 from perfmon.core.units import format_bytes
+from perfmon.sources.remote.host import RemoteMachine
 from perfmon.sources.remote.model import Phase
 from perfmon.sources.shell import RunnerError
 
@@ -243,7 +244,7 @@ async def test_a_log_that_may_not_be_read_until_it_may(tmp_path: Path) -> None:
 async def test_a_shell_that_hangs_holds_nobody_up(sshd: Sshd, tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run.log")
     async with following(sshd, writer.path) as (seen, host):
-        other = await host.runner()
+        other = await RemoteMachine(host).runner()
         hanging = asyncio.create_task(other.run("sleep 30", timeout_s=0.5))
         writer.write(3)
         await writer.arrived(seen)

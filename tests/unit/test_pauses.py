@@ -10,9 +10,9 @@ import pytest
 import perfmon
 from perfmon import Diagnosis
 from perfmon.clocks import align
+from perfmon.core import Block
 from perfmon.core.config import Config
 from perfmon.pipeline.session import Session
-from perfmon.sources.blocks import Block
 
 START = datetime(2026, 3, 2, 10, tzinfo=UTC)
 

@@ -44,7 +44,7 @@ from perfmon.sources.pollers.host.process import ProcessPoller, parsed
 from perfmon.sources.pollers.local import LocalMachine
 from perfmon.sources.pollers.network import Flow, SocketPoller, sockets_of, verdict
 from perfmon.sources.pollers.reading import Area, format_reading, parse_reading
-from perfmon.sources.shell import LocalRunner, Runner
+from perfmon.sources.shell import LocalRunner, Shell
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 BUSYBOX = shutil.which("busybox")
@@ -82,7 +82,7 @@ class Elsewhere:
         """That of this one."""
         return datetime.now()
 
-    async def runner(self) -> Runner:
+    async def runner(self) -> Shell:
         """Its shell."""
         return await LocalRunner.open(self.name, (*self._shell, BOOTSTRAP))
 
@@ -132,7 +132,7 @@ async def test_a_host_elsewhere_is_polled_through_its_shell(busybox: str, tmp_pa
 @LINUX
 async def test_this_machine_needs_no_shell() -> None:
     class Shellless(LocalMachine):
-        async def runner(self) -> Runner:
+        async def runner(self) -> Shell:
             raise AssertionError("no shell is needed for this")
 
     poller = HostPoller(Shellless())

@@ -29,7 +29,7 @@ def test_every_line_comes_once_however_much_is_read(
         data, replaced = opened.read()
         assert data
         assert not replaced
-        blocks += [item for item in opened.cut(data) if isinstance(item, Block)]
+        blocks += [item for item in opened.cutter.feed(data) if isinstance(item, Block)]
     opened.close()
     told = b"".join(block.data for block in blocks)
     assert told == TEXT[: TEXT.rfind(b"\n") + 1]

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from perfmon.core import plain, without_secrets
 
-from ...shell import Runner
+from ...shell import Shell
 from ..base import NotAvailableError, PollError
 from ..reading import Reading
 from .common import GpuProcess, VisibleDevices, gpu_reading, readings_of, throttled
@@ -164,7 +164,7 @@ def _value(cell: Any) -> float | None:
     return float(cell) * _SCALES.get(unit, 1.0) if isinstance(cell, int | float) else None
 
 
-# --- The GPUs of a machine through amd-smi or rocm-smi: programs that take a second to start, so they are asked rarely
+# --- The GPUs of a machine through amd-smi or rocm-smi: programs that take a second to start, so they run rarely
 # ---
 
 _ROCM_SMI = (
@@ -173,17 +173,17 @@ _ROCM_SMI = (
 )
 _ASK_S = 40.0
 _PROCESSES = 3
-"""Every so many polls it is asked what runs there."""
+"""Polls from one query of processes to the next."""
 _BIG = 1 << 17
 """An answer that is longer is read in a thread."""
 
 
 class AmdBackend:
-    """Asks one of AMD's tools, through a shell on the machine."""
+    """Runs one of AMD's tools, through a shell on the machine."""
 
     every_s = 5.0
 
-    def __init__(self, runner: Runner, mine: VisibleDevices | None, tool: Literal["amd-smi", "rocm-smi"]) -> None:
+    def __init__(self, runner: Shell, mine: VisibleDevices | None, tool: Literal["amd-smi", "rocm-smi"]) -> None:
         """`runner` is used by nothing else."""
         self.name: str = tool
         self._runner, self._mine = runner, mine
@@ -201,7 +201,7 @@ class AmdBackend:
         return found
 
     async def close(self) -> None:
-        """Ends the shell."""
+        """End the shell."""
         await self._runner.close()
 
     async def _gpus(self) -> list[Reading]:

@@ -36,7 +36,7 @@ class VisibleDevices:
     def word(self, index: str, uuid: str, parent: str = "", seen: int = 0) -> str:
         """`yes` or `no` for a GPU, or an instance `parent` of which is the GPU's UUID, where `seen` are there."""
         if not self.local and self.indices and seen == len(self.indices):
-            return "yes"  # the others are fenced off, and these are counted anew
+            return "yes"  # the others are fenced off, and these are numbered from 0
         whole = index.partition(":")[0]
         names = (uuid, parent, f"MIG-{parent}")
         named = any(name and name.startswith(wanted) for name in names for wanted in self.uuids)
@@ -159,7 +159,7 @@ _WORDS = (
 """Bits of nvmlClocksEventReasons (nvml.h), the gravest first. Bit 1, idle, is no throttling."""
 _PRECISE = frozenset({"power-brake", "hw-thermal"})
 HOLDS_BACK = frozenset({"power-brake", "hw-thermal", "sw-thermal", "hw-slowdown", "power-cap"})
-"""Power, heat and hardware: what nobody asked for."""
+"""Power, heat and hardware: not set by the user."""
 
 
 def reasons(mask: int) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from functools import partial
 from perfmon.core import PerfmonError, plain, without_secrets
 
 from ...follow.wakeups import end
-from ...shell import Runner
+from ...shell import Shell
 from ..base import Machine, NotAvailableError, PollError
 from ..reading import Area, Reading
 from .common import GpuProcess, VisibleDevices, gpu_reading, read_mask, readings_of
@@ -133,7 +133,7 @@ def pmon_use(row: Mapping[str, str]) -> GpuProcess | None:
 
 
 def _number(cell: str) -> float | None:
-    """None for `[N/A]`, `-`, `[Not Supported]`, `ERR!` and whatever else drivers have said there."""
+    """None for `[N/A]`, `-`, `[Not Supported]`, `ERR!` and other texts of drivers."""
     return float(cell) if _NUMBER.fullmatch(cell) else None
 
 
@@ -141,7 +141,7 @@ def _known(cell: str) -> str:
     return "" if cell.startswith("[") or cell in ("N/A", "-") else cell
 
 
-# --- A command that prints a row for each GPU again and again; it is started anew when it ends ---
+# --- A command that prints a row for each GPU periodically; it is restarted when it ends ---
 
 _LONGEST_S = 30.0
 _SAID = 120
@@ -175,7 +175,7 @@ class Stream:
         return found
 
     async def close(self) -> None:
-        """Ends the command."""
+        """End the command."""
         task, self._task = self._task, None
         if task is not None:
             await end(task)
@@ -225,7 +225,7 @@ class Stream:
 PATHS = 'PATH="$PATH:/usr/local/bin:/usr/bin:/bin:/usr/local/cuda/bin:/usr/lib/wsl/lib:/opt/rocm/bin"; export PATH; '
 _FORM = "--format=csv,noheader,nounits"
 _PROCESSES = 10
-"""Every so many polls it is asked what runs on them, and goes over their links: programs start for that."""
+"""Polls from one query of processes and links to the next: programs start for that."""
 _START_S, _ASK_S = 40.0, 20.0
 """A driver that is not held open takes seconds to begin."""
 _MARK = "# pmon"
@@ -237,7 +237,7 @@ class NvidiaSmiBackend:
     name = "nvidia-smi"
     every_s = 1.0
 
-    def __init__(self, machine: Machine, runner: Runner, mine: VisibleDevices | None, buffered: str) -> None:
+    def __init__(self, machine: Machine, runner: Shell, mine: VisibleDevices | None, buffered: str) -> None:
         """`runner` is this road's own; `buffered` is what makes a command print line by line, where there is such."""
         self._machine, self._runner, self._mine, self._buffered = machine, runner, mine, buffered
         self._stream: Stream | None = None
@@ -264,7 +264,7 @@ class NvidiaSmiBackend:
         return found
 
     async def close(self) -> None:
-        """Ends what it started."""
+        """End what it started."""
         async with AsyncExitStack() as ending:
             ending.push_async_callback(self._runner.close)
             if self._stream is not None:
@@ -334,7 +334,7 @@ class NvidiaSmiBackend:
             uses = self._uses(output.text)
             await self._look_up({use.pid for use in uses})
         except PerfmonError:
-            return []  # the GPUs are told all the same
+            return []  # the GPUs are reported all the same
         return readings_of(uses, self._commands)
 
     def _uses(self, text: str) -> list[GpuProcess]:
@@ -346,7 +346,7 @@ class NvidiaSmiBackend:
         return [GpuProcess(u.pid, u.gpu, u.mem_mb, shares.get((u.pid, u.gpu)), u.command) for u in uses] or busy
 
     async def _look_up(self, pids: set[int]) -> None:
-        """Command lines: nvidia-smi tells the program only."""
+        """Read command lines: nvidia-smi lists the program only."""
         self._commands = {pid: known for pid, known in self._commands.items() if pid in pids}
         unknown = sorted(pids - self._commands.keys())
         if unknown:

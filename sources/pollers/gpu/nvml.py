@@ -66,9 +66,9 @@ def _work(job: Callable[[], T], pending: Future[T]) -> None:
 
 LIBRARY = "libnvidia-ml.so.1"
 CLOSELY = 5
-"""Every so many polls what is dear is asked, too: processes, temperature, fan, links, energy."""
+"""Polls from one query of what is expensive to the next: processes, temperature, fan, links, energy."""
 AFRESH = 30
-"""Every so many polls a driver with lost GPUs is opened anew: that is how one that came back is seen."""
+"""Every so many polls a driver with lost GPUs is opened again: so one that is back is found."""
 _ABSENT = frozenset({9, 12})
 """Driver not loaded, library not found."""
 _MISMATCH = 18
@@ -89,7 +89,7 @@ class NvmlBackend:
         return await self._worker.run(self._gpus.readings)
 
     async def close(self) -> None:
-        """Closes the driver, unless it hangs."""
+        """Close the driver, unless it hangs."""
         await self._worker.stop(self._gpus.close)
 
 
@@ -122,7 +122,7 @@ class Gpus:
         return found
 
     def close(self) -> Sequence[Reading]:
-        """Lets go of the driver."""
+        """Release the driver."""
         if self._nvml is not None:
             nvml, self._nvml = self._nvml, None
             with suppress(nvml.NVMLError):  # it is gone already

@@ -69,7 +69,7 @@ def _megabytes(kilobytes: float | None) -> float | None:
     return None if kilobytes is None else kilobytes * 1e-3
 
 
-# --- One GPU, or one MIG instance, asked through NVML: what it answers becomes a reading, what it does not is left out
+# --- One GPU, or one MIG instance, through NVML: unsupported values are left out of its reading
 # ---
 
 MIB = float(1 << 20)
@@ -104,7 +104,7 @@ class Device:
     def ask(self, function: str, *arguments: object) -> Any:
         """Call a function of NVML; None if the driver or this GPU does not support it. Raises LostError.
 
-        What is not supported is not asked again: each refusal takes the driver's lock, too.
+        An unsupported function is not called again: each refusal takes the driver's lock, too.
         """
         key = (function, *arguments)
         if key in self._without:
@@ -122,12 +122,12 @@ class Device:
             return None
 
     def introduce(self) -> None:
-        """Learns what does not change."""
+        """Learn what does not change."""
         self.uuid = str(self.ask("nvmlDeviceGetUUID") or "")
         self.model = str(self.ask("nvmlDeviceGetName") or "")
 
     def look_closely(self) -> None:
-        """Asks what is dear, or changes slowly: every few seconds. Raises LostError."""
+        """Query what is expensive or changes slowly: every few seconds. Raises LostError."""
         figures = {
             "power_limit_w": _scaled(self.ask("nvmlDeviceGetEnforcedPowerLimit"), 1e-3),
             "temp_c": self._temperature(),
@@ -156,7 +156,7 @@ class Device:
         return found
 
     def reading(self, words: Mapping[str, str]) -> Reading:
-        """Asks what is cheap, and adds what was seen last of the rest. Raises LostError."""
+        """Query what is cheap, and add the last values of the rest. Raises LostError."""
         use, memory = self.ask("nvmlDeviceGetUtilizationRates"), self._memory()
         figures = {
             "util_pct": None if use is None else use.gpu,

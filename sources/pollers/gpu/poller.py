@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Literal
 
-from ...shell import Runner
+from ...shell import Shell
 from ..base import Machine, NotAvailableError, Poller
 from ..reading import Reading
 from .common import VARIABLES, VisibleDevices, visible_devices
@@ -44,7 +44,7 @@ class GpuPoller:
             raise
 
     async def close(self) -> None:
-        """Lets go of the driver, or of the program that goes on."""
+        """Release the driver, or end the program."""
         backend, self._backend = self._backend, None
         if backend is not None:
             await backend.close()
@@ -98,8 +98,8 @@ class Tools:
     """What a command is started with, so that it prints line by line; "" where there is no such thing."""
 
 
-async def tools_of(runner: Runner) -> Tools:
-    """Looks for them. Raises RunnerError."""
+async def tools_of(runner: Shell) -> Tools:
+    """Look for them. Raises RunnerError."""
     from .nvidia_smi import PATHS
 
     tools = " ".join((*_TOOLS, "stdbuf"))

@@ -27,7 +27,7 @@ _SECTOR, _MB, _KB_A_GB = 512.0, 1e6, 1e6 / 1.024
 _LONGEST_S = 7 * 86400.0
 """Forecasts beyond that are none."""
 _SPAN_S, _REMEMBERED_S = 300.0, 1800.0
-"""A forecast needs to have seen the disk for so long, and is made from so much: checkpoints come in bursts."""
+"""Shortest and longest time that a forecast is made from: checkpoints come in bursts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class IoCounts:
 
 
 class DiskPoller(ScriptPoller):
-    """Asks `df`, `/proc/diskstats` and, of NFS, `/proc/self/mountstats`.
+    """Reads `df`, `/proc/diskstats` and, of NFS, `/proc/self/mountstats`.
 
     It has a shell of its own: a disk that is gone lets `df` hang.
     """
@@ -121,7 +121,7 @@ class DiskPoller(ScriptPoller):
 
 
 def wanted_places(places: Mapping[str, str]) -> dict[str, str]:
-    """Paths → what lies there: those that are given, where checkpoints usually are beside logs, and the root."""
+    """Paths → what lies there: those that are given, the usual places of checkpoints next to logs, and the root."""
     wanted = {path: what for path, what in places.items() if path.startswith("/") and not set("\n\0") & set(path)}
     for path in [path for path, what in wanted.items() if what == "logs"]:
         for base in (path, posixpath.dirname(path), posixpath.dirname(posixpath.dirname(path))):

@@ -70,7 +70,7 @@ def read_here() -> HostFacts:
 
 
 def facts_of(lines: Iterator[tuple[str, str]]) -> HostFacts:
-    """Reads (file, line) pairs."""
+    """Read (file, line) pairs."""
     facts, memory = HostFacts(), dict[str, float]()
     for path, line in lines:
         if path == "/proc/stat":
@@ -173,7 +173,7 @@ MOST_SIGNS = 128
 
 
 def host_pollers(machine: Machine, places: DiskPaths = no_disk_paths) -> list[Poller]:
-    """All that is asked of a host itself; `places` are paths whose disks matter to the run."""
+    """The pollers of a host; `places` are paths whose disks matter to the run."""
     from .disk import DiskPoller
     from .process import ProcessPoller
 
@@ -315,5 +315,5 @@ class NicRates:
 
 
 def _rate(now: float, before: float, seconds: float) -> float:
-    """A counter that fell began anew."""
+    """A counter that fell was reset."""
     return (now - before if now >= before else now) / seconds

@@ -40,7 +40,7 @@ class ProcessStat:
 
 
 class ProcessPoller(ScriptPoller):
-    """Looks for them by the rules of the discovery; whether a process is one of the run is asked once of each."""
+    """Finds them by the rules of the discovery; each process is classified once."""
 
     name = "processes"
     every_s = EVERY_S

@@ -47,8 +47,6 @@ class Queues:
 
 @dataclass(slots=True)
 class _Samples:
-    """Samples since the last poll."""
-
     depths: dict[str, list[float]] = field(default_factory=dict)
     silent: dict[str, int] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)
@@ -57,7 +55,7 @@ class _Samples:
 
 
 class AttachedPoller:
-    """Tells of the queues of one namespace."""
+    """Polls the queues of one namespace."""
 
     every_s = EVERY_S
 
@@ -73,7 +71,7 @@ class AttachedPoller:
         return f"ray {self._queues.namespace}/{','.join(self._queues.names)}"
 
     async def poll(self) -> Sequence[Reading]:
-        """A reading for each queue: what was seen since the last poll. Raises PollError when the driver has ended."""
+        """A reading for each queue: the samples since the last poll. Raises PollError when the driver has ended."""
         if self._task is None:
             self._task = asyncio.create_task(self._listen(await self._cluster()))
         await asyncio.wait({self._task}, timeout=0 if self._samples.took_ms else EVERY_S)
@@ -88,7 +86,7 @@ class AttachedPoller:
         return readings
 
     async def close(self) -> None:
-        """Ends the driver; nothing of Ray's is stopped."""
+        """End the driver; nothing of Ray's is stopped."""
         task, self._task = self._task, None
         if task is not None:
             with suppress(Exception):

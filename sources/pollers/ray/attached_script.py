@@ -1,9 +1,9 @@
-"""Runs on a node of a Ray cluster, by the cluster's Python and without perfmon: tells the depth of queues.
+"""Runs on a node of a Ray cluster, by the cluster's Python and without perfmon: prints the depth of queues.
 
-It is fed to `python -` and joins as a driver, which adds a row to the cluster's list of jobs and nothing else. What is
-asked for is a JSON object in PERFMON_QUEUES: address, namespace, names, every_s. It prints one JSON object a sample,
-and ends when nobody reads them any more. A queue that does not answer within a second is told as null, with the reason:
-that it is busy is a finding, too.
+It is fed to `python -` and joins as a driver, which adds a row to the cluster's list of jobs and nothing else. The
+request is a JSON object in PERFMON_QUEUES: address, namespace, names, every_s. It prints one JSON object a sample, and
+ends when nobody reads them any more. A queue that does not answer within a second is null, with the reason: that it is
+busy is a finding, too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOOK_EVERY_S = 5.0
 
 
 def emit(message: Any) -> None:
-    """Prints one line; ends when nobody reads it."""
+    """Print one line; ends when nobody reads it."""
     try:
         sys.stdout.write(json.dumps(message) + "\n")
         sys.stdout.flush()

@@ -43,7 +43,7 @@ _DATA = {
 _LOOKS = 6
 """Polls over which shares of time are taken."""
 _LEAST_S = 0.5
-"""Of a dataset that was read for less than this since the last poll nothing is told."""
+"""Of a dataset that was read for less than this since the last poll nothing is reported."""
 MOST = 32
 _MB = 1e6
 
@@ -89,7 +89,7 @@ def _rates(name: str, calls: Iterable[str], grown: Increase) -> dict[str, float]
 
 
 def _calls(samples: Sequence[Sample]) -> tuple[Sums, Sums]:
-    """Calls of queues that run, and that have ended, by class and what they do; all other labels added up."""
+    """Running and finished calls of queues, by class and method; all other labels added up."""
     running, ended = Sums(), Sums()
     for sample in samples:
         match = _CALL.fullmatch(sample.labels.get("Name", "")) if sample.name == "ray_tasks" else None
@@ -276,7 +276,7 @@ LOOK_S = 20.0
 
 
 class RayPoller(ScriptPoller):
-    """Asks one cluster."""
+    """Polls one cluster."""
 
     every_s = EVERY_S
 
