@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from .run_view import RunView
 
 _QUIET_FROM_S = 600.0
-"""A run that nobody proved to have ended is silent after so long without a line, and after five usual intervals."""
+"""A run without proof of its end is silent after so long without a line, and after five usual intervals."""
 _QUIET_TIMES = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """How a run, or one component of it, stands."""
+    """The state of a run, or of one component of it."""
 
     state: Progress
     since: float | None = None
-    """When it came to that, on the run's axis, where that is known."""
+    """Since when, on the run's axis, where that is known."""
     component: str = ""
-    """Of what it is said; "" of the run."""
+    """"" for the whole run."""
 
 
 def state_of(view: RunView) -> RunState:

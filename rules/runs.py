@@ -72,7 +72,7 @@ class Boundary:
 
     @property
     def resumed(self) -> bool:
-        """It goes on from a checkpoint of the one before."""
+        """It continues from a checkpoint of the one before."""
         return (
             self.first_step is not None and self.last_step is not None
             and _FROM_START < self.first_step <= self.last_step + 1
@@ -158,7 +158,7 @@ def work_of(source: int, view: RunView) -> list[ProgressTrack]:
 def _after_failures(
     ends: Iterable[tuple[int, float, Failure | None]], work: Iterable[ProgressTrack], steps: list[tuple[int, float]]
 ) -> Iterable[tuple[int, float]]:
-    """The first progress behind a failure, where the steps fall back there: no banner says that a run begins."""
+    """The first progress after a failure where the steps fall back, without a banner."""
     for line, _, failure in ends:
         if failure is None:
             continue

@@ -115,10 +115,12 @@ def _unanswered(update: Update, view: View) -> str:
     if server is not None and server[0].source != update.source:
         came = f"the last server line about it is in {view.store.sources[server[0].source].spec}, line {server[0].line}"
     else:
-        heard = [other for other in view.store.sources if other.index == _server(view)]
-        late = [(other.last or 0.0) + view.shift(other.index) - (update.start or 0.0) - shift for other in heard]
-        gone_on = f", although {heard[0].spec} continues for {format_seconds(late[0])}" if late and late[0] > 0 else ""
-        came = f"no server log mentions it{gone_on}"
+        later = ""
+        if (index := _server(view)) is not None:
+            other = view.store.sources[index]
+            late_s = view.extent(other)[1] - (update.start or 0.0) - shift
+            later = f", although {other.spec} continues for {format_seconds(late_s)}" if late_s > 0 else ""
+        came = f"no server log mentions it{later}"
     return (
         f"line {_first(update, update.source)}: weight update {evidence_text(update.key)} was sent and never finished: "
         f"the log ends {_later(update, state)} later without its client.done; {came}"

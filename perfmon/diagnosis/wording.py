@@ -78,7 +78,7 @@ def _advice(finding: Found, view: View, pattern_names: Sequence[str]) -> tuple[s
 
 
 def _within(time: float, view: View) -> float:
-    """Seconds since the window's start; what began before it, or goes on after it, is told as if cut there."""
+    """Seconds since the window's start, cut at its start and end."""
     start, end = view.window
     return min(max(time, start), end) - start
 
@@ -110,7 +110,7 @@ def _sentence(finding: Found, lost: float, view: View, cause: Found | None) -> s
 
 
 def _figures(finding: Found, view: View) -> dict[str, str]:
-    """What its conditions say of its last occurrence."""
+    """The figures of its conditions for its last occurrence."""
     last = finding.occurrences[-1].item
     figures = (condition.figures(last, view) for condition in finding.signature.conditions)
     return {slot: figure for each in figures for slot, figure in each.items()}
@@ -203,7 +203,7 @@ def verdict_of(finding: Finding, lost: float = 0.0, wall: float = 1.0, chain: tu
 
 
 def _chain(at: int, found: Sequence[Found]) -> tuple[str, ...]:
-    """What this finding explains, directly or through others, then itself: from the symptom to the cause."""
+    """The findings that this one explains, directly or through others, then itself: from the symptom to the cause."""
     symptoms = [finding for i, finding in enumerate(found) if i != at and finding.counts and root_of(found, i) == at]
     symptoms.sort(key=lambda finding: -finding.rank)
     ids = list(dict.fromkeys([*(finding.signature.id for finding in symptoms), found[at].signature.id]))

@@ -1,4 +1,4 @@
-"""What is odd in the course of a metric: a jump, values that are no numbers, slow samples in a rhythm."""
+"""Anomalies in the course of a metric: a jump, values that are no numbers, slow samples in a rhythm."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Tail = tuple[int, int, bool]
 
 @dataclass(frozen=True, slots=True)
 class Jumped:
-    """What a stream jumped from."""
+    """A jump of a stream."""
 
     base: float
     """Since when."""
@@ -106,12 +106,12 @@ class Jump(Trend[Jumped]):
         found = self._found(item.source, item.group, view)
         return Level.CRITICAL if found is not None and item.end >= found.time else Level.NO
 
-    def _told(self, found: Jumped, view: View) -> dict[str, str]:
+    def _figures_of(self, found: Jumped, view: View) -> dict[str, str]:
         unit = metric_unit(self.metric)
         values = {"before": format_value(found.before, unit), "after": format_value(found.after, unit)}
         return values | {"step": step_at(found.time, view), "checkpoint": checkpoint_before(found.time, view)}
 
-    def _said(self, figures: Mapping[str, str]) -> str:
+    def _in_words(self, figures: Mapping[str, str]) -> str:
         return f"{self.metric} from {figures['before']} to {figures['after']}"
 
     def explain(self) -> str:
@@ -187,7 +187,7 @@ class NotFinite(Single):
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """Which samples are slow (by their times), and how often."""
+    """The slow samples (by their times), and their period."""
 
     slow: frozenset[float]
     period: int
@@ -248,12 +248,12 @@ class Periodic(Trend[Rhythm]):
         found, value = self._found(item.source, item.group, view), item.values.get(self.metric, 0.0)
         return max(0.0, 1.0 - found.usual / value) if found is not None and value > 0 else None
 
-    def _told(self, found: Rhythm, view: View) -> dict[str, str]:
+    def _figures_of(self, found: Rhythm, view: View) -> dict[str, str]:
         unit = metric_unit(self.metric)
         usual, length = format_value(found.usual, unit), format_value(found.length, unit)
         return {"period": str(found.period), "usual": usual, "length": length}
 
-    def _said(self, figures: Mapping[str, str]) -> str:
+    def _in_words(self, figures: Mapping[str, str]) -> str:
         return f"one {self.metric} in {figures['period']} is {figures['length']} instead of {figures['usual']}"
 
     def explain(self) -> str:
@@ -261,7 +261,7 @@ class Periodic(Trend[Rhythm]):
 
 
 def _every_step(source: int, view: View) -> bool:
-    """Whether a log tells of each step: their numbers follow one another."""
+    """True for a log that reports each step: their numbers are consecutive."""
     for track in view.steps.values():
         numbers = [track.values[at] for at in range(len(track)) if track.source(at) == source]
         distances = [after - before for before, after in pairwise(numbers) if after != before]

@@ -45,19 +45,19 @@ class Trend(Single, Generic[_T]):
 
     costly: ClassVar[bool] = True
     absent: ClassVar[str]
-    """What is said of a metric in which it is not found."""
+    """The text for a metric in which it is not found."""
     metric: Metric
 
     @abstractmethod
     def _look(self, source: int, group: str, view: View) -> _T | None:
-        """What is found."""
+        """The finding in the samples of a log and group."""
 
     @abstractmethod
-    def _told(self, found: _T, view: View) -> dict[str, str]:
-        """Its figures, of those that `tells` names."""
+    def _figures_of(self, found: _T, view: View) -> dict[str, str]:
+        """Its figures, by the names in `slots`."""
 
     @abstractmethod
-    def _said(self, figures: Mapping[str, str]) -> str:
+    def _in_words(self, figures: Mapping[str, str]) -> str:
         """Its figures in words."""
 
     def _found(self, source: int, group: str, view: View) -> _T | None:
@@ -70,11 +70,11 @@ class Trend(Single, Generic[_T]):
     def figures(self, item: Item, view: View) -> dict[str, str]:
         """Those of what is found."""
         found = self._found(item.source, item.group, view)
-        return {} if found is None else self._told(found, view)
+        return {} if found is None else self._figures_of(found, view)
 
     def describe(self, item: Item, view: View) -> str:
         figures = self.figures(item, view)
-        return self._said(figures) if figures else f"{self.metric} {self.absent}"
+        return self._in_words(figures) if figures else f"{self.metric} {self.absent}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class Fall(Trend[Fallen]):
             return None
         return max(0.0, 1.0 - (found.before / value if self.rising else value / found.before))
 
-    def _told(self, found: Fallen, view: View) -> dict[str, str]:
+    def _figures_of(self, found: Fallen, view: View) -> dict[str, str]:
         unit = metric_unit(self.metric)
         return {
             "before": format_value(found.before, unit),
@@ -200,7 +200,7 @@ class Fall(Trend[Fallen]):
             "how": "declined steadily" if found.steady else "stepped down",
         }
 
-    def _said(self, figures: Mapping[str, str]) -> str:
+    def _in_words(self, figures: Mapping[str, str]) -> str:
         return f"{self.metric} from {figures['before']} to {figures['after']}"
 
     def explain(self) -> str:
@@ -211,7 +211,7 @@ class Fall(Trend[Fallen]):
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How a level has grown."""
+    """The growth of a level."""
 
     since: float
     newest: float
@@ -282,7 +282,7 @@ class Grows(Trend[Growth]):
             return Level.NO
         return Level.CRITICAL if found.full_in_s <= self.critical_s else Level.WARNING
 
-    def _told(self, found: Growth, view: View) -> dict[str, str]:
+    def _figures_of(self, found: Growth, view: View) -> dict[str, str]:
         unit = metric_unit(self.metric)
         return {
             "from": format_value(found.first, unit),
@@ -292,7 +292,7 @@ class Grows(Trend[Growth]):
             "full_in": format_seconds(found.full_in_s) if self.limit else "",
         }
 
-    def _said(self, figures: Mapping[str, str]) -> str:
+    def _in_words(self, figures: Mapping[str, str]) -> str:
         full = f", full in {figures['full_in']}" if self.limit else ""
         return f"{self.metric} grows by {figures['per_hour']} an hour{full}"
 
