@@ -280,8 +280,8 @@ def _first_cause(failures: Sequence[Failure], view: RunView) -> Failure | None:
         # A message of one rank that differs from that of most others is the reason why these failed, too.
         alike = Counter(kind_of_failure(one) for one in strong)
         most = max(alike.values())
-        told_apart = len({one.source for one in strong}) > 1 or all("rank" in one.fields for one in strong)
-        rare = [one for one in strong if alike[kind_of_failure(one)] == 1] if most >= 3 and told_apart else []
+        distinct = len({one.source for one in strong}) > 1 or all("rank" in one.fields for one in strong)
+        rare = [one for one in strong if alike[kind_of_failure(one)] == 1] if most >= 3 and distinct else []
         near = [one for one in rare if _time(one, view) - begin <= _WINDOW_S]
         return (near or strong)[0]
     if causes:

@@ -211,7 +211,7 @@ def _unknown_signatures(signature: Signature, known: Known) -> Mistakes:
 def _empty_slots(signature: Signature, known: Known) -> Mistakes:
     """A slot that stays empty: a figure outside of `[...]` must be one that every occurrence has."""
     own = [own_values(subject) for subject in signature.subjects]
-    figures = {slot for condition in every_condition(signature.conditions) for slot in condition.tells}
+    figures = {slot for condition in every_condition(signature.conditions) for slot in condition.slots}
     for key, slot, required in sentence_slots(signature):
         if slot in _FAILURE_SLOTS and all(s.kind in ("failure", "quiet", "limit") for s in signature.subjects):
             continue  # fields of the lines, as far as they have them

@@ -65,7 +65,7 @@ def _silent_since(view: RunView, activity: Activity) -> float | None:
     logs = [state for state in view.store.sources if not state.polled and state.lines]
     if not logs or any(state.murmurs for state in logs):
         return None  # lines without a clock came after the last dated one
-    last = view.told[1]
+    last = view.reported[1]
     rhythm = rhythm_at(activity, last, view.present)
     usual = rhythm.usual_s if rhythm is not None else 0.0
     bound = max(_QUIET_FROM_S, _QUIET_TIMES * usual, phase_limit(view, logs, last, view.present))

@@ -87,11 +87,11 @@ class RunView:
     @cached_property
     def whole(self) -> Window:
         """First and last moment that is observed, whatever part of it is evaluated."""
-        low, high = self.told
+        low, high = self.reported
         return (low, high if self.present is None else max(high, self.present))
 
     @cached_property
-    def told(self) -> Window:
+    def reported(self) -> Window:
         """First and last moment that the logs report."""
         extents = [
             self.extent(state)

@@ -257,7 +257,7 @@ def last_run_line(source: int, view: RunView) -> int:
 def run_began(view: RunView) -> float:
     """The start of the run that is evaluated, the last one in the logs."""
     found = view.fact(boundaries)
-    return found[-1].time if found else view.told[0]
+    return found[-1].time if found else view.reported[0]
 
 
 def started(view: RunView) -> float:
@@ -265,7 +265,7 @@ def started(view: RunView) -> float:
     for one in reversed(view.fact(boundaries)):
         if not one.again:
             return one.time
-    return view.told[0]
+    return view.reported[0]
 
 
 def downtime_of(view: RunView) -> list[Window]:

@@ -254,7 +254,7 @@ def _gaps(state: SourceState, view: RunView) -> list[Gap]:
 
 def _tail(state: SourceState, view: RunView) -> list[SourceGap]:
     # Where all logs are silent none of them is: that is a stall, or the end.
-    last, high = view.extent(state)[1], view.told[1]
+    last, high = view.extent(state)[1], view.reported[1]
     high = min(high, view.fact(ended_sources).get(state.index, high))
     set_back = state.tail is not None and state.tail < (state.last or 0.0) - _SET_BACK_S
     if high - last < LEAST_S or announced_shutdown(state) or set_back:

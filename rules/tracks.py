@@ -48,7 +48,7 @@ class Item:
 
     start: float
     end: float
-    told: Mapping[str, float] | None
+    own_values: Mapping[str, float] | None
     """Its values by metric; None for those of its span, which are rarely needed."""
     fields: Fields
     refs: Sequence[tuple[Ref, str]]
@@ -66,9 +66,9 @@ class Item:
     @property
     def values(self) -> Mapping[str, float]:
         """By metric."""
-        if self.told is None:
-            self.told = {} if self.span is None else values_of(self.span)
-        return self.told
+        if self.own_values is None:
+            self.own_values = {} if self.span is None else values_of(self.span)
+        return self.own_values
 
 
 @dataclass(slots=True)

@@ -105,8 +105,8 @@ def judge(
     infos = source_infos(store, view, alignment, pattern_names)
     complete = [update.legs for update in store.updates].count(ALL_LEGS)
     metrics = metric_stats(view, detail.points)
-    odd = () if verdict is not None else unjudged(view, metrics, knowledge.signatures)
-    assessment = _assessment(view, verdict, found, odd)
+    unscored = () if verdict is not None else unjudged(view, metrics, knowledge.signatures)
+    assessment = _assessment(view, verdict, found, unscored)
     return Diagnosis(
         version=__version__,
         run=_run_info(view, alignment, infos),
@@ -124,7 +124,7 @@ def judge(
         or any(state.stepped_back or state.stepped for state in store.sources),
         timeline=timeline_rows(view, detail.rows),
         slowest=slowest_rows(view),
-        summary=verdict.sentence if verdict is not None else no_verdict_text(assessment, view, len(findings), odd),
+        summary=verdict.sentence if verdict is not None else no_verdict_text(assessment, view, len(findings), unscored),
         assessment=assessment,
         unseen=unseen,
         dropped=dict(store.dropped),
@@ -159,7 +159,7 @@ def _run_info(view: View, alignment: Alignment, infos: tuple[SourceSummary, ...]
     )
 
 
-def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], odd: Sequence[str]) -> Assessment:
+def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], unscored: Sequence[str]) -> Assessment:
     """The assessment of the run as a whole; healthy only with proof."""
     if verdict is not None:
         return Assessment.FINDING
@@ -174,7 +174,7 @@ def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], odd
         return Assessment.LEARNING
     grave = any(one.counts and one.severity is Severity.CRITICAL and one.explained_by is None for one in found)
     state = view.state.state
-    if odd or grave or state in (Progress.STALLED, Progress.SILENT) or overdue_s(view) > 0:
+    if unscored or grave or state in (Progress.STALLED, Progress.SILENT) or overdue_s(view) > 0:
         return Assessment.WATCH
     return Assessment.HEALTHY
 

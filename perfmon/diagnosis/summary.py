@@ -69,7 +69,7 @@ def metric_stats(view: View, points: int) -> dict[str, MetricStats]:
 
 def _stats(name: str, track: Track, view: View, points: int) -> MetricStats:
     ordered = sorted(track.values)
-    odd = view.marks.get(name + NOT_FINITE, EMPTY)
+    not_finite = view.marks.get(name + NOT_FINITE, EMPTY)
     band = view.bands.get(name)
     shares: dict[str, float] = {}
     worst: str | None = None
@@ -88,8 +88,8 @@ def _stats(name: str, track: Track, view: View, points: int) -> MetricStats:
         critical=band.critical if band is not None else None,
         bands_from=band.origin if band is not None else "",
         series=_thinned(track, view.window[0], points),
-        not_finite=len(odd),
-        ends_not_finite=bool(odd) and odd.times[-1] > track.times[-1],
+        not_finite=len(not_finite),
+        ends_not_finite=bool(not_finite) and not_finite.times[-1] > track.times[-1],
         of_several=_of_several(track),
     )
 
@@ -367,7 +367,7 @@ _STATES = {
 }
 
 
-def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, odd: Sequence[str] = ()) -> str:
+def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, unscored: Sequence[str] = ()) -> str:
     """The summary of a run without a verdict: what was observed, and which metrics no signature uses."""
     logs = [state for state in view.store.sources if not state.polled]
     lines, events = sum(state.lines for state in logs), sum(sum(state.patterns.values()) for state in logs)
@@ -387,7 +387,7 @@ def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, odd
     if late > 0 and not state:
         state = f"no progress observed for {format_seconds(late)}, although the logs continue"
     critical = f"; {state}" if state else ""
-    critical += f"; critical values without a signature: {', '.join(odd)} of the samples" if odd else ""
+    critical += f"; critical values without a signature: {', '.join(unscored)} of the samples" if unscored else ""
     return f"No bottleneck found: {', '.join(seen)} observed{minor}{critical}"
 
 

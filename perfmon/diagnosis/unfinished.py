@@ -32,7 +32,7 @@ class Unfinished:
         live = view.present is not None
         self._updates: Sequence[Update] = () if live else view.store.updates
         self._rpcs = [update for update in self._updates if _open_rpc(update)]
-        self._untold = [update for update in self._updates if _is_untold(update)]
+        self._undetailed = [update for update in self._updates if _is_undetailed(update)]
         self._spans = [] if live else [span for span in view.store.opened() if span.kind in _KINDS]
 
     def notes(self, source: int) -> list[str]:
@@ -42,7 +42,7 @@ class Unfinished:
             *[_unanswered(update, self._view) for update in self._sent if update.source == source][-_SHOWN:],
             *_lost_ends(passed, source, ("weight update", "weight updates", "client.done")),
             *self._of_rpcs(source),
-            *self._of_untold(source),
+            *self._of_undetailed(source),
             *(note for kind in _KINDS for note in self._of_spans(source, kind)),
         ]
 
@@ -60,9 +60,9 @@ class Unfinished:
         passed = [update for update in mine if update.seq <= newest]
         return last[-_SHOWN:] + _lost_ends(passed, source, ("RPC", "RPCs", "rpc.done"))
 
-    def _of_untold(self, source: int) -> list[str]:
+    def _of_undetailed(self, source: int) -> list[str]:
         """One note about all updates that ended and reported nothing but their duration."""
-        mine = [update for update in self._untold if update.source == source and _in_window(update, self._view)]
+        mine = [update for update in self._undetailed if update.source == source and _in_window(update, self._view)]
         if not mine:
             return []
         done = [update for update in self._updates if update.source == source and update.legs & _DONE]
@@ -93,7 +93,7 @@ class Unfinished:
         return last[-_SHOWN:] + _lost_ends([span for span in mine if span.seq <= newest], source, _KINDS[kind])
 
 
-def _is_untold(update: Update) -> bool:
+def _is_undetailed(update: Update) -> bool:
     return update.rpc_ms is None and update.queue_ms is None and bool(update.legs & _DONE)
 
 

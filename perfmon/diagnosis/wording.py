@@ -58,7 +58,7 @@ def worded(
         conditions=conditions,
         confused_with=signature.confused_with,
         explained_by=found[cause].signature.id if cause is not None else None,
-        unseen=tuple(say for missing, say in signature.unseen if _missing(missing, view)),
+        unseen=tuple(message for missing, message in signature.unseen if _missing(missing, view)),
         moments=moments(finding, view),
         lost=tuple((low - view.window[0], high - view.window[0]) for low, high in shares.kept.get(at, ())[-NEWEST:]),
     )

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..tracks import Item
 
 _BASE = 64
-"""So many blocks before the jump tell what was usual."""
+"""Blocks before the jump that define what was usual."""
 _LEAST = 10
 _BACK = 0.5
 """Of the jump: what has come back by so much is on its way."""
@@ -67,7 +67,7 @@ class Jump(Trend[Jumped]):
     """
 
     absent: ClassVar[str] = "has not jumped"
-    tells: ClassVar[tuple[str, ...]] = ("before", "after", "step", "checkpoint")
+    slots: ClassVar[tuple[str, ...]] = ("before", "after", "step", "checkpoint")
     deviations: float = 10.0
     times: float = 1.0
     floor: float = 0.03
@@ -99,12 +99,8 @@ class Jump(Trend[Jumped]):
             return None
         return Jumped(times[max(0, at - _BASE) * size], times[at * size], usual, level)
 
-    def judge(self, item: Item, view: View) -> Level:
-        """Unknown where the item does not tell the metric."""
-        if self.metric not in item.values:
-            return Level.UNKNOWN
-        found = self._found(item.source, item.group, view)
-        return Level.CRITICAL if found is not None and item.end >= found.time else Level.NO
+    def _holds(self, item: Item, found: Jumped) -> bool:
+        return item.end >= found.time
 
     def _figures_of(self, found: Jumped, view: View) -> dict[str, str]:
         unit = metric_unit(self.metric)
@@ -126,7 +122,7 @@ class NotFinite(Single):
     finds its scale: what comes back is nothing, and before any finite value it takes `least_at_start`.
     """
 
-    tells: ClassVar[tuple[str, ...]] = ("step", "checkpoint")
+    slots: ClassVar[tuple[str, ...]] = ("step", "checkpoint")
     metric: Metric
     least: int = 2
     least_at_start: int = 0
@@ -200,13 +196,13 @@ class Rhythm:
 class Periodic(Trend[Rhythm]):
     """The item is one of the slow samples of `metric` (a time) that come once in so many, at least three.
 
-    Of a run whose lines tell of each single step: of one that prints some of them nobody knows how the others are.
+    Only in a run whose lines report each single step: of one that prints some of them the others are unknown.
     Slow is longer than the median by `more` (a share of it) and by six robust deviations; together they cost `least` %
     of the time. Those that share their time with a span of the kinds `apart_from` do not count: what they are is known.
     """
 
     absent: ClassVar[str] = "has no rhythm of slow samples"
-    tells: ClassVar[tuple[str, ...]] = ("period", "usual", "length")
+    slots: ClassVar[tuple[str, ...]] = ("period", "usual", "length")
     more: float = 0.25
     least: float = 2.0
     apart_from: Names = ()
@@ -236,12 +232,8 @@ class Periodic(Trend[Rhythm]):
     def _is_known(self, time: float, length: float, view: View) -> bool:
         return any(view.overlapping(kind, time - length, time + length, 1) for kind in self.apart_from)
 
-    def judge(self, item: Item, view: View) -> Level:
-        """Unknown where the item does not tell the metric."""
-        if self.metric not in item.values:
-            return Level.UNKNOWN
-        found = self._found(item.source, item.group, view)
-        return Level.CRITICAL if found is not None and item.end in found.slow else Level.NO
+    def _holds(self, item: Item, found: Rhythm) -> bool:
+        return item.end in found.slow
 
     def short(self, item: Item, view: View) -> float | None:
         """Share of the item's time beyond the usual one."""

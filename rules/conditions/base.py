@@ -52,7 +52,7 @@ class Condition(ABC):
 
     costly: ClassVar[bool] = False
     """It looks at many samples: asked only where what looks at one holds."""
-    tells: ClassVar[tuple[str, ...]] = ()
+    slots: ClassVar[tuple[str, ...]] = ()
     """Slots of a sentence that `figures` may fill."""
 
     @property
@@ -85,7 +85,7 @@ class Condition(ABC):
         return None
 
     def figures(self, item: Item, view: View) -> dict[str, str]:
-        """Figures for the sentence, of those that `tells` names; "" for one that is not known."""
+        """Figures for the sentence, of those that `slots` names; "" for one that is not known."""
         return {}
 
     def metric_names(self) -> tuple[str, ...]:
@@ -241,16 +241,16 @@ class Limits:
 
     def words(self, metric: str, unit: str) -> str:
         """`queue_ms > 10 s`, `rpc_ms beyond its critical threshold`: what is limited, in this unit, and how."""
-        said = []
+        parts = []
         if self.above is not None:
-            said.append(_limit(">", self.above, unit))
+            parts.append(_limit(">", self.above, unit))
         if self.below is not None:
-            said.append(_limit("<", self.below, unit))
+            parts.append(_limit("<", self.below, unit))
         if self.clear is not None:
-            said[-1] += f" (clears at {_short(self.clear, unit)})"
+            parts[-1] += f" (clears at {_short(self.clear, unit)})"
         if self.band:
-            said.append(_BAND_WORDS[self.band])
-        return f"{metric} {' and '.join(said)}"
+            parts.append(_BAND_WORDS[self.band])
+        return f"{metric} {' and '.join(parts)}"
 
 
 def read_fields(cls: type[_T], table: Table) -> _T:

@@ -84,7 +84,7 @@ class LongerThanEarlier(Explained):
     With `own` only those of the item's own log count.
     """
 
-    tells: ClassVar[tuple[str, ...]] = ("usual",)
+    slots: ClassVar[tuple[str, ...]] = ("usual",)
     factor: float = 3.0
     least_s: Amount = 0.0
     known: int = 3

@@ -28,7 +28,7 @@ class Busiest(Single):
     """
 
     costly: ClassVar[bool] = True
-    tells: ClassVar[tuple[str, ...]] = ("peers", "idle")
+    slots: ClassVar[tuple[str, ...]] = ("peers", "idle")
     metric: Metric
     factor: float = 2.0
     within_s: float = 60.0

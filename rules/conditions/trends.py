@@ -60,6 +60,17 @@ class Trend(Single, Generic[_T]):
     def _in_words(self, figures: Mapping[str, str]) -> str:
         """Its figures in words."""
 
+    @abstractmethod
+    def _holds(self, item: Item, found: _T) -> bool:
+        """It is found in the item's own sample."""
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown where the item has no value of the metric."""
+        if self.metric not in item.values:
+            return Level.UNKNOWN
+        found = self._found(item.source, item.group, view)
+        return Level.CRITICAL if found is not None and self._holds(item, found) else Level.NO
+
     def _found(self, source: int, group: str, view: View) -> _T | None:
         return view.once((self, source, group), lambda: self._look(source, group, view))
 
@@ -100,7 +111,7 @@ class Fall(Trend[Fallen]):
     """
 
     absent: ClassVar[str] = "has not fallen"
-    tells: ClassVar[tuple[str, ...]] = ("before", "after", "drop", "since", "how")
+    slots: ClassVar[tuple[str, ...]] = ("before", "after", "drop", "since", "how")
     least: float = 10.0
     least_s: Amount = 60.0
     rising: bool = False
@@ -127,10 +138,10 @@ class Fall(Trend[Fallen]):
                 continue
             long = change - times[0] >= self.least_s and times[-1] - change >= self.least_s
             if long and self._alike(source, group, view, times[0], change):
-                return Fallen(change, *self._as_told(before, after), 1.0 - after / before, steady)
+                return Fallen(change, *self._as_printed(before, after), 1.0 - after / before, steady)
         return None
 
-    def _as_told(self, before: float, after: float) -> tuple[float, float]:
+    def _as_printed(self, before: float, after: float) -> tuple[float, float]:
         return (1.0 / before, 1.0 / after) if self.rising else (before, after)
 
     def _step(self, blocks: Sequence[float], size: int) -> tuple[int, float, float, bool] | None:
@@ -172,16 +183,10 @@ class Fall(Trend[Fallen]):
                 return False
         return True
 
-    def judge(self, item: Item, view: View) -> Level:
+    def _holds(self, item: Item, found: Fallen) -> bool:
         """Every sample since the fall that has not recovered."""
-        value = item.values.get(self.metric)
-        if value is None:
-            return Level.UNKNOWN
-        found = self._found(item.source, item.group, view)
-        if found is None or item.end < found.time:
-            return Level.NO
-        middle = (found.before + found.after) / 2
-        return Level.CRITICAL if (value > middle if self.rising else value < middle) else Level.NO
+        value, middle = item.values[self.metric], (found.before + found.after) / 2
+        return item.end >= found.time and (value > middle if self.rising else value < middle)
 
     def short(self, item: Item, view: View) -> float | None:
         """Share of the item's time that would not have been needed at the earlier rate."""
@@ -234,7 +239,7 @@ class Grows(Trend[Growth]):
     """
 
     absent: ClassVar[str] = "does not grow steadily"
-    tells: ClassVar[tuple[str, ...]] = ("from", "to", "per_hour", "over", "full_in")
+    slots: ClassVar[tuple[str, ...]] = ("from", "to", "per_hour", "over", "full_in")
     limit: float = 0.0
     least: float = 5.0
     least_share: float = 0.0
@@ -275,10 +280,13 @@ class Grows(Trend[Growth]):
         newest = points[-min(len(points), _NEWEST)][0]
         return Growth(points[0][0], newest, levels[0], levels[-1], per_s * 3600.0, full_in_s)
 
-    def judge(self, item: Item, view: View) -> Level:
+    def _holds(self, item: Item, found: Growth) -> bool:
         """For the newest samples."""
+        return item.end >= found.newest and not (self.limit and found.full_in_s > self.within_s)
+
+    def judge(self, item: Item, view: View) -> Level:
         found = self._found(item.source, item.group, view)
-        if found is None or item.end < found.newest or (self.limit and found.full_in_s > self.within_s):
+        if found is None or not self._holds(item, found):
             return Level.NO
         return Level.CRITICAL if found.full_in_s <= self.critical_s else Level.WARNING
 
