@@ -111,8 +111,9 @@ def items_of(subject: Subject, signature: Signature, view: View) -> Judged:
 def _span_items(kind: str, signature: Signature, view: View) -> Judged:
     items = _with_values(view.spans(kind), signature)
     judged = Judged(items, len(items))
-    for item, key in zip(items, _keys(items, signature.identity), strict=True):
-        item.stream, item.at = key, judged.stream(key).add(item.end)
+    for item in items:
+        item.stream = "/".join([str(item.fields.get(name, "")) for name in signature.identity])
+        item.at = judged.stream(item.stream).add(item.end)
     return judged
 
 
@@ -121,11 +122,6 @@ def _with_values(items: list[Item], signature: Signature) -> list[Item]:
     first = signature.conditions[0]
     metrics = [one.metric for one in (first.of if isinstance(first, AnyOf) else (first,)) if isinstance(one, Threshold)]
     return [item for item in items if not item.values.keys().isdisjoint(metrics)] or items
-
-
-def _keys(items: Sequence[Item], names: Sequence[str]) -> list[str]:
-    """The stream of each item."""
-    return ["/".join([str(item.fields.get(name, "")) for name in names]) for item in items]
 
 
 def _sample_items(name: str, track: Track, signature: Signature, view: View) -> Judged:

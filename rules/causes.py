@@ -142,7 +142,7 @@ def _before(track: Track, item: Item, view: View, back: int = 1, every_s: float 
     of a step is about all of the step. Before the first sample there is nothing to charge.
     """
     at, time = track.between(item.end, item.end)[0], item.end
-    longest = _longest(track, item, view)
+    longest = inf if track.metric.endswith(_OF_A_STEP) else _GAP * _usual(track, item, view)
     while back:
         at -= 1
         while at >= 0 and (track.source(at), track.group(at)) != (item.source, item.group):
@@ -156,11 +156,6 @@ def _before(track: Track, item: Item, view: View, back: int = 1, every_s: float 
         if time <= item.end - every_s + _EDGE_S:
             back -= 1
     return max(time, item.floor)
-
-
-def _longest(track: Track, item: Item, view: View) -> float:
-    """The most seconds before a sample that it is about."""
-    return inf if track.metric.endswith(_OF_A_STEP) else _GAP * _usual(track, item, view)
 
 
 def _usual(track: Track, item: Item, view: View) -> float:

@@ -315,7 +315,11 @@ def check_files(paths: Iterable[Path], words: Vocabulary | None = None) -> list[
     ids = frozenset(s.id for s in (*signatures, *load_signatures()))
     known = Known(ids, load_bands(band_files), words)
     problems += [] if words is None else odd_limits(known.bands, words)
-    return problems + [line for signature in signatures for line in _linted(signature, known)]
+    for signature in signatures:
+        own = replace(known, ids=known.ids | {signature.id})
+        found = (f"{signature.file}: {key}: {text}" for lint in LINTS for key, text in lint(signature, own))
+        problems += dict.fromkeys(found)
+    return problems
 
 
 def _holds_bands(path: Path) -> bool:
@@ -335,9 +339,3 @@ def _holds_bands(path: Path) -> bool:
             raise DataFileError(root.file, name, f"expected [band.{name}] (thresholds of a metric)")
     expected = "a signature (id, title, [[on]], [[condition]]) or thresholds ([band.METRIC] with good and critical)"
     raise DataFileError(root.file, "file", f"of no known kind, expected {expected}")
-
-
-def _linted(signature: Signature, known: Known) -> list[str]:
-    known = replace(known, ids=known.ids | {signature.id})
-    found = (f"{signature.file}: {key}: {text}" for lint in LINTS for key, text in lint(signature, known))
-    return list(dict.fromkeys(found))

@@ -11,7 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from perfmon.core import BEGINS_WITH, BETWEEN_RUNS_S, UNDER_WAY, Gap, Span, Update, union, without
-from perfmon.store import Series, SourceState
+from perfmon.store import SourceState
 
 from .activity import activity_of
 from .runs import pauses_of
@@ -135,19 +135,19 @@ def restarts_of(view: RunView) -> list[Restart]:
     long = [(low, high) for low, high in ranges if high - low >= BETWEEN_RUNS_S]
     if not long:
         return []
-    counters = [_counter(series, view) for series in view.store.steps.values()]
+    # All steps of each component, whatever part of the run is evaluated.
+    counters = [
+        sorted(
+            (time + view.shift(log), step) for time, step, log in zip(one.times, one.values, one.sources, strict=True)
+        )
+        for one in view.store.steps.values()
+    ]
     found: dict[Window, float] = {}
     for counter in counters:
         for between, working in _of(counter, long):
-            if not any(_goes_on(other, between[0]) for other in counters):
+            if not any(_continues(other, between[0]) for other in counters):
                 found[between] = max(found.get(between, working), working)
     return [Restart(between, found[between], died_within(between, view)) for between in sorted(found)]
-
-
-def _counter(series: Series, view: RunView) -> list[Step]:
-    """All steps of a component, whatever part of the run is evaluated."""
-    rows = zip(series.times, series.values, series.sources, strict=True)
-    return sorted((time + view.shift(source), step) for time, step, source in rows)
 
 
 def _of(counter: Sequence[Step], silences: Sequence[Window]) -> list[tuple[Window, float]]:
@@ -162,7 +162,7 @@ def _of(counter: Sequence[Step], silences: Sequence[Window]) -> list[tuple[Windo
     return found
 
 
-def _goes_on(counter: Sequence[Step], at: float) -> bool:
+def _continues(counter: Sequence[Step], at: float) -> bool:
     """Its first step after a moment is a later one than its last before."""
     place = bisect_right(counter, (at, inf))
     return 0 < place < len(counter) and counter[place][1] > counter[place - 1][1]

@@ -62,7 +62,9 @@ def _by_role(item: Item, view: View) -> list[tuple[int, tuple[Ref, str]]]:
 def moments(finding: Found, view: View) -> tuple[Moment, ...]:
     """The newest occurrences; several of one line are numbered in their order."""
     begin, count = view.window[0], Counter[tuple[int, ...]]()
-    newest = sorted((occurrence.item for occurrence in finding.occurrences), key=_by_end)[-NEWEST:]
+    newest = sorted((occurrence.item for occurrence in finding.occurrences), key=lambda item: (item.end, item.start))[
+        -NEWEST:
+    ]
     moments = []
     for item in newest:
         name = _unchanging(item)
@@ -70,10 +72,6 @@ def moments(finding: Found, view: View) -> tuple[Moment, ...]:
         count[name] += 1
         moments.append(Moment(unique, item.start - begin, item.end - begin, evidence_text(item.key)))
     return tuple(moments)
-
-
-def _by_end(item: Item) -> tuple[float, float]:
-    return (item.end, item.start)
 
 
 def _unchanging(item: Item) -> tuple[int, ...]:
@@ -88,7 +86,7 @@ def _unchanging(item: Item) -> tuple[int, ...]:
 
 # --- Statistics of a metric by log and group, so that one bad engine is not hidden among good ones ---
 
-_LEVELS = ("good", "warning", "critical")
+LEVELS = ("good", "warning", "critical")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +128,7 @@ def _parts(metric: str, view: View) -> list[Part]:
             unit=metric_unit(metric),
             summary=summarise(values),
             last=values[-1],
-            level=None if band is None else _LEVELS[band.level(values[-1])],
+            level=None if band is None else LEVELS[band.level(values[-1])],
             good=None if band is None else band.good,
             critical=None if band is None else band.critical,
             lower_is_worse=band is not None and not band.higher_is_worse,

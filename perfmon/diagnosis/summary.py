@@ -35,6 +35,7 @@ from perfmon.rules import (
 )
 from perfmon.store import NOT_FINITE, SourceState, Store
 
+from .evidence import LEVELS
 from .result import Assessment, EvidenceLine, Goal, MetricStats, SourceSummary, TimelineRow
 from .unfinished import Unfinished
 
@@ -50,7 +51,6 @@ _NAMED = 4
 _TIMELINE = (
     UPDATE, "generation-batch", "checkpoint-write", "checkpoint-wait", "policy-wait", "batch-wait", "weight-sync",
 )  # fmt: skip
-_LEVELS = ("good", "warning", "critical")
 
 _SIGNALS = (
     (UPDATE, "weight updates ([weights] lines): queueing in the front end or slow loading"),
@@ -75,8 +75,8 @@ def _stats(name: str, track: Track, view: View, points: int) -> MetricStats:
     worst: str | None = None
     if band is not None:
         counts = _counts(band, ordered)
-        shares = {name: count / len(track) for name, count in zip(_LEVELS, counts, strict=True)}
-        worst = next(name for name in reversed(_LEVELS) if shares[name] > 0)
+        shares = {name: count / len(track) for name, count in zip(LEVELS, counts, strict=True)}
+        worst = next(name for name in reversed(LEVELS) if shares[name] > 0)
     return MetricStats(
         name=name,
         unit=metric_unit(name),
@@ -90,12 +90,8 @@ def _stats(name: str, track: Track, view: View, points: int) -> MetricStats:
         series=_thinned(track, view.window[0], points),
         not_finite=len(not_finite),
         ends_not_finite=bool(not_finite) and not_finite.times[-1] > track.times[-1],
-        of_several=_of_several(track),
+        of_several=len({(track.source(at), track.group(at)) for at in range(min(len(track), _TELLING))}) > 1,
     )
-
-
-def _of_several(track: Track) -> bool:
-    return len({(track.source(at), track.group(at)) for at in range(min(len(track), _TELLING))}) > 1
 
 
 def _counts(band: Band, ordered: Sequence[float]) -> list[int]:
@@ -193,21 +189,19 @@ def source_infos(
 
 
 def _info(
-    state: SourceState,
-    view: View,
-    alignment: Alignment,
-    names: Sequence[str],
-    unfinished: Unfinished,
+    state: SourceState, view: View, alignment: Alignment, names: Sequence[str], unfinished: Unfinished
 ) -> SourceSummary:
     patterns = {names[at] if at < len(names) else str(at): n for at, n in sorted(state.patterns.items())}
-    packs = sorted({name.partition("/")[0] for name in patterns}, key=lambda pack: (-_lines(pack, patterns), pack))
+    packs = Counter[str]()
+    for name, count in patterns.items():
+        packs[name.partition("/")[0]] += count
     shift = view.shift(state.index) - view.window[0]
     timed = state.first is not None and state.last is not None
     notes = list(state.notes)
     if state.index in alignment.notes:
         notes.append(alignment.notes[state.index])
     notes += _not_finite(state, view)
-    notes += _other_run(state, view, alignment)
+    notes += _other_run(state, view)
     notes += unfinished.notes(state.index)
     if state.stepped_back:
         notes.append(f"timestamps went back {counted(state.stepped_back, 'time')} by more than a minute")
@@ -217,7 +211,7 @@ def _info(
         notes.append(f"{counted(state.skipped - TOLD_PROBLEMS, 'more line')} with implausible values")
     return SourceSummary(
         spec=state.spec,
-        format="+".join(packs) or "unknown",
+        format="+".join(sorted(packs, key=lambda pack: (-packs[pack], pack))) or "unknown",
         bytes=state.bytes,
         lines=state.lines,
         events=sum(state.patterns.values()),
@@ -245,7 +239,7 @@ def _not_finite(state: SourceState, view: View) -> list[str]:
     ]
 
 
-def _other_run(state: SourceState, view: View, alignment: Alignment) -> list[str]:
+def _other_run(state: SourceState, view: View) -> list[str]:
     """Notes on a log after a pause that separates runs, or around one."""
     if state.first is None or state.last is None:
         return []
@@ -277,23 +271,15 @@ def _run_text(one: Boundary) -> str:
     after = f" after {format_seconds(gap)}" if gap >= 1.0 else ""
     if one.resumed and one.first_step is not None and one.last_step is not None:
         again = max(0.0, one.last_step - one.first_step + 1)
-        what = f"resumes at step {one.first_step:.0f}{after}" + (
-            f": {counted(int(again), 'step')} again" if again else ""
-        )
+        what = f"resumes at step {one.first_step:.0f}{after}"
+        what += f": {counted(int(again), 'step')} again" if again else ""
     elif one.again:
         what = f"a failed start is retried{after}"
     else:
         what = f"another run starts{after}; the gap is not evaluated"
-    cause = (
-        ""
-        if one.failure is None
-        else f"; the previous one ended by {CAUSE_WORDS.get(one.failure.cause, one.failure.cause)}"
-    )
-    return f"line {one.line}: {what}{cause}"
-
-
-def _lines(pack: str, patterns: dict[str, int]) -> int:
-    return sum(count for name, count in patterns.items() if name.startswith(f"{pack}/"))
+    if one.failure is not None:
+        what += f"; the previous one ended by {CAUSE_WORDS.get(one.failure.cause, one.failure.cause)}"
+    return f"line {one.line}: {what}"
 
 
 def unseen_signals(view: View) -> tuple[str, ...]:

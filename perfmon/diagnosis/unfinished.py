@@ -32,7 +32,9 @@ class Unfinished:
         live = view.present is not None
         self._updates: Sequence[Update] = () if live else view.store.updates
         self._rpcs = [update for update in self._updates if _open_rpc(update)]
-        self._undetailed = [update for update in self._updates if _is_undetailed(update)]
+        self._undetailed = [
+            one for one in self._updates if one.rpc_ms is None and one.queue_ms is None and one.legs & _DONE
+        ]
         self._spans = [] if live else [span for span in view.store.opened() if span.kind in _KINDS]
 
     def notes(self, source: int) -> list[str]:
@@ -91,10 +93,6 @@ class Unfinished:
             if span.seq > newest
         ]
         return last[-_SHOWN:] + _lost_ends([span for span in mine if span.seq <= newest], source, _KINDS[kind])
-
-
-def _is_undetailed(update: Update) -> bool:
-    return update.rpc_ms is None and update.queue_ms is None and bool(update.legs & _DONE)
 
 
 def _in_window(span: Span, view: View) -> bool:

@@ -223,14 +223,14 @@ class Periodic(Trend[Rhythm]):
         period = Counter(gaps).most_common(1)[0][0]
         near = sum(abs(gap - period) <= (1 if period > 4 else 0) for gap in gaps)
         cost = sum(values[at] - usual for at in slow)
-        known = sum(self._is_known(times[at], values[at], view) for at in slow)
+        known = sum(
+            any(view.overlapping(kind, times[at] - values[at], times[at] + values[at], 1) for kind in self.apart_from)
+            for at in slow
+        )
         enough = cost >= self.least / 100.0 * sum(values) and known < len(slow) / 2
         if period < 3 or near < _REGULAR * len(gaps) or not enough:
             return None
         return Rhythm(frozenset(times[at] for at in slow), period, usual, median([values[at] for at in slow]))
-
-    def _is_known(self, time: float, length: float, view: View) -> bool:
-        return any(view.overlapping(kind, time - length, time + length, 1) for kind in self.apart_from)
 
     def _holds(self, item: Item, found: Rhythm) -> bool:
         return item.end in found.slow

@@ -140,11 +140,12 @@ class LongerThanUndisturbed(Single):
 
     def median(self, view: View) -> float | None:
         """The median of the undisturbed ones in seconds; None where there are none."""
-        return view.once((type(self), self.span, self.apart_from), lambda: self._median(view))
 
-    def _median(self, view: View) -> float | None:
-        spans = view.alone(self.span, self.apart_from) if self.apart_from else view.spans(self.span)
-        return median([item.end - item.start for item in spans]) if spans else None
+        def undisturbed() -> float | None:
+            spans = view.alone(self.span, self.apart_from) if self.apart_from else view.spans(self.span)
+            return median([item.end - item.start for item in spans]) if spans else None
+
+        return view.once((type(self), self.span, self.apart_from), undisturbed)
 
     def _usual(self, view: View) -> float | None:
         usual = self.median(view)

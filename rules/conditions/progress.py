@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -130,14 +131,11 @@ class StepsGoOn(Single):
         for component, track in view.steps.items():
             if not len(track) or track.times[0] > item.end - self.since_s:
                 continue
-            last, usual = self._rhythm(component, track, bisect_right(track.times, item.end), view)
+            stop = bisect_right(track.times, item.end)
+            last, usual = view.once((type(self), self.least, component, stop), partial(self._intervals, track, stop))
             if item.end - last <= self.factor * usual:
                 return usual
         return None
-
-    def _rhythm(self, component: str, track: Track, stop: int, view: View) -> tuple[float, float]:
-        key = (type(self), self.least, component, stop)
-        return view.once(key, lambda: self._intervals(track, stop))
 
     def _intervals(self, track: Track, stop: int) -> tuple[float, float]:
         """(when the last step came, the usual interval): of several ranks that report a step the first counts."""

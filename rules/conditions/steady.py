@@ -152,14 +152,12 @@ class Unchanged(Single):
         lengths: list[int] = []
         begin = 0
         for at in range(1, len(values) + 1):
-            if at < len(values) and self._stays(values[at] - values[at - 1]):
+            step = values[at] - values[at - 1] if at < len(values) else inf
+            if step <= self.tolerance and (self.falls or step >= -self.tolerance):
                 continue
             lengths += [at - begin] * (at - begin)
             begin = at
         return lengths
-
-    def _stays(self, step: float) -> bool:
-        return step <= self.tolerance and (self.falls or step >= -self.tolerance)
 
     def describe(self, item: Item, view: View) -> str:
         texts = []
