@@ -7,7 +7,6 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from math import inf
 from operator import itemgetter
@@ -202,12 +201,7 @@ def usual_gap(state: SourceState) -> float:
 
 def announced_shutdown(state: SourceState) -> bool:
     """The last dated line of a log announces its end."""
-    return _is_farewell(state.last_line[1])
-
-
-@lru_cache(64)  # the same lines several times in every evaluation
-def _is_farewell(text: str) -> bool:
-    return FAREWELL.search(text) is not None
+    return FAREWELL.search(state.last_line[1]) is not None
 
 
 def has_ended(state: SourceState) -> bool:

@@ -163,7 +163,7 @@ def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], uns
     """The assessment of the run as a whole; healthy only with proof."""
     if verdict is not None:
         return Assessment.FINDING
-    logs = [state for state in view.store.sources if not state.polled]
+    logs = view.logs
     if not logs:
         samples = max((len(track) for track in view.metrics.values()), default=0)
         return Assessment.HEALTHY if samples >= _PROOF else Assessment.LEARNING

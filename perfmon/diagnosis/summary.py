@@ -355,8 +355,8 @@ _STATES = {
 
 def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, unscored: Sequence[str] = ()) -> str:
     """The summary of a run without a verdict: what was observed, and which metrics no signature uses."""
-    logs = [state for state in view.store.sources if not state.polled]
-    lines, events = sum(state.lines for state in logs), sum(sum(state.patterns.values()) for state in logs)
+    lines = sum(state.lines for state in view.logs)
+    events = sum(sum(state.patterns.values()) for state in view.logs)
     if assessment is Assessment.UNREADABLE:
         return (
             f"Cannot read these logs: {events:,} of {lines:,} lines are recognised, and none reports progress. "
