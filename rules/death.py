@@ -39,6 +39,7 @@ CAUSE_WORDS = {
     "crashed": "a crash in native code",
     "data-error": "unreadable data",
     "configuration": "a configuration error",
+    "missing-module": "a missing Python module",
 }
 """Causes of a death, as the end of a sentence."""
 _SAID = 240
@@ -83,6 +84,8 @@ class Death:
         message = str(fields.get("message", "")) or self.cause.text
         message = message.strip()
         fields["message"] = _shortened(message)
+        if message == fields.get("type"):  # an exception without a text
+            del fields["type"]
         if "exit_detail" in fields:
             fields["exit_detail"] = _shortened(str(fields["exit_detail"]))
         frame = self.cause.frame
