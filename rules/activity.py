@@ -216,7 +216,7 @@ def _covered(steps: Sequence[float]) -> int:
     for before, after in pairwise(steps):
         if after > before:
             made += after - before if after - before <= _LEAP * usual else usual
-        elif after < before:  # the next epoch, or a run that began anew
+        elif after < before:  # the next epoch, or a run that restarted
             made += min(max(after, 1.0), usual)
     return round(made)
 

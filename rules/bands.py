@@ -1,4 +1,4 @@
-"""Bands: which values of a metric are good, a warning or critical, and who says so."""
+"""Bands: the limits of good, warning and critical values of a metric, and their origin."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_ASYNC_LEVEL = 2.0
 LOWER, HIGHER = "lower", "higher"
 _KEYS = ("good", "critical", "higher_is_worse", "good_is_inclusive", "relative_to", "note", "origin", "unless")
 CALIBRATED, LEARNED = "calibrated from", "learned from"
-"""What the origins begin with of limits that come from a healthy run, and from the healthy start of the run itself."""
+"""Prefixes of the origins of limits from a healthy run, and from the healthy start of the run itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Band:
     """`async_level`: the limits are added to it."""
     origin: str = ""
     unless: tuple[str, ...] = ()
-    """Spans, metrics and marks: a run that tells of one of them is not judged by these limits."""
+    """Spans, metrics and marks: these limits do not apply to a run with one of them."""
 
     def level(self, value: float) -> int:
         """0 good, 1 warning, 2 critical."""
@@ -60,10 +60,10 @@ class Bands:
     better: Mapping[str, str] = field(default_factory=dict)
     """LOWER or HIGHER, for metrics that have no limits but a good direction."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """The user's file that says something of a metric, where one does."""
+    """The user's file that defines a metric, where one does."""
 
     def direction(self, metric: str) -> str:
-        """Which values of a metric are the better ones: LOWER or HIGHER; "" where neither is.
+        """LOWER or HIGHER: the better values of a metric; "" where neither is.
 
         A metric's `.op` and `{group}` have the direction of the metric itself.
         """
@@ -85,12 +85,9 @@ class Bands:
         band = self.table.get(metric)
         return None if band is None else band.level(value)
 
-    def holding(self, told: Callable[[Sequence[str]], bool]) -> Bands:
-        """Those that hold for a run; `told`: whether it tells of any span, metric or mark of these names.
-
-        What is left out keeps its direction.
-        """
-        gone = {metric for metric, band in self.table.items() if band.unless and told(band.unless)}
+    def holding(self, has_any: Callable[[Sequence[str]], bool]) -> Bands:
+        """Those that apply to a run, of which `has_any` finds names; the others keep their direction."""
+        gone = {metric for metric, band in self.table.items() if band.unless and has_any(band.unless)}
         if not gone:
             return self
         held = {metric: band for metric, band in self.table.items() if metric not in gone}
@@ -110,9 +107,9 @@ class Bands:
         )
 
     def remarkable(self) -> Callable[[str, float], bool]:
-        """Whether a value is outside its good band: such lines are kept as evidence.
+        """A function of metric and value that is true outside of the good band: such lines are kept as evidence.
 
-        Values of metrics without a band are not; relative bands keep everything, their level is not known yet.
+        Values of metrics without a band are not kept; relative bands keep everything, their level is not known yet.
         """
         table = self.table
 
@@ -129,7 +126,7 @@ def load_bands(files: Iterable[Path] = ()) -> Bands:
     """The built-in bands, overridden by those of user files; DataFileError names file, key and what was expected."""
     table: dict[str, Band] = {}
     better: dict[str, str] = {}
-    told: dict[str, str] = {}
+    places: dict[str, str] = {}
     builtin = sorted(BUILTIN.glob("*.toml"))
     for path in [*builtin, *files]:
         root = read_toml(path)
@@ -140,9 +137,9 @@ def load_bands(files: Iterable[Path] = ()) -> Bands:
         table.update(limits)
         better.update(sides)
         if path not in builtin:
-            told.update(dict.fromkeys(sides, f"{path}: better"))
-            told.update({name: f"{path}: band.{name}" for name in limits})
-    return Bands(table, better, told)
+            places.update(dict.fromkeys(sides, f"{path}: better"))
+            places.update({name: f"{path}: band.{name}" for name in limits})
+    return Bands(table, better, places)
 
 
 def _better(root: Table) -> dict[str, str]:
@@ -168,9 +165,9 @@ def _bands(root: Table, origin: str) -> dict[str, Band]:
         relative = table.text("relative_to", "")
         if relative not in ("", "async_level"):
             raise table.wrong("relative_to", "expected async_level")
-        said, unless = table.text("origin", origin), table.texts("unless")
+        source, unless = table.text("origin", origin), table.texts("unless")
         if not all(unless):
             raise table.wrong("unless", "expected names of spans, metrics or marks")
         inclusive = table.flag("good_is_inclusive")
-        bands[metric] = Band(metric, good, critical, higher, inclusive, relative, said, unless)
+        bands[metric] = Band(metric, good, critical, higher, inclusive, relative, source, unless)
     return bands

@@ -9,7 +9,7 @@ from math import inf
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from perfmon.core import Fields, Ref, Span, Update, format_seconds, median
+from perfmon.core import Fields, Ref, Span, format_seconds, median
 from perfmon.hangs import named_ranks
 
 from .conditions.combine import AnyOf
@@ -22,80 +22,71 @@ from .run_facts import View
 from .signatures import Signature, Subject
 from .silence import SourceGap
 from .stalls import Stall
-from .tracks import UPDATE, Item, Stream, Track
+from .tracks import EMPTY, UPDATE, Item, Stream, Track
 
 if TYPE_CHECKING:
     from .run_view import RunView
 
 
-# --- What lies before the part of a run that is looked at: how often something usually happened, and when it last did
-# ---
+# --- Events before the window: how often something usually happened, and when it last did ---
 
 _LOOKED_AT = 256
-"""Of the newest: a run may be watched for days."""
-Told = tuple[float, float, list[tuple[Ref, str]], str | None]
-"""When it began and ended, and its lines."""
+"""Of the newest: a run may be monitored for days."""
+Occasion = tuple[float, float, Sequence[tuple[Ref, str]], str | None]
+"""Start and end of a span or mark, its lines, and its server; None where the line names none."""
 
 
-def earlier(kind: str, mark: str, view: RunView) -> list[Told]:
-    """Spans of a kind, and marks of a name, of the last while before the window, in time order."""
-    if view.clip is None:
-        return []
-    low = view.clip[0]
-    told = [*_spans(kind, view), *_marks(mark, view)]
-    return sorted((event for event in told if event[1] < low), key=lambda event: event[0])
+def _earlier(kind: str, mark: str, view: RunView) -> Iterator[Occasion]:
+    """Spans of a kind, and marks of a name, of the last while before the window."""
+    low = view.clip[0] if view.clip is not None else -inf
+    return (one for one in (*_earlier_spans(kind, view), *_earlier_marks(mark, view)) if one[1] < low)
 
 
-def _spans(kind: str, view: RunView) -> Iterator[Told]:
-    held: Sequence[Span] = view.store.spans.get(kind, ())
-    updates: Sequence[Update] = view.store.updates
-    newest = islice(reversed(held), _LOOKED_AT) if kind != "weight-update" else islice(reversed(updates), _LOOKED_AT)
-    for span in newest:
+def _earlier_spans(kind: str, view: RunView) -> Iterator[Occasion]:
+    spans: Sequence[Span] = view.store.updates if kind == UPDATE else view.store.spans.get(kind, ())
+    for span in islice(reversed(spans), _LOOKED_AT):
         if span.start is not None and span.end is not None:
             shift = view.shift(span.source)
             yield (span.start + shift, span.end + shift, span.refs, str(span.fields.get("url", "")))
 
 
-def _marks(name: str, view: RunView) -> Iterator[Told]:
-    for (marked, _), series in view.store.marks.items():
-        for at in range(max(0, len(series) - _LOOKED_AT), len(series)) if marked == name else ():
+def _earlier_marks(name: str, view: RunView) -> Iterator[Occasion]:
+    for series in view.marked(name):
+        for at in range(max(0, len(series) - _LOOKED_AT), len(series)):
             time = series.times[at] + view.shift(series.sources[at])
             yield (time, time, [(series.ref(at), series.text(at))], None)
 
 
-# --- Makes the items that a signature judges, one by one, out of the run's view ---
+# --- The items of each kind of subject ---
 
 UPDATED = "weights-updated"
-"""The mark of lines that say that the server has new weights, without the durations of trace lines."""
+"""The mark of lines that report new weights of a server, without the durations of trace lines."""
 POLICY = "policy"
 """The component whose steps are the policies that rollouts come from."""
 _SAME_UPDATE_S = 5.0
 ALL_LOGS = -1
 _ECHOES = 12
-_SEEN_POLICIES = 2
+_KNOWN_POLICIES = 2
 """One that was there before, and one that came with the last update."""
 
 _start = itemgetter(0)
 Event = tuple[float, list[tuple[Ref, str]]]
-"""When it began, and the lines that say so."""
+"""Its start, and the lines that report it."""
 
 
 @dataclass(slots=True)
 class Judged:
-    """What a signature looks at in a run."""
+    """The items of a signature in a run."""
 
     items: list[Item] = field(default_factory=list)
-    """Those that can hold the first condition."""
+    """Those that can meet the conditions."""
     total: int = 0
-    """How many there were in all."""
+    """The number of all."""
     streams: dict[object, Stream] = field(default_factory=dict)
 
     def stream(self, key: object) -> Stream:
         """The stream of this key."""
-        found = self.streams.get(key)
-        if found is None:
-            found = self.streams[key] = Stream()
-        return found
+        return self.streams.setdefault(key, Stream())
 
 
 def items_of(subject: Subject, signature: Signature, view: View) -> Judged:
@@ -121,8 +112,9 @@ def items_of(subject: Subject, signature: Signature, view: View) -> Judged:
 def _span_items(kind: str, signature: Signature, view: View) -> Judged:
     items = _with_values(view.spans(kind), signature)
     judged = Judged(items, len(items))
-    for item, key in zip(items, _keys(items, signature.identity), strict=True):
-        item.stream, item.at = key, judged.stream(key).add(item.end)
+    for item in items:
+        item.stream = "/".join([str(item.fields.get(name, "")) for name in signature.identity])
+        item.at = judged.stream(item.stream).add(item.end)
     return judged
 
 
@@ -131,11 +123,6 @@ def _with_values(items: list[Item], signature: Signature) -> list[Item]:
     first = signature.conditions[0]
     metrics = [one.metric for one in (first.of if isinstance(first, AnyOf) else (first,)) if isinstance(one, Threshold)]
     return [item for item in items if not item.values.keys().isdisjoint(metrics)] or items
-
-
-def _keys(items: Sequence[Item], names: Sequence[str]) -> list[str]:
-    """The stream of each item."""
-    return ["/".join([str(item.fields.get(name, "")) for name in names]) for item in items]
 
 
 def _sample_items(name: str, track: Track, signature: Signature, view: View) -> Judged:
@@ -167,7 +154,7 @@ def _sample_items(name: str, track: Track, signature: Signature, view: View) -> 
 
 
 def _barren(name: str, source: int, group: str, signature: Signature, view: View) -> bool:
-    """None of the samples of a log and group can be an occurrence: one look at all of them says so."""
+    """None of the samples of a log and group can be an occurrence, by one look at all of them."""
     needed = (condition for condition in signature.conditions if condition.must_hold and condition.if_missing == "fail")
     return any(condition.barren(name, source, group, view) for condition in needed)
 
@@ -204,7 +191,7 @@ def _stall_item(stall: Stall, view: View) -> Item:
 
 
 def _death_items(causes: Sequence[str], view: View) -> list[Item]:
-    """What the run or its last start died of, if it is one of these causes; it began with the last progress before."""
+    """The death of the run or of its last start, if it has one of these causes, from the last progress before it."""
     death = view.death or view.failed_start
     if death is None or death.cause.cause not in causes:
         return []
@@ -236,85 +223,75 @@ def _death_items(causes: Sequence[str], view: View) -> list[Item]:
 
 # --- absence --------------------------------------------------------------------------------------------------
 def _absences(kind: str, view: View) -> list[Item]:
-    """Stretches between neighbouring spans of a kind, from the last one to the end, or the whole window.
+    """Ranges between neighbouring spans of a kind, from the last one to the end, or the whole window.
 
-    For weight updates a log that only marks them counts too. None at all says something only of a run whose trace
-    lines would show them: of weight updates, one that tells of staleness; whether others would be told nobody knows.
-    Rollouts from new policies prove updates of which no line tells; whether those policies were also written as
-    checkpoints they do not say. What is usual is told by those before the window, too.
+    For weight updates a log that only marks them counts too. None at all means something only in a run whose trace
+    lines would show them: for weight updates, one that reports staleness. Rollouts from new policies prove updates
+    without a line; they do not prove checkpoints. The usual interval is that of those before the window, too.
     """
     low, high = view.window
-    seen = _events(kind, view)
-    events = [*_events(kind, view, before=True), *seen]
-    if not seen and len(events) < 3:
+    mark = UPDATED if kind == UPDATE else ""
+    marks = view.marks.get(mark, EMPTY)
+    within: list[Occasion] = [
+        (item.start, item.end, item.refs, str(item.fields.get("url", ""))) for item in view.spans(kind)
+    ]
+    within += [(time, time, [marks.ref(at)], None) for at, time in enumerate(marks.times)]
+    recent = _events(within)
+    events = [*_events(_earlier(kind, mark, view)), *recent]
+    if not recent and len(events) < 3:
         shown = kind == UPDATE and "staleness" in view.metrics
-        whole = shown and high > low and not _policy_advances(low, high, view, _SEEN_POLICIES)
+        whole = shown and high > low and not _policy_advances(low, high, view, _KNOWN_POLICIES)
         values = {"usual_s": 0.0, "none": 1.0, "duration_s": high - low}
-        return [Item(low, high, values, {}, _meanwhile(low, high, view))] if whole else []
+        return [Item(low, high, values, {}, _lines_between(low, high, view))] if whole else []
     starts = [start for start, _ in events]
     between = [b - a for a, b in pairwise(starts)]
     if len(between) < 2:
         return []
     usual = median(between)
-    edges = [*zip(events, starts[1:], strict=False), (events[-1], min(high, _heard_until(events, view)))]
+    edges = [*zip(events, starts[1:], strict=False), (events[-1], min(high, _reported_until(events, view)))]
     return [
-        Item(start, end, {"usual_s": usual, "none": 0.0, "duration_s": end - start}, {}, _proof(refs, start, end, view))
+        Item(
+            start, end, {"usual_s": usual, "none": 0.0, "duration_s": end - start}, {},
+            (*refs, *_lines_between(start, end, view)),
+        )
         for (start, refs), end in edges
         if end - start > usual
         and end > low
         and not (kind == UPDATE and _policy_advances((start + end) / 2, end, view))  # at first come those on their way
         and not any(start <= low and high <= end for low, high in view.apart)
-    ]
+    ]  # fmt: skip
 
 
-def _proof(refs: Sequence[tuple[Ref, str]], start: float, end: float, view: View) -> tuple[tuple[Ref, str], ...]:
-    return (*refs, *_meanwhile(start, end, view))
-
-
-def _meanwhile(start: float, end: float, view: View) -> tuple[tuple[Ref, str], ...]:
-    """The first and the last line that shows the run going on in a stretch: what is absent has no line itself."""
+def _lines_between(start: float, end: float, view: View) -> tuple[tuple[Ref, str], ...]:
+    """The first and the last line that shows the run continuing in a range: what is absent has no line itself."""
     track = view.track("staleness")
     first, stop = track.between(start, end)
     return tuple(track.ref(at) for at in dict.fromkeys((first, stop - 1)) if first <= at < stop)
 
 
-def _policy_advances(start: float, end: float, view: View, seen: int = 1) -> bool:
-    """Rollouts come from more than `seen` policies meanwhile: the updates happen, their lines are missing."""
+def _policy_advances(start: float, end: float, view: View, known: int = 1) -> bool:
+    """Rollouts come from more than `known` policies in a range: the updates happen, their lines are missing."""
     track = view.steps.get(POLICY)
     if track is None:
         return False
     first, stop = track.between(start, end)
-    return len(set(track.values[first:stop])) > seen
+    return len(set(track.values[first:stop])) > known
 
 
-def _heard_until(events: Sequence[Event], view: View) -> float:
-    """The end of the logs that told of these events: what comes later they could not tell."""
-    tellers = {ref.source for _, refs in events for ref, _ in refs}
-    ends = [
-        (state.last or 0.0) + view.shift(state.index)
-        for state in view.store.sources
-        if state.index in tellers and state.last is not None
-    ]
-    return max(ends, default=float("inf"))
+def _reported_until(events: Sequence[Event], view: View) -> float:
+    """The end of the logs that reported these events: what comes later they could not report."""
+    states = [view.store.sources[source] for source in {ref.source for _, refs in events for ref, _ in refs}]
+    return max((view.extent(state)[1] for state in states if state.last is not None), default=inf)
 
 
-def _marked(mark: str, view: View) -> list[Told]:
-    marks = view.marks.get(mark)
-    return [(marks.times[at], marks.times[at], [marks.ref(at)], None) for at in range(len(marks))] if marks else []
-
-
-def _events(kind: str, view: View, before: bool = False) -> list[Event]:
-    """When spans of a kind began, with their lines; several servers' updates, or lines about one, count once.
+def _events(occasions: Iterable[Occasion]) -> list[Event]:
+    """The starts of spans or marks with their lines; several servers' updates, or lines about one, count once.
 
     A server that is updated once more is: that is the next one, however soon it comes.
     """
-    mark = UPDATED if kind == UPDATE else ""
-    items = () if before else view.spans(kind)
-    spans = ((item.start, item.end, item.refs, str(item.fields.get("url", ""))) for item in items)
-    told = earlier(kind, mark, view) if before else _marked(mark, view)
     events: list[Event] = []
-    until, servers = float("-inf"), set[str]()
-    for start, end, refs, server in sorted([*spans, *told], key=_start) if told else spans:
+    until, servers = -inf, set[str]()
+    for start, end, refs, server in sorted(occasions, key=_start):
         if start > until and (server in servers or start > until + _SAME_UPDATE_S):
             events.append((start, list(refs)))
             servers.clear()

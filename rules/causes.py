@@ -1,4 +1,4 @@
-"""Causes: which finding explains which, and the time that each of them lost."""
+"""Causes: findings that explain others, and the time that each of them lost."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .run_facts import View
 from .signatures import Lost, Signature
 from .tracks import Item, Track
 
-# --- Which seconds a finding says it cost ---
+# --- The seconds that a finding cost ---
 
 _EDGE_S = 1e-6
 _GAP = 2.0
 """Times the usual interval: a longer one is a gap in which nothing is known."""
 _OF_A_STEP = ("_s", "_ms", "_share")
-"""How metrics end that tell of all the time since the one before: what a step took, or which part of it."""
+"""Suffixes of metrics that are about all the time since the sample before: the duration or a share of a step."""
 
 
 def claims(found: Found, view: View) -> list[Window]:
@@ -32,11 +32,15 @@ def claims(found: Found, view: View) -> list[Window]:
         return []
     items = [occurrence.item for occurrence in found.occurrences]
     if lost.spans and view.spans(lost.spans):
-        told = [(item, _told(lost.spans, item, view)) for item in items]
-        mute = [item for item, spans in told if not spans and not item.values.keys().isdisjoint(lost.share)]
+        spans = [_spans_of(lost.spans, item, view) for item in items]
+        without_span = [
+            item
+            for item, held in zip(items, spans, strict=True)
+            if not held and not item.values.keys().isdisjoint(lost.share)
+        ]
         return union(
-            [(span.start, span.end) for _, spans in told for span in spans]
-            + _shared(lost, mute, view, found.signature.every_s)
+            [(span.start, span.end) for held in spans for span in held]
+            + _shared(lost, without_span, view, found.signature.every_s)
         )
     if lost.leg == "between":
         track = _track(items[0], view)
@@ -59,14 +63,14 @@ def _track(item: Item, view: View) -> Track:
 
 
 def extent(item: Item, view: View) -> Window:
-    """The time that an item speaks of: its own, or for a sample that since the sample before it."""
+    """The time that an item is about: its own, or for a sample that since the sample before it."""
     if item.end > item.start or not item.values:
         return (item.start, item.end)
     return (_before(_track(item, view), item, view), item.end)
 
 
-def _told(kind: str, item: Item, view: View) -> list[Item]:
-    """The spans that the item's own lines tell of, else those that share its time, or that which a sample speaks of."""
+def _spans_of(kind: str, item: Item, view: View) -> list[Item]:
+    """The spans that the item's own lines report, else those that share its time, or that which a sample is about."""
     own = [span for span in (view.span_at_line(kind, ref) for ref, _ in item.refs) if span is not None]
     own = own or view.overlapping(kind, item.start - _EDGE_S, item.end + _EDGE_S)
     if own or item.end > item.start or not item.values:
@@ -103,7 +107,7 @@ def _leg(lost: Lost, item: Item, limit: float, view: View) -> Window:
 
 
 def _shared(lost: Lost, items: Iterable[Item], view: View, every_s: float) -> list[Window]:
-    """Of the time before each sample, the part that was lost, laid at its end."""
+    """The lost part of the time before each sample, placed at its end."""
     windows: list[Window] = []
     for item in items:
         track, part = _track(item, view), _part(lost, item, view)
@@ -114,9 +118,9 @@ def _shared(lost: Lost, items: Iterable[Item], view: View, every_s: float) -> li
 
 
 def _cut_short(found: Found, lost: Lost, items: Iterable[Item], view: View) -> list[Window]:
-    """Of the time that each item speaks of, the part that the conditions say was lost, laid at its end.
+    """The lost part of the time that each item is about, by the conditions, placed at its end.
 
-    Where they have no opinion it is the part that `share`, `rest` or `fraction` says.
+    Where no condition defines it, it is the part by `share`, `rest` or `fraction`.
     """
     windows: list[Window] = []
     for item in items:
@@ -131,20 +135,20 @@ def _cut_short(found: Found, lost: Lost, items: Iterable[Item], view: View) -> l
 
 
 def _before(track: Track, item: Item, view: View, back: int = 1, every_s: float = 0.0) -> float:
-    """When the sample `back` before this one was taken, of its log and group.
+    """The time of the sample `back` before this one, of its log and group.
 
-    Those that came within `every_s` before it were not judged: it speaks of their time, too. A level (how many
-    requests run) speaks of no more time than usually lies between two samples, however long nothing was printed
-    before it; what a step took speaks of all of the step. Before the first sample there is nothing to charge.
+    Those within `every_s` before it were not evaluated: it is about their time, too. A level (of running requests) is
+    about no more time than the usual interval between samples, however long nothing was printed before it; the duration
+    of a step is about all of the step. Before the first sample there is nothing to charge.
     """
     at, time = track.between(item.end, item.end)[0], item.end
-    longest = _longest(track, item, view)
+    longest = inf if track.metric.endswith(_OF_A_STEP) else _GAP * _usual(track, item, view)
     while back:
         at -= 1
         while at >= 0 and (track.source(at), track.group(at)) != (item.source, item.group):
             at -= 1
         if at < 0:
-            cut = track.earlier.get((item.source, item.group), 0) > 0  # it stands before what is looked at
+            cut = track.earlier.get((item.source, item.group), 0) > 0  # it is before the window
             return max(time - _usual(track, item, view) if cut else time, item.floor, view.window[0])
         if time - track.times[at] > longest:
             return max(time - _usual(track, item, view), item.floor)
@@ -154,15 +158,8 @@ def _before(track: Track, item: Item, view: View, back: int = 1, every_s: float 
     return max(time, item.floor)
 
 
-def _longest(track: Track, item: Item, view: View) -> float:
-    """Seconds up to which the time between two samples is that of which the later one speaks."""
-    if track.metric.endswith(_OF_A_STEP):
-        return inf
-    return _GAP * _usual(track, item, view)
-
-
 def _usual(track: Track, item: Item, view: View) -> float:
-    """Seconds that usually lie between samples of a log and group; 0 where there is one."""
+    """The usual seconds between samples of a log and group; 0 where there is one."""
 
     def interval() -> float:
         times = track.stream(item.source, item.group).times
@@ -198,7 +195,7 @@ def _part(lost: Lost, item: Item, view: View) -> float:
     return value(lost.fraction[0]) / whole if whole > 0 else 0.0
 
 
-# --- Which finding explains which: by the causes that signatures name, on the same key or over the same time ---
+# --- Findings that explain others: by the causes that signatures name, on the same key or over the same time ---
 
 _LEAST_SHARE = 0.5
 _POINT_S = 1e-6
@@ -207,10 +204,10 @@ _DUE = 1.5
 
 
 def suppress_premature(found: Sequence[Found], view: View) -> None:
-    """While somebody watches, a symptom waits for a cause that is about to be proven: what is told first is right.
+    """Keep a symptom pending in a monitored run while a cause of it is about to be proven.
 
-    That is a cause which lasts for less than it must as yet, and goes on or does not take much longer to, or of which
-    one more occurrence is enough. Nothing waits for one that lacks other proof, nor where nothing more is to come.
+    That is a cause which has lasted for less than it must, and continues or does not take much longer to, or of which
+    one more occurrence is enough. Nothing waits for one that lacks other proof, nor where no more lines are expected.
     """
     if view.present is None:
         return
@@ -232,7 +229,7 @@ def _is_due(cause: Found, now: float) -> bool:
 
 
 def _is_symptom(finding: Found, other: Found, view: View) -> bool:
-    """The cause, which holds now, explains all of the symptom, or the newest of it: it may have begun meanwhile."""
+    """The cause, which holds now, explains all of the symptom, or the newest of it: it may have started since."""
     if other.rank >= finding.rank or other.signature.id not in {cause.signature for cause in finding.signature.causes}:
         return False
     held = _held(other, view)
@@ -244,7 +241,7 @@ def _is_symptom(finding: Found, other: Found, view: View) -> bool:
 
 
 def explain(found: Sequence[Found], view: View) -> None:
-    """Links each finding to the first of its signature's causes that explains it; pending ones explain nothing."""
+    """Link each finding to the first of its signature's causes that explains it; pending ones explain nothing."""
     held = [_held(finding, view) for finding in found]
     for at, finding in enumerate(found):
         if finding.counts:
@@ -268,7 +265,7 @@ def _cause(at: int, found: Sequence[Found], held: Sequence[list[Window]]) -> int
 
 
 def _held(finding: Found, view: View) -> list[Window]:
-    """The time that a finding's occurrences take, whether it is lost or not."""
+    """The time of the occurrences of a finding, lost or not."""
     return union([*finding.claims, *(extent(occurrence.item, view) for occurrence in finding.occurrences)])
 
 

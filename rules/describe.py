@@ -27,7 +27,7 @@ _QUIET = {"all": "all logs", "one": "one log"}
 
 
 def explain(signature: Signature, bands: Bands | None = None) -> str:
-    """What it means, when it fires, what it is confused with, the mend, precedence, bands and examples.
+    """A signature in words: meaning, conditions, fix, precedence, limits, similar ones and examples.
 
     `bands` are the limits to show; the built-in ones when left out.
     """
@@ -45,7 +45,7 @@ def explain(signature: Signature, bands: Bands | None = None) -> str:
         _section("Explained by", (f"{c.signature} (by {_MATCH[c.match]})" for c in signature.causes)),
         _section("Precedence", _precedence(signature)),
         _section("Bands", (_band(band) for band in _used(signature, bands))),
-        _section("Confidence is higher with", (say for _, say in signature.unseen)),
+        _section("Confidence is higher with", (message for _, message in signature.unseen)),
         _section("Examples", (_example(e.name, e.fires, e.verdict) for e in signature.examples)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -60,14 +60,14 @@ def _wrapped(text: str, indent: str = "") -> str:
 
 
 def _section(title: str, lines: Iterable[str]) -> str:
-    told = [_wrapped(line, "  - ") for line in lines]
-    return "\n".join([title, *told]) if told else ""
+    texts = [_wrapped(line, "  - ") for line in lines]
+    return "\n".join([title, *texts]) if texts else ""
 
 
 def _subject(subject: Subject) -> str:
     name = _QUIET.get(subject.name, subject.name) if subject.kind == "quiet" else subject.name.replace("|", " or ")
-    said = _SUBJECTS[subject.kind].format(name=name)
-    return f"{said} as well" if subject.also else said
+    text = _SUBJECTS[subject.kind].format(name=name)
+    return f"{text} as well" if subject.also else text
 
 
 def _fires(signature: Signature) -> Iterator[str]:

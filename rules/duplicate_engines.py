@@ -1,8 +1,8 @@
-"""Engines that both a log and a poller tell of count once; those of several logs that have one name stay apart.
+"""Deduplicates engines that both a log and a poller report; those of several logs with one name stay separate.
 
-Which engine of a log is which polled one no line says: they are the same where they tell the same at the same moments,
-the most alike first. What a log tells while its engine is polled is left out, unless it differs: then it is told of
-another one after all, and must not be hidden by one that is well.
+No line matches engines of logs and polled ones: they are the same where their values agree at the same times, the most
+similar first. Samples of a log while its engine is polled are left out, unless they differ: then they are of another
+engine after all, which must not be hidden by a good one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .run_view import RunView
 
 _MEASURES = {"running": 4.0, "kv_usage": 20.0}
-"""What tells engines apart, and the level below which a difference says little."""
+"""Metrics to compare engines by, and the level below which a difference means little."""
 _ALIKE = 0.25
 """The mean difference, as a share of the larger value, up to which two are one: they are not looked at at once."""
 _NEAR_S = 10.0
@@ -49,21 +49,21 @@ class _Engine:
 
 @dataclass(frozen=True, slots=True)
 class DuplicateEngines:
-    """Who is who."""
+    """The engines of logs and pollers that are the same."""
 
     polled: Mapping[Place, tuple[Place, float, float]]
     """Engines of logs → the polled one that is the same, and from when to when it was polled."""
     named: Mapping[Place, str]
     """The names of these, and of those that have one that another log uses, too."""
     logs: Mapping[Place, int]
-    """Polled engines → number of the log that tells of the same one: what both tell is one stream."""
+    """Polled engines → number of the log with the same one: the samples of both are one stream."""
     metrics: frozenset[str]
-    """Metrics and marks that are told of them."""
+    """Metrics and marks of these engines."""
     given: set[tuple[str, str]] = field(default_factory=set)
-    """Metrics and marks with the groups that they are told of under another name than in their lines."""
+    """Metrics and marks with the groups that were renamed."""
 
-    def once(self, track: Track) -> Track:
-        """A metric, or a mark, without what is told twice."""
+    def deduplicate(self, track: Track) -> Track:
+        """The track of a metric or mark without duplicates."""
         if track.metric not in self.metrics:
             return track
         rows = list(self._kept(track))
@@ -83,7 +83,7 @@ class DuplicateEngines:
 
 
 def find_duplicate_engines(view: RunView) -> DuplicateEngines | None:
-    """What logs and pollers tell of the same engines; None where that cannot be."""
+    """The engines that both logs and pollers report; None without any."""
     if not _worth_while(view):
         return None
     engines = _engines(view)
@@ -97,9 +97,9 @@ def find_duplicate_engines(view: RunView) -> DuplicateEngines | None:
     if not named:
         return None
     groups = {group for _, group in named}
-    told = (name for name, group in (*view.store.series, *view.store.marks) if group in groups)
+    names = (name for name, group in (*view.store.series, *view.store.marks) if group in groups)
     logs = {twin: place[0] for place, (twin, _, _) in twins.items()}
-    return DuplicateEngines(twins, named, logs, frozenset(told))
+    return DuplicateEngines(twins, named, logs, frozenset(names))
 
 
 # --- who there is -----------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def _engines(view: RunView) -> list[_Engine]:
 
 
 def _worth_while(view: RunView) -> bool:
-    """Whether anything can be told twice: most runs are either polled or not, and have engines of different names."""
+    """True where duplicates are possible: most runs are either polled or not, and have engines of different names."""
     held = {
         group: series for (metric, group), series in view.store.series.items() if metric == "running" and len(series)
     }
@@ -129,10 +129,10 @@ def _polled(group: str) -> bool:
 # --- who is who -------------------------------------------------------------------------------------------------
 def _twins(logged: Sequence[_Engine], polled: Sequence[_Engine]) -> dict[Place, tuple[Place, float, float]]:
     pairs = sorted(
-        (apart, _number(one.place[1]) != _number(other.place[1]), one.place, other.place, one, other)
+        (distance, _number(one.place[1]) != _number(other.place[1]), one.place, other.place, one, other)
         for one in logged
         for other in polled
-        if (apart := _apart(one, other, only=len(logged) == len(polled) == 1)) <= _ALIKE
+        if (distance := _distance(one, other, only=len(logged) == len(polled) == 1)) <= _ALIKE
     )
     found: dict[Place, tuple[Place, float, float]] = {}
     taken: set[Place] = set()
@@ -149,8 +149,8 @@ def _number(group: str) -> str:
     return digits or "0"
 
 
-def _apart(one: _Engine, other: _Engine, only: bool) -> float:
-    """The mean difference of what both tell; of too little to compare: none where there are no others."""
+def _distance(one: _Engine, other: _Engine, only: bool) -> float:
+    """The mean difference of their common samples; with too few: none where there are no other engines."""
     found: list[float] = []
     for metric, least in _MEASURES.items():
         if metric in one.measures and metric in other.measures:

@@ -1,14 +1,14 @@
 """Finds the signatures in a run.
 
-A pure function of what was observed: the same observations give the same findings, however they arrived. Every
-signature's items are judged one by one in event time; the items for which all required conditions hold are its
-occurrences. Those of one identity make a finding once they come often and long enough, and its state says where in its
-life it stands at the end of what was observed:
+A pure function of what was observed: the same observations give the same findings, however they arrived. The items of
+each signature are evaluated one by one in event time; those for which all required conditions hold are its
+occurrences. Those of one identity make a finding once they are frequent and long enough, with the state of its life at
+the end of what was observed:
 
     pending -> firing -> resolving -> resolved          (see `perfmon.rules.lifecycle`)
 
-Pending findings are told, but they cost nothing, explain nothing and are never the verdict. What a finding cost is
-claimed in `perfmon.rules.causes`, and which finding explains which, or waits for another, in `perfmon.rules.causes`.
+Pending findings are listed, but they cost nothing, explain nothing and are never the verdict. `perfmon.rules.causes`
+defines the cost of a finding, and which finding explains another or waits for it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from . import causes
 from .candidates import Judged, items_of
 from .causes import claims, extent
 from .conditions.base import Condition, Level
-from .lifecycle import Found, Lifecycle, Occurrence, live
+from .lifecycle import Found, Lifecycle, Occurrence, track_lifecycle
 from .run_facts import View
 from .signatures import Signature, Subject
 from .tracks import Item
 
 _LONG_S = 1800.0
-"""A run that was observed for less has no share of time that says what matters."""
-_OVER_S = 1.0
+"""In a run that was observed for less, the share of time does not show what matters."""
 _MOSTLY = 0.5
 """Of the time of an item: see `_only_waited`."""
 Identity = tuple[tuple[str, str], ...]
@@ -48,9 +47,9 @@ def find(signatures: Iterable[Signature], view: View) -> list[Found]:
 
 
 def _weigh(found: Sequence[Found], view: View) -> None:
-    """One slow checkpoint in nine hours is told, but it is not critical: what matters is what it cost.
+    """Lower the severity of findings that cost little: one slow checkpoint in nine hours is not critical.
 
-    Nor is a short pause: it may be an evaluation or a save that no line reports.
+    Nor is a short pause: it may be an evaluation or a save without a line.
     """
     for finding in found:
         if not finding.signature.brief_s:
@@ -76,13 +75,13 @@ def _has(name: str, view: View) -> bool:
 
 
 def _judge(signature: Signature, view: View) -> list[Found]:
-    """Findings by the first subject that the run has data for, else by those that are looked at too."""
-    seen, found = False, list[Found]()
+    """Findings by the first subject that the run has data for, else by those that are evaluated too."""
+    has_data, found = False, list[Found]()
     for subject in signature.subjects:
-        if found or (seen and not subject.also):
+        if found or (has_data and not subject.also):
             continue
         judged = items_of(subject, signature, view)
-        seen = seen or judged.total > 0
+        has_data = has_data or judged.total > 0
         found = _findings(signature, subject, judged, view)
     established = any(not occurrence.unsure for finding in found for occurrence in finding.occurrences)
     for finding in found:
@@ -92,20 +91,20 @@ def _judge(signature: Signature, view: View) -> list[Found]:
 
 def _findings(signature: Signature, subject: Subject, judged: Judged, view: View) -> list[Found]:
     groups: dict[Identity, list[Occurrence]] = {}
-    asked = sorted((condition for condition in signature.conditions if condition.must_hold), key=lambda one: one.costly)
+    required = sorted((one for one in signature.conditions if one.must_hold), key=lambda one: one.costly)
     for item in judged.items:
-        occurrence = _occurrence(asked, item, view)
+        occurrence = _occurrence(required, item, view)
         if occurrence is not None and not _only_waited(signature, subject, item, view):
             groups.setdefault(_identity(signature, item, view), []).append(occurrence)
     if len(groups) == 2 and () in groups:
-        # Lines that do not say which one they are about speak of the only one there is.
+        # Lines that name none are about the only one there is.
         only = next(identity for identity in groups if identity)
         groups = {only: groups[only] + groups[()]}
     count = subject.critical_count or signature.critical_count
     found = []
     for identity, occurrences in sorted(groups.items()):
         occurrences.sort(key=lambda occurrence: (occurrence.item.start, occurrence.item.end))
-        life = live(occurrences, judged.streams, signature, count, view.window[1])
+        life = track_lifecycle(occurrences, judged.streams, signature, count, view.window[1])
         if life is not None:
             found.append(_finding(signature, subject, dict(identity), life, judged.total))
     for finding in found:
@@ -114,9 +113,9 @@ def _findings(signature: Signature, subject: Subject, judged: Judged, view: View
 
 
 def _only_waited(signature: Signature, subject: Subject, item: Item, view: View) -> bool:
-    """Most of its time nobody was left who could have gone on: that is what the death cost, and no more is wrong.
+    """For most of its time no process was left that could have continued: that is the cost of the death.
 
-    What is at fault whether a run goes on or not (a disk is full) still is.
+    A fault that does not depend on a running process (a full disk) still counts.
     """
     slows = signature.kind == "bottleneck" or subject.kind in ("span", "absence")
     if not slows or not view.interrupted:

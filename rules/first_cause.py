@@ -1,4 +1,4 @@
-"""Why a run died: the first cause among all its logs and ranks, and what only echoed it.
+"""The first cause of a death among all logs and ranks of a run, and its echoes.
 
 A death is the last failure of a run. A failure that progress follows, the errors of one request, a worker's retry, the
 output after an orderly end and the failure of an earlier run in the same file are none. Causes in order of precedence:
@@ -136,7 +136,7 @@ def _dies_on(failure: Failure, own: Sequence[ProgressTrack], view: RunView) -> b
     behind = {line for track in own for line in track.all_lines() if line > failure.last_line}
     if len(behind) < _MUCH_BEHIND_END and failure.frame.get("entry") and task_of(failure, view):
         return True
-    if failure.cause in _SCHEDULED and failure.fatal:  # what it stops goes on until it is killed
+    if failure.cause in _SCHEDULED and failure.fatal:  # a stopped process continues until it is killed
         late = max(time for track in own for time in track.times) - failure.time
         seconded = any(
             one.cause != failure.cause and one.role in _STOPPED and 0 < abs(one.line - failure.line) <= _BETWEEN
@@ -280,8 +280,8 @@ def _first_cause(failures: Sequence[Failure], view: RunView) -> Failure | None:
         # A message of one rank that differs from that of most others is the reason why these failed, too.
         alike = Counter(kind_of_failure(one) for one in strong)
         most = max(alike.values())
-        told_apart = len({one.source for one in strong}) > 1 or all("rank" in one.fields for one in strong)
-        rare = [one for one in strong if alike[kind_of_failure(one)] == 1] if most >= 3 and told_apart else []
+        distinct = len({one.source for one in strong}) > 1 or all("rank" in one.fields for one in strong)
+        rare = [one for one in strong if alike[kind_of_failure(one)] == 1] if most >= 3 and distinct else []
         near = [one for one in rare if _time(one, view) - begin <= _WINDOW_S]
         return (near or strong)[0]
     if causes:

@@ -79,7 +79,7 @@ def way_of(view: RunView) -> Way | None:
     if best.elapsed_s is not None and best.first_elapsed_s is not None:  # its own clock knows better than its lines'
         took = best.elapsed_s - best.first_elapsed_s
     remaining = left * took / made if made > 0 and took > 0 else best.remaining_s
-    if left and view.fact(death_of_run) is not None:  # it does not go on
+    if left and view.fact(death_of_run) is not None:  # it does not continue
         remaining = None
     return Way(best, remaining if left else 0.0, made >= _LEAST_MADE and took >= _LEAST_TOOK_S)
 
@@ -150,7 +150,7 @@ def held_up(kind: str, view: RunView) -> list[Window]:
     found: list[Window] = []
     for item in spans:
         if bisect_left(steps, item.end - _EDGE_S) > bisect_right(steps, item.start + _EDGE_S):
-            continue  # it is written while the work goes on
+            continue  # it is written while the work continues
         if item.source not in work_of_others:
             others = _others(item, view)
             work = union([*_by_tracks(view, others), *_by_spans(view, others)]) if others else []

@@ -1,4 +1,4 @@
-"""Where the level of a series changes: one split in two, found with sums and checked with medians."""
+"""Changes of the level of a series: one split in two, found with sums and checked with medians."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def in_blocks(values: Sequence[float], most: int = BLOCKS) -> tuple[list[float],
 
 
 def split(values: Sequence[float], least: int) -> int | None:
-    """Where values are best cut in two of which the later ones are smaller; None where there are too few.
+    """The index that best splits values into larger and later smaller ones; None where there are too few.
 
-    Both sides have at least `least` values. Noise moves the cut a little; whether it means anything is not asked here.
+    Both sides have at least `least` values. Noise moves the split a little; its significance is checked elsewhere.
     """
     count = len(values)
     if count < 2 * least:
@@ -54,7 +54,7 @@ def spread(values: Sequence[float]) -> float:
 
 
 def noise(values: Sequence[float]) -> float:
-    """Likewise of what neighbours differ by: a trend does not count."""
+    """Standard deviation of the differences of neighbours: a trend does not count."""
     steps = [abs(after - before) for before, after in pairwise(values)]
     return _MAD * median(steps) / sqrt(2) if steps else 0.0
 
@@ -66,7 +66,7 @@ def since_restart(column: Column, view: RunView) -> int:
 
 
 def steps_fall_back(source: int, start: float, end: float, view: RunView) -> bool:
-    """Whether the step numbers of a log begin anew meanwhile: another phase need not be like the last one."""
+    """True where the step numbers of a log restart in a range: another phase need not be like the last one."""
     for track in view.steps.values():
         first, stop = track.between(start, end)
         numbers = [track.values[at] for at in range(max(0, first - 1), stop) if track.source(at) == source]
@@ -87,7 +87,7 @@ def step_at(time: float, view: RunView) -> str:
 
 
 def step_on(source: int, line: int, view: RunView) -> str:
-    """The number of the step that a line of a log tells of; "" where it tells of none."""
+    """The number of the step that a line of a log reports; "" for none."""
     for series in view.store.steps.values():
         for other, value, index in zip(series.lines, series.values, series.sources, strict=True):
             if other == line and index == source:

@@ -1,4 +1,4 @@
-"""The lifecycle of a finding: from occurrences to whether, since when and until when it fires."""
+"""The lifecycle of a finding: from occurrences to its state and the time of it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from .conditions.base import Level
 from .run_facts import View
 from .signatures import Signature, Subject
 from .tracks import Item, Stream
-
-# --- What the engine finds, before it is put in words ---
 
 PENDING, FIRING, RESOLVING, RESOLVED = "pending", "firing", "resolving", "resolved"
 _UNSURE_RANK = 10.0
@@ -29,7 +27,7 @@ class Occurrence:
     unsure: bool
     """A required condition could not be observed."""
     so_far: bool = False
-    """A condition holds only if what goes on goes on for longer."""
+    """A condition holds only if what happens now continues for longer."""
 
 
 @dataclass(slots=True)
@@ -42,13 +40,13 @@ class Found:
     occurrences: list[Occurrence]
     """In time order."""
     total: int
-    """Items that were judged."""
+    """Items that were evaluated."""
     severity: Severity
     state: str
     first: float
     last: float
     claims: list[Window] = field(default_factory=list)
-    """Seconds that it says it cost, on the run's axis."""
+    """The time that it cost, on the run's axis."""
     explained_by: int | None = None
     """Index of the finding that explains this one."""
     established: bool = True
@@ -56,7 +54,7 @@ class Found:
 
     @property
     def counts(self) -> bool:
-        """It happened: a pending one may yet come to nothing."""
+        """True for all but pending findings."""
         return self.state != PENDING
 
     @property
@@ -66,11 +64,11 @@ class Found:
 
     @property
     def sentence(self) -> str:
-        """The template that tells it."""
+        """Its template."""
         return self.subject.sentence or self.signature.sentence
 
     def best(self, view: View) -> tuple[Occurrence, list[Level]]:
-        """The occurrence in which most conditions hold, and how far each does; of many, a few worst are looked at."""
+        """The occurrence in which most conditions hold, and the level of each; of many a few worst are compared."""
         worst = sorted(self.occurrences, key=lambda o: (-o.level, o.unsure, o.item.start - o.item.end, o.item.start))
         judged = [(o, [c.judge(o.item, view) for c in self.signature.conditions]) for o in worst[:_LOOKED_AT]]
         return max(judged, key=lambda pair: sum(level.holds for level in pair[1]))
@@ -81,27 +79,28 @@ def share_critical(occurrences: Sequence[Occurrence], total: int) -> float:
     return sum(occurrence.level is Level.CRITICAL for occurrence in occurrences) / max(total, 1)
 
 
-# --- A finding's life: from occurrences of one identity to whether, since when and until when it fires ---
+# --- From occurrences of one identity to a state ---
 #
 # Occurrences that are not further apart than the hold time make an episode. An episode fires when it has enough of them
 # (m of n neighbouring items: `critical_count` of critical ones, `for_count` of any) and lasts for `for_s`:
 #
-# pending    conditions hold now, but not yet often or long enough firing     they do, and no more items of their stream
-# were clear since than usually are between two of them resolving  more were clear since the last one, and the hold time
-# after it is not over resolved   it is over
+# pending    conditions hold now, but not yet often or long enough
+# firing     they do, and no more items of their stream were clear since than usually are between two of them
+# resolving  more were clear since the last one, and the hold time after it is not over
+# resolved   it is over
 #
 # The hold time is `keep_firing_for_s`, or two usual intervals between items where these are rarer: a finding never
-# flaps faster than the window in which it can be seen. A value between the limit and the clear limit (of a band:
-# between critical and good) carries on an episode that fires and begins none.
+# flaps faster than the window in which it is visible. A value between the limit and the clear limit (of a band: between
+# critical and good) continues an episode that fires and starts none.
 
 Count = tuple[int, int]
 _RHYTHM = 8
-"""Occurrences that tell how many items usually lie between two of them."""
+"""Occurrences that define the usual number of items between two of them."""
 
 
 @dataclass(slots=True)
 class Lifecycle:
-    """What became of the occurrences of one identity."""
+    """The state of the occurrences of one identity."""
 
     state: str
     occurrences: list[Occurrence]
@@ -109,14 +108,14 @@ class Lifecycle:
     critical: bool
 
 
-def live(
+def track_lifecycle(
     occurrences: Sequence[Occurrence],
     streams: Mapping[object, Stream],
     signature: Signature,
     critical_count: Count,
     now: float,
 ) -> Lifecycle | None:
-    """The life of one identity's occurrences (in time order, CLEARING ones among them); None when nothing is left."""
+    """The state of one identity's occurrences (in time order, CLEARING ones among them); None when nothing is left."""
     hold = _hold(occurrences, streams, signature)
     proven = [occurrence for occurrence in occurrences if not occurrence.so_far]
     enough = _enough(proven, signature.for_count, critical_count)
@@ -175,9 +174,9 @@ def _fires(episode: Sequence[Occurrence], enough: set[int], for_s: float) -> boo
 
 
 def _clear_again(episode: Sequence[Occurrence], streams: Mapping[object, Stream]) -> bool:
-    """The stream of the last occurrence went on without one for longer than it does while they last.
+    """The stream of the last occurrence continued without one for longer than it does while they last.
 
-    A batch that meets a weight update is followed by some that meet none: that does not make the trouble go away.
+    A batch during a weight update is followed by some without one: that does not resolve the finding.
     """
     last = episode[-1]
     places = [occurrence.item.at for occurrence in episode if occurrence.item.stream == last.item.stream]
@@ -185,15 +184,14 @@ def _clear_again(episode: Sequence[Occurrence], streams: Mapping[object, Stream]
     return streams[last.item.stream].count > last.item.at + max(1, usual)
 
 
-def _later(last: Occurrence, streams: Mapping[object, Stream]) -> bool:
-    """Its stream went on without an occurrence; what goes on as far as it goes may miss one, for another condition."""
-    return streams[last.item.stream].count > last.item.at + 1 + last.so_far
-
-
 def _pending(
     episodes: Sequence[Sequence[Occurrence]], streams: Mapping[object, Stream], now: float, hold: float
 ) -> Lifecycle | None:
     latest = [o for o in episodes[-1] if o.level.holds] if episodes else []
-    if not latest or _later(episodes[-1][-1], streams) or now - latest[-1].item.end > hold:
+    if not latest or now - latest[-1].item.end > hold:
+        return None
+    last = episodes[-1][-1]
+    # What continues so far may miss an occurrence, for another condition.
+    if streams[last.item.stream].count > last.item.at + 1 + last.so_far:
         return None
     return Lifecycle(PENDING, latest, False)

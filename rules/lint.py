@@ -40,7 +40,7 @@ class Vocabulary:
     spans: frozenset[str]
     marks: frozenset[str]
 
-    def tells(self, metric: str) -> bool:
+    def has_metric(self, metric: str) -> bool:
         """True for a known metric; one of an operation (`rpc_ms.load`) is known by what it is one of."""
         return metric in self.metrics or metric.partition(".")[0] in self.metrics
 
@@ -83,7 +83,7 @@ def sentence_slots(signature: Signature) -> Iterator[tuple[str, str, bool]]:
 _PERCENT = ("_pct", "_share", "_usage", "_fill", "_busy")
 _OF_SIGNATURES = frozenset({"id", "title", "kind", "sentence", "on", "condition", "example"})
 _CALCULATED = frozenset({"usual_s", "ended", "none", "duration_s", "wall_ms", "idle_s", "needs_s", "left_s", "short_s"})
-"""Values of silences, absences and spans that no line tells."""
+"""Calculated values of gaps, absences and spans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ def _unknown_signatures(signature: Signature, known: Known) -> Mistakes:
 def _empty_slots(signature: Signature, known: Known) -> Mistakes:
     """A slot that stays empty: a figure outside of `[...]` must be one that every occurrence has."""
     own = [own_values(subject) for subject in signature.subjects]
-    figures = {slot for condition in every_condition(signature.conditions) for slot in condition.tells}
+    figures = {slot for condition in every_condition(signature.conditions) for slot in condition.slots}
     for key, slot, required in sentence_slots(signature):
         if slot in _FAILURE_SLOTS and all(s.kind in ("failure", "quiet", "limit") for s in signature.subjects):
             continue  # fields of the lines, as far as they have them
@@ -270,10 +270,10 @@ def _percent(part: object, limits: Limits) -> Iterator[str]:
 
 
 def odd_limits(bands: Bands, words: Vocabulary) -> Iterator[str]:
-    """One line for each metric of users' files that no format tells of, and for each odd name of an `unless`."""
+    """One line for each metric of users' files that no format reads, and for each odd name of an `unless`."""
     for metric, place in bands.files.items():
         band = bands.get(metric)
-        if not words.tells(metric):
+        if not words.has_metric(metric):
             name = "" if band is not None else f"{metric}: "
             yield f"{place}: {name}no format reads it{words.near(metric)}"
         for name in band.unless if band is not None else ():
@@ -282,7 +282,7 @@ def odd_limits(bands: Bands, words: Vocabulary) -> Iterator[str]:
 
 
 def odd_names(signatures: Iterable[Signature], bands: Bands, words: Vocabulary) -> Iterator[str]:
-    """One line for each name in these signatures that no format tells of, and no band judges."""
+    """One line for each name in these signatures that no format reads, and no band limits."""
     known = Known(frozenset(), bands, words)
     for signature in signatures:
         found = (f"{signature.file}: {key}: {text}" for key, text in _unknown_names(signature, known))
@@ -297,8 +297,8 @@ LINTS = (
 def check_files(paths: Iterable[Path], words: Vocabulary | None = None) -> list[str]:
     """One line for each mistake in these signature and band files, naming file and key.
 
-    Bands and signatures may speak of one another, and of the built-in ones. Without `words` (what the formats can
-    tell of) the names of metrics, spans and marks are not checked.
+    Bands and signatures may refer to one another, and to the built-in ones. Without `words` (the names that formats
+    read) the names of metrics, spans and marks are not checked.
     """
     problems: list[str] = []
     signatures: list[Signature] = []
@@ -315,7 +315,11 @@ def check_files(paths: Iterable[Path], words: Vocabulary | None = None) -> list[
     ids = frozenset(s.id for s in (*signatures, *load_signatures()))
     known = Known(ids, load_bands(band_files), words)
     problems += [] if words is None else odd_limits(known.bands, words)
-    return problems + [line for signature in signatures for line in _linted(signature, known)]
+    for signature in signatures:
+        own = replace(known, ids=known.ids | {signature.id})
+        found = (f"{signature.file}: {key}: {text}" for lint in LINTS for key, text in lint(signature, own))
+        problems += dict.fromkeys(found)
+    return problems
 
 
 def _holds_bands(path: Path) -> bool:
@@ -335,9 +339,3 @@ def _holds_bands(path: Path) -> bool:
             raise DataFileError(root.file, name, f"expected [band.{name}] (thresholds of a metric)")
     expected = "a signature (id, title, [[on]], [[condition]]) or thresholds ([band.METRIC] with good and critical)"
     raise DataFileError(root.file, "file", f"of no known kind, expected {expected}")
-
-
-def _linted(signature: Signature, known: Known) -> list[str]:
-    known = replace(known, ids=known.ids | {signature.id})
-    found = (f"{signature.file}: {key}: {text}" for lint in LINTS for key, text in lint(signature, known))
-    return list(dict.fromkeys(found))

@@ -11,7 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from perfmon.core import BEGINS_WITH, BETWEEN_RUNS_S, UNDER_WAY, Gap, Span, Update, union, without
-from perfmon.store import Series, SourceState
+from perfmon.store import SourceState
 
 from .activity import activity_of
 from .runs import pauses_of
@@ -24,28 +24,27 @@ if TYPE_CHECKING:
     from .run_view import RunView
 
 
-# --- Whether a run stood still within a step before another one began in the same logs, or had ended ---
+# --- A run that hung within a step before another one started in the same logs, or one that had ended ---
 #
-# Both look alike from afar: a long silence, and steps that begin at 0. What tells is what the earlier run was at. Where
-# something had begun since its last step and never ended, the run was at work when it fell silent: the silence is time
-# that it lost, until somebody gave up and started it anew. Where it said that it ends, or that it failed, no process
-# was left to lose anything: until the next start nobody ran. Where neither is told, it is taken for a pause: a run that
-# prints nothing but its steps ends behind one of them, and a stall that is not there costs more trust than a pause that
-# was one.
+# Both have a long silence, and steps that restart at 0. The difference is the state of the earlier run. Where something
+# had started since its last step and never ended, the run was at work when its output stopped: the silence is time that
+# it lost, until it was given up and restarted. Where it announced its end, or reported a failure, no process was left
+# to lose anything. Where neither is known, it is taken for a pause: a run that prints nothing but its steps ends after
+# one of them, and a false stall costs more trust than a missed one.
 
 _CRASH = "crash"
 _FAILED = re.compile(
     r"\b(?:ERROR|CRITICAL|FATAL|Traceback|[A-Z]\w*(?:Error|Exception)|SIG(?:TERM|KILL|INT|ABRT|SEGV)|[Kk]illed|[Aa]borted)\b"
 )
 _BEGUN = re.compile(r"(?i)\b(?:start(?:ed|ing)? [^:;|]{0,40}?\b(?:step|iteration|batch|rollouts?)\b|waiting for\b)")
-"""Lines that say what a run is at, of which no pattern tells that it begins."""
+"""Lines that announce an operation, of which no pattern reports the start."""
 
 Lines = tuple[int, int]
-"""The last line that tells of a step, and the last dated one."""
+"""The last line of a step, and the last dated one."""
 
 
 def died_within(silence: Window, view: RunView) -> bool:
-    """Whether the run that fell silent there was within a step and neither said that it ends nor that it failed."""
+    """True where the run before a silence was within a step and announced neither its end nor a failure."""
     before = _last_lines(silence, view)
     texts = [gap.text for gap in before.values()]
     if any(FAREWELL.search(text) or _FAILED.search(text) for text in texts) or _crashed(before, view):
@@ -58,22 +57,19 @@ def died_within(silence: Window, view: RunView) -> bool:
 def _last_lines(silence: Window, view: RunView) -> dict[int, Gap]:
     """The gap of each log that holds the silence."""
     low, high = silence
-    shifts = view.shifts
     return {
         state.index: gap
-        for state in view.store.sources
-        if not state.polled
+        for state in view.logs
         for gap in state.gaps
-        if gap.start + shifts.get(state.index, 0.0) <= low and high <= gap.end + shifts.get(state.index, 0.0)
+        if gap.start + view.shift(state.index) <= low and high <= gap.end + view.shift(state.index)
     }
 
 
 def _crashed(before: dict[int, Gap], view: RunView) -> bool:
-    """Lines without a clock, between the last dated line and the first one of the later run, tell of a crash."""
-    marks = [series for (name, _), series in view.store.marks.items() if name == _CRASH]
+    """Lines without a clock, between the last dated line and the first one of the later run, report a crash."""
     return any(
         source in before and before[source].line < line and not 0 < before[source].upto <= line
-        for series in marks
+        for series in view.marked(_CRASH)
         for source, line in zip(series.sources, series.lines, strict=True)
     )
 
@@ -98,7 +94,7 @@ def _spans(view: RunView) -> Iterable[Span]:
 
 
 def _was_open(span: Span, within: dict[int, Lines]) -> bool:
-    """It began after the last step, and no line of that run told its end: where one did, it was the later run's."""
+    """It started after the last step, and no line of that run reported its end."""
     if not span.refs or span.refs[0][0].source not in within:
         return False
     step, last = within[span.refs[0][0].source]
@@ -109,12 +105,11 @@ def _was_open(span: Span, within: dict[int, Lines]) -> bool:
     return span.end is None or span.refs[-1][0].line > last
 
 
-# --- Runs that follow one another in the same logs: their steps count from 0 again behind a long silence ---
+# --- Successive runs in the same logs: their steps restart at 0 after a long silence ---
 #
-# The time between is no run's, and what comes before the first step of the later run is its start-up. A counter that
-# falls without a silence counts something else (the steps of an epoch), and one that goes on means one run. Where the
-# earlier run stood still within a step until somebody killed it, the silence is its own: see
-# `perfmon.rules.run_boundaries`.
+# The time between belongs to no run, and what comes before the first step of the later run is its start-up. A counter
+# that falls without a silence counts something else (the steps of an epoch), and one that continues means one run.
+# Where the earlier run hung within a step until it was killed, the silence is its own, see above.
 
 _APART_S = 3600.0
 _APART_FACTOR = 3.0
@@ -124,7 +119,7 @@ Step = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """A run began after another one."""
+    """The start of a run after another one."""
 
     between: Window
     """The silence between them."""
@@ -134,28 +129,29 @@ class Restart:
     """The silence is the earlier run's: it stood still."""
 
 
-def restarts(view: RunView, silences: Sequence[Window]) -> list[Restart]:
-    """Where a later run begins; `silences` are those of all logs."""
-    long = [(low, high) for low, high in silences if high - low >= BETWEEN_RUNS_S]
+def restarts_of(view: RunView) -> list[Restart]:
+    """The starts of later runs in the same logs, by their steps."""
+    ranges = silences(view) if view.timed and view.store.steps else ()
+    long = [(low, high) for low, high in ranges if high - low >= BETWEEN_RUNS_S]
     if not long:
         return []
-    counters = [_counter(series, view) for series in view.store.steps.values()]
+    # All steps of each component, whatever part of the run is evaluated.
+    counters = [
+        sorted(
+            (time + view.shift(log), step) for time, step, log in zip(one.times, one.values, one.sources, strict=True)
+        )
+        for one in view.store.steps.values()
+    ]
     found: dict[Window, float] = {}
     for counter in counters:
         for between, working in _of(counter, long):
-            if not any(_goes_on(other, between[0]) for other in counters):
+            if not any(_continues(other, between[0]) for other in counters):
                 found[between] = max(found.get(between, working), working)
     return [Restart(between, found[between], died_within(between, view)) for between in sorted(found)]
 
 
-def _counter(series: Series, view: RunView) -> list[Step]:
-    """All that a component told of its steps, whatever part of the run is looked at."""
-    told = zip(series.times, series.values, series.sources, strict=True)
-    return sorted((time + view.shift(source), step) for time, step, source in told)
-
-
 def _of(counter: Sequence[Step], silences: Sequence[Window]) -> list[tuple[Window, float]]:
-    """The silences behind which one counter begins anew, and when; none where it also falls without a silence."""
+    """The silences after which one counter restarts, and when; none where it also falls without a silence."""
     found = []
     for (before, step), (after, first) in pairwise(counter):
         if first <= BEGINS_WITH and step >= UNDER_WAY:
@@ -166,14 +162,14 @@ def _of(counter: Sequence[Step], silences: Sequence[Window]) -> list[tuple[Windo
     return found
 
 
-def _goes_on(counter: Sequence[Step], at: float) -> bool:
+def _continues(counter: Sequence[Step], at: float) -> bool:
     """Its first step after a moment is a later one than its last before."""
     place = bisect_right(counter, (at, inf))
     return 0 < place < len(counter) and counter[place][1] > counter[place - 1][1]
 
 
 def dark_run(view: RunView) -> list[Window]:
-    """Stretches in which no log printed a line, whatever the cause; nothing where a log may have printed unseen."""
+    """Ranges in which no log printed a line, whatever the cause; none where a log may have printed undated lines."""
     return without(silences(view), view.fact(apart))
 
 
@@ -183,10 +179,10 @@ def set_forward(state: SourceState, view: RunView) -> Window | None:
 
 
 def apart(view: RunView) -> list[Window]:
-    """The time between runs: nobody observed it.
+    """The time between runs, which is not observed.
 
-    Between logs it is longer than an hour and than three times what lies on either side; within them it is where they
-    begin anew.
+    Between logs it is longer than an hour and than three times what lies on either side; within them it is where runs
+    restart.
     """
     if not view.timed:
         return []
@@ -208,8 +204,3 @@ def apart(view: RunView) -> list[Window]:
 def _far(before: Window, after: Window) -> bool:
     longest = max(before[1] - before[0], after[1] - after[0])
     return after[0] - before[1] > max(_APART_S, _APART_FACTOR * longest)
-
-
-def restarts_of(view: RunView) -> list[Restart]:
-    """Where a later run begins in the same logs; none where that cannot be told."""
-    return restarts(view, silences(view)) if view.timed and view.store.steps else []

@@ -1,7 +1,6 @@
-"""What is known of a run: its data with what is open ended for now, each reading once, and the facts that follow.
+"""The normalised data of a run, with open spans up to the present and each reading once, and the facts derived from it.
 
-A run that goes on and one that is over go through the same here; where somebody watches (`present`), what has begun and
-not ended counts as far as it has come.
+Live and offline evaluation are the same; in a monitored run (`present`) a span that has not ended counts so far.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class View(RunView):
     # --- one normalisation ------------------------------------------------------------------------------------
     @cached_property
     def _spans(self) -> dict[str, list[Item]]:
-        """Those that have ended; while somebody watches with what is certain already of those that have not."""
+        """The spans that have ended; in a monitored run with the certain part of those that have not."""
         spans = self._ended_spans()
         if self.recent_spans is not None:
             if UPDATE in spans:
@@ -69,7 +68,7 @@ class View(RunView):
 
     def _deduplicated(self, tracks: Mapping[str, Track]) -> Mapping[str, Track]:
         engines = self.fact(find_duplicate_engines)
-        return tracks if engines is None else {name: engines.once(track) for name, track in tracks.items()}
+        return tracks if engines is None else {name: engines.deduplicate(track) for name, track in tracks.items()}
 
     def has_group(self, metric: str, group: str) -> bool:
         """Some samples of a metric are of this group."""
@@ -122,11 +121,11 @@ class View(RunView):
 
     @cached_property
     def interrupted(self) -> list[Window]:
-        """The time in which no process was left that could go on, or one made steps again after that."""
+        """The time in which no process was left that could continue, or one repeated steps after that."""
         after = [(self.death.time, self.window[1])] if self.death is not None and self.timed else []
         return union([*self.downtime, *self.wasted, *after])
 
     @cached_property
     def failed_start(self) -> Death | None:
-        """What the last start died of, while it is tried once more."""
+        """The death of the last start, while it is retried."""
         return failed_start(self) if self.death is None else None

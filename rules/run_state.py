@@ -12,25 +12,24 @@ from .activity import Activity, activity_of, rhythm_at
 from .finished import death_of_run, finished_at, log_finished_at
 from .runs import run_began
 from .stalls import START_BOUND_S, phase_limit, stalls_of
-from .tracks import START_KINDS
 
 if TYPE_CHECKING:
     from .run_view import RunView
 
 _QUIET_FROM_S = 600.0
-"""A run that nobody proved to have ended is silent after so long without a line, and after five usual intervals."""
+"""A run without proof of its end is silent after so long without a line, and after five usual intervals."""
 _QUIET_TIMES = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """How a run, or one component of it, stands."""
+    """The state of a run, or of one component of it."""
 
     state: Progress
     since: float | None = None
-    """When it came to that, on the run's axis, where that is known."""
+    """Since when, on the run's axis, where that is known."""
     component: str = ""
-    """Of what it is said; "" of the run."""
+    """"" for the whole run."""
 
 
 def state_of(view: RunView) -> RunState:
@@ -50,22 +49,20 @@ def state_of(view: RunView) -> RunState:
     if silent is not None:
         return RunState(Progress.SILENT, silent)
     if not events:
-        return RunState(Progress.STARTING if _seen(view) else Progress.SILENT, low if view.timed else None)
+        return RunState(
+            Progress.STARTING if any(one.lines for one in view.logs) else Progress.SILENT, low if view.timed else None
+        )
     return RunState(Progress.RUNNING, events[0])
 
 
-def _seen(view: RunView) -> bool:
-    return any(state.lines for state in view.store.sources if not state.polled)
-
-
 def _silent_since(view: RunView, activity: Activity) -> float | None:
-    """Since when no log of a run that is watched printed a line, where that is long and nothing proves an end."""
+    """Since when no log of a monitored run printed a line, where that is long and nothing proves an end."""
     if view.present is None:
         return None
-    logs = [state for state in view.store.sources if not state.polled and state.lines]
+    logs = [state for state in view.logs if state.lines]
     if not logs or any(state.murmurs for state in logs):
         return None  # lines without a clock came after the last dated one
-    last = view.told[1]
+    last = view.reported[1]
     rhythm = rhythm_at(activity, last, view.present)
     usual = rhythm.usual_s if rhythm is not None else 0.0
     bound = max(_QUIET_FROM_S, _QUIET_TIMES * usual, phase_limit(view, logs, last, view.present))
@@ -78,10 +75,9 @@ def component_states(view: RunView) -> tuple[RunState, ...]:
     """The same of each component that the logs name, by name."""
     whole = view.fact(state_of)
     found: dict[str, list[SourceState]] = {}
-    for state in view.store.sources:
-        if not state.polled and state.lines:
-            for name in state.components:
-                found.setdefault(name, []).append(state)
+    for state in view.logs:
+        for name in state.components if state.lines else ():
+            found.setdefault(name, []).append(state)
     return tuple(
         RunState(_component(states, whole, view), None, name) for name, states in sorted(found.items()) if name
     )
@@ -94,13 +90,7 @@ def _component(states: list[SourceState], whole: RunState, view: RunView) -> Pro
         return Progress.FAILED
     if any(log_finished_at(state, view) is not None for state in states):
         return Progress.FINISHED
-    times = [
-        time
-        for track in view.fact(activity_of).tracks
-        if track.source in indices and track.kind not in START_KINDS
-        for time in track.times[-1:]
-    ]
-    if not times:
+    if not any(track.source in indices for track in view.fact(activity_of).work):
         return Progress.STARTING
     if whole.state is Progress.STALLED and not all(state.idle_silence for state in states):
         return Progress.STALLED

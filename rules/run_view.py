@@ -30,18 +30,18 @@ class RunView:
     shifts: Mapping[int, float] = field(default_factory=dict)
     """Seconds to add to the axis of each log."""
     clip: Window | None = None
-    """Only what lies in here is seen."""
+    """Only what is within it counts."""
     timed: bool = True
     """Some log has a clock; else times are durations added up in order."""
     guessed: frozenset[int] = frozenset()
     """Logs whose place on the axis was guessed."""
     present: float | None = None
-    """The moment until which the logs are watched, where that is later than their last line; None: nobody waits."""
+    """The time up to which the logs are monitored, where that is later than their last line; None: they are not."""
     recent: Recent | None = None
-    """Knows which spans may lie within `clip`; None: all are looked at."""
+    """Knows which spans may lie within `clip`; None: all are."""
 
     def once(self, key: Hashable, derive: Callable[[], _T]) -> _T:
-        """What `derive` returns, which is called when the key is first used."""
+        """The result of `derive`, which is called when the key is first used."""
         if key not in self._derived:
             self._derived[key] = derive()
         return cast(_T, self._derived[key])
@@ -51,7 +51,7 @@ class RunView:
         return {}
 
     def fact(self, find: Callable[[RunView], _T]) -> _T:
-        """What a function derives from the run, once."""
+        """The result of a function of the run, which is called once."""
         return self.once(find, lambda: find(self))
 
     def shift(self, source: int) -> float:
@@ -87,11 +87,11 @@ class RunView:
     @cached_property
     def whole(self) -> Window:
         """First and last moment that is observed, whatever part of it is evaluated."""
-        low, high = self.told
+        low, high = self.reported
         return (low, high if self.present is None else max(high, self.present))
 
     @cached_property
-    def told(self) -> Window:
+    def reported(self) -> Window:
         """First and last moment that the logs report."""
         extents = [
             self.extent(state)
@@ -120,7 +120,7 @@ class RunView:
 
     @cached_property
     def recent_spans(self) -> Mapping[str, Sequence[Span]] | None:
-        """Those that may lie within the part that is looked at, also what has not ended; None: all are looked at."""
+        """Those that may lie within the part that is looked at, also what has not ended; None: all are."""
         if self.recent is None or self.clip is None:
             return None
         since = on_own_axes(self.clip[0], self.shifts)
@@ -257,11 +257,11 @@ def _update_track(metric: str, ended: Sequence[Item]) -> Track:
 
 
 def logs_of(states: Sequence[SourceState]) -> Sequence[SourceState]:
-    """Those that the run itself writes and that have a time; where there are none, what pollers say."""
+    """Logs of the run itself that have a time; where there are none, those of pollers."""
     return [state for state in states if not state.polled and state.first is not None] or states
 
 
 def tells_of(store: Store, names: Sequence[str]) -> bool:
-    """Whether any span, metric or mark of these names is in a store."""
-    told = any(store.spans.get(name) or (name == UPDATE and store.updates) for name in names)
-    return told or any(name in names for name, _ in (*store.series, *store.marks) if names)
+    """Some span, metric or mark of these names is in a store."""
+    spans = any(store.spans.get(name) or (name == UPDATE and store.updates) for name in names)
+    return spans or any(name in names for name, _ in (*store.series, *store.marks) if names)

@@ -72,7 +72,7 @@ class Boundary:
 
     @property
     def resumed(self) -> bool:
-        """It goes on from a checkpoint of the one before."""
+        """It continues from a checkpoint of the one before."""
         return (
             self.first_step is not None and self.last_step is not None
             and _FROM_START < self.first_step <= self.last_step + 1
@@ -158,7 +158,7 @@ def work_of(source: int, view: RunView) -> list[ProgressTrack]:
 def _after_failures(
     ends: Iterable[tuple[int, float, Failure | None]], work: Iterable[ProgressTrack], steps: list[tuple[int, float]]
 ) -> Iterable[tuple[int, float]]:
-    """The first progress behind a failure, where the steps fall back there: no banner says that a run begins."""
+    """The first progress after a failure where the steps fall back, without a banner."""
     for line, _, failure in ends:
         if failure is None:
             continue
@@ -257,7 +257,7 @@ def last_run_line(source: int, view: RunView) -> int:
 def run_began(view: RunView) -> float:
     """The start of the run that is evaluated, the last one in the logs."""
     found = view.fact(boundaries)
-    return found[-1].time if found else view.told[0]
+    return found[-1].time if found else view.reported[0]
 
 
 def started(view: RunView) -> float:
@@ -265,7 +265,7 @@ def started(view: RunView) -> float:
     for one in reversed(view.fact(boundaries)):
         if not one.again:
             return one.time
-    return view.told[0]
+    return view.reported[0]
 
 
 def downtime_of(view: RunView) -> list[Window]:

@@ -28,7 +28,7 @@ _UNTOLD = "an amount that is not logged"
 
 def _stat(values: Sequence[float], stat: str) -> float | None:
     ordered = sorted(values)
-    # The lower one of two in the middle: what a sentence tells is a value that was seen.
+    # The lower one of two in the middle: a sentence shows a value that was observed.
     middle = ordered[(len(ordered) - 1) // 2]
     if stat == "peak":
         return ordered[-1] if ordered[-1] > 1.1 * middle else None
@@ -77,9 +77,9 @@ def _figure(slot: str, items: Sequence[Item], view: View) -> str | None:
 
 
 def _group(items: Sequence[Item], metric: str, view: View) -> str | None:
-    """The group of all items, where the metric is told of it; "" for the samples of all groups.
+    """The group of all items, where the metric has it; "" for the samples of all groups.
 
-    None where the metric is told of others of their kind only: what holds for another GPU says nothing about this one.
+    None where the metric has only others of their kind: values of another GPU show nothing about this one.
     """
     group = items[0].group
     if not group or any(item.group != group for item in items):

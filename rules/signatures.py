@@ -17,7 +17,7 @@ from .sentences import unclosed
 
 Kind = Literal["failure", "bottleneck", "fault", "quality", "note"]
 """failure: the run ended of it, always the verdict; bottleneck: costs time; fault: something does not happen;
-quality: spoils the result, not the speed; note: told, never the verdict."""
+quality: spoils the result, not the speed; note: listed, never the verdict."""
 
 KINDS: tuple[Kind, ...] = ("failure", "bottleneck", "fault", "quality", "note")
 
@@ -38,12 +38,12 @@ class Subject:
     critical_count: tuple[int, int] | None = None
     """Its own m of n."""
     severity: Severity | None = None
-    """The most that its findings can be; None: what the signature says."""
+    """The most that its findings can be; None: that of the signature."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Which seconds of an occurrence are lost.
+    """The seconds of an occurrence that are lost.
 
     `leg` queue or rpc of a weight update or `whole` of an occurrence, less the good limit of `beyond`, or `between` it
     and the sample before; or the `spans` of a kind during the finding; or the time between samples times `share` (a
@@ -60,11 +60,11 @@ class Lost:
     rest: str = ""
     fraction: tuple[str, ...] = ()
     back: int = 1
-    """Of samples: how many before it the time that one speaks of begins; as many as its conditions look back on."""
+    """Of samples: the number of samples before it at which its time starts; as many as its conditions use."""
     until: str = ""
-    """The kind of span whose end the last of the samples within it speaks up to."""
+    """The kind of span up to whose end the time of its last sample lasts."""
     short: bool = False
-    """The part of its time that a condition says is lost: beyond what was usual before, or what peers need."""
+    """The lost part of its time by a condition: beyond what was usual before, or what peers need."""
     critical_share: float = 1.0
     """So many % of the time are lost at least where the finding is critical, in a run of half an hour or more."""
 
@@ -117,10 +117,10 @@ class Signature:
     """Of a failure: what to do by its cause, instead of `advice`."""
     confused_with: tuple[str, ...]
     subjects: tuple[Subject, ...]
-    """The first of these that the run has data for, and those that say `also`."""
+    """The first of these that the run has data for, and those with `also`."""
     conditions: tuple[Condition, ...]
     identity: tuple[str, ...]
-    """Fields that tell findings of this signature apart."""
+    """Fields that distinguish findings of this signature."""
     lost: Lost | None
     causes: tuple[Cause, ...]
     for_count: tuple[int, int]
@@ -136,7 +136,7 @@ class Signature:
     skip_first: int
     """Items at the start of each log that are not judged: first fill, model load."""
     unseen: tuple[tuple[str, str], ...]
-    """(what is missing: a span kind or metric or `server`, what to say)."""
+    """(what is missing: a span kind or metric or `server`, message)."""
     examples: tuple[Example, ...]
     file: str
     requires: tuple[str, ...] = ()

@@ -7,7 +7,6 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from math import inf
 from operator import itemgetter
@@ -202,12 +201,7 @@ def usual_gap(state: SourceState) -> float:
 
 def announced_shutdown(state: SourceState) -> bool:
     """The last dated line of a log announces its end."""
-    return _is_farewell(state.last_line[1])
-
-
-@lru_cache(64)  # the same lines several times in every evaluation
-def _is_farewell(text: str) -> bool:
-    return FAREWELL.search(text) is not None
+    return FAREWELL.search(state.last_line[1]) is not None
 
 
 def has_ended(state: SourceState) -> bool:
@@ -254,7 +248,7 @@ def _gaps(state: SourceState, view: RunView) -> list[Gap]:
 
 def _tail(state: SourceState, view: RunView) -> list[SourceGap]:
     # Where all logs are silent none of them is: that is a stall, or the end.
-    last, high = view.extent(state)[1], view.told[1]
+    last, high = view.extent(state)[1], view.reported[1]
     high = min(high, view.fact(ended_sources).get(state.index, high))
     set_back = state.tail is not None and state.tail < (state.last or 0.0) - _SET_BACK_S
     if high - last < LEAST_S or announced_shutdown(state) or set_back:

@@ -1,8 +1,8 @@
-"""Where a run stood still.
+"""Stalls: time ranges in which a run made no progress.
 
-A stall is a lack of progress, whatever the logs print meanwhile, as long as all of it is known to be liveness. Where a
-log that tells of progress printed more than it usually does between two steps, in words that no format knows, it may
-have worked: then nothing is claimed.
+A stall is a lack of progress, whatever the logs print, as long as all of it is known to be liveness. Where a log that
+reports progress printed more unknown lines than it usually does between two steps, it may have worked: then nothing is
+claimed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from .finished import over_at
 from .run_boundaries import apart, dark_run, restarts_of
 from .runs import boundaries, downtime_of, run_began
 from .silence import announced_shutdown, ended_sources, is_set_forward
-from .tracks import START_KINDS
 
 if TYPE_CHECKING:
     from .run_view import RunView
@@ -31,46 +30,46 @@ PHASE_BOUNDS_S = {
     "model-load": 1800.0, "download": 1800.0, "engine-init": 2700.0, "compile": 1200.0, "graph-capture": 900.0,
     "data-prepare": 3600.0, "checkpoint-load": 1800.0, "checkpoint-write": 900.0, "evaluation": 1800.0,
 }  # fmt: skip
-"""So long a phase that a line announced may last before it counts as hung, where the run has had none of its kind."""
+"""Seconds that an announced phase may last before it counts as hung, where the run has had none of its kind."""
 _USUAL_PHASE = 3.0
 _UNKNOWN_LINES = 5
-"""So many more lines than usual that no format knows may be part of what a run always prints."""
+"""Unknown lines beyond the usual number that may be part of what a run always prints."""
 _BUSY_LINES = 20
 _LIVELY = 3
 _OVERDUE = 3.0
-"""Times the limit of a stall from which on a run in whose logs only unknown lines go on is worth watching."""
+"""Times the limit of a stall from which on a run with nothing but unknown lines is worth watching."""
 _UNPACED_S = 600.0
-"""So long without progress is worth a look where nothing tells how often there should be some."""
-_SELDOM = 0.5
+"""Seconds without progress that are worth a look where no rhythm is known."""
+_MOST_GAPS = 0.5
 """Of the gaps of a log: where more of them hold such lines, these belong to the dated line before."""
 _EDGE_S = 1e-3
 """Times of day have no more digits than this."""
 _CLOCK_S = 1.0
 """Clocks of logs often have no fractions of a second."""
 _BETWEEN_S = 300.0
-"""So long something that prints nothing may take behind a bar that is full: validation, a checkpoint, an upload."""
+"""Seconds that something that prints nothing may take after a full bar: validation, a checkpoint, an upload."""
 _NEARLY = 0.01
 _MOST = 0.5
 _BEGINNING_S = 600.0
 START_BOUND_S = 1800.0
-"""So long a run may print nothing before its first work."""
+"""Seconds without output before the first work."""
 BEGINS = re.compile(
     r"(?i)\b(?:saving|evaluating|validating|compiling|capturing|loading|downloading|initiali[sz]ing|profiling|"
     r"warming up|warm-?up|resharding|offloading|"
     r"(?:start\w*|begin\w*|running|launch\w*|writing|enter\w*)\b.{0,40}\b(?:eval\w*|validation|checkpoint\w*|save|"
     r"compil\w*|test\w*|benchmark\w*|profil\w*))\b"
 )
-"""Last words of a log that announce a long phase which no format knows."""
+"""Last lines of a log that announce a long phase which no format knows."""
 
 
 @dataclass(slots=True)
 class Stall:
-    """A stretch without progress that is longer than the run's rhythm allows."""
+    """A time range without progress that is longer than the run's rhythm allows."""
 
     start: float
     end: float
     limit_s: float
-    """From which length on it counts."""
+    """The length from which on it counts."""
     usual_s: float
     """The usual time between two steps, or between what else progresses."""
     silent: bool
@@ -80,7 +79,7 @@ class Stall:
 
 
 def stalls_of(view: RunView) -> list[Stall]:
-    """Where the run stood still within the window, in full length."""
+    """The stalls within the window, in full length."""
     activity = view.fact(activity_of)
     paced = any(counter.elapsed_s is not None for counter in view.store.progress.counters.values())
     if not view.timed and not paced:
@@ -102,14 +101,14 @@ def stalls_of(view: RunView) -> list[Stall]:
             continue
         rhythm = rhythm_at(activity, start, stop)
         if rhythm is None or stop - start <= rhythm.limit_s or _was_phase(view, start, stop):
-            continue  # in a long log nearly all: what follows looks at all of its lines
+            continue  # in a long log nearly all: what follows reads all of its lines
         is_open = stop == end and stop > activity.events[-1]
         held = max((state.held_s for state in main), default=0.0) if is_open and view.present is not None else 0.0
         for a, b in without(_quiet(view, main, start, stop, is_open), outside):
             if not any(_was_there(state, a, view) for state in main):
                 continue
             if is_open and view.timed and view.present is None and not _lives(view, a, b):
-                continue  # that a log ends proves nothing: somebody has to go on
+                continue  # the end of a log proves nothing: others have to continue
             if _counted_on(view, main, a, b):
                 continue
             limit = max(rhythm.limit_s, phase_limit(view, main, a, b)) + held
@@ -120,18 +119,18 @@ def stalls_of(view: RunView) -> list[Stall]:
 
 
 def _counted_on(view: RunView, main: Sequence[SourceState], start: float, end: float) -> bool:
-    """Whether the counter of a log shows that a pause was none of a run that stood still.
+    """True where the counter of a log shows that a pause was no stall.
 
-    It went on meanwhile about as quickly as before: lines are missing. Or it began again: what lies between two epochs
-    or two runs nobody knows.
+    It advanced about as quickly as before: lines are missing. Or it restarted: the time between two epochs or two runs
+    is unknown.
     """
-    log, shifts = view.store.progress, {state.index: view.shift(state.index) for state in main}
+    log, sources = view.store.progress, {state.index for state in main}
     leaps = [
         leap
         for leap in log.leaps
-        if leap.source in shifts
-        and leap.start + shifts[leap.source] <= start + _CLOCK_S
-        and leap.end + shifts[leap.source] >= end - _CLOCK_S
+        if leap.source in sources
+        and leap.start + view.shift(leap.source) <= start + _CLOCK_S
+        and leap.end + view.shift(leap.source) >= end - _CLOCK_S
     ]
     if any(leap.kept_pace for leap in leaps):
         return True
@@ -144,7 +143,7 @@ def _counted_on(view: RunView, main: Sequence[SourceState], start: float, end: f
 
 
 def _later_starts(view: RunView) -> list[Window]:
-    """Where later runs in the same logs started: from their first line to their first progress."""
+    """The starts of later runs in the same logs, from their first line to their first progress."""
     events = view.fact(activity_of).events
     begins = [one.time for one in view.fact(boundaries)]
     starts = [(one.between[1], one.under_way) for one in view.fact(restarts_of)]
@@ -153,7 +152,7 @@ def _later_starts(view: RunView) -> list[Window]:
 
 
 def overdue_s(view: RunView) -> float:
-    """For how long a run whose logs go on has made no progress that is known, where that is far beyond its rhythm."""
+    """Seconds without known progress in a run whose logs continue, where they are far beyond its rhythm; else 0."""
     activity = view.fact(activity_of)
     if not view.timed or not activity.events or view.fact(over_at) is not None or view.fact(stalls_of):
         return 0.0
@@ -165,28 +164,25 @@ def overdue_s(view: RunView) -> float:
 
 
 def _hung_start(view: RunView) -> list[Stall]:
-    """A start in which nothing goes on for longer than any phase of one lasts."""
-    logs = [s for s in view.store.sources if s.last is not None and not s.polled]
+    """A start in which nothing continues for longer than any phase of one lasts."""
+    logs = [state for state in view.logs if state.last is not None]
     starts = [time for track in view.fact(activity_of).tracks for time in track.times[-1:]]
     if not logs or not starts or view.fact(over_at) is not None:
         return []
     begin, end = max(*starts, view.fact(run_began)), view.whole[1]
     if end - begin <= START_BOUND_S:
         return []
-    common = [(begin, end)]
-    for state in logs:
-        common = intersection(common, _quiet_log(view, state, begin, end, True))
     return [
         Stall(a, b, START_BOUND_S, 0.0, _contains(view.fact(dark_run), a, b), _last_lines(view, logs, a, b))
-        for a, b in common
+        for a, b in _quiet(view, logs, begin, end, True)
         if b - a > START_BOUND_S and b >= end - 1.0
     ]
 
 
 def _was_phase(view: RunView, start: float, stop: float) -> bool:
-    """Whether a line that a phase is done ends a stretch: that is what took so long, unless it is beyond all bounds.
+    """True where the end of a phase ends a range: the phase took so long, unless that is beyond all bounds.
 
-    Where its lines tell how long the phase took, it explains the stretch only if it took most of it.
+    Where its lines report its duration, it explains the range only if it took most of it.
     """
     return any(
         track.kind in PHASE_KINDS
@@ -198,16 +194,14 @@ def _was_phase(view: RunView, start: float, stop: float) -> bool:
 
 
 def _took_most(view: RunView, kind: str, start: float, stop: float) -> bool:
-    """Also true where no line tells when the phases began that ended there."""
+    """Also true where no line reports the starts of the phases that ended there."""
     lengths = [item.end - item.start for item in view.spans(kind) if abs(item.end - stop) <= _CLOCK_S]
     return not lengths or max(lengths) >= _MOST * (stop - start)
 
 
 def _lives(view: RunView, start: float, end: float) -> bool:
-    """Whether lines that prove no work go on through a stretch at the end of logs that nobody watches."""
-    for state in view.store.sources:
-        if state.polled:
-            continue
+    """True where lines that prove no work continue through a range at the end of logs that are not monitored."""
+    for state in view.logs:
         shift, last = view.shift(state.index), state.idle_since
         lines = state.lines_since(start - shift)
         held = [*state.idle, *([last] if last is not None else [])]
@@ -217,26 +211,26 @@ def _lives(view: RunView, start: float, end: float) -> bool:
 
 
 def _was_there(state: SourceState, moment: float, view: RunView) -> bool:
-    """Whether a log that tells of progress had begun by then: before its first line a run cannot stand still."""
-    begun = (state.first or 0.0) + view.shift(state.index) <= moment + _EDGE_S
-    return begun and state.index in _progressing(view)
+    """True where a log with progress had started by then: before its first line a run cannot stand still."""
+    return view.extent(state)[0] <= moment + _EDGE_S and state.index in _progressing(view)
 
 
 def _progressing(view: RunView) -> set[int]:
-    """Logs that tell of progress of their own work."""
-    return {track.source for track in view.fact(activity_of).tracks if track.kind not in START_KINDS}
+    """Logs that report progress of their own work."""
+    return {track.source for track in view.fact(activity_of).work}
 
 
 def main_logs(view: RunView) -> list[SourceState]:
-    """Logs whose lines mean that the run may be at work: those that tell of progress, and busy ones in formats that
-    are not known. A server that is silent when it is idle, and what earlier runs left, are none."""
+    """Logs whose lines mean that the run may be at work: those with progress, and busy ones in unknown formats.
+
+    A server that is silent when it is idle, and the logs of earlier runs, are none.
+    """
     working = _progressing(view)
     return [
         state
-        for state in view.store.sources
+        for state in view.logs
         if (state.index in working or (state.lines >= _BUSY_LINES and state.first != state.last))
         and not state.idle_silence
-        and not state.polled
         and state.index not in view.fact(ended_sources)
         and state.index not in view.guessed
     ]
@@ -254,8 +248,7 @@ def _quiet(view: RunView, main: Sequence[SourceState], start: float, end: float,
 
 
 def _quiet_log(view: RunView, state: SourceState, start: float, end: float, is_open: bool) -> list[Window]:
-    shift = view.shift(state.index)
-    final = (state.last or 0.0) + shift
+    shift, final = view.shift(state.index), view.extent(state)[1]
     if final <= start + _EDGE_S and announced_shutdown(state):
         return [(start, end)]
     own = [track for track in view.fact(activity_of).tracks if track.source == state.index]
@@ -270,20 +263,20 @@ def _quiet_log(view: RunView, state: SourceState, start: float, end: float, is_o
     few = until - since - 1 <= _usual_lines(rows) + _UNKNOWN_LINES
     if few and not (after >= len(rows) and _may_work(state)):
         return _pieces(state, shift, start, end, places) if state.kind is not None else [(start, end)]
-    if after < len(rows):  # it printed more than usual in words that are not known, and went on: perhaps it worked
+    if after < len(rows):  # it printed more unknown lines than usual, and continued: perhaps it worked
         return []
     return _pieces(state, shift, start, end, places) if is_open else []
 
 
 def _pieces(state: SourceState, shift: float, start: float, end: float, places: Sequence[int]) -> list[Window]:
-    """The parts of a stretch in which a log printed nothing, or nothing but lines known as liveness."""
+    """The parts of a range in which a log printed nothing, or nothing but lines known as liveness."""
     usual = _usual_undated(state)
     often = sum(_progresses(gap, places) for gap in state.gaps)
-    seldom = often < FEW or often <= _SELDOM * len(state.gaps)
+    rarely = often < FEW or often <= _MOST_GAPS * len(state.gaps)
     pieces = [
         (gap.start + shift, gap.end + shift)
         for gap in state.gaps
-        if _undated(gap) <= usual and not (seldom and _progresses(gap, places))
+        if _undated(gap) <= usual and not (rarely and _progresses(gap, places))
     ]
     pieces += [(gap.start + shift, gap.end + shift) for gap in state.idle]
     held, first, final = state.idle_since, (state.first or 0.0) + shift, (state.last or 0.0) + shift
@@ -298,7 +291,7 @@ def _pieces(state: SourceState, shift: float, start: float, end: float, places: 
 
 
 def _may_work(state: SourceState) -> bool:
-    """Whether something without a clock came after its last dated line that is not known to prove no work."""
+    """True where lines without a clock followed its last dated one, and may prove work."""
     return state.murmurs and not state.murmurs_live
 
 
@@ -314,29 +307,29 @@ def _overlapped(pieces: Iterable[Window]) -> list[Window]:
 
 
 def _undated(gap: Gap) -> int:
-    """Lines without a clock that stand within a gap: when they were printed, nobody knows."""
+    """Lines without a clock within a gap, whose times are unknown."""
     return max(0, gap.upto - gap.line - 1) if gap.upto else 0
 
 
 def _progresses(gap: Gap, places: Sequence[int]) -> bool:
-    """Whether lines within a gap, without a clock, tell of progress: when, nobody knows."""
+    """True where lines without a clock within a gap report progress."""
     return bool(gap.upto) and bisect_left(places, gap.upto) > bisect_right(places, gap.line)
 
 
 def _usual_undated(state: SourceState) -> int:
-    """How many of these a log prints behind a dated line as a matter of course: timers, a table."""
+    """The number of these that a log usually prints after a dated line: timers, a table."""
     counts = sorted(map(_undated, state.gaps[-REMEMBERED:]))
     return _UNKNOWN_LINES + (counts[len(counts) // 2] if len(counts) >= FEW else 0)
 
 
 def _usual_lines(rows: Sequence[tuple[float, int]]) -> int:
-    """How many lines that no format knows usually stand between two of progress."""
+    """The usual number of unknown lines between two of progress."""
     between = sorted(after[1] - before[1] - 1 for before, after in pairwise(rows[-REMEMBERED:]))
     return int(percentile(between, 0.9)) if between else 0
 
 
 def phase_limit(view: RunView, main: Sequence[SourceState], start: float, end: float) -> float:
-    """How long a phase may last that is open, or announced by the last words of a log, when a stretch begins."""
+    """Seconds that a phase may last that is open, or announced by the last line of a log, at the start of a range."""
     limit = 0.0
     for span in view.store.opened():
         shift = view.shift(span.source)
@@ -353,21 +346,20 @@ def phase_limit(view: RunView, main: Sequence[SourceState], start: float, end: f
 
 
 def _is_full_at(state: SourceState, moment: float, view: RunView) -> bool:
-    """Whether the last bar of a log before a moment had reached its end: an epoch is over, and the next not begun."""
-    shift = view.shift(state.index)
-    counters = [one for one in view.store.progress.counters.values() if one.source == state.index]
-    last = max(counters, key=lambda one: (one.line, one.time), default=None)
-    if last is None or last.total is None or abs(last.time + shift - moment) > _CLOCK_S:
+    """True where the last bar of a log before a moment was full: an epoch is over, and the next has not started."""
+    last = max(view.counters(state.index), key=lambda one: (one.line, one.time), default=None)
+    if last is None or last.total is None or abs(last.time + view.shift(state.index) - moment) > _CLOCK_S:
         return False
     return last.amount >= last.total - max(1.0, _NEARLY * last.total)  # the last frame is read when the next comes
 
 
 def _last_lines(view: RunView, logs: Sequence[SourceState], start: float, end: float) -> tuple[tuple[Ref, str], ...]:
-    """The last line of each log before a stretch."""
+    """The last line of each log before a range."""
     lines: list[tuple[Ref, str]] = []
     for state in logs:
         shift = view.shift(state.index)
-        gap = _around([*state.gaps, *state.idle], start - shift, end - shift)
+        low, high = start - shift + 1.0, end - shift - 1.0
+        gap = next((gap for gap in [*state.gaps, *state.idle] if gap.start <= low and gap.end >= high), None)
         if gap is not None:
             lines.append((Ref(state.index, gap.line, 0), gap.text))
         elif state.last_line[1] and (state.tail or state.last or 0.0) + shift <= start + 1.0:
@@ -375,10 +367,6 @@ def _last_lines(view: RunView, logs: Sequence[SourceState], start: float, end: f
         elif state.idle_since is not None and state.idle_since.start + shift <= start + 1.0:
             lines.append((Ref(state.index, state.idle_since.line, 0), state.idle_since.text))
     return tuple(lines)
-
-
-def _around(gaps: Sequence[Gap], start: float, end: float) -> Gap | None:
-    return next((gap for gap in gaps if gap.start <= start + 1.0 and gap.end >= end - 1.0), None)
 
 
 def _contains(windows: Sequence[Window], start: float, end: float) -> bool:

@@ -38,7 +38,7 @@ SPAN_METRICS = {
 START_SPANS = (
     "model-load", "compile", "graph-capture", "engine-init", "download", "data-prepare", "checkpoint-load",
 )  # fmt: skip
-"""Kinds of spans of which a start is made up, whichever format tells of them."""
+"""Kinds of spans of which a start is made up, of any format."""
 UPDATE_METRICS = ("queue_ms", "rpc_ms", "rpc_ms.reload_weights", "wall_ms")
 
 
@@ -48,8 +48,8 @@ class Item:
 
     start: float
     end: float
-    told: Mapping[str, float] | None
-    """Its values by metric; None for those of its span, which few are ever asked for."""
+    own_values: Mapping[str, float] | None
+    """Its values by metric; None for those of its span, which are rarely needed."""
     fields: Fields
     refs: Sequence[tuple[Ref, str]]
     group: str = ""
@@ -66,9 +66,9 @@ class Item:
     @property
     def values(self) -> Mapping[str, float]:
         """By metric."""
-        if self.told is None:
-            self.told = {} if self.span is None else values_of(self.span)
-        return self.told
+        if self.own_values is None:
+            self.own_values = {} if self.span is None else values_of(self.span)
+        return self.own_values
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class Stream:
 
 
 def values_of(span: Span) -> dict[str, float]:
-    """What a span lasted, as a metric; of an update the durations that it has."""
+    """The duration of a span as a metric; of an update those of its phases."""
     if span.__class__ is Update:
         return update_values(span)
     if span.duration_s is None:
@@ -142,7 +142,7 @@ class Column:
         return max(*values[start : first * _BLOCK], *self._peaks[first:last], *values[last * _BLOCK : stop])
 
     def place(self, time: float, value: float) -> int:
-        """Where a sample of this time stands; of several of one time the last one that has the value, else the last.
+        """The index of a sample of this time; of several of one time the last one that has the value, else the last.
 
         -1 where none is that old.
         """

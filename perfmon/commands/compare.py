@@ -98,7 +98,7 @@ def _warn_of_names(file: Path | None, criteria: Sequence[Criterion], config: Con
     for at, criterion in enumerate(criteria):
         for metric in criterion.metrics:
             name = metric.partition("{")[0]
-            if not words.tells(name):
+            if not words.has_metric(name):
                 told = f"{plain(name, 80)}: no format reads it{words.near(name)}"
                 print(f"perfmon: {file}: criterion[{at}].metric: {told}", file=sys.stderr)
 

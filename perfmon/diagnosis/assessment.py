@@ -62,14 +62,14 @@ _RISE = 1.0
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """What the rules know before they see a run."""
+    """The rules, before they are applied to a run."""
 
     signatures: tuple[Signature, ...]
     bands: Bands
     async_level: float | None = None
     """From the configuration; else learned from the run."""
     learned: str = ""
-    """What came of learning limits from the run's own start, in one line; empty where that was not tried."""
+    """The result of learning limits from the run's own start, in one line; empty where that was not tried."""
 
 
 def diagnose(
@@ -105,8 +105,8 @@ def judge(
     infos = source_infos(store, view, alignment, pattern_names)
     complete = [update.legs for update in store.updates].count(ALL_LEGS)
     metrics = metric_stats(view, detail.points)
-    odd = () if verdict is not None else unjudged(view, metrics, knowledge.signatures)
-    assessment = _assessment(view, verdict, found, odd)
+    unscored = () if verdict is not None else unjudged(view, metrics, knowledge.signatures)
+    assessment = _assessment(view, verdict, found, unscored)
     return Diagnosis(
         version=__version__,
         run=_run_info(view, alignment, infos),
@@ -124,7 +124,7 @@ def judge(
         or any(state.stepped_back or state.stepped for state in store.sources),
         timeline=timeline_rows(view, detail.rows),
         slowest=slowest_rows(view),
-        summary=verdict.sentence if verdict is not None else no_verdict_text(assessment, view, len(findings), odd),
+        summary=verdict.sentence if verdict is not None else no_verdict_text(assessment, view, len(findings), unscored),
         assessment=assessment,
         unseen=unseen,
         dropped=dict(store.dropped),
@@ -132,9 +132,9 @@ def judge(
 
 
 _PROOF = 3
-"""So much progress of a kind proves that a run goes on."""
+"""Progress of a kind that proves a working run."""
 _READ_SHARE = 0.5
-"""Of the lines of the logs: where fewer are recognised and no progress is seen, nothing can be said."""
+"""Of the lines of the logs: where fewer are recognised and no progress is reported, the logs are unreadable."""
 
 
 def _run_info(view: View, alignment: Alignment, infos: tuple[SourceSummary, ...]) -> RunInfo:
@@ -159,11 +159,11 @@ def _run_info(view: View, alignment: Alignment, infos: tuple[SourceSummary, ...]
     )
 
 
-def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], odd: Sequence[str]) -> Assessment:
-    """What can be said of the run as a whole; healthy only with proof."""
+def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], unscored: Sequence[str]) -> Assessment:
+    """The assessment of the run as a whole; healthy only with proof."""
     if verdict is not None:
         return Assessment.FINDING
-    logs = [state for state in view.store.sources if not state.polled]
+    logs = view.logs
     if not logs:
         samples = max((len(track) for track in view.metrics.values()), default=0)
         return Assessment.HEALTHY if samples >= _PROOF else Assessment.LEARNING
@@ -174,7 +174,7 @@ def _assessment(view: View, verdict: Verdict | None, found: Sequence[Found], odd
         return Assessment.LEARNING
     grave = any(one.counts and one.severity is Severity.CRITICAL and one.explained_by is None for one in found)
     state = view.state.state
-    if odd or grave or state in (Progress.STALLED, Progress.SILENT) or overdue_s(view) > 0:
+    if unscored or grave or state in (Progress.STALLED, Progress.SILENT) or overdue_s(view) > 0:
         return Assessment.WATCH
     return Assessment.HEALTHY
 
@@ -204,8 +204,8 @@ def _async_level(view: View, knowledge: RuleSet) -> float:
 
     A run at its barrier keeps returning to the same staleness, which it has reached with its first steps. Where the
     last third is staler than the one before the run is still rising; where it is staler than a first third that kept
-    to a level, something has changed meanwhile, however long the run has stayed at what it came to. In both cases
-    what it began with says more.
+    to a level, something has changed since, however long the run has stayed at its last level. In both cases its start
+    is the better measure.
     """
     if knowledge.async_level is not None:
         return knowledge.async_level
@@ -222,7 +222,7 @@ def _async_level(view: View, knowledge: RuleSet) -> float:
 
 
 def _keeps(values: Sequence[float]) -> bool:
-    """Whether staleness keeps to a level: that of a run that only just begins rises to it."""
+    """True for staleness that keeps to a level: at the start of a run it rises."""
     half = len(values) // 2
     return half > 0 and median(values[-half:]) <= median(values[:half]) + _RISE
 
@@ -237,7 +237,7 @@ def _shares(found: Sequence[Found], view: View) -> Shares:
 
 
 def _proven(view: View) -> list[tuple[str, list[Window]]]:
-    """What evidence shows of the time that no finding claims, the stronger first."""
+    """The time that no finding claims, by cause, the stronger evidence first."""
     over = view.death
     after = [(over.time, view.window[1])] if over is not None and view.timed else []
     restore = [(item.start, item.end) for item in view.spans("checkpoint-load")]

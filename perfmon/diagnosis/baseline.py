@@ -51,13 +51,13 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What was learned of a run."""
+    """The limits that were learned from a run."""
 
     learned: tuple[Learned, ...]
     too_few: Mapping[str, int]
     """Samples of metrics of which nothing was learned, though they have a good direction."""
     held_already: tuple[str, ...] = ()
-    """Metrics with enough samples, of which nothing else was learned than the limits in force say."""
+    """Metrics with enough samples, of which the learned limits are those in force."""
 
     def applied(self, bands: Bands) -> Bands:
         """`bands` with the learned limits in place."""
@@ -144,7 +144,7 @@ def _band(metric: str, groups: Iterable[Sequence[float]], low_is_bad: bool, know
 
 
 def _edge(values: Sequence[float]) -> float:
-    """Where what is usual ends, with a margin; large values are bad."""
+    """The end of the usual range, with a margin; large values are bad."""
     ordered = sorted(values)
     middle = median(ordered)
     deviation = _MAD_TO_SIGMA * median([abs(value - middle) for value in ordered])
@@ -217,14 +217,14 @@ def _quoted(text: str) -> str:
 #
 # The start is healthy up to its first finding. Less than LEAST_S of it teach nothing; more than MOST_S are not waited
 # for. A run that is bad from its first step has a finding at once, so nothing is learned from it, and no limit is ever
-# learned beyond the critical one in force: that takes `perfmon calibrate`, by somebody who knows the run to be healthy.
+# learned beyond the critical one in force: that takes `perfmon calibrate`, by a user who knows the run to be healthy.
 
 LEAST_S, MOST_S = 300.0, 1800.0
 _LOOKS = (LEAST_S, 600.0, 1200.0, MOST_S)
 """Seconds of the run after which it is looked at; what was learned then is replaced."""
 _JUST_BEFORE_S = 1e-3
 _MOVED_S = 60.0
-"""A log that was laid elsewhere by more than that tells of another start."""
+"""A log that was moved on the axis by more than that has another start."""
 
 
 class Baseline:
@@ -234,7 +234,7 @@ class Baseline:
         self.knowledge = given
         """With the limits that were learned, as far as any were."""
         self.note = ""
-        """What came of it, in one line."""
+        """The result, in one line."""
         self._given = given
         self._looked_s = 0.0
         self._shifts: dict[int, float] = {}
@@ -290,7 +290,7 @@ class _Start:
 
 
 def _first_finding(snapshot: Diagnosis) -> tuple[float, str] | None:
-    """When the first finding began, seconds since the start, and its signature; notes and pending ones are none."""
+    """The start of the first finding, in seconds since that of the run, and its signature; no notes or pending ones."""
     found = [
         (finding.first_s, finding.signature)
         for finding in snapshot.findings

@@ -1,7 +1,8 @@
-"""What proves a finding: when it occurred, and few lines, the most telling ones first."""
+"""The evidence of a finding: its occurrences, and few lines, the most informative ones first."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from perfmon.core import Ref, Summary, evidence_text, metric_unit, summarise
@@ -10,7 +11,7 @@ from perfmon.rules import Found, Item, Occurrence, View
 from .result import EvidenceLine, Moment
 
 NEWEST = 500
-"""Occurrences that a finding tells one by one."""
+"""Occurrences that a finding lists."""
 _LINES = 8
 _WORST_FIRST = (0, 1, 4)
 _SHOWN_FIRST = (2, 3, 4)
@@ -51,32 +52,30 @@ def _by_role(item: Item, view: View) -> list[tuple[int, tuple[Ref, str]]]:
     Its own log comes first, the others by name: in which order they were read must not show.
     """
     names = [f"{name.partition('.')[0]}=" for name in item.values]
-    told = [line for line in item.refs if line[1]]
-    told.sort(key=lambda line: (line[0].source != item.source, _name(line[0], view), line[0].line))
-    telling = max(told, key=lambda line: sum(name in line[1] for name in names), default=None)
-    roles = [(0 if line is telling else 1 if line is told[0] else 2, line) for line in told]
+    lines = [line for line in item.refs if line[1]]
+    lines.sort(key=lambda line: (line[0].source != item.source, _name(line[0], view), line[0].line))
+    best = max(lines, key=lambda line: sum(name in line[1] for name in names), default=None)
+    roles = [(0 if line is best else 1 if line is lines[0] else 2, line) for line in lines]
     return sorted(roles, key=lambda role: role[0])
 
 
 def moments(finding: Found, view: View) -> tuple[Moment, ...]:
-    """The newest occurrences; two that one line tells of are told apart by their order."""
-    begin, told = view.window[0], dict[tuple[int, ...], int]()
-    newest = sorted((occurrence.item for occurrence in finding.occurrences), key=_by_end)[-NEWEST:]
+    """The newest occurrences; several of one line are numbered in their order."""
+    begin, count = view.window[0], Counter[tuple[int, ...]]()
+    newest = sorted((occurrence.item for occurrence in finding.occurrences), key=lambda item: (item.end, item.start))[
+        -NEWEST:
+    ]
     moments = []
     for item in newest:
         name = _unchanging(item)
-        again = told[name] = told.get(name, -1) + 1
-        unique = (*name, again) if name and again else name
+        unique = (*name, count[name]) if name and count[name] else name
+        count[name] += 1
         moments.append(Moment(unique, item.start - begin, item.end - begin, evidence_text(item.key)))
     return tuple(moments)
 
 
-def _by_end(item: Item) -> tuple[float, float]:
-    return (item.end, item.start)
-
-
 def _unchanging(item: Item) -> tuple[int, ...]:
-    """What stays the same of an occurrence whatever is learned of it: its number as a span, or its line."""
+    """The permanent identity of an occurrence: its number as a span, or its line."""
     if item.span is not None:
         return (item.span.seq,)
     if item.end > item.start or not item.refs:
@@ -85,9 +84,9 @@ def _unchanging(item: Item) -> tuple[int, ...]:
     return (ref.source, ref.line, ref.offset)
 
 
-# --- What a metric is in each log and group that tells it, so that one sick engine is not hidden among healthy ones ---
+# --- Statistics of a metric by log and group, so that one bad engine is not hidden among good ones ---
 
-_LEVELS = ("good", "warning", "critical")
+LEVELS = ("good", "warning", "critical")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +95,11 @@ class Part:
 
     metric: str
     source: str
-    """Name of the log that tells it; that of the client for weight updates."""
+    """Name of the log that reports it; that of the client for weight updates."""
     group: str
     """Rank, engine, URL, `host:name` ...; "" where the lines name none."""
     unit: str
-    """As `units.metric_unit` says; values and limits are in it."""
+    """By `metric_unit`; values and limits are in it."""
     summary: Summary
     last: float
     level: str | None
@@ -118,9 +117,9 @@ def parts(view: View) -> tuple[Part, ...]:
 
 def _parts(metric: str, view: View) -> list[Part]:
     track, band = view.metrics[metric], view.bands.get(metric)
-    told: dict[tuple[str, str], list[float]] = {}
+    named: dict[tuple[str, str], list[float]] = {}
     for at, value in enumerate(track.values):
-        told.setdefault((view.store.sources[track.source(at)].spec, track.group(at)), []).append(value)
+        named.setdefault((view.store.sources[track.source(at)].spec, track.group(at)), []).append(value)
     return [
         Part(
             metric=metric,
@@ -129,10 +128,10 @@ def _parts(metric: str, view: View) -> list[Part]:
             unit=metric_unit(metric),
             summary=summarise(values),
             last=values[-1],
-            level=None if band is None else _LEVELS[band.level(values[-1])],
+            level=None if band is None else LEVELS[band.level(values[-1])],
             good=None if band is None else band.good,
             critical=None if band is None else band.critical,
             lower_is_worse=band is not None and not band.higher_is_worse,
         )
-        for (source, group), values in sorted(told.items())
+        for (source, group), values in sorted(named.items())
     ]

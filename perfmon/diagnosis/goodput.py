@@ -1,4 +1,4 @@
-"""The standard names of what a ledger says: goodput, badput by type, ETTR, MFU, and what the lost time costs.
+"""Standard metrics of a time breakdown: goodput, badput by type, ETTR, MFU, and the cost of the lost time.
 
 Goodput is the share of the observed time that evidence shows was spent on progress that counts; ETTR has the whole time
 from the first line to the last as its denominator, the time between runs included.
@@ -45,26 +45,26 @@ class RoleUse:
 
 @dataclass(frozen=True, slots=True)
 class Goodput:
-    """What became of the observed time, in the field's own terms; shares are fractions of 1, times seconds."""
+    """The use of the observed time, in the field's own terms; shares are fractions of 1, times seconds."""
 
     goodput_ratio: float
     badput_s: Mapping[str, float]
     """By type: signatures and entries of the ledger, what is unaccounted for included."""
     ettr_ratio: float
     mfu_ratio: float | None
-    """Mean of what the lines tell; None where none does."""
+    """Mean of the logged values; None without any."""
     step_time_deviation: float | None
     """How much longer the mean step takes than the median one, as a fraction of that."""
     disruptions: int
-    """Runs that began anew in these logs, and the failure of the last one."""
+    """Restarts in these logs, and the failure of the last run."""
     gpus: int
-    """How many GPUs pollers see on the hosts of the run; 0 where nobody polls."""
+    """GPUs that pollers report on the hosts of the run; 0 without pollers."""
     lost_gpu_s: float
     """GPU-seconds of all badput but what is unaccounted for."""
     lost_money: float | None
     """The same at the configured price of a GPU-hour."""
     roles: Mapping[str, RoleUse]
-    """By role (trainer, inference …), as far as pollers or lines tell whose GPUs are whose."""
+    """By role (trainer, inference …), as far as pollers or lines report their GPUs."""
 
 
 def goodput_of(snapshot: Diagnosis, gpu_price: float | None = None) -> Goodput:
@@ -93,7 +93,7 @@ def goodput_of(snapshot: Diagnosis, gpu_price: float | None = None) -> Goodput:
 
 
 def _gpus_by_role(snapshot: Diagnosis) -> Mapping[str, int]:
-    """How many GPUs the processes of each role use; of one that two roles share nobody knows whose time it is."""
+    """The number of GPUs that the processes of each role use; shared ones count for the roles together."""
     roles: dict[tuple[str, str], str] = {}
     used: dict[tuple[str, str], set[str]] = {}
     for one in snapshot.seen:
@@ -108,8 +108,8 @@ def _gpus_by_role(snapshot: Diagnosis) -> Mapping[str, int]:
     for process, indices in used.items():
         for index in indices:
             holders.setdefault((process[0], index), set()).add(roles.get(process, ""))
-    told = Counter("+".join(sorted(held - {""})) for held in holders.values() if held - {""})
-    return told or {role: len(gpus) for role, gpus in snapshot.run.role_gpus.items()}
+    counts = Counter("+".join(sorted(held - {""})) for held in holders.values() if held - {""})
+    return counts or {role: len(gpus) for role, gpus in snapshot.run.role_gpus.items()}
 
 
 def _deviation(metrics: Mapping[str, MetricStats]) -> float | None:

@@ -1,6 +1,6 @@
-"""The frozen picture that every reader shares: screen, reports, exporters, recordings.
+"""The result of a diagnosis, immutable, for all readers: screen, reports, exporters, recordings.
 
-Times are seconds of event time since `run.start`; durations and shares say their unit in the name. Shares are
+Times are seconds of event time since `run.start`; durations and shares have their unit in the name. Shares are
 fractions of 1 (except metric values in `%`, which are percentages).
 """
 
@@ -21,7 +21,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """One log that was read, and what came of it."""
+    """One log that was read, and the result."""
 
     spec: str
     format: str
@@ -36,20 +36,20 @@ class SourceSummary:
     first_s: float | None
     last_s: float | None
     notes: tuple[str, ...] = ()
-    """What was lost or odd: truncated archive, capped lines, undecodable bytes."""
+    """Lost or malformed data: truncated archive, capped lines, undecodable bytes."""
     patterns: Mapping[str, int] = field(default_factory=dict)
     """Lines per `pack/pattern`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """How far a run is on its way, by the counter of its steps."""
+    """The progress of a run, by the counter of its steps."""
 
     done: float
     total: float | None
-    """None where the logs tell none: then it is only how far the run has come."""
+    """None where the logs report none."""
     unit: str
-    """What is counted: step, samples, tokens ..."""
+    """The unit of the counter: step, samples, tokens ..."""
     remaining_s: float | None = None
     """At the usual speed of the run; else as its own line estimates it."""
 
@@ -64,19 +64,19 @@ class RunInfo:
     time_base: TimeBase
     sources: tuple[SourceSummary, ...]
     state: Progress = Progress.RUNNING
-    """What the logs prove of the run."""
+    """The state that the logs prove."""
     since: float | None = None
-    """When it came to that, as `start` is; None where nobody knows."""
+    """The time since when, on the axis of `start`; None where it is unknown."""
     components: Mapping[str, Progress] = field(default_factory=dict)
     """The same of each component that the logs name."""
     goal: Goal | None = None
-    """How far it is, where lines tell."""
+    """Its progress, where lines report it."""
     runs: int = 1
-    """How many runs the logs hold; what is said is said of the last one."""
+    """The number of runs in the logs; all else is about the last one."""
     role_gpus: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """GPUs by role (trainer, inference), where lines tell which ones a part of the run has."""
+    """GPUs by role (trainer, inference), where lines report them."""
     limit_left_s: float | None = None
-    """How long it may go on by the limit that a line tells, from the end of what is observed."""
+    """Seconds that it may continue by the limit that a line reports, from the end of what is observed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ class Moment:
     """One occurrence of a finding."""
 
     id: tuple[int, ...]
-    """Tells it apart from the other occurrences in every snapshot of one session. Empty for the lack of something, a
-    silence: it has no line of its own, and what shares most of its time is the same."""
+    """Identifies the occurrence in every snapshot of one session. Empty for the lack of something, a gap: it has no
+    line of its own, and one that shares most of its time is the same."""
     start_s: float
     end_s: float
     key: str = ""
@@ -134,7 +134,7 @@ class Finding:
     explained_by: str | None = None
     """The signature of the finding that explains this one, when there is one (it is then inhibited)."""
     unseen: tuple[str, ...] = ()
-    """What would raise the confidence ("no inference log: the server side is inferred")."""
+    """Data that would raise the confidence ("no inference log: the server side is inferred")."""
     moments: tuple[Moment, ...] = ()
     """The newest of its occurrences, by end."""
     lost: tuple[tuple[float, float], ...] = ()
@@ -151,7 +151,7 @@ class LedgerEntry:
 
 
 class Assessment(StrEnum):
-    """What can be said of a run as a whole."""
+    """The assessment of a run as a whole."""
 
     FINDING = "finding"
     """There is a verdict."""
@@ -253,12 +253,12 @@ class Diagnosis:
     summary: str = ""
     """One sentence: the verdict's, or "No bottleneck found" with what was and was not observed."""
     assessment: Assessment = Assessment.LEARNING
-    """What the verdict is, or why there is none."""
+    """The kind of verdict, or the reason why there is none."""
     unseen: tuple[str, ...] = ()
-    """Signals that were not observed, and what they would tell."""
+    """Signals that were not observed, and their use."""
     dropped: Mapping[str, int] = field(default_factory=dict)
-    """What the byte budget thinned out, by kind."""
+    """Data that the byte budget thinned out, by kind."""
     gpu_price: float | None = None
-    """What one GPU costs for an hour, where the user says so."""
+    """The configured price of one GPU for an hour."""
     seen: tuple[Seen, ...] = ()
-    """What pollers said last of GPUs, hosts and queues; `Seen.at` is a moment on the axis, as `run.end` is."""
+    """The latest readings of GPUs, hosts and queues; `Seen.at` is a time on the axis of `run.end`."""

@@ -1,4 +1,4 @@
-"""What a view shows without judging it: metric statistics, the timeline, the sources, what is missing."""
+"""A view without its findings: metric statistics, the timeline, the sources, missing signals."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ from perfmon.rules import (
 )
 from perfmon.store import NOT_FINITE, SourceState, Store
 
+from .evidence import LEVELS
 from .result import Assessment, EvidenceLine, Goal, MetricStats, SourceSummary, TimelineRow
 from .unfinished import Unfinished
 
 _TELLING = 64
-"""So many samples tell whether they are of one log and one engine: those of several come in turn."""
+"""Samples that show if they are of one log and one engine: those of several alternate."""
 _OFTEN = 0.2
-"""A metric that is critical in so many of its samples is told of, though no signature looks at it."""
+"""A metric that is critical in this share of its samples is listed, though no signature uses it."""
 _OVERLAPS = 3
 _SHOWN_RUNS = 3
-"""So many runs of one file are told of each by each."""
-_BESIDE = 4
-"""So many things of other kinds, and so many updates, that share time with one are named."""
+"""Runs of one file with a note of their own."""
+_NAMED = 4
+"""Named spans of other kinds, and named updates, that share time with one."""
 _TIMELINE = (
     UPDATE, "generation-batch", "checkpoint-write", "checkpoint-wait", "policy-wait", "batch-wait", "weight-sync",
 )  # fmt: skip
-_LEVELS = ("good", "warning", "critical")
 
 _SIGNALS = (
     (UPDATE, "weight updates ([weights] lines): queueing in the front end or slow loading"),
@@ -69,14 +69,14 @@ def metric_stats(view: View, points: int) -> dict[str, MetricStats]:
 
 def _stats(name: str, track: Track, view: View, points: int) -> MetricStats:
     ordered = sorted(track.values)
-    odd = view.marks.get(name + NOT_FINITE, EMPTY)
+    not_finite = view.marks.get(name + NOT_FINITE, EMPTY)
     band = view.bands.get(name)
     shares: dict[str, float] = {}
     worst: str | None = None
     if band is not None:
         counts = _counts(band, ordered)
-        shares = {name: count / len(track) for name, count in zip(_LEVELS, counts, strict=True)}
-        worst = next(name for name in reversed(_LEVELS) if shares[name] > 0)
+        shares = {name: count / len(track) for name, count in zip(LEVELS, counts, strict=True)}
+        worst = next(name for name in reversed(LEVELS) if shares[name] > 0)
     return MetricStats(
         name=name,
         unit=metric_unit(name),
@@ -88,18 +88,14 @@ def _stats(name: str, track: Track, view: View, points: int) -> MetricStats:
         critical=band.critical if band is not None else None,
         bands_from=band.origin if band is not None else "",
         series=_thinned(track, view.window[0], points),
-        not_finite=len(odd),
-        ends_not_finite=bool(odd) and odd.times[-1] > track.times[-1],
-        of_several=_of_several(track),
+        not_finite=len(not_finite),
+        ends_not_finite=bool(not_finite) and not_finite.times[-1] > track.times[-1],
+        of_several=len({(track.source(at), track.group(at)) for at in range(min(len(track), _TELLING))}) > 1,
     )
 
 
-def _of_several(track: Track) -> bool:
-    return len({(track.source(at), track.group(at)) for at in range(min(len(track), _TELLING))}) > 1
-
-
 def _counts(band: Band, ordered: Sequence[float]) -> list[int]:
-    """How many of the values, in ascending order, are good, warnings and critical."""
+    """The numbers of good values, warnings and critical ones, of values in ascending order."""
     if not band.higher_is_worse:
         ordered = ordered[::-1]
     warning, critical = (bisect_left(ordered, level, key=band.level) for level in (1, 2))
@@ -107,7 +103,7 @@ def _counts(band: Band, ordered: Sequence[float]) -> list[int]:
 
 
 def _thinned(track: Track, start: float, most: int) -> tuple[tuple[float, float], ...]:
-    """At most so many points; of each stretch the lowest and the highest, so that peaks stay."""
+    """At most `most` points: the lowest and the highest of each range, so that peaks stay."""
     count = len(track)
     if not most:
         return ()
@@ -115,10 +111,10 @@ def _thinned(track: Track, start: float, most: int) -> tuple[tuple[float, float]
         return tuple(zip([time - start for time in track.times], track.values, strict=True))
     size = 2 * count / most
     points: list[int] = []
-    told = list(track.values)
+    values_of_track = list(track.values)
     for at in range(most // 2):
         first, stop = int(at * size), int((at + 1) * size)
-        values = told[first:stop]
+        values = values_of_track[first:stop]
         low, high = first + values.index(min(values)), first + values.index(max(values))
         points += (low,) if low == high else (low, high) if low < high else (high, low)
     return tuple((track.times[at] - start, track.values[at]) for at in points)
@@ -149,23 +145,23 @@ def _row(kind: str, item: Item, view: View, evidence: bool = False) -> TimelineR
 
 
 def _overlaps(kind: str, item: Item, view: View) -> tuple[str, ...]:
-    """Names of what shares time with it: things of other kinds, as their contention is looked for, and of updates
-    other ones, of which each is said to go to its server."""
+    """Names of spans that share time with it: of other kinds, which may contend with it, and of updates other ones with
+    their servers."""
     shared = [
         f"{other} {span.key}".strip()
         for other in _TIMELINE
         if other != kind
         for span in view.overlapping(other, item.start, item.end, _OVERLAPS)
     ]
-    return (*shared[:_OVERLAPS], *(_updates_beside(item, view) if kind == UPDATE else ()))
+    return (*shared[:_OVERLAPS], *(_concurrent_updates(item, view) if kind == UPDATE else ()))
 
 
-def _updates_beside(item: Item, view: View) -> list[str]:
-    """Other updates that share time with one; the last entry says so when there are still more."""
-    beside = view.overlapping(UPDATE, item.start, item.end, _BESIDE + 2)
-    others = [other for other in beside if other is not item]
-    named = [f"{UPDATE} {other.key} {other.fields.get('url', '')}".strip() for other in others[:_BESIDE]]
-    return named if len(others) <= _BESIDE else [*named, "and more weight updates"]
+def _concurrent_updates(item: Item, view: View) -> list[str]:
+    """Other updates that share time with one; the last entry states that there are more."""
+    concurrent = view.overlapping(UPDATE, item.start, item.end, _NAMED + 2)
+    others = [other for other in concurrent if other is not item]
+    named = [f"{UPDATE} {other.key} {other.fields.get('url', '')}".strip() for other in others[:_NAMED]]
+    return named if len(others) <= _NAMED else [*named, "and more weight updates"]
 
 
 def timeline_rows(view: View, most: int) -> tuple[TimelineRow, ...]:
@@ -186,28 +182,26 @@ def slowest_rows(view: View) -> tuple[TimelineRow, ...]:
 def source_infos(
     store: Store, view: View, alignment: Alignment, pattern_names: Sequence[str]
 ) -> tuple[SourceSummary, ...]:
-    """One entry a log; what pollers say is none of the run's, but where there is nothing else."""
+    """One entry for each log; those of pollers only where there is nothing else."""
     unfinished = Unfinished(view)
-    logs = [state for state in store.sources if not state.polled] or store.sources
+    logs = view.logs or store.sources
     return tuple(_info(state, view, alignment, pattern_names, unfinished) for state in logs)
 
 
 def _info(
-    state: SourceState,
-    view: View,
-    alignment: Alignment,
-    names: Sequence[str],
-    unfinished: Unfinished,
+    state: SourceState, view: View, alignment: Alignment, names: Sequence[str], unfinished: Unfinished
 ) -> SourceSummary:
     patterns = {names[at] if at < len(names) else str(at): n for at, n in sorted(state.patterns.items())}
-    packs = sorted({name.partition("/")[0] for name in patterns}, key=lambda pack: (-_lines(pack, patterns), pack))
-    shift = alignment.shifts.get(state.index, 0.0) - view.window[0]
+    packs = Counter[str]()
+    for name, count in patterns.items():
+        packs[name.partition("/")[0]] += count
+    shift = view.shift(state.index) - view.window[0]
     timed = state.first is not None and state.last is not None
     notes = list(state.notes)
     if state.index in alignment.notes:
         notes.append(alignment.notes[state.index])
     notes += _not_finite(state, view)
-    notes += _other_run(state, view, alignment)
+    notes += _other_run(state, view)
     notes += unfinished.notes(state.index)
     if state.stepped_back:
         notes.append(f"timestamps went back {counted(state.stepped_back, 'time')} by more than a minute")
@@ -217,7 +211,7 @@ def _info(
         notes.append(f"{counted(state.skipped - TOLD_PROBLEMS, 'more line')} with implausible values")
     return SourceSummary(
         spec=state.spec,
-        format="+".join(packs) or "unknown",
+        format="+".join(sorted(packs, key=lambda pack: (-packs[pack], pack))) or "unknown",
         bytes=state.bytes,
         lines=state.lines,
         events=sum(state.patterns.values()),
@@ -231,22 +225,22 @@ def _info(
 
 
 def _not_finite(state: SourceState, view: View) -> list[str]:
-    """Where a loss and its like are first nan or infinite in a log, by metric."""
-    told: dict[str, list[int]] = {}
+    """Notes on metrics with nan or infinite values in a log."""
+    found: dict[str, list[int]] = {}
     for (name, _), series in sorted(view.store.marks.items()):
         if name.endswith(NOT_FINITE):
-            told.setdefault(name.removesuffix(NOT_FINITE), []).extend(
+            found.setdefault(name.removesuffix(NOT_FINITE), []).extend(
                 line for line, source in zip(series.lines, series.sources, strict=True) if source == state.index
             )
     return [
         f"{name} is nan or infinite in {counted(len(lines), 'line')}, first in line {min(lines)}"
-        for name, lines in told.items()
+        for name, lines in found.items()
         if lines
     ]
 
 
-def _other_run(state: SourceState, view: View, alignment: Alignment) -> list[str]:
-    """Said of each log behind a pause that separates runs, or around one."""
+def _other_run(state: SourceState, view: View) -> list[str]:
+    """Notes on a log after a pause that separates runs, or around one."""
     if state.first is None or state.last is None:
         return []
     own = [one for one in view.boundaries if one.source == state.index]
@@ -254,8 +248,7 @@ def _other_run(state: SourceState, view: View, alignment: Alignment) -> list[str
         return [_run_text(one) for one in own[:_SHOWN_RUNS]] + (
             [f"{counted(len(own) - _SHOWN_RUNS, 'more run')} in this file"] if len(own) > _SHOWN_RUNS else []
         )
-    shift = alignment.shifts.get(state.index, 0.0)
-    first, last = state.first + shift, state.last + shift
+    first, last = view.extent(state)
     before = [gap for gap in view.apart if gap[1] <= first]
     if not before:
         within = [one for one in view.restarts if first <= one.between[0] and one.between[1] <= last]
@@ -273,32 +266,24 @@ def _other_run(state: SourceState, view: View, alignment: Alignment) -> list[str
 
 
 def _run_text(one: Boundary) -> str:
-    """What a later run in the same file is, and what became of the one before."""
+    """The note about a later run in the same file, and the end of the one before."""
     gap = one.time - one.ended
     after = f" after {format_seconds(gap)}" if gap >= 1.0 else ""
     if one.resumed and one.first_step is not None and one.last_step is not None:
         again = max(0.0, one.last_step - one.first_step + 1)
-        what = f"resumes at step {one.first_step:.0f}{after}" + (
-            f": {counted(int(again), 'step')} again" if again else ""
-        )
+        what = f"resumes at step {one.first_step:.0f}{after}"
+        what += f": {counted(int(again), 'step')} again" if again else ""
     elif one.again:
         what = f"a failed start is retried{after}"
     else:
         what = f"another run starts{after}; the gap is not evaluated"
-    cause = (
-        ""
-        if one.failure is None
-        else f"; the previous one ended by {CAUSE_WORDS.get(one.failure.cause, one.failure.cause)}"
-    )
-    return f"line {one.line}: {what}{cause}"
-
-
-def _lines(pack: str, patterns: dict[str, int]) -> int:
-    return sum(count for name, count in patterns.items() if name.startswith(f"{pack}/"))
+    if one.failure is not None:
+        what += f"; the previous one ended by {CAUSE_WORDS.get(one.failure.cause, one.failure.cause)}"
+    return f"line {one.line}: {what}"
 
 
 def unseen_signals(view: View) -> tuple[str, ...]:
-    """Signals that the logs do not hold, and what they would tell."""
+    """Signals that the logs do not contain, and their use."""
     missing = [
         f"no {text}"
         for name, text in _SIGNALS
@@ -311,11 +296,11 @@ def unseen_signals(view: View) -> tuple[str, ...]:
 
 
 _COUNTED = ("step", "iterations", "timesteps", "rounds", "episodes", "epochs")
-"""What a run may count without a total, the finest first."""
+"""Counters without a total, the finest first."""
 
 
 def goal_of(view: View) -> Goal | None:
-    """How far the run is on its way."""
+    """The progress of the run."""
     way = view.way
     if way is None:
         return _reached(view, Counter(boundary.source for boundary in view.boundaries))
@@ -338,7 +323,7 @@ _SAME_START_S = 120.0
 
 
 def _reached(view: View, begun: Mapping[int, int]) -> Goal | None:
-    """How far a run has come whose logs tell no total: its last step, else its last epoch, episode or the like."""
+    """The progress of a run without a total: its last step, else its last epoch, episode or the like."""
     counters = view.store.progress.counters.values()
     partial = {one.source for one in counters if one.kind == "step" and one.restarts > begun.get(one.source, 0)}
     series = view.store.steps.get("trainer") or max(view.store.steps.values(), key=len, default=None)
@@ -350,7 +335,7 @@ def _reached(view: View, begun: Mapping[int, int]) -> Goal | None:
 
 
 def unjudged(view: View, metrics: Mapping[str, MetricStats], signatures: Sequence[Signature]) -> tuple[str, ...]:
-    """What the logs tell that is critical much of the time, and that no signature looks at: `data_share in 98 %`."""
+    """Metrics that are critical much of the time, and that no signature uses: `data_share in 98 %`."""
     often = {name: stats.band_shares.get("critical", 0.0) for name, stats in metrics.items()}
     often = {name: share for name, share in often.items() if share >= _OFTEN and not _is_polled(view.track(name), view)}
     judged = {name for signature in signatures for name in metrics_of(signature)} if often else set()
@@ -368,10 +353,10 @@ _STATES = {
 }
 
 
-def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, odd: Sequence[str] = ()) -> str:
-    """The summary of a run without a verdict: what was observed, and what of that no signature judges."""
-    logs = [state for state in view.store.sources if not state.polled]
-    lines, events = sum(state.lines for state in logs), sum(sum(state.patterns.values()) for state in logs)
+def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, unscored: Sequence[str] = ()) -> str:
+    """The summary of a run without a verdict: what was observed, and which metrics no signature uses."""
+    lines = sum(state.lines for state in view.logs)
+    events = sum(sum(state.patterns.values()) for state in view.logs)
     if assessment is Assessment.UNREADABLE:
         return (
             f"Cannot read these logs: {events:,} of {lines:,} lines are recognised, and none reports progress. "
@@ -388,7 +373,7 @@ def no_verdict_text(assessment: Assessment, view: View, minor_findings: int, odd
     if late > 0 and not state:
         state = f"no progress observed for {format_seconds(late)}, although the logs continue"
     critical = f"; {state}" if state else ""
-    critical += f"; critical values without a signature: {', '.join(odd)} of the samples" if odd else ""
+    critical += f"; critical values without a signature: {', '.join(unscored)} of the samples" if unscored else ""
     return f"No bottleneck found: {', '.join(seen)} observed{minor}{critical}"
 
 

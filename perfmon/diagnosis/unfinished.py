@@ -32,7 +32,9 @@ class Unfinished:
         live = view.present is not None
         self._updates: Sequence[Update] = () if live else view.store.updates
         self._rpcs = [update for update in self._updates if _open_rpc(update)]
-        self._untold = [update for update in self._updates if _is_untold(update)]
+        self._undetailed = [
+            one for one in self._updates if one.rpc_ms is None and one.queue_ms is None and one.legs & _DONE
+        ]
         self._spans = [] if live else [span for span in view.store.opened() if span.kind in _KINDS]
 
     def notes(self, source: int) -> list[str]:
@@ -42,7 +44,7 @@ class Unfinished:
             *[_unanswered(update, self._view) for update in self._sent if update.source == source][-_SHOWN:],
             *_lost_ends(passed, source, ("weight update", "weight updates", "client.done")),
             *self._of_rpcs(source),
-            *self._of_untold(source),
+            *self._of_undetailed(source),
             *(note for kind in _KINDS for note in self._of_spans(source, kind)),
         ]
 
@@ -60,9 +62,9 @@ class Unfinished:
         passed = [update for update in mine if update.seq <= newest]
         return last[-_SHOWN:] + _lost_ends(passed, source, ("RPC", "RPCs", "rpc.done"))
 
-    def _of_untold(self, source: int) -> list[str]:
+    def _of_undetailed(self, source: int) -> list[str]:
         """One note about all updates that ended and reported nothing but their duration."""
-        mine = [update for update in self._untold if update.source == source and _in_window(update, self._view)]
+        mine = [update for update in self._undetailed if update.source == source and _in_window(update, self._view)]
         if not mine:
             return []
         done = [update for update in self._updates if update.source == source and update.legs & _DONE]
@@ -93,10 +95,6 @@ class Unfinished:
         return last[-_SHOWN:] + _lost_ends([span for span in mine if span.seq <= newest], source, _KINDS[kind])
 
 
-def _is_untold(update: Update) -> bool:
-    return update.rpc_ms is None and update.queue_ms is None and bool(update.legs & _DONE)
-
-
 def _in_window(span: Span, view: View) -> bool:
     """True for what started within the window, or at an unknown time."""
     low, high = view.window
@@ -115,10 +113,12 @@ def _unanswered(update: Update, view: View) -> str:
     if server is not None and server[0].source != update.source:
         came = f"the last server line about it is in {view.store.sources[server[0].source].spec}, line {server[0].line}"
     else:
-        heard = [other for other in view.store.sources if other.index == _server(view)]
-        late = [(other.last or 0.0) + view.shift(other.index) - (update.start or 0.0) - shift for other in heard]
-        gone_on = f", although {heard[0].spec} continues for {format_seconds(late[0])}" if late and late[0] > 0 else ""
-        came = f"no server log mentions it{gone_on}"
+        later = ""
+        if (index := _server(view)) is not None:
+            other = view.store.sources[index]
+            late_s = view.extent(other)[1] - (update.start or 0.0) - shift
+            later = f", although {other.spec} continues for {format_seconds(late_s)}" if late_s > 0 else ""
+        came = f"no server log mentions it{later}"
     return (
         f"line {_first(update, update.source)}: weight update {evidence_text(update.key)} was sent and never finished: "
         f"the log ends {_later(update, state)} later without its client.done; {came}"

@@ -58,7 +58,7 @@ def worded(
         conditions=conditions,
         confused_with=signature.confused_with,
         explained_by=found[cause].signature.id if cause is not None else None,
-        unseen=tuple(say for missing, say in signature.unseen if _missing(missing, view)),
+        unseen=tuple(message for missing, message in signature.unseen if _missing(missing, view)),
         moments=moments(finding, view),
         lost=tuple((low - view.window[0], high - view.window[0]) for low, high in shares.kept.get(at, ())[-NEWEST:]),
     )
@@ -78,7 +78,7 @@ def _advice(finding: Found, view: View, pattern_names: Sequence[str]) -> tuple[s
 
 
 def _within(time: float, view: View) -> float:
-    """Seconds since the window's start; what began before it, or goes on after it, is told as if cut there."""
+    """Seconds since the window's start, cut at its start and end."""
     start, end = view.window
     return min(max(time, start), end) - start
 
@@ -110,7 +110,7 @@ def _sentence(finding: Found, lost: float, view: View, cause: Found | None) -> s
 
 
 def _figures(finding: Found, view: View) -> dict[str, str]:
-    """What its conditions say of its last occurrence."""
+    """The figures of its conditions for its last occurrence."""
     last = finding.occurrences[-1].item
     figures = (condition.figures(last, view) for condition in finding.signature.conditions)
     return {slot: figure for each in figures for slot, figure in each.items()}
@@ -130,33 +130,31 @@ def _conditions(finding: Found, view: View) -> tuple[ConditionState, ...]:
 
 # --- verdict --------------------------------------------------------------------------------------------------
 def verdict_among(found: Sequence[Found], findings: Sequence[Finding], shares: Shares, view: View) -> Verdict | None:
+    """The verdict: a failure, else a stall, else the costliest root cause, else a fault or bad quality."""
     wall = view.observed_s
-    lost: dict[str, float] = {}
-    for at, seconds in shares.lost.items():
-        lost[found[at].signature.id] = lost.get(found[at].signature.id, 0.0) + seconds
+
+    def verdict(at: int, with_cost: bool = True) -> Verdict:
+        alike = [seconds for i, seconds in shares.lost.items() if found[i].signature.id == found[at].signature.id]
+        return verdict_of(findings[at], sum(alike, 0.0) if with_cost else 0.0, max(wall, 1e-9), _chain(at, found))
+
     failed = [at for at, finding in enumerate(found) if finding.signature.kind == "failure"]
     if failed:
-        at = min(failed, key=lambda at: found[at].rank)
-        return _told(at, found, findings, lost.get(found[at].signature.id, 0.0), view)
+        return verdict(min(failed, key=lambda at: found[at].rank))
     if view.state.state is Progress.STALLED:
-        hung = [at for at, finding in enumerate(found) if _is_stall(finding)]
+        gaps = [at for at, finding in enumerate(found) if finding.counts and finding.subject.kind == "quiet"]
+        hung = [at for at in gaps if found[at].subject.name == "all"]
         if hung:
-            at = root_of(found, max(hung, key=lambda at: found[at].last))
-            return _told(at, found, findings, lost.get(found[at].signature.id, 0.0), view)
+            return verdict(root_of(found, max(hung, key=lambda at: found[at].last)))
     costly = _roots(found, shares)
     if costly and wall > 0:
         at, cost = max(costly.items(), key=lambda item: (item[1], -found[item[0]].rank, -item[0]))
         if cost >= VERDICT_SHARE * wall:
-            return _told(at, found, findings, lost.get(found[at].signature.id, 0.0), view)
+            return verdict(at)
     for kind in ("fault", "quality"):
         named = [at for at, f in enumerate(found) if f.signature.kind == kind and f.explained_by is None and _often(f)]
         if named:
-            return _told(min(named, key=lambda at: found[at].rank), found, findings, 0.0, view)
+            return verdict(min(named, key=lambda at: found[at].rank), with_cost=False)
     return None
-
-
-def _is_stall(finding: Found) -> bool:
-    return finding.counts and finding.subject.kind == "quiet" and finding.subject.name == "all"
 
 
 def _roots(found: Sequence[Found], shares: Shares) -> dict[int, float]:
@@ -181,12 +179,8 @@ def _often(finding: Found) -> bool:
     return share_critical(finding.occurrences, finding.total) >= QUALITY_SHARE
 
 
-def _told(at: int, found: Sequence[Found], findings: Sequence[Finding], lost: float, view: View) -> Verdict:
-    return verdict_of(findings[at], lost, max(view.observed_s, 1e-9), _chain(at, found))
-
-
 def verdict_of(finding: Finding, lost: float = 0.0, wall: float = 1.0, chain: tuple[str, ...] = ()) -> Verdict:
-    """The answer that a finding is, which cost `lost` of `wall` seconds and explains a `chain` of others."""
+    """The verdict of a finding, which cost `lost` of `wall` seconds and explains a `chain` of others."""
     cost = f"; {format_share(lost / wall)} of the observed {format_seconds(wall)} lost" if lost > 0 else ""
     advice = finding.advice[0]
     advice += "" if advice.endswith((".", "?", "!")) else "."
@@ -203,7 +197,7 @@ def verdict_of(finding: Finding, lost: float = 0.0, wall: float = 1.0, chain: tu
 
 
 def _chain(at: int, found: Sequence[Found]) -> tuple[str, ...]:
-    """What this finding explains, directly or through others, then itself: from the symptom to the cause."""
+    """The findings that this one explains, directly or through others, then itself: from the symptom to the cause."""
     symptoms = [finding for i, finding in enumerate(found) if i != at and finding.counts and root_of(found, i) == at]
     symptoms.sort(key=lambda finding: -finding.rank)
     ids = list(dict.fromkeys([*(finding.signature.id for finding in symptoms), found[at].signature.id]))

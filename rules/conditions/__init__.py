@@ -1,4 +1,4 @@
-"""Kinds of conditions: the `type` of a TOML table, and what else in it says which class it is read by."""
+"""Kinds of conditions: the class of a TOML table by its `type` and other keys."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BY_KEYS: Mapping[str, Callable[[Table], type[Single]]] = {
     "has": lambda _: Has,
     "death": lambda _: DiedOf,
 }
-"""The keys that are there say which class it is."""
+"""The class by the keys that are present."""
 BY_NAME: Mapping[str, tuple[str, Mapping[str, type[Single]]]] = {
     "duration": ("than", THAN),
     "progress": ("what", OF_PROGRESS),
@@ -44,7 +44,7 @@ BY_NAME: Mapping[str, tuple[str, Mapping[str, type[Single]]]] = {
         {"fall": Fall, "growth": Grows, "jump": Jump, "not-finite": NotFinite, "periodic": Periodic},
     ),
 }
-"""One key names it."""
+"""The class by the value of one key."""
 KINDS = (*BY_KEYS, *BY_NAME, *COMBINED)
 
 

@@ -1,4 +1,4 @@
-"""What is odd in the course of a metric: a jump, values that are no numbers, slow samples in a rhythm."""
+"""Anomalies in the course of a metric: a jump, values that are no numbers, slow samples in a rhythm."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..tracks import Item
 
 _BASE = 64
-"""So many blocks before the jump tell what was usual."""
+"""Blocks before the jump that define what was usual."""
 _LEAST = 10
 _BACK = 0.5
 """Of the jump: what has come back by so much is on its way."""
@@ -48,7 +48,7 @@ Tail = tuple[int, int, bool]
 
 @dataclass(frozen=True, slots=True)
 class Jumped:
-    """What a stream jumped from."""
+    """A jump of a stream."""
 
     base: float
     """Since when."""
@@ -67,7 +67,7 @@ class Jump(Trend[Jumped]):
     """
 
     absent: ClassVar[str] = "has not jumped"
-    tells: ClassVar[tuple[str, ...]] = ("before", "after", "step", "checkpoint")
+    slots: ClassVar[tuple[str, ...]] = ("before", "after", "step", "checkpoint")
     deviations: float = 10.0
     times: float = 1.0
     floor: float = 0.03
@@ -99,19 +99,15 @@ class Jump(Trend[Jumped]):
             return None
         return Jumped(times[max(0, at - _BASE) * size], times[at * size], usual, level)
 
-    def judge(self, item: Item, view: View) -> Level:
-        """Unknown where the item does not tell the metric."""
-        if self.metric not in item.values:
-            return Level.UNKNOWN
-        found = self._found(item.source, item.group, view)
-        return Level.CRITICAL if found is not None and item.end >= found.time else Level.NO
+    def _holds(self, item: Item, found: Jumped) -> bool:
+        return item.end >= found.time
 
-    def _told(self, found: Jumped, view: View) -> dict[str, str]:
+    def _figures_of(self, found: Jumped, view: View) -> dict[str, str]:
         unit = metric_unit(self.metric)
         values = {"before": format_value(found.before, unit), "after": format_value(found.after, unit)}
         return values | {"step": step_at(found.time, view), "checkpoint": checkpoint_before(found.time, view)}
 
-    def _said(self, figures: Mapping[str, str]) -> str:
+    def _in_words(self, figures: Mapping[str, str]) -> str:
         return f"{self.metric} from {figures['before']} to {figures['after']}"
 
     def explain(self) -> str:
@@ -126,7 +122,7 @@ class NotFinite(Single):
     finds its scale: what comes back is nothing, and before any finite value it takes `least_at_start`.
     """
 
-    tells: ClassVar[tuple[str, ...]] = ("step", "checkpoint")
+    slots: ClassVar[tuple[str, ...]] = ("step", "checkpoint")
     metric: Metric
     least: int = 2
     least_at_start: int = 0
@@ -187,7 +183,7 @@ class NotFinite(Single):
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """Which samples are slow (by their times), and how often."""
+    """The slow samples (by their times), and their period."""
 
     slow: frozenset[float]
     period: int
@@ -200,13 +196,13 @@ class Rhythm:
 class Periodic(Trend[Rhythm]):
     """The item is one of the slow samples of `metric` (a time) that come once in so many, at least three.
 
-    Of a run whose lines tell of each single step: of one that prints some of them nobody knows how the others are.
+    Only in a run whose lines report each single step: of one that prints some of them the others are unknown.
     Slow is longer than the median by `more` (a share of it) and by six robust deviations; together they cost `least` %
     of the time. Those that share their time with a span of the kinds `apart_from` do not count: what they are is known.
     """
 
     absent: ClassVar[str] = "has no rhythm of slow samples"
-    tells: ClassVar[tuple[str, ...]] = ("period", "usual", "length")
+    slots: ClassVar[tuple[str, ...]] = ("period", "usual", "length")
     more: float = 0.25
     least: float = 2.0
     apart_from: Names = ()
@@ -227,33 +223,29 @@ class Periodic(Trend[Rhythm]):
         period = Counter(gaps).most_common(1)[0][0]
         near = sum(abs(gap - period) <= (1 if period > 4 else 0) for gap in gaps)
         cost = sum(values[at] - usual for at in slow)
-        known = sum(self._is_known(times[at], values[at], view) for at in slow)
+        known = sum(
+            any(view.overlapping(kind, times[at] - values[at], times[at] + values[at], 1) for kind in self.apart_from)
+            for at in slow
+        )
         enough = cost >= self.least / 100.0 * sum(values) and known < len(slow) / 2
         if period < 3 or near < _REGULAR * len(gaps) or not enough:
             return None
         return Rhythm(frozenset(times[at] for at in slow), period, usual, median([values[at] for at in slow]))
 
-    def _is_known(self, time: float, length: float, view: View) -> bool:
-        return any(view.overlapping(kind, time - length, time + length, 1) for kind in self.apart_from)
-
-    def judge(self, item: Item, view: View) -> Level:
-        """Unknown where the item does not tell the metric."""
-        if self.metric not in item.values:
-            return Level.UNKNOWN
-        found = self._found(item.source, item.group, view)
-        return Level.CRITICAL if found is not None and item.end in found.slow else Level.NO
+    def _holds(self, item: Item, found: Rhythm) -> bool:
+        return item.end in found.slow
 
     def short(self, item: Item, view: View) -> float | None:
         """Share of the item's time beyond the usual one."""
         found, value = self._found(item.source, item.group, view), item.values.get(self.metric, 0.0)
         return max(0.0, 1.0 - found.usual / value) if found is not None and value > 0 else None
 
-    def _told(self, found: Rhythm, view: View) -> dict[str, str]:
+    def _figures_of(self, found: Rhythm, view: View) -> dict[str, str]:
         unit = metric_unit(self.metric)
         usual, length = format_value(found.usual, unit), format_value(found.length, unit)
         return {"period": str(found.period), "usual": usual, "length": length}
 
-    def _said(self, figures: Mapping[str, str]) -> str:
+    def _in_words(self, figures: Mapping[str, str]) -> str:
         return f"one {self.metric} in {figures['period']} is {figures['length']} instead of {figures['usual']}"
 
     def explain(self) -> str:
@@ -261,7 +253,7 @@ class Periodic(Trend[Rhythm]):
 
 
 def _every_step(source: int, view: View) -> bool:
-    """Whether a log tells of each step: their numbers follow one another."""
+    """True for a log that reports each step: their numbers are consecutive."""
     for track in view.steps.values():
         numbers = [track.values[at] for at in range(len(track)) if track.source(at) == source]
         distances = [after - before for before, after in pairwise(numbers) if after != before]

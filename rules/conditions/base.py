@@ -1,4 +1,4 @@
-"""What every kind of condition is."""
+"""The interface of conditions, and the limits that they share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Level(IntEnum):
-    """How far a condition holds."""
+    """The level at which a condition holds."""
 
     UNKNOWN = -1
     NO = 0
@@ -32,7 +32,7 @@ class Level(IntEnum):
 
 
 BAND_LEVELS = (Level.NO, Level.WARNING, Level.CRITICAL)
-"""By what a band says: good, warning, critical."""
+"""By the level of a band: good, warning, critical."""
 
 
 _T = TypeVar("_T")
@@ -52,7 +52,7 @@ class Condition(ABC):
 
     costly: ClassVar[bool] = False
     """It looks at many samples: asked only where what looks at one holds."""
-    tells: ClassVar[tuple[str, ...]] = ()
+    slots: ClassVar[tuple[str, ...]] = ()
     """Slots of a sentence that `figures` may fill."""
 
     @property
@@ -62,7 +62,7 @@ class Condition(ABC):
 
     @abstractmethod
     def judge(self, item: Item, view: View) -> Level:
-        """How far it holds for `item`; UNKNOWN when the run does not tell."""
+        """The level for `item`; UNKNOWN without data."""
 
     @abstractmethod
     def describe(self, item: Item, view: View) -> str:
@@ -85,7 +85,7 @@ class Condition(ABC):
         return None
 
     def figures(self, item: Item, view: View) -> dict[str, str]:
-        """Figures for the sentence, of those that `tells` names; "" for one that is not known."""
+        """Figures for the sentence, of those that `slots` names; "" for one that is not known."""
         return {}
 
     def metric_names(self) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ class Explained(Single):
 
     @abstractmethod
     def _met(self, item: Item, view: View) -> tuple[Level, str]:
-        """How far it holds, and the values in words."""
+        """The level, and the values in words."""
 
     def judge(self, item: Item, view: View) -> Level:
         return self._met(item, view)[0]
@@ -210,7 +210,7 @@ class Limits:
         return max(values) if self.above is not None else min(values)
 
     def level(self, metric: str, value: float, view: View) -> Level:
-        """How far `value` is where the limits want it."""
+        """The level of a value."""
         bounded = self._bounded(value)
         if bounded is Level.NO or not self.band:
             return bounded
@@ -241,16 +241,16 @@ class Limits:
 
     def words(self, metric: str, unit: str) -> str:
         """`queue_ms > 10 s`, `rpc_ms beyond its critical threshold`: what is limited, in this unit, and how."""
-        said = []
+        parts = []
         if self.above is not None:
-            said.append(_limit(">", self.above, unit))
+            parts.append(_limit(">", self.above, unit))
         if self.below is not None:
-            said.append(_limit("<", self.below, unit))
+            parts.append(_limit("<", self.below, unit))
         if self.clear is not None:
-            said[-1] += f" (clears at {_short(self.clear, unit)})"
+            parts[-1] += f" (clears at {_short(self.clear, unit)})"
         if self.band:
-            said.append(_BAND_WORDS[self.band])
-        return f"{metric} {' and '.join(said)}"
+            parts.append(_BAND_WORDS[self.band])
+        return f"{metric} {' and '.join(parts)}"
 
 
 def read_fields(cls: type[_T], table: Table) -> _T:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Combined(Condition):
-    """Of the conditions in `of` some speak for all: those that count."""
+    """Several conditions, in `of`, of which some count."""
 
     of: tuple[Condition, ...]
     joined: ClassVar[str]
@@ -29,9 +29,9 @@ class Combined(Condition):
         return self.joined.join(condition.explain() for condition in self.of)
 
     def short(self, item: Item, view: View) -> float | None:
-        """What the first of those says that count."""
-        told = (part.short(item, view) for part in self._counting(item, view))
-        return next((share for share in told if share is not None), None)
+        """The share by the first of those that count."""
+        shares = (part.short(item, view) for part in self._counting(item, view))
+        return next((share for share in shares if share is not None), None)
 
     def figures(self, item: Item, view: View) -> dict[str, str]:
         """Those of all that count."""

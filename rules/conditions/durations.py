@@ -84,7 +84,7 @@ class LongerThanEarlier(Explained):
     With `own` only those of the item's own log count.
     """
 
-    tells: ClassVar[tuple[str, ...]] = ("usual",)
+    slots: ClassVar[tuple[str, ...]] = ("usual",)
     factor: float = 3.0
     least_s: Amount = 0.0
     known: int = 3
@@ -140,11 +140,12 @@ class LongerThanUndisturbed(Single):
 
     def median(self, view: View) -> float | None:
         """The median of the undisturbed ones in seconds; None where there are none."""
-        return view.once((type(self), self.span, self.apart_from), lambda: self._median(view))
 
-    def _median(self, view: View) -> float | None:
-        spans = view.alone(self.span, self.apart_from) if self.apart_from else view.spans(self.span)
-        return median([item.end - item.start for item in spans]) if spans else None
+        def undisturbed() -> float | None:
+            spans = view.alone(self.span, self.apart_from) if self.apart_from else view.spans(self.span)
+            return median([item.end - item.start for item in spans]) if spans else None
+
+        return view.once((type(self), self.span, self.apart_from), undisturbed)
 
     def _usual(self, view: View) -> float | None:
         usual = self.median(view)

@@ -1,4 +1,4 @@
-"""Parts of a whole: one beside another, several together, or the time that spans of a kind take of all the time."""
+"""Parts of a whole: one compared with another, several together, or the share of time of spans of a kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _SPARE = 1.05
 """Times are rounded, and steps have gaps."""
 _TOGETHER = 2
-"""Of one part alone nobody knows beside what it was done."""
+"""One part alone shows nothing about the others."""
 
 
 @dataclass(frozen=True)
@@ -32,18 +32,18 @@ class AtLeast(Single):
         return max(values, default=None)
 
     def judge(self, item: Item, view: View) -> Level:
-        """Unknown when the item does not tell both parts."""
+        """Unknown without both parts."""
         part, other = self._own(item, self.metric), self._own(item, self.at_least)
         if part is None or other is None:
             return Level.UNKNOWN
         return Level.CRITICAL if part >= other else Level.NO
 
     def describe(self, item: Item, view: View) -> str:
-        told = []
+        texts = []
         for metric in (self.metric, self.at_least):
             value = self._own(item, metric)
-            told.append(f"{metric} " + ("not told" if value is None else format_value(value, metric_unit(metric))))
-        return ", ".join(told)
+            texts.append(f"{metric} " + ("not told" if value is None else format_value(value, metric_unit(metric))))
+        return ", ".join(texts)
 
     def explain(self) -> str:
         return f"{self.metric} at least as long as {self.at_least}"
@@ -51,10 +51,9 @@ class AtLeast(Single):
 
 @dataclass(frozen=True)
 class SumAtMost(Single):
-    """The seconds of `metrics` that the item's line tells add up to no more than those of `at_most`, told there, too.
+    """The seconds of `metrics` on the item's line add up to no more than those of `at_most` there.
 
-    Parts of a step that come in sequence do. What is done beside something else is hidden by it: then the
-    parts are longer than the whole.
+    Parts of a step that come in sequence do. Concurrent parts are hidden: then the parts are longer than the whole.
     """
 
     metrics: Metrics
@@ -69,7 +68,7 @@ class SumAtMost(Single):
         return column.values[at] if at >= 0 and column.times[at] >= item.start else None
 
     def judge(self, item: Item, view: View) -> Level:
-        """Unknown where the line does not tell the whole and two of its parts."""
+        """Unknown where the line does not have the whole and two of its parts."""
         whole = self._at(self.at_most, item, view)
         if whole is None:
             return Level.UNKNOWN

@@ -1,4 +1,4 @@
-"""One beside its peers, the other logs and groups that tell of the same: it has more to do, or makes less."""
+"""A log or group compared with its peers, which report the same metric: it has more to do, or produces less."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from ..tracks import Column, Item
 
 _LEAST = 5
-"""So many samples tell what is usual."""
+"""Samples that define what is usual."""
 
 
 @dataclass(frozen=True)
 class Busiest(Single):
     """`metric` of the item is more than `factor` times the mean of its peers, of which one has none at all.
 
-    Peers are the other logs and groups that tell of the metric. One that tells nothing for more than `within_s` counts
-    only where its last word was that it has nothing: engines that are idle print no statistics.
+    Peers are the other logs and groups with the metric. One without a sample for more than `within_s` counts only where
+    its last value was 0: idle engines print no statistics.
     """
 
     costly: ClassVar[bool] = True
-    tells: ClassVar[tuple[str, ...]] = ("peers", "idle")
+    slots: ClassVar[tuple[str, ...]] = ("peers", "idle")
     metric: Metric
     factor: float = 2.0
     within_s: float = 60.0
@@ -66,7 +66,7 @@ class Busiest(Single):
         return max(0.0, 1.0 - (own + sum(others)) / (len(others) + 1) / own)
 
     def figures(self, item: Item, view: View) -> dict[str, str]:
-        """How many peers there are, and how many of them have nothing."""
+        """The number of peers, and of those that have nothing."""
         others = self._others(item, view)
         return {"peers": str(len(others)), "idle": str(others.count(0))}
 
@@ -83,7 +83,7 @@ class Busiest(Single):
 class MostOften(Single):
     """Of the last `window_n` samples of `metric`, `least` at least, more than `share` are of the item's group.
 
-    For a metric whose group says who it was this time, such as the slowest rank: who is last by chance changes.
+    For a metric whose group names one each time, such as the slowest rank: chance would change it.
     """
 
     costly: ClassVar[bool] = True
@@ -93,7 +93,7 @@ class MostOften(Single):
     share: float = 0.5
 
     def check(self, table: Table) -> None:
-        """A share of all and of none says nothing."""
+        """A share of all or of none is meaningless."""
         if not 0 < self.share < 1:
             raise table.wrong("share", "expected a share between 0 and 1")
 
@@ -164,11 +164,11 @@ class Trickle(Single):
         return pairs[at][0] / pairs[at][1] if at >= 0 and times[at] >= item.start else None
 
     def barren(self, name: str, source: int, group: str, view: View) -> bool:
-        """What is made for each is never that little."""
+        """The rate for each is never that low."""
         return all(made >= self.below * per for made, per in self._rates(source, group, view)[1])
 
     def judge(self, item: Item, view: View) -> Level:
-        """Unknown where nothing runs, or nothing tells what is usual."""
+        """Unknown where nothing runs, or nothing is known to be usual."""
         own = self._own(item, view)
         if own is None:
             return Level.UNKNOWN

@@ -1,10 +1,11 @@
-"""What went on while the item did: steps, other work, other logs' lines."""
+"""Activity during an item: steps, other work, lines of other logs."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ _OFTEN = 2
 
 @dataclass(frozen=True)
 class GoingOn(Explained):
-    """At least `least` steps, checkpoint writes or rollouts happened meanwhile."""
+    """At least `least` steps, checkpoint writes or rollouts happened during it."""
 
     least: int = 1
 
@@ -114,7 +115,7 @@ class StepsGoOn(Single):
     busy: Metric = ""
 
     def judge(self, item: Item, view: View) -> Level:
-        """Unknown where nothing tells of steps or requests."""
+        """Unknown without steps or requests."""
         if any(len(track) for track in view.steps.values()):
             return Level.CRITICAL if self._usual(item, view) is not None else Level.NO
         track = view.track(self.busy)
@@ -126,21 +127,18 @@ class StepsGoOn(Single):
         return Level.CRITICAL if min(track.values[first:stop]) > 0 else Level.NO
 
     def _usual(self, item: Item, view: View) -> float | None:
-        """The interval of the steps that go on; None where none do."""
+        """The interval of the steps that continue; None where none do."""
         for component, track in view.steps.items():
             if not len(track) or track.times[0] > item.end - self.since_s:
                 continue
-            last, usual = self._rhythm(component, track, bisect_right(track.times, item.end), view)
+            stop = bisect_right(track.times, item.end)
+            last, usual = view.once((type(self), self.least, component, stop), partial(self._intervals, track, stop))
             if item.end - last <= self.factor * usual:
                 return usual
         return None
 
-    def _rhythm(self, component: str, track: Track, stop: int, view: View) -> tuple[float, float]:
-        key = (type(self), self.least, component, stop)
-        return view.once(key, lambda: self._intervals(track, stop))
-
     def _intervals(self, track: Track, stop: int) -> tuple[float, float]:
-        """(when the last step came, the usual interval): of several ranks that tell of a step the first counts."""
+        """(when the last step came, the usual interval): of several ranks that report a step the first counts."""
         began: dict[float, float] = {}
         for at in range(max(0, stop - _REMEMBERED), stop):
             began.setdefault(track.values[at], track.times[at])
@@ -168,4 +166,4 @@ WHAT: Mapping[str, type[Single]] = {
     "other-logs": OtherLogs,
     "busy-log": BusyLog,
 }
-"""By what goes on."""
+"""By the activity."""

@@ -1,4 +1,4 @@
-"""Conditions as they were once written: what to write instead, so that a file of one's own is set right in a minute."""
+"""Former kinds and flags of conditions, with their replacements for users' files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MISSED: Mapping[str, str] = {
     "lines": '"progress" with what = "other-logs"',
     "busy-log": '"progress" with what = "busy-log"',
 }
-"""What `missed` was, by its `what`."""
+"""Replacements of `missed`, by its `what`."""
 _FLAGS: Mapping[tuple[str, bool], str] = {
     ("required", False): 'role = "supporting"',
     ("required", True): 'role = "required", or nothing',
@@ -51,7 +51,7 @@ _FLAGS: Mapping[tuple[str, bool], str] = {
 
 
 def refuse_replaced(table: Table) -> None:
-    """Raises DataFileError, which says what to write, for a kind or a flag of a condition that is no longer there."""
+    """Raise DataFileError with the replacement for a former kind or flag of a condition."""
     kind = table.data.get("type")
     if isinstance(kind, str):
         now = _KINDS.get(kind)

@@ -1,4 +1,4 @@
-"""What the run as a whole tells: of what it has lines, and what it died of."""
+"""Properties of the whole run: the data that it has, and its death."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from ..tracks import Item
 
 _BY_PEOPLE = ("interrupted", "cancelled")
-"""Somebody stopped a run that went well: worth a warning."""
+"""A healthy run that was stopped: worth a warning."""
 
 
 @dataclass(frozen=True)
 class Has(Single):
-    """Some log of the run logs one of the spans, metrics or marks `names`; with `none` no log tells of any."""
+    """Some log of the run logs one of the spans, metrics or marks `names`; with `none` no log does."""
 
     names: Names
     none: bool = False
@@ -39,7 +39,7 @@ class Has(Single):
 
 @dataclass(frozen=True)
 class DiedOf(Single):
-    """The item, a failure, is what the run died of: `what`: `ended` nothing went on after it; `first` it is no echo."""
+    """The item is the failure that the run died of: `ended`: nothing continued after it; `first`: it is no echo."""
 
     what: str = "ended"
 

@@ -20,7 +20,7 @@ class Overlap(Single):
     """Overlaps a span of kind `span`, one whose `metric` is beyond the limits where a metric is given.
 
     It must share `least_share` of the item's time. With `none` the condition holds where there is no such span, nor,
-    without a share, one that has begun and may still go on; of a run that tells of none at all that is true.
+    without a share, one that has started and may still continue; it is true of a run without any.
     """
 
     span: Name
@@ -30,7 +30,7 @@ class Overlap(Single):
     none: bool = False
 
     def _begun(self, item: Item, view: View) -> bool:
-        """One began before, and was not told to end: what it shares with the item is not known, but that it may."""
+        """One started before, without an end: it may share time with the item."""
         starts = () if self.least_share else view.begun.get(self.span, ())
         return any(start < item.end and item.start - start < LONGEST_S for start in starts)
 
@@ -80,12 +80,12 @@ class EndedBefore(Single):
     none: bool = False
 
     def _early_s(self, item: Item, view: View) -> float | None:
-        """Seconds by which it was there before the item ended; None when that is not told."""
+        """Seconds by which it was there before the item ended; None when that is unknown."""
         ends = [other.end for other in view.spans(self.span) if other.key == item.key] if item.key else []
         return item.end - max(ends) if ends else None
 
     def judge(self, item: Item, view: View) -> Level:
-        """Unknown when no such span is told, unless it should not have been there."""
+        """Unknown without such a span, unless there should be none."""
         early_s = self._early_s(item, view)
         was = early_s is not None and early_s >= self.ended_before * (item.end - item.start) > 0.0
         if self.none:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..tracks import Item
 
 _SO_FAR = 0.25
-"""Of the time that it must last: a row that goes on for less is nothing yet."""
+"""Of the time that it must last: a shorter row does not count yet."""
 
 
 class Stretch(NamedTuple):
@@ -33,10 +33,10 @@ class Stretch(NamedTuple):
 class Lasts(Single):
     """The item's sample is one of at least `least` in a row, over `least_s` seconds, in which `metric` is beyond.
 
-    With `so_far` a row that still goes on while somebody watches, for a quarter of that time already, holds as far as
-    it goes: the finding is pending, and what it may explain waits for it. It may be the first of them, see `Unchanged`.
+    With `so_far` a row that continues in a monitored run, for a quarter of that time already, holds so far: the finding
+    is pending, and what it may explain waits for it. It may be the first of them, see `Unchanged`.
     Samples of the item's log and group; between two of a row lie `gap_s` seconds at most: what is printed only while
-    there is work says nothing of the time without a line.
+    there is work shows nothing about the time without a line.
     """
 
     costly: ClassVar[bool] = True
@@ -152,14 +152,12 @@ class Unchanged(Single):
         lengths: list[int] = []
         begin = 0
         for at in range(1, len(values) + 1):
-            if at < len(values) and self._stays(values[at] - values[at - 1]):
+            step = values[at] - values[at - 1] if at < len(values) else inf
+            if step <= self.tolerance and (self.falls or step >= -self.tolerance):
                 continue
             lengths += [at - begin] * (at - begin)
             begin = at
         return lengths
-
-    def _stays(self, step: float) -> bool:
-        return step <= self.tolerance and (self.falls or step >= -self.tolerance)
 
     def describe(self, item: Item, view: View) -> str:
         texts = []

@@ -45,20 +45,31 @@ class Trend(Single, Generic[_T]):
 
     costly: ClassVar[bool] = True
     absent: ClassVar[str]
-    """What is said of a metric in which it is not found."""
+    """The text for a metric in which it is not found."""
     metric: Metric
 
     @abstractmethod
     def _look(self, source: int, group: str, view: View) -> _T | None:
-        """What is found."""
+        """The finding in the samples of a log and group."""
 
     @abstractmethod
-    def _told(self, found: _T, view: View) -> dict[str, str]:
-        """Its figures, of those that `tells` names."""
+    def _figures_of(self, found: _T, view: View) -> dict[str, str]:
+        """Its figures, by the names in `slots`."""
 
     @abstractmethod
-    def _said(self, figures: Mapping[str, str]) -> str:
+    def _in_words(self, figures: Mapping[str, str]) -> str:
         """Its figures in words."""
+
+    @abstractmethod
+    def _holds(self, item: Item, found: _T) -> bool:
+        """It is found in the item's own sample."""
+
+    def judge(self, item: Item, view: View) -> Level:
+        """Unknown where the item has no value of the metric."""
+        if self.metric not in item.values:
+            return Level.UNKNOWN
+        found = self._found(item.source, item.group, view)
+        return Level.CRITICAL if found is not None and self._holds(item, found) else Level.NO
 
     def _found(self, source: int, group: str, view: View) -> _T | None:
         return view.once((self, source, group), lambda: self._look(source, group, view))
@@ -70,11 +81,11 @@ class Trend(Single, Generic[_T]):
     def figures(self, item: Item, view: View) -> dict[str, str]:
         """Those of what is found."""
         found = self._found(item.source, item.group, view)
-        return {} if found is None else self._told(found, view)
+        return {} if found is None else self._figures_of(found, view)
 
     def describe(self, item: Item, view: View) -> str:
         figures = self.figures(item, view)
-        return self._said(figures) if figures else f"{self.metric} {self.absent}"
+        return self._in_words(figures) if figures else f"{self.metric} {self.absent}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +111,7 @@ class Fall(Trend[Fallen]):
     """
 
     absent: ClassVar[str] = "has not fallen"
-    tells: ClassVar[tuple[str, ...]] = ("before", "after", "drop", "since", "how")
+    slots: ClassVar[tuple[str, ...]] = ("before", "after", "drop", "since", "how")
     least: float = 10.0
     least_s: Amount = 60.0
     rising: bool = False
@@ -127,10 +138,10 @@ class Fall(Trend[Fallen]):
                 continue
             long = change - times[0] >= self.least_s and times[-1] - change >= self.least_s
             if long and self._alike(source, group, view, times[0], change):
-                return Fallen(change, *self._as_told(before, after), 1.0 - after / before, steady)
+                return Fallen(change, *self._as_printed(before, after), 1.0 - after / before, steady)
         return None
 
-    def _as_told(self, before: float, after: float) -> tuple[float, float]:
+    def _as_printed(self, before: float, after: float) -> tuple[float, float]:
         return (1.0 / before, 1.0 / after) if self.rising else (before, after)
 
     def _step(self, blocks: Sequence[float], size: int) -> tuple[int, float, float, bool] | None:
@@ -172,16 +183,10 @@ class Fall(Trend[Fallen]):
                 return False
         return True
 
-    def judge(self, item: Item, view: View) -> Level:
+    def _holds(self, item: Item, found: Fallen) -> bool:
         """Every sample since the fall that has not recovered."""
-        value = item.values.get(self.metric)
-        if value is None:
-            return Level.UNKNOWN
-        found = self._found(item.source, item.group, view)
-        if found is None or item.end < found.time:
-            return Level.NO
-        middle = (found.before + found.after) / 2
-        return Level.CRITICAL if (value > middle if self.rising else value < middle) else Level.NO
+        value, middle = item.values[self.metric], (found.before + found.after) / 2
+        return item.end >= found.time and (value > middle if self.rising else value < middle)
 
     def short(self, item: Item, view: View) -> float | None:
         """Share of the item's time that would not have been needed at the earlier rate."""
@@ -190,7 +195,7 @@ class Fall(Trend[Fallen]):
             return None
         return max(0.0, 1.0 - (found.before / value if self.rising else value / found.before))
 
-    def _told(self, found: Fallen, view: View) -> dict[str, str]:
+    def _figures_of(self, found: Fallen, view: View) -> dict[str, str]:
         unit = metric_unit(self.metric)
         return {
             "before": format_value(found.before, unit),
@@ -200,7 +205,7 @@ class Fall(Trend[Fallen]):
             "how": "declined steadily" if found.steady else "stepped down",
         }
 
-    def _said(self, figures: Mapping[str, str]) -> str:
+    def _in_words(self, figures: Mapping[str, str]) -> str:
         return f"{self.metric} from {figures['before']} to {figures['after']}"
 
     def explain(self) -> str:
@@ -211,7 +216,7 @@ class Fall(Trend[Fallen]):
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How a level has grown."""
+    """The growth of a level."""
 
     since: float
     newest: float
@@ -234,7 +239,7 @@ class Grows(Trend[Growth]):
     """
 
     absent: ClassVar[str] = "does not grow steadily"
-    tells: ClassVar[tuple[str, ...]] = ("from", "to", "per_hour", "over", "full_in")
+    slots: ClassVar[tuple[str, ...]] = ("from", "to", "per_hour", "over", "full_in")
     limit: float = 0.0
     least: float = 5.0
     least_share: float = 0.0
@@ -275,14 +280,17 @@ class Grows(Trend[Growth]):
         newest = points[-min(len(points), _NEWEST)][0]
         return Growth(points[0][0], newest, levels[0], levels[-1], per_s * 3600.0, full_in_s)
 
-    def judge(self, item: Item, view: View) -> Level:
+    def _holds(self, item: Item, found: Growth) -> bool:
         """For the newest samples."""
+        return item.end >= found.newest and not (self.limit and found.full_in_s > self.within_s)
+
+    def judge(self, item: Item, view: View) -> Level:
         found = self._found(item.source, item.group, view)
-        if found is None or item.end < found.newest or (self.limit and found.full_in_s > self.within_s):
+        if found is None or not self._holds(item, found):
             return Level.NO
         return Level.CRITICAL if found.full_in_s <= self.critical_s else Level.WARNING
 
-    def _told(self, found: Growth, view: View) -> dict[str, str]:
+    def _figures_of(self, found: Growth, view: View) -> dict[str, str]:
         unit = metric_unit(self.metric)
         return {
             "from": format_value(found.first, unit),
@@ -292,7 +300,7 @@ class Grows(Trend[Growth]):
             "full_in": format_seconds(found.full_in_s) if self.limit else "",
         }
 
-    def _said(self, figures: Mapping[str, str]) -> str:
+    def _in_words(self, figures: Mapping[str, str]) -> str:
         full = f", full in {figures['full_in']}" if self.limit else ""
         return f"{self.metric} grows by {figures['per_hour']} an hour{full}"
 

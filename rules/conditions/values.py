@@ -48,7 +48,7 @@ class _Limited(Single):
 
     @abstractmethod
     def value(self, item: Item, view: View) -> float | None:
-        """The value that is judged; None where the run does not tell it."""
+        """The value to compare; None where the run has none."""
 
     @abstractmethod
     def _shown(self, value: float) -> str:
@@ -96,7 +96,7 @@ class Threshold(_Limited):
         return None if at < 0 or column.times[at] < item.start - self.within_s else column.values[at]
 
     def barren(self, name: str, source: int, group: str, view: View) -> bool:
-        """No own value is beyond the limit; the largest and the least one tell where it is one limit."""
+        """No own value is beyond the limit; by the largest or the least one, where it is one limit."""
         if name != self.metric or not self.limits.one_sided:
             return False
         values = view.track(name).stream(source, group).values
@@ -167,7 +167,7 @@ class Aggregate(_Limited):
 
     @staticmethod
     def _usual(values: Sequence[float]) -> float:
-        """What a stream keeps to while it works, peaks aside."""
+        """The usual value of a stream while it works, without peaks."""
         working = sorted(value for value in values if value > 0)
         return percentile(working, 0.75) if working else 0.0
 
@@ -180,7 +180,7 @@ class Aggregate(_Limited):
         return total / self.window_s * 60.0 if self.stat == "rate" and self.window_s else total
 
     def short(self, item: Item, view: View) -> float | None:
-        """How far the last value lies below what is usual."""
+        """The share by which the last value is below the usual one."""
         if self.stat != "of_usual" or (of_usual := self.value(item, view)) is None:
             return None
         return max(0.0, 1.0 - of_usual / 100.0)
@@ -208,8 +208,8 @@ class Aggregate(_Limited):
         over = f"{self.window_n} samples" if self.window_n else f"{self.window_s:g} s"
         per = " per minute" if self.stat in _PER_MINUTE else ""
         names = {"of_max": "last in % of the most", "of_usual": "last in % of the usual"}
-        said = names.get(self.stat, self.stat.replace("_", " "))
-        return f"{said} of {self.metric}{per} over {over}"
+        stat = names.get(self.stat, self.stat.replace("_", " "))
+        return f"{stat} of {self.metric}{per} over {over}"
 
     @property
     def _plain(self) -> bool:
@@ -262,7 +262,7 @@ class Ratio(_Limited):
         return None if part is None or whole is None or whole <= 0 else part / whole
 
     def short(self, item: Item, view: View) -> float | None:
-        """What the one is of the other beyond the limit, where it is a part of it."""
+        """The share beyond the limit, where the one is a part of the other."""
         ratio = self.value(item, view) if self.part else None
         if ratio is None or self.limits.above is None or not self.limits.above < ratio <= 1.0:
             return None
