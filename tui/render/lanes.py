@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import groupby
 from math import ceil, floor
+from operator import itemgetter
 
 from rich.style import Style
 
@@ -29,39 +30,18 @@ _LEG_STYLES = {"send": "send", "queue": "queue", "rpc": "rpc", "done": "done", "
 
 def gantt_runs(bars: Sequence[Bar], port: Viewport, columns: int, skin: ThemeStyles) -> list[Run]:
     """The bars on one row, the later ones before those that they share columns with."""
-    return list(_together(tuple([_legs_of(bar, port) for bar in bars]), columns, skin))
-
-
-@lru_cache(maxsize=64)
-def _together(bars: tuple[_Legs, ...], columns: int, skin: ThemeStyles) -> tuple[Run, ...]:
     cells: dict[int, Cell] = {}
-    for still_open, legs in bars:
+    for bar in bars:
+        still_open, legs = _legs_of(bar, port)
         cells.update(_drawn(legs, columns, still_open, skin))
-    return tuple(runs_of(cells, columns, skin))
+    return runs_of(cells, columns, skin)
 
 
 def runs_of(cells: Mapping[int, Cell], columns: int, skin: ThemeStyles) -> list[Run]:
     """The cells at their columns, blanks between them: neighbours of one style as one run."""
-    blank = skin.style("text")
-    runs: list[Run] = []
-    text, worn, at = "", blank, 0
-    for column in sorted(cells):
-        char, style = cells[column]
-        if column > at and worn is not blank:
-            runs.append((text, worn))
-            text, worn = "", blank
-        text += " " * (column - at)
-        if style is not worn:
-            if text:
-                runs.append((text, worn))
-            text, worn = "", style
-        text += char
-        at = column + 1
-    if at < columns and worn is not blank:
-        runs.append((text, worn))
-        text, worn = "", blank
-    text += " " * (columns - at)
-    return [*runs, (text, worn)] if text else runs
+    blank = (" ", skin.style("text"))
+    drawn = (cells.get(column, blank) for column in range(columns))
+    return [("".join(char for char, _ in group), style) for style, group in groupby(drawn, key=itemgetter(1))]
 
 
 def _legs_of(bar: Bar, port: Viewport) -> _Legs:

@@ -14,7 +14,7 @@ from perfmon.viewmodel import Alert, AlertState, Freshness, Level, MonitorState,
 
 from ..theme import LEVEL_WORDS, ThemeStyles
 from .explanation import why_row
-from .rows import Row, Run, cells, cropped, moment_text, row_cells, short_duration
+from .rows import Row, Run, cells, crop, moment_text, row_cells, short_duration
 from .sources import common_folder
 
 _LEVELS = {"info": Level.NONE, "warning": Level.WARNING, "critical": Level.CRITICAL}
@@ -39,7 +39,7 @@ def answer_rows(picture: MonitorState, width: int, height: int, skin: ThemeStyle
     """The first `height` of the three rows, `width` cells each."""
     fill = skin.style("text")
     rows = [verdict_row(picture, width, skin), why_row(picture, width, skin), ledger_row(picture, width, skin)]
-    return [cropped(row, width, fill) for row in rows[:height]]
+    return [crop(row, width, fill) for row in rows[:height]]
 
 
 # --- the verdict --------------------------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     runs += _as_of(picture, verdict, width - row_cells(runs), skin) or _judged(picture, width, skin)
     if snapshot.run.state is Progress.FAILED:
         sentence = plain(verdict.sentence, 2000).partition(": ")[2]
-        return cropped((*runs, (f"  {sentence}", skin.style("text"))), width, skin.style("text"))
+        return crop((*runs, (f"  {sentence}", skin.style("text"))), width, skin.style("text"))
     for part in _cost(picture, verdict, width - row_cells(runs), skin):
         runs += part if row_cells(runs) + row_cells(part) <= width else []
     if width >= _NARROW:

@@ -13,7 +13,7 @@ from perfmon.viewmodel import Bar, Level, MonitorState
 
 from ..theme import LEVEL_NAMES, LEVEL_WORDS, ThemeStyles
 from .logs import Columns, Marked, gap_text, gaps_of, log_row, short_names
-from .rows import Entry, Row, Words, cropped, ending, moment_text, paragraph, rule, styled
+from .rows import Entry, Row, Words, crop, ending, moment_text, paragraph, rule, styled
 
 _LABEL, _FIGURES = 9, 17
 _MARK = 9
@@ -83,7 +83,7 @@ def entry_row(entry: Entry, found: UpdateLines, wall: bool, skin: ThemeStyles, w
     room = width - _MARK if wide else width
     columns = Columns.of(room, short_names(found.names), gaps=wide, wall=wall)
     marked = Marked(selected=ground == "cursor", gap_ms=entry.gap_ms)
-    row = cropped(log_row(entry.row, columns, skin, marked), room, skin.style("text", ground))
+    row = crop(log_row(entry.row, columns, skin, marked), room, skin.style("text", ground))
     return (*row, *styled(((_marked(entry.mark, skin), entry.mark or "text"),), skin, ground)) if wide else row
 
 
