@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # --- Parsing of command arguments; a one-line UsageError for invalid ones ---
 
 _NAMED = 60
-_TOLD = 6
+_MOST_NAMES = 6
 
 
 def seconds_of(text: str, least: float, most: float, example: str) -> float:
@@ -62,8 +62,8 @@ def name_among(text: str, names: Iterable[str], what: str) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    told = ", ".join(plain(name, 40) for name in names[:_TOLD])
-    return f"{told} and {len(names) - _TOLD} more" if len(names) > _TOLD else told
+    listed = ", ".join(plain(name, 40) for name in names[:_MOST_NAMES])
+    return f"{listed} and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else listed
 
 
 def alerts_of(app: OpenActions, text: str) -> list[Alert]:
@@ -341,7 +341,7 @@ def known(name: str) -> Command | Action | None:
 
 
 def run_command(app: OpenActions, text: str) -> str | None:
-    """Does what was typed after `:`; what is wrong with it in one line, None when nothing is."""
+    """Do what was typed after `:`; what is wrong with it in one line, None when nothing is."""
     name, rest = (*text.strip().removeprefix(":").split(maxsplit=1), "", "")[:2]
     if not name:
         return None
@@ -373,8 +373,8 @@ def _arguments(command: Command, rest: str) -> list[str]:
 def _unknown(name: str) -> str:
     names = [*_BY_NAME, *(action.word for action in ACTIONS)]
     near = get_close_matches(name[:_NAMED].lower(), names, 1)
-    mend = f"did you mean {near[0]}?" if near else "? lists all"
-    return f"no such command: {plain(name, _NAMED)!r}: {mend}"
+    hint = f"did you mean {near[0]}?" if near else "? lists all"
+    return f"no such command: {plain(name, _NAMED)!r}: {hint}"
 
 
 def _action(name: str) -> Action:

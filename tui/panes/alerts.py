@@ -31,7 +31,7 @@ class AlertPane(Listing):
         self._several: frozenset[str] = frozenset()
 
     def show(self, picture: MonitorState) -> None:
-        """Repaints what differs from the picture before; the cursor stays on its alert, on top it stays on top."""
+        """Repaint what differs from the picture before; the cursor stays on its alert, on top it stays on top."""
         self._picture, self._alerts = picture, picture.alerts
         kinds = Counter(alert.key[0] for alert in picture.alerts)
         self._several = frozenset(kind for kind, count in kinds.items() if count > 1)
@@ -53,10 +53,10 @@ class AlertPane(Listing):
     def summary(self, width: int = 1000) -> str:
         """`2 firing · 1 pending`; of what there is no room for in `width` cells only that there is more."""
         counts = Counter(alert.state.value for alert in self._alerts)
-        told = [f"{counts[state]} {state}" for state in _COUNTED if counts[state]]
-        while told and len(" · ".join(told)) > width:
-            told = [*told[: -2 if told[-1] == "…" else -1], "…"] if len(told) > 1 and told != ["…"] else []
-        return " · ".join(told)
+        parts = [f"{counts[state]} {state}" for state in _COUNTED if counts[state]]
+        while parts and len(" · ".join(parts)) > width:
+            parts = [*parts[: -2 if parts[-1] == "…" else -1], "…"] if len(parts) > 1 and parts != ["…"] else []
+        return " · ".join(parts)
 
     # --- drawing ------------------------------------------------------------------------------------------------------
     def head(self, width: int, height: int) -> Sequence[Row]:

@@ -121,8 +121,8 @@ def alert_row(alert: Alert, skin: ThemeStyles, ground: str, width: int, moment: 
     runs.append(run(_title(alert, columns), "faint" if dim else _title_style(alert), columns.title))
     if columns.says:
         runs.append(run("", "text", 1))
-        said = whole_figures(_says(alert, moment.base, named), columns.says, skin.glyph("cut"))
-        runs.append(run(said, "faint" if dim else "muted", columns.says))
+        text = whole_figures(_says(alert, moment.base, named), columns.says, skin.glyph("cut"))
+        runs.append(run(text, "faint" if dim else "muted", columns.says))
     if columns.counts:
         count = compact(alert.count, _COUNT - 1) + "×" if alert.count else "-"
         runs.append(run(count, "faint" if dim else "text", _COUNT + 1, True))
@@ -170,8 +170,8 @@ def heading_row(skin: ThemeStyles, width: int, window_s: float) -> Row:
 
 def _title(alert: Alert, columns: Columns) -> str:
     """The glyph of an acknowledged one is that of one that fires."""
-    said = columns.says > 0 or alert.state is not AlertState.ACKED
-    return alert.finding.title if said else f"acked: {alert.finding.title}"
+    shown = columns.says > 0 or alert.state is not AlertState.ACKED
+    return alert.finding.title if shown else f"acked: {alert.finding.title}"
 
 
 def _title_style(alert: Alert) -> str:
@@ -233,10 +233,10 @@ def _trace(moment: FindingMoment, bars: Mapping[int, Bar], slowest: Mapping[str,
             legs = (*legs, Leg("done", legs[-1].end, legs[-1].end))
         yield Trace(bar.key, _step(bar.values), legs, bar.end - bar.start, bar.level, bar.open, bar.values)
     elif moment.key and moment.key in slowest:
-        yield _told(slowest[moment.key])
+        yield _of_row(slowest[moment.key])
 
 
-def _told(row: TimelineRow) -> Trace:
+def _of_row(row: TimelineRow) -> Trace:
     """A weight update whose bar is not on the board: its legs follow from its figures."""
     values = {name: value for name, value in row.fields.items() if isinstance(value, float)}
     queue_s, rpc_s = values.get("queue_ms", 0.0) / 1000, values.get("rpc_ms", 0.0) / 1000
@@ -272,8 +272,8 @@ def _bar(trace: Trace, end: float, room: int, label: int, figures: int, skin: Th
     words += [(character, kind if kind in ("send", "queue", "rpc", "done") else "unknown") for character, kind in cells]
     words.append((f" {skin.mark(trace.level) if trace.level else ' '} ", _LEVELS[trace.level]))
     if figures:
-        told = [f"{name} {_ms(trace.values, f'{name}_ms'):>8}" for name in ("queue", "rpc")]
-        words.append((fit("  ".join(told), figures), "muted"))
+        parts = [f"{name} {_ms(trace.values, f'{name}_ms'):>8}" for name in ("queue", "rpc")]
+        words.append((fit("  ".join(parts), figures), "muted"))
     return tuple(words)
 
 

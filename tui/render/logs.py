@@ -107,7 +107,7 @@ def gap_text(ms: float | None) -> str:
 
 
 def log_row(line: Line, columns: Columns, skin: ThemeStyles, marked: Marked = UNMARKED) -> Fitted:
-    """The row of a line. A time that has its column is not told again in the text."""
+    """The row of a line. A time that has its column is not repeated in the text."""
     ground = "cursor" if marked.selected else "background"
     text, clock = line.text, " "
     if columns.clock:
@@ -125,7 +125,7 @@ def log_row(line: Line, columns: Columns, skin: ThemeStyles, marked: Marked = UN
     if columns.gaps:
         runs.append((gap_text(marked.gap_ms), skin.style("accent", ground)))
     glyph, style = _LEVELS.get(line.level, ("", "text"))
-    worn = skin.style("muted" if line.level is LogLevel.DEBUG else style, ground)
+    own = skin.style("muted" if line.level is LogLevel.DEBUG else style, ground)
     blank = "   "
     if marked.marked or marked.evidence or glyph:
         sign = skin.glyph("bullet") if marked.marked else skin.glyph("next") if marked.evidence else " "
@@ -134,11 +134,11 @@ def log_row(line: Line, columns: Columns, skin: ThemeStyles, marked: Marked = UN
         blank = ""
     room = max(0, columns.width - row_cells(runs) - len(blank))
     if columns.queries:
-        runs.append((blank, worn))
-        runs += _text(text, columns, worn, skin, room)
+        runs.append((blank, own))
+        runs += _text(text, columns, own, skin, room)
     else:
-        runs.append((blank + text[columns.begin : columns.begin + room + 1], worn))
-    return fitted(runs, columns.width, worn)
+        runs.append((blank + text[columns.begin : columns.begin + room + 1], own))
+    return fitted(runs, columns.width, own)
 
 
 def _apart(before: str) -> str:
@@ -163,7 +163,7 @@ def _text(text: str, columns: Columns, style: Style, skin: ThemeStyles, room: in
             runs += [(text[at : max(low, at)], style), (text[max(low, at) : high], match)]
             at = high
     runs.append((text[at:end], style))
-    return [(part, worn) for part, worn in runs if part]
+    return [(part, own) for part, own in runs if part]
 
 
 def gaps_of(lines: Sequence[Line]) -> dict[int, float]:

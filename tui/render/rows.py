@@ -226,5 +226,5 @@ def moment_text(time: float, base: TimeBase) -> str:
 
 def short_duration(seconds: float) -> str:
     """`60 s`, `10m`, `3m 16s`, `1h`: without the zeros of a round length."""
-    told = format_seconds(seconds)
-    return told.replace(".0 s", " s").replace("m 00s", "m").replace("h 00m", "h")
+    text = format_seconds(seconds)
+    return text.replace(".0 s", " s").replace("m 00s", "m").replace("h 00m", "h")

@@ -50,8 +50,8 @@ class ChartPage(Overlay):
         """Title, figures, chart, keys."""
         skin, lane = self.skin, self.lane
         rows = [self._head(lane, width)]
-        told = self._figures(lane, width)
-        rows += [styled(words, skin, "background") for words in told[: 1 + (height >= 14)]]
+        figures = self._figures(lane, width)
+        rows += [styled(words, skin, "background") for words in figures[: 1 + (height >= 14)]]
         foot = [self._foot(lane, width)] if height >= 6 else []
         room = height - len(rows) - len(foot)
         if lane is not None and room >= 3 and width >= 2 * LABEL:
@@ -88,17 +88,17 @@ class ChartPage(Overlay):
             return [((" no statistics: no data in the analysis window", "muted"),)]
         summary = stats.summary
         share = stats.band_shares.get("critical")
-        told = [counted(summary.count, "value")]
-        told += [
+        parts = [counted(summary.count, "value")]
+        parts += [
             f"{name} {compact_value(value, stats.unit, 9)}"
             for name, value in (("p50", summary.p50), ("p95", summary.p95), ("max", summary.max))
         ]
-        told += (
+        parts += (
             [f"{self.skin.mark(Level.CRITICAL)} {format_share(share)}"]
             if share is not None and stats.critical is not None
             else []
         )
-        figures: Words = ((" " + "  ".join(told), "text"),)
+        figures: Words = ((" " + "  ".join(parts), "text"),)
         limits = self._limits(lane, stats.bands_from)
         window = (f"   in the last {short_duration(self._picture.window_s)}", "muted")
         if width >= 130:
@@ -121,8 +121,8 @@ class ChartPage(Overlay):
             return key_row(_KEYS, (), width, skin)
         columns = resampled(lane, self._plot_width(width))
         value, level = columns.values[column], columns.levels[column]
-        told = "no data" if isnan(value) else f"{format_value(value, lane.unit)} {self._judged(level)}"
-        words: Words = ((f" {self._moment()}  ", "title"), (f"{told}  ", "muted" if isnan(value) else _style(level)))
+        text = "no data" if isnan(value) else f"{format_value(value, lane.unit)} {self._judged(level)}"
+        words: Words = ((f" {self._moment()}  ", "title"), (f"{text}  ", "muted" if isnan(value) else _style(level)))
         return key_row(_KEYS, styled(words, skin, "panel"), width, skin)
 
     def _moment(self) -> str:
@@ -164,7 +164,7 @@ class ChartPage(Overlay):
     do_cursor_right_far = partialmethod(_step, _FAR)
 
     def on_click(self, event: Click) -> None:
-        """Reads off the column."""
+        """Read off the column."""
         if LABEL < event.x < self.size.width:
             event.stop()
             self._point(event.x - LABEL - 1)

@@ -38,7 +38,7 @@ class Opened:
     temporary: Path | None = None
 
     def discard(self) -> None:
-        """Removes that file."""
+        """Remove that file."""
         if self.temporary is not None:
             self.temporary.unlink(missing_ok=True)
 
@@ -97,7 +97,7 @@ def command(path: Path, number: int, environment: Mapping[str, str] | None = Non
 
 
 def shown_elsewhere(opened: Opened) -> str:
-    """Runs it until somebody leaves it, and removes what was made for it; what went wrong in one line, or ""."""
+    """Run it until somebody leaves it, and removes what was made for it; what went wrong in one line, or ""."""
     try:
         with _interrupts_for_others():
             subprocess.run(opened.argv, check=False)
@@ -160,7 +160,7 @@ class Leaving(App[int]):
         late.start()
 
     def terminal_gone(self) -> None:
-        """Nobody looks any more, and no signal said so."""
+        """Exit: the terminal hung up without a signal."""
         self._leave(128 + signal.SIGHUP)
 
     def _end(self, code: int) -> None:

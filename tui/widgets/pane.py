@@ -37,7 +37,7 @@ class Pane(Timely, Widget):
         self._note = ""
 
     def rows(self, width: int, height: int) -> Sequence[Row]:
-        """What to show, a row a line; what is missing stays blank."""
+        """Rows to show, one a line; missing ones stay blank."""
         raise NotImplementedError
 
     def apply_theme(self, skin: ThemeStyles) -> None:
@@ -177,7 +177,7 @@ class Listing(Pane, can_focus=True):
         """The user moved the cursor."""
 
     def do_open(self) -> None:
-        """Acts on the line under the cursor."""
+        """Act on the line under the cursor."""
 
     # --- drawing ------------------------------------------------------------------------------------------------------
     def rows(self, width: int, height: int) -> Sequence[Row]:
@@ -205,7 +205,7 @@ class Listing(Pane, can_focus=True):
         return f"{top + 1}-{min(count, top + room)} of {count}" if 0 < room < count else ""
 
     def reveal(self) -> None:
-        """Scrolls as little as is needed to have the cursor in sight."""
+        """Scroll as little as is needed to have the cursor in sight."""
         if self.cursor is not None and self._room:
             self.top = min(self.cursor, max(self.top, self.cursor - self._room + 1))
 
@@ -264,7 +264,7 @@ class Listing(Pane, can_focus=True):
 
     # --- the mouse ----------------------------------------------------------------------------------------------------
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        """Scrolls; the cursor stays where it is."""
+        """Scroll; the cursor stays where it is."""
         event.stop()
         self.top += _WHEEL
         self.redraw()
