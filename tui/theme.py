@@ -33,12 +33,7 @@ class ColorDepth(Enum):
     NONE = "none"
 
 
-LEVEL_NAMES: Mapping[Level, str] = {
-    Level.NONE: "none",
-    Level.GOOD: "good",
-    Level.WARNING: "warning",
-    Level.CRITICAL: "critical",
-}
+LEVEL_NAMES: Mapping[Level, str] = {level: level.name.lower() for level in Level}
 LEVEL_WORDS: Mapping[Level, str] = {Level.NONE: "", Level.GOOD: "OK", Level.WARNING: "WARN", Level.CRITICAL: "CRIT"}
 _CAUSES: Mapping[str, str] = {
     # a cause has the colour of the lane on which it shows
@@ -59,6 +54,11 @@ _CAUSES: Mapping[str, str] = {
     "no-weight-updates": "cause6",
     "rollout-truncation": "cause7",
 }
+
+
+def level_style(level: Level) -> str:
+    """Name of the style of a text about a value at that level."""
+    return "text" if level is Level.NONE else LEVEL_NAMES[level]
 
 
 def depth_of(color_system: str | None, no_color: bool = False) -> ColorDepth:

@@ -10,7 +10,7 @@ from perfmon.core import format_seconds
 from perfmon.viewmodel import Alert, AlertKey, MonitorState
 
 from ..layout import HEADED
-from ..render.alerts import Moment, alert_row, heading_row, preview
+from ..render.alerts import alert_row, heading_row, preview
 from ..render.rows import Row, short_duration
 from ..theme import ThemeStyles
 from ..widgets.pane import Listing, Request
@@ -90,8 +90,7 @@ class AlertPane(Listing):
         if picture is None or not self._alerts:
             return self._nothing(picture)
         alert = self._alerts[at]
-        moment = Moment(picture.now, picture.window_s, picture.time_base)
-        return alert_row(alert, self.skin, ground, width, moment, alert.key[0] in self._several)
+        return alert_row(alert, self.skin, ground, width, picture, alert.key[0] in self._several)
 
     def stops_at(self, at: int) -> bool:
         """Every alert can be chosen."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from perfmon.core import Progress, TimeBase, format_bytes, format_seconds, plain
 from perfmon.viewmodel import Freshness, Level, MonitorState, RunState
@@ -12,7 +11,7 @@ from perfmon.viewmodel import Freshness, Level, MonitorState, RunState
 from ..actions import Action, footer_actions, keys_of, spelled
 from ..theme import ThemeStyles
 from .hosts.sections import host_runs, polls_text
-from .rows import Row, Run, between, cells, row_cells, short_duration
+from .rows import Row, Run, between, cells, moment_text, row_cells, short_duration
 
 # --- The first and the last row: what is watched, and which keys matter ---
 
@@ -40,14 +39,10 @@ class HeaderInfo:
     preset: str = "overview"
 
 
-def moment_text(time: float, picture: MonitorState) -> str:
-    """A moment on the axis as people read it: time of day, or seconds where no clock tells the day."""
-    if picture.time_base is TimeBase.WALL:
-        try:
-            return datetime.fromtimestamp(time, UTC).strftime("%H:%M:%S")
-        except (OverflowError, ValueError, OSError):
-            return f"{time:.1f} s"
-    return f"{time:.1f} s"
+def plain_moment(time: float, picture: MonitorState) -> str:
+    """A time on the axis: time of day, or seconds where no clock shows the day."""
+    wall = picture.time_base is TimeBase.WALL
+    return moment_text(time, TimeBase.WALL if wall else TimeBase.NONE)
 
 
 def header_row(picture: MonitorState, info: HeaderInfo, width: int, skin: ThemeStyles) -> Row:
@@ -95,7 +90,7 @@ def _cost(info: HeaderInfo, width: int, skin: ThemeStyles) -> list[Run]:
 
 def _present(picture: MonitorState, skin: ThemeStyles) -> list[Run]:
     """The time by the logs' own clock."""
-    return [] if picture.snapshot is None else [(f" {moment_text(picture.now, picture)} ", skin.style("muted"))]
+    return [] if picture.snapshot is None else [(f" {plain_moment(picture.now, picture)} ", skin.style("muted"))]
 
 
 def _sources(picture: MonitorState, width: int, skin: ThemeStyles) -> list[Run]:
@@ -125,7 +120,7 @@ def _state(picture: MonitorState, info: HeaderInfo, skin: ThemeStyles, brief: bo
     span = (f" {short_duration(info.span_s)}", skin.style("muted"))
     if info.paused_at is not None:
         behind = max(0.0, picture.now - info.paused_at)
-        words = f"PAUSED {skin.glyph('paused')} {moment_text(info.paused_at, picture)}"
+        words = f"PAUSED {skin.glyph('paused')} {plain_moment(info.paused_at, picture)}"
         words += f" (-{short_duration(float(int(behind)))})" if behind >= 1.0 else ""
         more = f" +{info.unseen_lines} line{'s' * (info.unseen_lines != 1)}" if info.unseen_lines else ""
         return [(words, skin.style("warning")), (more, skin.style("muted"))]

@@ -148,6 +148,11 @@ def styled(words: Words, skin: ThemeStyles, ground: str) -> Row:
     return tuple((text if text.isprintable() else plain(text), skin.style(style, ground)) for text, style in words)
 
 
+def panel_row(left: Words, right: Words, width: int, skin: ThemeStyles) -> Row:
+    """A title or a foot on the ground of panels."""
+    return between(styled(left, skin, "panel"), styled(right, skin, "panel"), width, (" ", skin.style("panel")))
+
+
 def wrapped(text: str, width: int) -> list[str]:
     """`text` in lines of at most `width` cells, broken at spaces where there are any; at least one line."""
     lines, line, room = [], "", max(1, width)

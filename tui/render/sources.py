@@ -105,7 +105,8 @@ def _section(source: SourceStatus, base: TimeBase, skin: ThemeStyles, width: int
     style = STYLES[source.freshness]
     name = ending(source.name, min(len(source.name), max(8, width - 24)), skin)
     rows = [rule(name, skin, width, source.freshness.value)]
-    rows += _facts(source, base, skin, width, style)
+    for label, value, look in _facts(source, base, style):
+        rows += paragraph(value, width - 2, look, f" {label:<8}", "muted")
     rows += [words for note in source.notes for words in paragraph(note, width - 2, "text", " ! ", "warning")]
     rows += _patterns(source, skin, width)
     if little_is_recognised(source):
@@ -117,14 +118,7 @@ def _section(source: SourceStatus, base: TimeBase, skin: ThemeStyles, width: int
     return rows
 
 
-def _facts(source: SourceStatus, base: TimeBase, skin: ThemeStyles, width: int, style: str) -> list[Words]:
-    rows: list[Words] = []
-    for name, value, look in _fact_items(source, base, style):
-        rows += paragraph(value, width - 2, look, f" {name:<8}", "muted")
-    return rows
-
-
-def _fact_items(source: SourceStatus, base: TimeBase, style: str) -> Iterable[tuple[str, str, str]]:
+def _facts(source: SourceStatus, base: TimeBase, style: str) -> Iterable[tuple[str, str, str]]:
     share = format_share(source.events / source.lines) if source.lines else "0 %"
     missing = " - see `perfmon analyze LOG --explain-formats`" if source.lines and not source.events else ""
     matched = f"{source.events:,} of {counted(source.lines, 'line')} recognised ({share}){missing}"

@@ -11,7 +11,7 @@ from perfmon.textgraphics import Tick, axis, compact_value, cut, fit, ticks
 from perfmon.viewmodel import Board, Level, MetricLane, MonitorState, SpanLane, Viewport
 
 from ..theme import ThemeStyles
-from .header_footer import moment_text
+from .header_footer import plain_moment
 from .lanes import UPDATES, Geometry, Lane, lanes_of, length_of, pressing_spans, shown_unit
 from .rows import Row, Run, short_duration
 
@@ -102,7 +102,7 @@ def _axis_row(picture: MonitorState, geometry: Geometry, cursor: float | None, s
     port, faint = picture.board.viewport, skin.style("faint")
     named = ticks(port.start, port.end, geometry.chart, origin=picture.now)
     if cursor is not None and 0 <= port.column(cursor) < geometry.chart:
-        label = moment_text(cursor, picture)
+        label = plain_moment(cursor, picture)
         begin = min(max(0, port.column(cursor) - len(label) // 2), max(0, geometry.chart - len(label)))
         named.append(Tick(begin, label))  # the last one has its place before all others
     line = axis(named, geometry.chart)

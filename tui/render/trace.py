@@ -11,7 +11,7 @@ from perfmon.logbuffer import Line
 from perfmon.textgraphics import axis, compact_seconds, fit, gantt, ticks
 from perfmon.viewmodel import Bar, Level, MonitorState
 
-from ..theme import LEVEL_NAMES, LEVEL_WORDS, ThemeStyles
+from ..theme import LEVEL_WORDS, ThemeStyles, level_style
 from .logs import Columns, Marked, gap_text, gaps_of, log_row, short_names
 from .rows import Entry, Row, Words, crop, ending, moment_text, paragraph, rule, styled
 
@@ -58,7 +58,7 @@ def summary(bar: Bar, base: TimeBase, skin: ThemeStyles) -> Words:
     level = f"{skin.mark(bar.level)} {LEVEL_WORDS[bar.level]} " if bar.level is not Level.NONE else ""
     return (
         (f" {compact_seconds(bar.end - bar.start, 9)} ", "text"),
-        (level, _style(bar.level)),
+        (level, level_style(bar.level)),
         (f" {'since' if bar.open else 'from'} {moment_text(bar.start, base)} ", "muted"),
         ("still open " if bar.open else "", "accent"),
     )
@@ -242,12 +242,8 @@ def _concurrent(bar: Bar, picture: MonitorState, skin: ThemeStyles, width: int) 
         yield (
             (f" {name} ", "text"),
             (f"{compact_seconds(other.end - other.start, 8):>8} ", "text"),
-            (f"{level} ", _style(other.level)),
+            (f"{level} ", level_style(other.level)),
             (f"{format_share(min(1.0, shared / span)):>6} of it{began}", "muted"),
         )
     if len(others) > _MOST_CONCURRENT:
         yield ((f" {len(others) - _MOST_CONCURRENT} more", "faint"),)
-
-
-def _style(level: Level) -> str:
-    return "text" if level is Level.NONE else LEVEL_NAMES[level]

@@ -14,8 +14,8 @@ from perfmon.viewmodel import Level, MetricLane, MonitorState
 
 from ..render.chart import LABEL, chart_rows, resampled
 from ..render.header_footer import key_row
-from ..render.rows import Row, Words, between, moment_text, short_duration, styled
-from ..theme import LEVEL_NAMES, LEVEL_WORDS, ThemeStyles
+from ..render.rows import Row, Words, moment_text, panel_row, short_duration, styled
+from ..theme import LEVEL_WORDS, ThemeStyles, level_style
 from ..widgets.overlays import Overlay
 
 _FAR = 10
@@ -63,17 +63,16 @@ class ChartPage(Overlay):
 
     def _head(self, lane: MetricLane | None, width: int) -> Row:
         skin = self.skin
-        left = styled(((f" chart {skin.glyph('next')} {self.metric} ", "title"),), skin, "panel")
         now: Words = ()
         if lane is not None and lane.now is not None:
             now = (
                 (f" {format_value(lane.now, lane.unit)} ", "text"),
-                (self._judged(lane.now_level), _style(lane.now_level)),
+                (self._judged(lane.now_level), level_style(lane.now_level)),
             )
         names = self._names()
         place = f"{names.index(self.metric) + 1} of {len(names)} " if self.metric in names else ""
-        right = [(place, skin.style("muted", "panel"))]
-        return between([*left, *styled(now, skin, "panel")], right, width, (" ", skin.style("panel")))
+        left = ((f" chart {skin.glyph('next')} {self.metric} ", "title"), *now)
+        return panel_row(left, ((place, "muted"),), width, skin)
 
     def _judged(self, level: Level) -> str:
         return f"{self.skin.mark(level)} {LEVEL_WORDS[level]} " if level is not Level.NONE else ""
@@ -112,7 +111,7 @@ class ChartPage(Overlay):
         words: list[tuple[str, str]] = []
         for limit, level in ((lane.good, Level.WARNING), (lane.critical, Level.CRITICAL)):
             if limit is not None:
-                words.append((f"{skin.mark(level)} {word} {format_value(limit, lane.unit)}  ", _style(level)))
+                words.append((f"{skin.mark(level)} {word} {format_value(limit, lane.unit)}  ", level_style(level)))
         return (*words, (f"(thresholds: {source})" if source else "", "muted"))
 
     def _foot(self, lane: MetricLane | None, width: int) -> Row:
@@ -122,7 +121,10 @@ class ChartPage(Overlay):
         columns = resampled(lane, self._plot_width(width))
         value, level = columns.values[column], columns.levels[column]
         text = "no data" if isnan(value) else f"{format_value(value, lane.unit)} {self._judged(level)}"
-        words: Words = ((f" {self._moment()}  ", "title"), (f"{text}  ", "muted" if isnan(value) else _style(level)))
+        words: Words = (
+            (f" {self._moment()}  ", "title"),
+            (f"{text}  ", "muted" if isnan(value) else level_style(level)),
+        )
         return key_row(_KEYS, styled(words, skin, "panel"), width, skin)
 
     def _moment(self) -> str:
@@ -182,7 +184,3 @@ class ChartPage(Overlay):
 
     do_next_alert = do_next_pane = do_down = partialmethod(_turn, 1)
     do_previous_alert = do_previous_pane = do_up = partialmethod(_turn, -1)
-
-
-def _style(level: Level) -> str:
-    return "text" if level is Level.NONE else LEVEL_NAMES[level]

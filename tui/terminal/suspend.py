@@ -52,22 +52,11 @@ def opened_at(
     if source is None:
         return None
     view = book.view()
-    meant, path = view.find(name, number, text), book.path(source)
-    if meant is not None:
-        return opened_place(book, meant, environment)
-    return Opened(command(path.absolute(), number, environment)) if path is not None and path.is_file() else None
-
-
-def opened_place(book: LogBuffer, place: Place, environment: Mapping[str, str] | None = None) -> Opened | None:
-    """The same for a line that the ring holds, or None where it does not any more."""
-    view = book.view()
-    line, path = view.line(place), book.path(place.source)
-    if line is None:
-        return None
-    newest = view.find(book.names[place.source], line.number)
-    if path is not None and line.number and newest == place and path.is_file():
-        return Opened(command(path.absolute(), line.number, environment))
-    return _copied(book, place, environment)
+    place, path = view.find(name, number, text), book.path(source)
+    # The newest line of that number stands in the file; earlier ones were rotated away.
+    if path is not None and path.is_file() and (place is None or (number and view.find(name, number) == place)):
+        return Opened(command(path.absolute(), number, environment))
+    return None if place is None else _copied(book, place, environment)
 
 
 def _copied(book: LogBuffer, place: Place, environment: Mapping[str, str] | None) -> Opened:

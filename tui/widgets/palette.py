@@ -14,7 +14,7 @@ from textual.widgets import Input, Label
 from perfmon.viewmodel import MonitorState
 
 from ..commands import Command, known
-from ..render.rows import Row, between
+from ..render.rows import Row, panel_row
 from ..theme import ThemeStyles
 from .choices import Choice, Match, choice_row, choices, fitting, problem_of
 from .pane import Listing
@@ -50,12 +50,9 @@ class Suggestions(Listing, can_focus=False):
         """Details of the row under the cursor, or of the typed command."""
         if height < 4:
             return ()
-        skin = self.skin
         problem = problem_of(self._typed)
-        text = problem or self._description()
-        left = [(f" {text}", skin.style("warning" if problem else "muted", "panel"))]
-        right = [(f" {len(self._found)} ", skin.style("muted", "panel"))]
-        return (between(left, right, width, (" ", skin.style("panel"))),)
+        left = ((f" {problem or self._description()}", "warning" if problem else "muted"),)
+        return (panel_row(left, ((f" {len(self._found)} ", "muted"),), width, self.skin),)
 
     def _description(self) -> str:
         choice = self.chosen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partialmethod
 
 from rich.segment import Segment
 from textual.events import Click, MouseScrollDown, MouseScrollUp
@@ -222,14 +223,6 @@ class Listing(Pane, can_focus=True):
         begin = self.cursor - 1 if self.cursor is not None and first <= self.cursor < last else last - 1
         self._go(next((at for at in range(begin, max(first - 2, -1), -1) if self.stops_at(at)), None), -1)
 
-    def do_page_down(self) -> None:
-        """On by what is in sight."""
-        self._page(max(1, self._room - 1))
-
-    def do_page_up(self) -> None:
-        """Back by what is in sight."""
-        self._page(-max(1, self._room - 1))
-
     def do_top(self) -> None:
         """To the beginning."""
         self.top = 0
@@ -251,7 +244,8 @@ class Listing(Pane, can_focus=True):
             self.moved()
         self.redraw()
 
-    def _page(self, by: int) -> None:
+    def _page(self, sign: int) -> None:
+        by = sign * max(1, self._room - 1)
         self.top = max(0, min(self.top + by, self.count() - self._room))
         if self.cursor is not None:
             wanted = max(0, min(self.cursor + by, self.count() - 1))
@@ -261,6 +255,9 @@ class Listing(Pane, can_focus=True):
                 self.cursor = min(near, key=lambda at: abs(at - wanted))
                 self.moved()
         self.redraw()
+
+    do_page_down = partialmethod(_page, 1)
+    do_page_up = partialmethod(_page, -1)
 
     # --- the mouse ----------------------------------------------------------------------------------------------------
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
