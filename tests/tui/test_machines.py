@@ -279,7 +279,7 @@ def evil(text: str) -> tuple[Seen, ...]:
 @pytest.mark.parametrize("skin", SKINS, ids=["colours", "ascii"])
 @pytest.mark.parametrize("view", VIEWS)
 async def test_hostile_words_stay_words(view: str, size: tuple[int, int], skin: ThemeStyles) -> None:
-    link = HostState(HOSTILE, Phase.RECONNECTING, None, 1, 2, 3.0, HOSTILE, 0, None)
+    link = HostState(HOSTILE, Phase.RECONNECTING, None, 1, 2, HOSTILE, 0, None)
     app = pane(observed(seen=evil(HOSTILE), links=(link,)), view, skin)
     async with app.run_test(size=size) as pilot:
         await pilot.press("down", "enter", "i")
