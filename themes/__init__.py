@@ -15,10 +15,10 @@ if TYPE_CHECKING:
         REMEMBERED,
         STYLES,
         TEXTS,
-        Look,
-        Spec,
+        StyleSpec,
+        StyleSpecs,
         ThemeData,
-        chosen,
+        choose_theme,
         load_themes,
     )
 
@@ -30,10 +30,10 @@ __all__ = [
     "REMEMBERED",
     "STYLES",
     "TEXTS",
-    "Look",
-    "Spec",
+    "StyleSpec",
+    "StyleSpecs",
     "ThemeData",
-    "chosen",
+    "choose_theme",
     "load_themes",
 ]
 
@@ -41,8 +41,8 @@ __getattr__ = lazy_face(
     __name__,
     {
         "loader": (
-            "COLOURS_OF_CAUSES,COLOURS_OF_SOURCES,GROUNDS,Look,PAIRS,REMEMBERED,STYLES,Spec,TEXTS,ThemeData,"
-            "chosen,load_themes"
+            "COLOURS_OF_CAUSES,COLOURS_OF_SOURCES,GROUNDS,StyleSpecs,PAIRS,REMEMBERED,STYLES,StyleSpec,TEXTS,ThemeData,"
+            "choose_theme,load_themes"
         ),
     },
 )

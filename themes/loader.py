@@ -73,7 +73,7 @@ STYLES: Mapping[str, str] = {**GROUNDS, **PAIRS, **TEXTS}
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
+class StyleSpec:
     """Style of an element. Colours are `#rrggbb`, a name of TERMINAL_NAMES, or None for the one below."""
 
     colour: str | None = None
@@ -81,8 +81,8 @@ class Spec:
     attributes: frozenset[str] = frozenset()
 
 
-Look = Mapping[str, Spec]
-"""A Spec for every name of STYLES."""
+StyleSpecs = Mapping[str, StyleSpec]
+"""A StyleSpec for every name of STYLES."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +95,11 @@ class ThemeData:
     """It is light on dark."""
     inherits: bool
     """It uses the terminal's own colours and background."""
-    styles: Look
+    styles: StyleSpecs
     """For terminals with 256 colours or more."""
-    sixteen: Look
+    sixteen: StyleSpecs
     """For terminals with 16 colours: their own, on their own background."""
-    plain: Look
+    plain: StyleSpecs
     """Without any colour: attributes alone."""
 
 
@@ -126,8 +126,8 @@ class _Drawn:
     palette: Mapping[str, str]
     words: Mapping[str, _Word]
     """Not read yet: what is based on this may still change the palette."""
-    styles: Look
-    sixteen: Look
+    styles: StyleSpecs
+    sixteen: StyleSpecs
 
 
 def load_themes(folders: Iterable[Path] = (), problems: list[DataFileError] | None = None) -> dict[str, ThemeData]:
@@ -205,7 +205,7 @@ class _Shelf:
             table.text("title", file.stem), dark, palette, words, look, self._sixteen(file, table, base, look)
         )
 
-    def _sixteen(self, file: Path, table: Table, base: _Drawn | None, look: Look) -> Look:
+    def _sixteen(self, file: Path, table: Table, base: _Drawn | None, look: StyleSpecs) -> StyleSpecs:
         """A look of the terminal's colours alone is fit for sixteen as it is; `[sixteen]` overrides in any case."""
         own = {name: _spec(*word, name, {}) for name, word in _words(table, "sixteen").items()}
         for name, spec in own.items():
@@ -243,7 +243,7 @@ def _check(table: Table, file: Path) -> None:
         raise table.wrong("schema", "expected 1")
 
 
-def _of_terminal(spec: Spec) -> bool:
+def _of_terminal(spec: StyleSpec) -> bool:
     return not any(colour.startswith("#") for colour in (spec.colour, spec.background) if colour)
 
 
@@ -275,7 +275,7 @@ def _colour(table: Table, key: str, word: str, palette: Mapping[str, str]) -> st
     return "#" + (digits if len(digits) == 6 else "".join(digit * 2 for digit in digits))
 
 
-def _spec(table: Table, words: str, name: str, palette: Mapping[str, str]) -> Spec:
+def _spec(table: Table, words: str, name: str, palette: Mapping[str, str]) -> StyleSpec:
     """`bold COLOUR on COLOUR`, each part optional; `none` for nothing at all."""
     before, on, after = words.partition("on ") if words.startswith("on ") else words.partition(" on ")
     parts = [part for part in before.split() if part != "none"]
@@ -287,7 +287,7 @@ def _spec(table: Table, words: str, name: str, palette: Mapping[str, str]) -> Sp
     ground = _colour(table, name, after.strip(), palette) if on else None
     if ground and name not in GROUNDS and name not in PAIRS:
         raise table.wrong(name, "expected no background: it is drawn on the background of the screen")
-    return Spec(colour, None if ground == "default" else ground, attributes)
+    return StyleSpec(colour, None if ground == "default" else ground, attributes)
 
 
 # --- Initial theme of the screen: requested, else last selected, else configured, else by the terminal ---
@@ -297,10 +297,10 @@ REMEMBERED = "theme"
 _LIGHT_GROUNDS = {"7", *(str(number) for number in range(9, 16))}
 
 
-def chosen(
+def choose_theme(
     known: Collection[str],
     *,
-    asked: str | None = None,
+    requested: str | None = None,
     picked: str | None = None,
     configured: str | None = None,
     environment: Mapping[str, str] | None = None,
@@ -310,10 +310,12 @@ def chosen(
     A requested one (`--theme`) must exist: UsageError lists the known ones. A selected or configured one may have been
     deleted; then COLORFGBG of `environment` decides if the terminal is light.
     """
-    if asked is not None and asked not in known:
-        raise UsageError(f"no such theme: {asked!r}: expected one of {', '.join(sorted(known))}")
+    if requested is not None and requested not in known:
+        raise UsageError(f"no such theme: {requested!r}: expected one of {', '.join(sorted(known))}")
     fitting = LIGHT if _light(environment or {}) else DARK
-    return next(name for name in (asked, picked, configured, fitting) if name is not None and name in (*known, fitting))
+    return next(
+        name for name in (requested, picked, configured, fitting) if name is not None and name in (*known, fitting)
+    )
 
 
 def _light(environment: Mapping[str, str]) -> bool:

@@ -45,7 +45,7 @@ _HEADER_S = 1.5
 
 @dataclass(slots=True)
 class AppOptions:
-    """How the monitor is opened."""
+    """Options that the monitor is opened with."""
 
     title: str
     themes: Mapping[str, ThemeData]

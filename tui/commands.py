@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # --- Parsing of command arguments; a one-line UsageError for invalid ones ---
 
 _NAMED = 60
-_TOLD = 6
+_MOST_NAMES = 6
 
 
 def seconds_of(text: str, least: float, most: float, example: str) -> float:
@@ -62,8 +62,8 @@ def name_among(text: str, names: Iterable[str], what: str) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    told = ", ".join(plain(name, 40) for name in names[:_TOLD])
-    return f"{told} and {len(names) - _TOLD} more" if len(names) > _TOLD else told
+    listed = ", ".join(plain(name, 40) for name in names[:_MOST_NAMES])
+    return f"{listed} and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else listed
 
 
 def alerts_of(app: OpenActions, text: str) -> list[Alert]:
@@ -137,6 +137,8 @@ class Command:
     """Arguments that it takes; more are parts of the last one."""
     picks: bool = False
     """Its argument is a name out of those that there are."""
+    alone: bool = False
+    """Without arguments it is the action of that name, in the focused pane."""
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
@@ -173,9 +175,6 @@ def _window(app: OpenActions, words: Sequence[str]) -> None:
 
 # --- alerts -----------------------------------------------------------------------------------------------------------
 def _silence(app: OpenActions, words: Sequence[str]) -> None:
-    if not words:
-        _act(app, _action("silence"))
-        return
     alerts = alerts_of(app, words[0])
     if len(words) == 1:
         app.request_silence(alerts[0])
@@ -187,9 +186,6 @@ def _silence(app: OpenActions, words: Sequence[str]) -> None:
 
 
 def _ack(app: OpenActions, words: Sequence[str]) -> None:
-    if not words:
-        _act(app, _action("ack"))
-        return
     alerts = alerts_of(app, words[0])
     for alert in alerts:
         app.monitor.ack(alert.key)
@@ -197,17 +193,11 @@ def _ack(app: OpenActions, words: Sequence[str]) -> None:
 
 
 def _undo(app: OpenActions, words: Sequence[str]) -> None:
-    if not words:
-        _act(app, _action("undo"))
-        return
     for alert in alerts_of(app, words[0]):
         app.monitor.undo(alert.key)
 
 
 def _open(app: OpenActions, words: Sequence[str]) -> None:
-    if not words:
-        _act(app, _action("open"))
-        return
     app.request_alert(alerts_of(app, words[0])[0])
 
 
@@ -312,10 +302,10 @@ COMMANDS: tuple[Command, ...] = (
     Command("at", "at TIME", "Move the time cursor: 14:06:38, a date, or 10m ago.", _at, 1),
     Command("last", "last TIME", "Show the last TIME on the timeline, live.", _last, 1),
     Command("window", "window TIME", "Set the analysis window, as in 10m.", _window, 1),
-    Command("open", "open [ALERT]", "Open an alert, by number or name.", _open, picks=True),
-    Command("ack", "ack [ALERT]", "Acknowledge the alert.", _ack, picks=True),
-    Command("silence", "silence [ALERT [TIME]]", "Silence an alert (default: 15m).", _silence, most=2),
-    Command("undo", "undo [ALERT]", "Undo an acknowledgement or a silence.", _undo, picks=True),
+    Command("open", "open [ALERT]", "Open an alert, by number or name.", _open, picks=True, alone=True),
+    Command("ack", "ack [ALERT]", "Acknowledge the alert.", _ack, picks=True, alone=True),
+    Command("silence", "silence [ALERT [TIME]]", "Silence an alert (default: 15m).", _silence, most=2, alone=True),
+    Command("undo", "undo [ALERT]", "Undo an acknowledgement or a silence.", _undo, picks=True, alone=True),
     Command("chart", "chart METRIC", "Show a metric as a chart.", _chart, 1, picks=True),
     Command("trace", "trace ID", "Open a weight update with its log lines.", _trace, 1, picks=True),
     Command("lane", "lane [TEXT]", "Filter lanes by name (no text: show all).", _lane),
@@ -341,13 +331,15 @@ def known(name: str) -> Command | Action | None:
 
 
 def run_command(app: OpenActions, text: str) -> str | None:
-    """Does what was typed after `:`; what is wrong with it in one line, None when nothing is."""
+    """Do what was typed after `:`; what is wrong with it in one line, None when nothing is."""
     name, rest = (*text.strip().removeprefix(":").split(maxsplit=1), "", "")[:2]
     if not name:
         return None
     found = known(name)
     try:
-        if isinstance(found, Command):
+        if isinstance(found, Command) and found.alone and not rest.strip():
+            _act(app, _ACTIONS[name])
+        elif isinstance(found, Command):
             found.run(app, _arguments(found, rest.strip()))
         elif found is None:
             raise UsageError(_unknown(name))
@@ -373,12 +365,8 @@ def _arguments(command: Command, rest: str) -> list[str]:
 def _unknown(name: str) -> str:
     names = [*_BY_NAME, *(action.word for action in ACTIONS)]
     near = get_close_matches(name[:_NAMED].lower(), names, 1)
-    mend = f"did you mean {near[0]}?" if near else "? lists all"
-    return f"no such command: {plain(name, _NAMED)!r}: {mend}"
-
-
-def _action(name: str) -> Action:
-    return next(action for action in ACTIONS if action.id == name)
+    hint = f"did you mean {near[0]}?" if near else "? lists all"
+    return f"no such command: {plain(name, _NAMED)!r}: {hint}"
 
 
 def _act(app: OpenActions, action: Action) -> None:

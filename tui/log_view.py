@@ -67,7 +67,7 @@ class LogView:
         return self._seek is not None
 
     def fill(self) -> None:
-        """Finds the lines in sight."""
+        """Find the lines in sight."""
         height, top = self.height, self._top
         if self.follow or top is None:
             page = self._page(lambda view: view.tail(height, _BUDGET_S))
@@ -102,18 +102,18 @@ class LogView:
 
     # --- standing still -----------------------------------------------------------------------------------------
     def hold(self) -> None:
-        """Stops following: what is in sight stays there."""
+        """Stop following: what is in sight stays there."""
         if self.follow:
             self.follow = False
             self.lines_then = self.book.totals().lines
             self._top = self.lines[0].place if self.lines else None
 
     def release(self) -> None:
-        """Follows the newest lines again."""
+        """Follow the newest lines again."""
         self.follow, self.cursor, self._top, self._seek = True, None, None, None
 
     def show(self, place: Place, above: int | None = None) -> None:
-        """Brings a line into sight, with `above` lines above it (a third of the height), and puts the cursor on it."""
+        """Bring a line into sight, with `above` lines above it (a third of the height), and puts the cursor on it."""
         self.hold()
         self.cursor = place
         above = self.height // 3 if above is None else above
@@ -122,7 +122,7 @@ class LogView:
 
     # --- moving -------------------------------------------------------------------------------------------------
     def move(self, by: int) -> None:
-        """Moves the cursor by so many lines; the view goes along. Beyond the last line it follows again."""
+        """Move the cursor by so many lines; the view goes along. Beyond the last line it follows again."""
         at = self.position
         if at is None:
             return
@@ -133,7 +133,7 @@ class LogView:
         if 0 <= to < len(self.lines):
             self.cursor = self.lines[to].place
             return
-        more = self._beside(-to if to < 0 else to - len(self.lines) + 1, onward=to >= 0)
+        more = self._adjacent(-to if to < 0 else to - len(self.lines) + 1, onward=to >= 0)
         if not more and to >= 0:
             self.release()
         elif to < 0:
@@ -143,11 +143,11 @@ class LogView:
             self._scrolled_to_end(more)
 
     def scroll(self, by: int) -> None:
-        """Moves what is in sight by so many lines; the cursor stays on its line while that is in sight."""
+        """Move what is in sight by so many lines; the cursor stays on its line while that is in sight."""
         if not self.lines or (self.follow and by > 0):
             return
         self.hold()
-        more = self._beside(abs(by), onward=by > 0)
+        more = self._adjacent(abs(by), onward=by > 0)
         if by < 0:
             self._top = more[0].place if more else self.lines[0].place
         elif more:
@@ -155,7 +155,7 @@ class LogView:
         else:
             self.release()
 
-    def _beside(self, count: int, *, onward: bool) -> tuple[Line, ...]:
+    def _adjacent(self, count: int, *, onward: bool) -> tuple[Line, ...]:
         first, last = self.lines[0].place, self.lines[-1].place
         if onward:
             return self._page(lambda view: view.after(last, count, _BUDGET_S)).lines
@@ -234,7 +234,7 @@ class LogView:
         self._seek = None if step() else step
 
     def filter(self, wanted: Filter) -> None:
-        """Shows only lines that fit, from where the view stands. Raises UsageError for a wrong expression."""
+        """Show only lines that fit, from where the view stands. Raises UsageError for a wrong expression."""
         view = View(self.book, wanted)
         if not self.follow and self.cursor is not None:
             self._top = self.cursor

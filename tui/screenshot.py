@@ -81,7 +81,7 @@ async def shoot(
 
 
 async def _settled(app: PerfmonApp, pilot: Pilot[int], picture: MonitorState) -> None:
-    """Waits until the screen shows the picture, and goes on to look the same."""
+    """Wait until the screen shows the picture, and goes on to look the same."""
     before: list[str] = []
     for _ in range(_LOOKS):
         await pilot.pause(_LOOK_S)

@@ -11,7 +11,16 @@ from rich.style import Style
 from textual.theme import Theme
 
 from perfmon.textgraphics import UNICODE, Glyphs
-from perfmon.themes import COLOURS_OF_CAUSES, COLOURS_OF_SOURCES, GROUNDS, PAIRS, STYLES, Look, Spec, ThemeData
+from perfmon.themes import (
+    COLOURS_OF_CAUSES,
+    COLOURS_OF_SOURCES,
+    GROUNDS,
+    PAIRS,
+    STYLES,
+    StyleSpec,
+    StyleSpecs,
+    ThemeData,
+)
 from perfmon.viewmodel import Level
 
 
@@ -24,12 +33,7 @@ class ColorDepth(Enum):
     NONE = "none"
 
 
-LEVEL_NAMES: Mapping[Level, str] = {
-    Level.NONE: "none",
-    Level.GOOD: "good",
-    Level.WARNING: "warning",
-    Level.CRITICAL: "critical",
-}
+LEVEL_NAMES: Mapping[Level, str] = {level: level.name.lower() for level in Level}
 LEVEL_WORDS: Mapping[Level, str] = {Level.NONE: "", Level.GOOD: "OK", Level.WARNING: "WARN", Level.CRITICAL: "CRIT"}
 _CAUSES: Mapping[str, str] = {
     # a cause has the colour of the lane on which it shows
@@ -52,6 +56,11 @@ _CAUSES: Mapping[str, str] = {
 }
 
 
+def level_style(level: Level) -> str:
+    """Name of the style of a text about a value at that level."""
+    return "text" if level is Level.NONE else LEVEL_NAMES[level]
+
+
 def depth_of(color_system: str | None, no_color: bool = False) -> ColorDepth:
     """The depth of a console with that `color_system` (None: it shows no colour); `no_color` says that none is wanted.
 
@@ -69,7 +78,9 @@ class ThemeStyles:
         self.theme = theme
         self.depth = depth
         self.glyphs = glyphs
-        self.look: Look = {ColorDepth.NONE: theme.plain, ColorDepth.SIXTEEN: theme.sixteen}.get(depth, theme.styles)
+        self.look: StyleSpecs = {ColorDepth.NONE: theme.plain, ColorDepth.SIXTEEN: theme.sixteen}.get(
+            depth, theme.styles
+        )
         self.spark = glyphs.spark
         """Eight levels, lowest first."""
         self._styles: dict[tuple[str, str], Style] = {}
@@ -100,7 +111,7 @@ class ThemeStyles:
         return self.style("badge-stale" if level is Level.NONE else f"badge-{LEVEL_NAMES[level]}")
 
     def mark(self, level: Level) -> str:
-        """The character of a level: it is never told by colour alone."""
+        """The character of a level: it is never shown by colour alone."""
         return self.glyphs[LEVEL_NAMES[level]]
 
     def cause(self, signature: str, ground: str = "background") -> Style:
@@ -122,7 +133,7 @@ class ThemeStyles:
         ground, text, accent = look["background"].background, _css(look["text"].colour), _css(look["accent"].colour)
         selection = look["selection"]
         if "reverse" in selection.attributes:  # where Textual accepts no attributes: the terminal's white on black
-            selection = Spec("black", "white")
+            selection = StyleSpec("black", "white")
         return Theme(
             name=self.theme.name,
             primary=accent,
@@ -160,7 +171,7 @@ def _over(front: Style, below: Style) -> Style:
     return below + front + Style(reverse=False) if front.reverse and below.reverse else below + front
 
 
-def _style(spec: Spec) -> Style:
+def _style(spec: StyleSpec) -> Style:
     return Style(
         color=_colour(spec.colour),
         bgcolor=_colour(spec.background),

@@ -107,7 +107,7 @@ def need_terminal() -> None:
 def themes_for(config: Config, asked: str | None, told: list[str] | None = None) -> tuple[dict[str, ThemeData], str]:
     """All themes, and the one to begin with; `asked` must be known (UsageError). What is wrong is added to `told`."""
     from perfmon.core import DataFileError, load_state
-    from perfmon.themes import REMEMBERED, chosen, load_themes
+    from perfmon.themes import REMEMBERED, choose_theme, load_themes
 
     problems: list[DataFileError] = []
     themes = load_themes(config.theme_dirs, problems)
@@ -120,7 +120,7 @@ def themes_for(config: Config, asked: str | None, told: list[str] | None = None)
         told.extend(wrong)
     picked = load_state(REMEMBERED)
     picked = picked if isinstance(picked, str) else None
-    return themes, chosen(themes, asked=asked, picked=picked, configured=config.theme, environment=os.environ)
+    return themes, choose_theme(themes, requested=asked, picked=picked, configured=config.theme, environment=os.environ)
 
 
 class _Noted:

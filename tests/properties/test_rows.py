@@ -1,4 +1,4 @@
-"""Rows are measured and compared at a glance: as exactly as cell by cell."""
+"""Rows are measured and compared as exactly as cell by cell."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.style import Style
 
-from perfmon.textgraphics.glyphs import UNICODE
-from perfmon.tui.render.rows import _NARROW, Fitted, Row, changed, cropped, row_cells
+from perfmon.tui.render.rows import Fitted, Row, changed, crop, row_cells
 
 STYLES = (Style(color="red"), Style(color="blue"), Style(bold=True))
 RUNS = st.lists(st.tuples(st.text("ab ░█…✓é日本", max_size=6), st.sampled_from(STYLES)), max_size=6)
@@ -20,16 +19,6 @@ def cells_of(row: Row) -> list[tuple[str, Style]]:
     return [cell for text, style in row for char in text for cell in [(char, style)] * cell_len(char)]
 
 
-def test_what_is_measured_at_a_glance_has_one_cell_a_character() -> None:
-    narrow = [char for char in map(chr, range(0x20, 0x11000)) if _NARROW.fullmatch(char)]
-    assert len(narrow) > 1000
-    assert [char for char in narrow if cell_len(char) != 1] == []
-
-
-def test_all_that_perfmon_draws_with_is_measured_at_a_glance() -> None:
-    assert _NARROW.fullmatch("".join(UNICODE.spark) + UNICODE["cut"] + UNICODE["good"] + UNICODE["critical"])
-
-
 @given(RUNS)
 def test_a_row_has_the_cells_of_its_runs(runs: list[tuple[str, Style]]) -> None:
     assert row_cells(runs) == sum(cell_len(text) for text, _ in runs)
@@ -39,7 +28,7 @@ def test_a_row_has_the_cells_of_its_runs(runs: list[tuple[str, Style]]) -> None:
 def test_nothing_outside_of_what_changed_differs(
     before: list[tuple[str, Style]], after: list[tuple[str, Style]], log: bool
 ) -> None:
-    old, new = cropped(before, WIDTH, STYLES[0]), cropped(after, WIDTH, STYLES[0])
+    old, new = crop(before, WIDTH, STYLES[0]), crop(after, WIDTH, STYLES[0])
     if log:
         old, new = Fitted(old), Fitted(new)
     span = changed(old, new, WIDTH)

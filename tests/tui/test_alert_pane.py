@@ -14,11 +14,11 @@ from snapshots import HOSTILE, finding
 from textual.events import MouseScrollUp
 from textual.geometry import Region
 
-from perfmon.core.model import Severity, TimeBase
+from perfmon.core.model import Severity
 from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.layout import shares
 from perfmon.tui.panes.alerts import AlertPane
-from perfmon.tui.render.alerts import Moment, alert_row
+from perfmon.tui.render.alerts import alert_row
 from perfmon.tui.theme import ThemeStyles
 from perfmon.viewmodel.state import Alert, AlertState, MonitorState
 
@@ -114,7 +114,7 @@ def test_beside_machines_on_80_columns_a_title_is_whole(machines: bool) -> None:
     left, right = (float(share.removesuffix("fr")) for share in shares(80, machines))
     width = int(80 * left / (left + right))
     found = alert(finding=finding(title="Front-end queue saturation"))
-    row = alert_row(found, PLAIN, "background", width, Moment(START, 600.0, TimeBase.WALL))
+    row = alert_row(found, PLAIN, "background", width, picture())
     assert "Front-end queue saturation " in "".join(text for text, _ in row)
 
 
@@ -122,9 +122,7 @@ def test_no_figure_is_cut_in_two() -> None:
     said = "15 of 16 weight updates waited 12.4 s behind 128 in-flight generations"
     for width in range(74, 150):
         found = alert(finding=finding(sentence=said))
-        row = "".join(
-            text for text, _ in alert_row(found, PLAIN, "background", width, Moment(START, 600.0, TimeBase.WALL))
-        )
+        row = "".join(text for text, _ in alert_row(found, PLAIN, "background", width, picture()))
         assert not re.search(r"\b(1|12\.|12)…", row), row
         assert len(row) == width
 

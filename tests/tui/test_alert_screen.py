@@ -172,7 +172,7 @@ async def test_every_weight_update_of_a_run_is_an_occurrence_with_its_step() -> 
         found = next(alert for alert in app.picture.alerts if alert.finding.signature == "frontend-queue")
         traces = traces_of(found, app.picture)
         assert len(traces) == len(found.finding.moments) == found.finding.count
-        assert all(trace.step and trace.level is Level.CRITICAL for trace in traces)
+        assert all(" s" in trace.key and trace.level is Level.CRITICAL for trace in traces)
         bars = [
             "".join(text for text, _ in row) for row in waterfall(found, app.picture, PLAIN, 120)[1:] if len(row) > 1
         ]

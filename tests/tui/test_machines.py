@@ -19,7 +19,7 @@ from perfmon.textgraphics.glyphs import ASCII
 from perfmon.tui.panes.sources import SourcesPane
 from perfmon.tui.render.hosts.layout import VIEWS, View, lines_of
 from perfmon.tui.render.hosts.sections import host_runs, polls_text
-from perfmon.tui.render.hosts.table import Look
+from perfmon.tui.render.hosts.table import RenderContext
 from perfmon.tui.render.rows import row_cells
 from perfmon.tui.theme import ThemeStyles
 from perfmon.viewmodel.state import Freshness, MonitorState
@@ -37,7 +37,7 @@ def observed(**changes: object) -> MonitorState:
 def told(shown: MonitorState, view: str = "auto", width: int = 100, room: int = 40, **changes: object) -> list[str]:
     """The lines of the pane."""
     asked = replace(View(view, width, room), **changes)  # type: ignore[arg-type]
-    lines = lines_of(Look.at(shown, SKIN), asked, shown.sources, lambda log: ((log.name, "text"),))
+    lines = lines_of(RenderContext.at(shown, SKIN), asked, shown.sources, lambda log: ((log.name, "text"),))
     return ["".join(text for text, _ in line.draw()) for line in lines]
 
 
@@ -157,8 +157,8 @@ def test_old_answers_say_how_old_they_are() -> None:
 
 def test_one_reading_a_minute_is_not_late_after_half_of_one() -> None:
     slow: list[Seen] = [replace(one, every_s=60.0) for one in seen(NOW)]
-    assert not Look.at(observed(seen=tuple(slow), now=NOW + 100), SKIN).around.stale(slow[0])
-    assert Look.at(observed(seen=tuple(slow), now=NOW + 200), SKIN).around.stale(slow[0])
+    assert not RenderContext.at(observed(seen=tuple(slow), now=NOW + 100), SKIN).around.stale(slow[0])
+    assert RenderContext.at(observed(seen=tuple(slow), now=NOW + 200), SKIN).around.stale(slow[0])
 
 
 def test_every_value_of_what_was_opened() -> None:
@@ -304,10 +304,10 @@ def test_many_machines_are_soon_drawn() -> None:
     """64 hosts of 8 GPUs: what is not in sight is not drawn."""
     park = seen(NOW, 1, [reading(f"n{h}", Area.GPU, str(g), util_pct=g) for h in range(64) for g in range(8)])
     drawn: list[Callable[[], object]] = []
-    lines = lines_of(Look.at(observed(seen=park), SKIN), View("gpus", 100, 9), (), lambda log: ())
+    lines = lines_of(RenderContext.at(observed(seen=park), SKIN), View("gpus", 100, 9), (), lambda log: ())
     drawn += [line.draw for line in lines]
     assert len(drawn) == 513 - 1  # a heading would not fit
-    assert len(lines_of(Look.at(observed(seen=park), SKIN), View("auto", 100, 9), (), lambda log: ())) == 64
+    assert len(lines_of(RenderContext.at(observed(seen=park), SKIN), View("auto", 100, 9), (), lambda log: ())) == 64
 
 
 async def test_there_is_no_room_too_small() -> None:

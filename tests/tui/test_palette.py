@@ -15,7 +15,7 @@ from textual.events import Mount
 
 from perfmon.themes.loader import load_themes
 from perfmon.tui.commands import split_words
-from perfmon.tui.widgets.choices import choices, fit_of, fitting
+from perfmon.tui.widgets.choices import choices, fitting, match_of
 from perfmon.tui.widgets.palette import Palette
 from perfmon.viewmodel.state import AlertState, MonitorState
 
@@ -142,19 +142,19 @@ async def test_hostile_names_stay_names(size: tuple[int, int]) -> None:
 
 @given(strategies.text(), strategies.text())
 def test_any_text_can_be_looked_through(typed: str, text: str) -> None:
-    found = fit_of(typed, text)
+    found = match_of(typed, text)
     if found is not None:
         assert all(0 <= at < len(text) for at in found.places)
-    assert fit_of(text[:50], text) is not None
+    assert match_of(text[:50], text) is not None
 
 
 def test_the_better_a_name_fits_the_more_it_is_worth() -> None:
     def worth(text: str) -> float:
-        found = fit_of("rpc", text)
+        found = match_of("rpc", text)
         assert found is not None
         return found.score
 
     fits = ["rpc", "rpc_ms", "slow rpc", "xrpcs", "rare placement costs", "corpus practice"]
     assert sorted(fits, key=worth, reverse=True) == fits
-    assert fit_of("rpc", "cpr") is None
-    assert fit_of("a" * 200, "a" * 199) is None
+    assert match_of("rpc", "cpr") is None
+    assert match_of("a" * 200, "a" * 199) is None

@@ -9,7 +9,7 @@ import pytest
 from colours import MACHADO, contrast, distance
 
 from perfmon.core.errors import DataFileError, UsageError
-from perfmon.themes.loader import PAIRS, STYLES, TEXTS, Spec, ThemeData, chosen, load_themes
+from perfmon.themes.loader import PAIRS, STYLES, TEXTS, StyleSpec, ThemeData, choose_theme, load_themes
 
 THEMES = load_themes()
 COLOURED = [name for name, theme in THEMES.items() if not theme.inherits]
@@ -75,7 +75,7 @@ def test_the_simulation_sees_what_is_known_of_colour_blindness() -> None:
 # --- those of users ---------------------------------------------------------------------------------------------------
 def test_a_theme_may_change_single_styles(tmp_path: Path) -> None:
     theme = read(tmp_path, 'title = "Mine"\n[styles]\ncritical = "bold underline #F00 "')
-    assert theme.styles["critical"] == Spec("#ff0000", None, frozenset({"bold", "underline"}))
+    assert theme.styles["critical"] == StyleSpec("#ff0000", None, frozenset({"bold", "underline"}))
     assert theme.styles["good"] == THEMES["midnight"].styles["good"]
     assert (theme.title, theme.dark, theme.sixteen) == ("Mine", True, THEMES["ansi-16"].sixteen)
 
@@ -100,8 +100,8 @@ def test_a_theme_may_take_the_name_of_the_one_that_it_changes(tmp_path: Path) ->
 def test_a_theme_of_a_user_may_be_a_base(tmp_path: Path) -> None:
     read(tmp_path, '[styles]\ntext = "#eeeeee"', "team")
     theme = read(tmp_path, 'base = "team"\n[sixteen]\ngood = "bright-green"', "mine")
-    assert theme.styles["text"] == Spec("#eeeeee")
-    assert theme.sixteen["good"] == Spec("bright-green")
+    assert theme.styles["text"] == StyleSpec("#eeeeee")
+    assert theme.sixteen["good"] == StyleSpec("bright-green")
 
 
 def test_a_theme_of_the_terminals_colours_is_the_same_on_sixteen(tmp_path: Path) -> None:
@@ -159,10 +159,10 @@ def test_themes_based_on_each_other_are_refused(tmp_path: Path) -> None:
 
 # --- the choice -------------------------------------------------------------------------------------------------------
 def test_what_is_asked_for_comes_before_what_was_picked_and_what_is_configured() -> None:
-    assert chosen(THEMES, asked="mono", picked="daylight", configured="ansi-16") == "mono"
-    assert chosen(THEMES, picked="daylight", configured="ansi-16") == "daylight"
-    assert chosen(THEMES, configured="ansi-16") == "ansi-16"
-    assert chosen(THEMES, picked="gone", configured="gone too") == "midnight"
+    assert choose_theme(THEMES, requested="mono", picked="daylight", configured="ansi-16") == "mono"
+    assert choose_theme(THEMES, picked="daylight", configured="ansi-16") == "daylight"
+    assert choose_theme(THEMES, configured="ansi-16") == "ansi-16"
+    assert choose_theme(THEMES, picked="gone", configured="gone too") == "midnight"
 
 
 @pytest.mark.parametrize(
@@ -170,9 +170,9 @@ def test_what_is_asked_for_comes_before_what_was_picked_and_what_is_configured()
     [("15;0", "midnight"), ("0;15", "daylight"), ("0;default;15", "daylight"), ("12;8", "midnight"), ("", "midnight")],
 )
 def test_else_the_terminal_says_whether_it_is_light(said: str, name: str) -> None:
-    assert chosen(THEMES, environment={"COLORFGBG": said}) == name
+    assert choose_theme(THEMES, environment={"COLORFGBG": said}) == name
 
 
 def test_a_theme_that_is_asked_for_must_be_there() -> None:
     with pytest.raises(UsageError, match="no such theme: 'neon': expected one of ansi-16, colour-blind"):
-        chosen(THEMES, asked="neon")
+        choose_theme(THEMES, requested="neon")

@@ -1,3 +1,3 @@
-"""What actions and messages of the app do."""
+"""Actions and requests that concern more than one pane."""
 
 __all__: list[str] = []

@@ -10,7 +10,7 @@ from perfmon.core import format_seconds
 from perfmon.viewmodel import Alert, AlertKey, MonitorState
 
 from ..layout import HEADED
-from ..render.alerts import Moment, alert_row, heading_row, preview
+from ..render.alerts import alert_row, heading_row, preview
 from ..render.rows import Row, short_duration
 from ..theme import ThemeStyles
 from ..widgets.pane import Listing, Request
@@ -31,7 +31,7 @@ class AlertPane(Listing):
         self._several: frozenset[str] = frozenset()
 
     def show(self, picture: MonitorState) -> None:
-        """Repaints what differs from the picture before; the cursor stays on its alert, on top it stays on top."""
+        """Repaint what differs from the picture before; the cursor stays on its alert, on top it stays on top."""
         self._picture, self._alerts = picture, picture.alerts
         kinds = Counter(alert.key[0] for alert in picture.alerts)
         self._several = frozenset(kind for kind, count in kinds.items() if count > 1)
@@ -53,10 +53,10 @@ class AlertPane(Listing):
     def summary(self, width: int = 1000) -> str:
         """`2 firing · 1 pending`; of what there is no room for in `width` cells only that there is more."""
         counts = Counter(alert.state.value for alert in self._alerts)
-        told = [f"{counts[state]} {state}" for state in _COUNTED if counts[state]]
-        while told and len(" · ".join(told)) > width:
-            told = [*told[: -2 if told[-1] == "…" else -1], "…"] if len(told) > 1 and told != ["…"] else []
-        return " · ".join(told)
+        parts = [f"{counts[state]} {state}" for state in _COUNTED if counts[state]]
+        while parts and len(" · ".join(parts)) > width:
+            parts = [*parts[: -2 if parts[-1] == "…" else -1], "…"] if len(parts) > 1 and parts != ["…"] else []
+        return " · ".join(parts)
 
     # --- drawing ------------------------------------------------------------------------------------------------------
     def head(self, width: int, height: int) -> Sequence[Row]:
@@ -90,8 +90,7 @@ class AlertPane(Listing):
         if picture is None or not self._alerts:
             return self._nothing(picture)
         alert = self._alerts[at]
-        moment = Moment(picture.now, picture.window_s, picture.time_base)
-        return alert_row(alert, self.skin, ground, width, moment, alert.key[0] in self._several)
+        return alert_row(alert, self.skin, ground, width, picture, alert.key[0] in self._several)
 
     def stops_at(self, at: int) -> bool:
         """Every alert can be chosen."""

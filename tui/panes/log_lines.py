@@ -132,7 +132,7 @@ class LogLines(Pane, can_focus=True):
 
     # --- drawing ------------------------------------------------------------------------------------------------
     def redraw(self) -> None:
-        """Repaints what has changed."""
+        """Repaint what has changed."""
         self._painted, began = time.monotonic(), time.thread_time()
         super().redraw()
         self._cost_s = time.thread_time() - began
@@ -199,7 +199,7 @@ class LogLines(Pane, can_focus=True):
         return self.title_row(4, "LOG", left, keys_within(width - cells(left)), width)
 
     def apply_theme(self, skin: ThemeStyles) -> None:
-        """Puts on another skin."""
+        """Put on another skin."""
         self._made.clear()
         super().apply_theme(skin)
 
@@ -209,7 +209,7 @@ class LogLines(Pane, can_focus=True):
 
     # --- moving -------------------------------------------------------------------------------------------------
     def follow(self) -> None:
-        """Shows the newest lines as they come."""
+        """Show the newest lines as they come."""
         self.view = self._live
         self.view.release()
         self._moved()
@@ -258,7 +258,7 @@ class LogLines(Pane, can_focus=True):
         self.run_worker(lambda: self._read_back(index, source, line), thread=True, exclusive=True, group="read-back")
 
     def _read_back(self, index: int, source: str, line: int) -> None:
-        """Reads a piece of a file (in a worker)."""
+        """Read a piece of a file (in a worker)."""
         try:
             piece = piece_of(self.book, index, line)
         except InputError as error:

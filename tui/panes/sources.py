@@ -9,7 +9,7 @@ from perfmon.viewmodel import Freshness, MonitorState, SourceStatus
 
 from ..render.hosts.layout import VIEWS, Line, View, lines_of
 from ..render.hosts.sections import TITLES, Key, keys_of, summary_of
-from ..render.hosts.table import Look
+from ..render.hosts.table import RenderContext
 from ..render.rows import Row, Words, fitted, styled
 from ..render.sources import common_ending, common_folder, source_row
 from ..theme import ThemeStyles
@@ -38,15 +38,15 @@ class SourcesPane(Listing):
         self._names: list[str] = []
         self._folder = self._ending = ""
         self._lines: list[Line] = []
-        self._look: Look | None = None
+        self._look: RenderContext | None = None
 
     def show(self, picture: MonitorState) -> None:
-        """Repaints what differs from the picture before."""
+        """Repaint what differs from the picture before."""
         self._picture, self._sources = picture, picture.sources
         names = [source.name for source in picture.sources]
         if names != self._names:
             self._names, self._folder, self._ending = names, common_folder(names), common_ending(names)
-        self._look = Look.at(picture, self.skin)
+        self._look = RenderContext.at(picture, self.skin)
         self.redraw()
 
     def apply_theme(self, skin: ThemeStyles) -> None:
@@ -67,7 +67,7 @@ class SourcesPane(Listing):
         return self._lines[at] if at < len(self._lines) and self._lines[at].key is not None else None
 
     def show_view(self, view: str) -> None:
-        """Shows another kind of thing."""
+        """Show another kind of thing."""
         self.view, self.top, self.cursor, self._chosen = view, 0, 0, None
         self.redraw()
 

@@ -25,7 +25,7 @@ class AnswerPane(Pane):
         self._picture = picture
 
     def show(self, picture: MonitorState) -> None:
-        """Shows another picture."""
+        """Show another picture."""
         self._picture = picture
         self.redraw()
 
@@ -44,7 +44,7 @@ class HeaderPane(Pane):
         self._picture, self._info = picture, info
 
     def show(self, picture: MonitorState, info: HeaderInfo) -> None:
-        """Shows another picture, seen from another place."""
+        """Show another picture, seen from another place."""
         self._picture, self._info = picture, info
         self.redraw()
 
@@ -63,7 +63,7 @@ class FooterPane(Pane):
         self._info, self._pane, self._remapped = info, "board", remapped
 
     def show(self, info: HeaderInfo, pane: str) -> None:
-        """Another pane has the keys, or there is another preset: nothing else of the place is told here."""
+        """Show the keys of a pane, and the layout: nothing else of the header is shown here."""
         same = pane == self._pane and info.preset == self._info.preset
         self._info, self._pane = info, pane
         if not same or not self._drawn:

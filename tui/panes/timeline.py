@@ -12,7 +12,7 @@ from perfmon.viewmodel import MonitorState
 
 from ..render.lanes import Geometry, Lane
 from ..render.rows import Row
-from ..render.timeline import Drawn, TimelineView, board_title, draw_board
+from ..render.timeline import RenderedTimeline, TimelineView, board_title, draw_board
 from ..theme import ThemeStyles
 from ..widgets.pane import Pane, Request
 
@@ -33,7 +33,7 @@ class BoardPane(Pane, can_focus=True):
         self.span_s = picture.window_s
         self.bare = False
         """Without title and axis: the strip has no room for them."""
-        self._drawn_board = Drawn([], [], 0, 0, 0)
+        self._drawn_board = RenderedTimeline([], [], 0, 0, 0)
 
     @property
     def columns(self) -> int:
@@ -49,17 +49,17 @@ class BoardPane(Pane, can_focus=True):
         return shown[at] if 0 <= at < len(shown) else None
 
     def show(self, picture: MonitorState) -> None:
-        """Shows another picture."""
+        """Show another picture."""
         self._picture = picture
         self.redraw()
 
     def point(self, cursor: float | None) -> None:
-        """Puts the time cursor somewhere, or takes it away."""
+        """Put the time cursor somewhere, or takes it away."""
         self.sight = replace(self.sight, cursor=cursor)
         self.redraw()
 
     def want(self, text: str) -> None:
-        """Shows only lanes with a text in their names."""
+        """Show only lanes with a text in their names."""
         self.sight = replace(self.sight, wanted=text, selected=0, top=0)
         self.redraw()
 
@@ -109,7 +109,7 @@ class BoardPane(Pane, can_focus=True):
         self.redraw()
 
     def do_open(self) -> None:
-        """Opens the selected lane."""
+        """Open the selected lane."""
         if self.lane is not None:
             self.post_message(Request("open_lane", self.lane))
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count, repeat
 from math import ceil, isfinite
 
 from perfmon.alerting import of_pollers
 from perfmon.core import Severity, TimeBase, counted, format_seconds, format_share
-from perfmon.diagnosis import EvidenceLine, Finding, TimelineRow
-from perfmon.diagnosis import Moment as FindingMoment
+from perfmon.diagnosis import EvidenceLine, Finding, Moment, TimelineRow
 from perfmon.textgraphics import axis, compact, compact_seconds, cut, fit, gantt, spark, ticks
 from perfmon.viewmodel import Alert, AlertState, Bar, Leg, Level, MonitorState
 
@@ -56,15 +56,6 @@ class Columns:
         return cls(title, max(0, room - title - 1), counts, lost, spark_cells)
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """Parts of the picture for a row."""
-
-    now: float
-    window_s: float
-    base: TimeBase
-
-
 def state_style(alert: Alert) -> str:
     """The style of an alert's state."""
     if alert.state is AlertState.FIRING:
@@ -103,7 +94,9 @@ def state_words(alert: Alert, base: TimeBase) -> str:
     return f"flapping{', ' if words else ''}{words}" if alert.flapping else words
 
 
-def alert_row(alert: Alert, skin: ThemeStyles, ground: str, width: int, moment: Moment, named: bool = False) -> Row:
+def alert_row(
+    alert: Alert, skin: ThemeStyles, ground: str, width: int, picture: MonitorState, named: bool = False
+) -> Row:
     """Exactly `width` cells; `named` adds whom it is about, where several are of one kind."""
     columns = Columns.of(width)
     dim = alert.state in _DIM
@@ -116,13 +109,13 @@ def alert_row(alert: Alert, skin: ThemeStyles, ground: str, width: int, moment: 
     runs = [run(f" {glyph}", state_style(alert), 3)]
     if width >= 30:
         runs.append(run(WORDS[alert.finding.severity], loud, 5))
-        runs.append(run(_age(age_s(alert, moment.now)), "faint" if dim else "muted", _AGE, True))
+        runs.append(run(_age(age_s(alert, picture.now)), "faint" if dim else "muted", _AGE, True))
         runs.append(run("", "text", 1))
     runs.append(run(_title(alert, columns), "faint" if dim else _title_style(alert), columns.title))
     if columns.says:
         runs.append(run("", "text", 1))
-        said = whole_figures(_says(alert, moment.base, named), columns.says, skin.glyph("cut"))
-        runs.append(run(said, "faint" if dim else "muted", columns.says))
+        text = whole_figures(_says(alert, picture.time_base, named), columns.says, skin.glyph("cut"))
+        runs.append(run(text, "faint" if dim else "muted", columns.says))
     if columns.counts:
         count = compact(alert.count, _COUNT - 1) + "×" if alert.count else "-"
         runs.append(run(count, "faint" if dim else "text", _COUNT + 1, True))
@@ -131,7 +124,7 @@ def alert_row(alert: Alert, skin: ThemeStyles, ground: str, width: int, moment: 
         runs.append(run(lost, loud if alert.lost_s > 0 else "faint", _LOST + 1, True))
     if columns.spark:
         runs.append(run("", "text", 1))
-        runs.append(run(_activity(alert, moment, columns.spark, skin), "faint" if dim else loud, columns.spark))
+        runs.append(run(_activity(alert, picture, columns.spark, skin), "faint" if dim else loud, columns.spark))
     return tuple(runs)
 
 
@@ -170,8 +163,8 @@ def heading_row(skin: ThemeStyles, width: int, window_s: float) -> Row:
 
 def _title(alert: Alert, columns: Columns) -> str:
     """The glyph of an acknowledged one is that of one that fires."""
-    said = columns.says > 0 or alert.state is not AlertState.ACKED
-    return alert.finding.title if said else f"acked: {alert.finding.title}"
+    shown = columns.says > 0 or alert.state is not AlertState.ACKED
+    return alert.finding.title if shown else f"acked: {alert.finding.title}"
 
 
 def _title_style(alert: Alert) -> str:
@@ -183,12 +176,12 @@ def _says(alert: Alert, base: TimeBase, named: bool) -> str:
     return " · ".join(part for part in (about, state_words(alert, base), alert.finding.sentence) if part)
 
 
-def _activity(alert: Alert, moment: Moment, cells: int, skin: ThemeStyles) -> str:
+def _activity(alert: Alert, picture: MonitorState, cells: int, skin: ThemeStyles) -> str:
     """Occurrences a stretch of time; the stretches lie still, so that the row changes only when one is over."""
-    stretch = _WINDOWS * moment.window_s / cells
-    if not (stretch > 0.0 and isfinite(stretch) and isfinite(moment.now)):
+    stretch = _WINDOWS * picture.window_s / cells
+    if not (stretch > 0.0 and isfinite(stretch) and isfinite(picture.now)):
         return ""
-    begin = (ceil(moment.now / stretch) - cells) * stretch
+    begin = (ceil(picture.now / stretch) - cells) * stretch
     counts = [0.0] * cells
     for time in alert.activity:
         if begin <= time < begin + cells * stretch:
@@ -205,44 +198,34 @@ _OF_SPANS = (1, 2)
 """Numbers in the id of a moment that is a span: the span's own, and which of several of its moments."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """A weight update, its legs in seconds since it began."""
+def traces_of(alert: Alert, picture: MonitorState) -> list[Bar]:
+    """The weight updates among its occurrences, newest first: their steps in the keys, all starting at 0.
 
-    key: str
-    step: str
-    legs: tuple[Leg, ...]
-    end_s: float
-    level: Level
-    open: bool
-    values: Mapping[str, float]
-
-
-def traces_of(alert: Alert, picture: MonitorState) -> list[Trace]:
-    """The weight updates among its occurrences, newest first; those that the picture still knows."""
+    Only those that the picture still knows.
+    """
     bars = {bar.seq: bar for lane in picture.board.spans if lane.kind == _UPDATE for bar in lane.bars}
     slowest = {row.key: row for row in (picture.snapshot.slowest if picture.snapshot else ())}
     return [trace for moment in reversed(alert.finding.moments) for trace in _trace(moment, bars, slowest)]
 
 
-def _trace(moment: FindingMoment, bars: Mapping[int, Bar], slowest: Mapping[str, TimelineRow]) -> Iterator[Trace]:
+def _trace(moment: Moment, bars: Mapping[int, Bar], slowest: Mapping[str, TimelineRow]) -> Iterator[Bar]:
     bar = bars.get(moment.id[0]) if len(moment.id) in _OF_SPANS else None
     if bar is not None:
         legs = tuple(Leg(leg.kind, leg.start - bar.start, leg.end - bar.start) for leg in bar.legs)
         if legs and not bar.open:
             legs = (*legs, Leg("done", legs[-1].end, legs[-1].end))
-        yield Trace(bar.key, _step(bar.values), legs, bar.end - bar.start, bar.level, bar.open, bar.values)
+        yield replace(bar, key=f"{bar.key}{_step(bar.values)}", start=0.0, end=bar.end - bar.start, legs=legs)
     elif moment.key and moment.key in slowest:
-        yield _told(slowest[moment.key])
+        yield _of_row(slowest[moment.key])
 
 
-def _told(row: TimelineRow) -> Trace:
-    """A weight update whose bar is not on the board: its legs follow from its figures."""
+def _of_row(row: TimelineRow) -> Bar:
+    """A weight update whose bar is not on the timeline: its phases follow from its figures."""
     values = {name: value for name, value in row.fields.items() if isinstance(value, float)}
     queue_s, rpc_s = values.get("queue_ms", 0.0) / 1000, values.get("rpc_ms", 0.0) / 1000
     end_s = max(row.end_s - row.start_s, queue_s + rpc_s)
     legs = (Leg("queue", 0.0, queue_s), Leg("rpc", queue_s, queue_s + rpc_s), Leg("done", end_s, end_s))
-    return Trace(row.key, _step(row.fields), legs, end_s, Level.NONE, False, values)
+    return Bar(_UPDATE, f"{row.key}{_step(row.fields)}", 0.0, end_s, False, Level.NONE, legs, values)
 
 
 def _step(values: Mapping[str, float | str]) -> str:
@@ -258,7 +241,7 @@ def waterfall(alert: Alert, picture: MonitorState, skin: ThemeStyles, width: int
     label = _LABEL if width >= 72 else 10
     figures = _FIGURES if width >= 72 else 0
     room = max(8, width - label - figures - _MARK)
-    end = max(1e-3, *(trace.end_s for trace in traces))
+    end = max(1e-3, *(trace.end for trace in traces))
     scale = axis(ticks(0.0, end, room, origin=0.0, zero="0 s", plus=""), room)
     rows: list[Words] = [((" " * label, "faint"), (scale, "faint"))]
     rows += [_bar(trace, end, room, label, figures, skin) for trace in traces[:_MOST]]
@@ -266,14 +249,14 @@ def waterfall(alert: Alert, picture: MonitorState, skin: ThemeStyles, width: int
     return [*rows, *([((f" {rest} more in this window", "faint"),)] if rest > 0 else [])]
 
 
-def _bar(trace: Trace, end: float, room: int, label: int, figures: int, skin: ThemeStyles) -> Words:
+def _bar(trace: Bar, end: float, room: int, label: int, figures: int, skin: ThemeStyles) -> Words:
     cells = gantt(trace.legs, 0.0, end, room, still_open=trace.open, glyphs=skin.glyphs)
-    words: list[tuple[str, str]] = [(fit(f" {trace.key}{trace.step}", label, glyphs=skin.glyphs), "text")]
+    words: list[tuple[str, str]] = [(fit(f" {trace.key}", label, glyphs=skin.glyphs), "text")]
     words += [(character, kind if kind in ("send", "queue", "rpc", "done") else "unknown") for character, kind in cells]
     words.append((f" {skin.mark(trace.level) if trace.level else ' '} ", _LEVELS[trace.level]))
     if figures:
-        told = [f"{name} {_ms(trace.values, f'{name}_ms'):>8}" for name in ("queue", "rpc")]
-        words.append((fit("  ".join(told), figures), "muted"))
+        parts = [f"{name} {_ms(trace.values, f'{name}_ms'):>8}" for name in ("queue", "rpc")]
+        words.append((fit("  ".join(parts), figures), "muted"))
     return tuple(words)
 
 
@@ -333,8 +316,12 @@ def detail(alert: Alert, picture: MonitorState, skin: ThemeStyles, width: int) -
         ("WHY", _confidence(finding), _conditions(finding, skin, room)),
         ("OFTEN CONFUSED WITH", "", _rivals(finding, picture, skin, room)),
         ("COST", "", [words for text in _cost(alert, picture) for words in paragraph(text, room, "text", "  ")]),
-        ("WHAT TO DO", "", _numbered(finding.advice, room)),
-        ("NOT OBSERVED", "would raise the confidence", _bullets(finding.unseen, skin, room)),
+        ("WHAT TO DO", "", _marked(map(str, count(1)), finding.advice, room, "text", "accent")),
+        (
+            "NOT OBSERVED",
+            "would raise the confidence",
+            _marked(repeat(skin.glyph("unknown")), finding.unseen, room, "muted", "stale"),
+        ),
         ("OCCURRENCES", "newest first", waterfall(alert, picture, skin, width)),
     ]
     lines = [Entry(words) for words in paragraph(finding.sentence, room, "text", " ")]
@@ -392,12 +379,10 @@ def _cost(alert: Alert, picture: MonitorState) -> Iterable[str]:
         yield f"explained by {finding.explained_by}: fix that first"
 
 
-def _numbered(texts: Sequence[str], room: int) -> list[Words]:
-    return [words for at, text in enumerate(texts, 1) for words in paragraph(text, room, "text", f" {at} ", "accent")]
-
-
-def _bullets(texts: Sequence[str], skin: ThemeStyles, room: int) -> list[Words]:
-    return [words for text in texts for words in paragraph(text, room, "muted", f" {skin.glyph('unknown')} ", "stale")]
+def _marked(marks: Iterable[str], texts: Sequence[str], room: int, style: str, mark_style: str) -> list[Words]:
+    """Each text as a paragraph behind its mark."""
+    pairs = zip(marks, texts, strict=False)
+    return [words for mark, text in pairs for words in paragraph(text, room, style, f" {mark} ", mark_style)]
 
 
 def _evidence(lines: Sequence[EvidenceLine], skin: ThemeStyles, width: int) -> list[Entry]:

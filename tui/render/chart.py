@@ -127,13 +127,13 @@ def _plot(lane: MetricLane, columns: Columns, rows: int, cursor: int | None, ski
     named: dict[int, tuple[str, str]] = {}
     measured = any(isfinite(value) for value in columns.values)
     for value in scale.values if measured else ():  # else round numbers of nothing, several of them alike
-        named[_row_of(value, scale.low, per_row, rows)] = (_told(value, lane.unit), "muted")
+        named[_row_of(value, scale.low, per_row, rows)] = (_label(value, lane.unit), "muted")
     limits: dict[int, str] = {}
     for limit, style in ((lane.good, "warning"), (lane.critical, "critical")):
         if limit is not None and scale.low < limit <= scale.high:
             at = _row_of(limit, scale.low, per_row, rows)
             limits[at] = style
-            named[at] = (_told(limit, lane.unit), style)
+            named[at] = (_label(limit, lane.unit), style)
     heights = [_eighths(value, scale, rows) for value in columns.values]
     drawn = [_row(at, heights, columns, named, limits, cursor, skin) for at in range(rows - 1, -1, -1)]
     if not measured and rows >= _ROOM_FOR_WORDS:
@@ -147,7 +147,7 @@ def _row_of(value: float, low: float, per_row: float, rows: int) -> int:
     return min(rows - 1, max(0, ceil((value - low) / per_row - 1e-9) - 1))
 
 
-def _told(value: float, unit: str) -> str:
+def _label(value: float, unit: str) -> str:
     return compact_value(value, unit, LABEL - 2)
 
 

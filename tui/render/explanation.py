@@ -81,12 +81,12 @@ def _behind(snapshot: Diagnosis, verdict: Verdict) -> Finding | None:
 def _proof(finding: Finding, snapshot: Diagnosis, skin: ThemeStyles) -> tuple[list[Part], list[Part]]:
     """The values that conditions met, with their limits and without."""
     muted = skin.style("muted")
-    told = [_told(condition, finding, snapshot, skin) for condition in finding.conditions]
-    full = [[*value, (f" ({limit})  " if limit else "  ", muted)] for value, limit in told if value]
-    return _distinct(full), _distinct([[*value, ("  ", muted)] for value, _ in told if value])
+    described = [_described(condition, finding, snapshot, skin) for condition in finding.conditions]
+    full = [[*value, (f" ({limit})  " if limit else "  ", muted)] for value, limit in described if value]
+    return _distinct(full), _distinct([[*value, ("  ", muted)] for value, _ in described if value])
 
 
-def _told(condition: ConditionState, finding: Finding, snapshot: Diagnosis, skin: ThemeStyles) -> tuple[Part, str]:
+def _described(condition: ConditionState, finding: Finding, snapshot: Diagnosis, skin: ThemeStyles) -> tuple[Part, str]:
     """The value that a condition met, marked by where it stands in its band, and the limit that says so."""
     muted, text = skin.style("muted"), skin.style("text")
     value = _met(condition)
@@ -96,12 +96,12 @@ def _told(condition: ConditionState, finding: Finding, snapshot: Diagnosis, skin
     level = _level(value, stats)
     if level is not None and stats is not None and (condition.held or not _is_proven(value, finding)):
         return [(f"{skin.mark(level)} ", skin.level(level)), (value, text)], _limit(level, stats)
-    asked = _asked(condition, value)
+    required = _required(condition, value)
     if condition.held:
-        limit = _BEYOND.sub("", asked.removeprefix(_name(value))).strip()
+        limit = _BEYOND.sub("", required.removeprefix(_name(value))).strip()
         return [(f"{skin.glyph('bullet')} ", text), (value, text)], limit
-    said = asked if _is_proven(value, finding) else value
-    return ([(f"not {said}", muted)], "") if said else ([], "")
+    unmet = required if _is_proven(value, finding) else value
+    return ([(f"not {unmet}", muted)], "") if unmet else ([], "")
 
 
 def _is_proven(value: str, finding: Finding) -> bool:
@@ -114,10 +114,10 @@ def _met(condition: ConditionState) -> str:
     return _OVER.sub(r"\1", plain(condition.text.rpartition(": ")[2] or condition.text, 80))
 
 
-def _asked(condition: ConditionState, value: str) -> str:
+def _required(condition: ConditionState, value: str) -> str:
     """Requirement of a condition for the metric of `value`; "" if unknown."""
     alternatives = _OVER.sub(r"\1", plain(condition.text.rpartition(": ")[0])).split(" or ")
-    return next((asked for asked in alternatives if re.match(rf"{re.escape(_name(value))} [<>]", asked)), "")
+    return next((required for required in alternatives if re.match(rf"{re.escape(_name(value))} [<>]", required)), "")
 
 
 def _name(value: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from perfmon.core import Progress, TimeBase, format_bytes, format_seconds, plain
 from perfmon.viewmodel import Freshness, Level, MonitorState, RunState
@@ -12,7 +11,7 @@ from perfmon.viewmodel import Freshness, Level, MonitorState, RunState
 from ..actions import Action, footer_actions, keys_of, spelled
 from ..theme import ThemeStyles
 from .hosts.sections import host_runs, polls_text
-from .rows import Row, Run, between, cells, row_cells, short_duration
+from .rows import Row, Run, between, cells, moment_text, row_cells, short_duration
 
 # --- The first and the last row: what is watched, and which keys matter ---
 
@@ -40,14 +39,10 @@ class HeaderInfo:
     preset: str = "overview"
 
 
-def moment_text(time: float, picture: MonitorState) -> str:
-    """A moment on the axis as people read it: time of day, or seconds where no clock tells the day."""
-    if picture.time_base is TimeBase.WALL:
-        try:
-            return datetime.fromtimestamp(time, UTC).strftime("%H:%M:%S")
-        except (OverflowError, ValueError, OSError):
-            return f"{time:.1f} s"
-    return f"{time:.1f} s"
+def plain_moment(time: float, picture: MonitorState) -> str:
+    """A time on the axis: time of day, or seconds where no clock shows the day."""
+    wall = picture.time_base is TimeBase.WALL
+    return moment_text(time, TimeBase.WALL if wall else TimeBase.NONE)
 
 
 def header_row(picture: MonitorState, info: HeaderInfo, width: int, skin: ThemeStyles) -> Row:
@@ -69,14 +64,14 @@ def header_row(picture: MonitorState, info: HeaderInfo, width: int, skin: ThemeS
         after += [sep, (f"{skin.glyph('recording')} REC {since}", skin.style("critical"))]
     after += [sep, *_state(picture, info, skin, brief=width < 72)]
     cost, clock = _cost(info, width, skin), _present(picture, skin)
-    told, brief = [sep, *_sources(picture, width, skin)], [sep, *_sources(picture, 0, skin)]
+    full, brief = [sep, *_sources(picture, width, skin)], [sep, *_sources(picture, 0, skin)]
     room = width - row_cells((*left, *after)) - 1
-    # Where there is little room what it costs goes first, then how fast lines come: the time is asked for most.
+    # Where there is little room what it costs goes first, then how fast lines come: the time is needed most.
     parts: tuple[tuple[list[Run], list[Run]], ...] = (
-        (told, [*cost, *clock]),
-        (told, clock),
+        (full, [*cost, *clock]),
+        (full, clock),
         (brief, clock),
-        (told, []),
+        (full, []),
     )
     logs, right = next((part for part in parts if row_cells(part[0]) + row_cells(part[1]) <= room), parts[-1])
     left += [*logs, *after]
@@ -95,7 +90,7 @@ def _cost(info: HeaderInfo, width: int, skin: ThemeStyles) -> list[Run]:
 
 def _present(picture: MonitorState, skin: ThemeStyles) -> list[Run]:
     """The time by the logs' own clock."""
-    return [] if picture.snapshot is None else [(f" {moment_text(picture.now, picture)} ", skin.style("muted"))]
+    return [] if picture.snapshot is None else [(f" {plain_moment(picture.now, picture)} ", skin.style("muted"))]
 
 
 def _sources(picture: MonitorState, width: int, skin: ThemeStyles) -> list[Run]:
@@ -103,7 +98,7 @@ def _sources(picture: MonitorState, width: int, skin: ThemeStyles) -> list[Run]:
     odd = [one for one in picture.sources if one.freshness in (Freshness.STALE, Freshness.WAITING)]
     errors = sum(one.errors for one in picture.sources)
     runs: list[Run] = [(f"{count} log{'s' * (count != 1)}", skin.style("text"))]
-    if count:  # of nothing it cannot be said how it is
+    if count:  # no logs have no state
         runs.append((f" {skin.glyph('stale' if odd else 'fresh')}", skin.style("stale" if odd else "good")))
     if odd:
         runs.append((f" {len(odd)} silent", skin.style("stale")))
@@ -125,10 +120,10 @@ def _state(picture: MonitorState, info: HeaderInfo, skin: ThemeStyles, brief: bo
     span = (f" {short_duration(info.span_s)}", skin.style("muted"))
     if info.paused_at is not None:
         behind = max(0.0, picture.now - info.paused_at)
-        said = f"PAUSED {skin.glyph('paused')} {moment_text(info.paused_at, picture)}"
-        said += f" (-{short_duration(float(int(behind)))})" if behind >= 1.0 else ""
+        words = f"PAUSED {skin.glyph('paused')} {plain_moment(info.paused_at, picture)}"
+        words += f" (-{short_duration(float(int(behind)))})" if behind >= 1.0 else ""
         more = f" +{info.unseen_lines} line{'s' * (info.unseen_lines != 1)}" if info.unseen_lines else ""
-        return [(said, skin.style("warning")), (more, skin.style("muted"))]
+        return [(words, skin.style("warning")), (more, skin.style("muted"))]
     run = picture.snapshot.run.state if picture.snapshot is not None else None
     if run is not None and run in _RUN_STYLES and picture.state in (RunState.LIVE, RunState.ENDED):
         shown = (run.value.upper(), skin.style(_RUN_STYLES[run]))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import groupby
 from math import ceil, floor
+from operator import itemgetter
 
 from rich.style import Style
 
@@ -29,39 +30,18 @@ _LEG_STYLES = {"send": "send", "queue": "queue", "rpc": "rpc", "done": "done", "
 
 def gantt_runs(bars: Sequence[Bar], port: Viewport, columns: int, skin: ThemeStyles) -> list[Run]:
     """The bars on one row, the later ones before those that they share columns with."""
-    return list(_together(tuple([_legs_of(bar, port) for bar in bars]), columns, skin))
-
-
-@lru_cache(maxsize=64)
-def _together(bars: tuple[_Legs, ...], columns: int, skin: ThemeStyles) -> tuple[Run, ...]:
     cells: dict[int, Cell] = {}
-    for still_open, legs in bars:
+    for bar in bars:
+        still_open, legs = _legs_of(bar, port)
         cells.update(_drawn(legs, columns, still_open, skin))
-    return tuple(runs_of(cells, columns, skin))
+    return runs_of(cells, columns, skin)
 
 
 def runs_of(cells: Mapping[int, Cell], columns: int, skin: ThemeStyles) -> list[Run]:
     """The cells at their columns, blanks between them: neighbours of one style as one run."""
-    blank = skin.style("text")
-    runs: list[Run] = []
-    text, worn, at = "", blank, 0
-    for column in sorted(cells):
-        char, style = cells[column]
-        if column > at and worn is not blank:
-            runs.append((text, worn))
-            text, worn = "", blank
-        text += " " * (column - at)
-        if style is not worn:
-            if text:
-                runs.append((text, worn))
-            text, worn = "", style
-        text += char
-        at = column + 1
-    if at < columns and worn is not blank:
-        runs.append((text, worn))
-        text, worn = "", blank
-    text += " " * (columns - at)
-    return [*runs, (text, worn)] if text else runs
+    blank = (" ", skin.style("text"))
+    drawn = (cells.get(column, blank) for column in range(columns))
+    return [("".join(char for char, _ in group), style) for style, group in groupby(drawn, key=itemgetter(1))]
 
 
 def _legs_of(bar: Bar, port: Viewport) -> _Legs:
@@ -191,8 +171,8 @@ def _shares(bar: Bar, geometry: Geometry) -> str:
 
     def part(name: str, value: float | None, cells: int) -> str:
         share = f"{100 * value / wall:3.0f}%" if value is not None and wall > 0 else "  ? "
-        told = "?" if value is None else compact_value(value, "ms", cells)
-        return f"{name} {told.rjust(cells)} {share}"
+        text = "?" if value is None else compact_value(value, "ms", cells)
+        return f"{name} {text.rjust(cells)} {share}"
 
     if geometry.stats >= 36:
         return f" {part('queue', queue, 6)}  {part('rpc', rpc, 6)}"
@@ -256,7 +236,7 @@ def _bar_style(level: Level, usual: Style, skin: ThemeStyles) -> Style:
 def metric_lane(lane: MetricLane, geometry: Geometry, skin: ThemeStyles) -> Lane:
     """A metric as a sparkline, coloured by its band; where nothing was measured there is nothing."""
     limit = None if lane.lower_is_worse else lane.critical
-    # A new value changes the figures beside the chart, but only the worst one of a column shows in that.
+    # A new value changes the figures next to the chart, but only the worst one of a column shows in that.
     runs = list(_chart(array("d", lane.values).tobytes(), lane.levels, limit, lane.unit, skin))
     now = "" if lane.now is None else compact_value(lane.now, shown_unit(lane.unit), geometry.now)
     return Lane(
@@ -294,16 +274,16 @@ def _scale(values: Sequence[float], limit: float | None, unit: str) -> tuple[flo
 
 
 def _stats(lane: MetricLane, geometry: Geometry, skin: ThemeStyles) -> str:
-    def told(value: float | None, cells: int) -> str:
+    def figure(value: float | None, cells: int) -> str:
         return " " * cells if value is None else compact_value(value, shown_unit(lane.unit), cells).rjust(cells)
 
     share = "" if lane.critical_share is None else f"{100 * lane.critical_share:.0f}%"
     if geometry.stats >= 36:
-        return f" {told(lane.p50, 8)} {told(lane.p95, 8)} {told(lane.max, 8)} {share:>7}"
+        return f" {figure(lane.p50, 8)} {figure(lane.p95, 8)} {figure(lane.max, 8)} {share:>7}"
     if geometry.stats >= 19:  # in line with what weight updates waited, and its share
-        return f"{told(lane.p95, 8):>14} {share:>4}"
+        return f"{figure(lane.p95, 8):>14} {share:>4}"
     if geometry.stats >= 12:
-        return f" {told(lane.p95, 6)} {share:>4}"
+        return f" {figure(lane.p95, 6)} {share:>4}"
     # No heading says there what it is: the sign does, and what never was critical needs no figure.
     return f" {skin.mark(Level.CRITICAL)}{share:>4}" if share not in ("", "0%") and geometry.stats else ""
 
@@ -321,8 +301,8 @@ def alerts_lane(ticks: Sequence[Transition], port: Viewport, geometry: Geometry,
         glyph = skin.mark(tick.level) if firing else skin.glyph(tick.state.value)
         cells[column] = (glyph, skin.level(tick.level) if firing else skin.style("muted"))
     firing_now = sum(tick.state.value == "firing" for tick in ticks if 0 <= port.column(tick.time) < geometry.chart)
-    told = f" {firing_now} fired" if firing_now else ""
-    return Lane("alerts", "", "alerts", "text", "", Level.NONE, runs_of(cells, geometry.chart, skin), told)
+    text = f" {firing_now} fired" if firing_now else ""
+    return Lane("alerts", "", "alerts", "text", "", Level.NONE, runs_of(cells, geometry.chart, skin), text)
 
 
 def lanes_of(

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -17,9 +16,9 @@ from perfmon.logbuffer import Line, LogLevel, Query
 from perfmon.textgraphics import fit
 
 from ..theme import ThemeStyles
-from .rows import Fitted, Plain, Run, cells, fitted, row_cells
+from .rows import Fitted, Run, cells, fitted, row_cells
 
-_DAY = 86400.0
+_DAY = 86400
 _NAME_CELLS = 10
 _GAP_CELLS = 14
 _LEVELS: Mapping[LogLevel, tuple[str, str]] = {
@@ -97,15 +96,9 @@ def clock_text(time: float | None, size: int, wall: bool) -> str:
     if not wall:
         return f"{time:{size}.3f}"[:size]
     seconds, ms = divmod(int(time * 1000 // 1), 1000)
-    text = _daytime(seconds)
+    minutes, second = divmod(seconds % _DAY, 60)
+    text = f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"
     return f"{text}.{ms:03d}" if size >= 12 else text
-
-
-@lru_cache(64)
-def _daytime(seconds: int) -> str:
-    """Most lines of a page are of the same second."""
-    minutes, second = divmod(int(seconds % _DAY), 60)
-    return f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"
 
 
 def gap_text(ms: float | None) -> str:
@@ -114,7 +107,7 @@ def gap_text(ms: float | None) -> str:
 
 
 def log_row(line: Line, columns: Columns, skin: ThemeStyles, marked: Marked = UNMARKED) -> Fitted:
-    """The row of a line. A time that has its column is not told again in the text."""
+    """The row of a line. A time that has its column is not repeated in the text."""
     ground = "cursor" if marked.selected else "background"
     text, clock = line.text, " "
     if columns.clock:
@@ -132,7 +125,7 @@ def log_row(line: Line, columns: Columns, skin: ThemeStyles, marked: Marked = UN
     if columns.gaps:
         runs.append((gap_text(marked.gap_ms), skin.style("accent", ground)))
     glyph, style = _LEVELS.get(line.level, ("", "text"))
-    worn = skin.style("muted" if line.level is LogLevel.DEBUG else style, ground)
+    own = skin.style("muted" if line.level is LogLevel.DEBUG else style, ground)
     blank = "   "
     if marked.marked or marked.evidence or glyph:
         sign = skin.glyph("bullet") if marked.marked else skin.glyph("next") if marked.evidence else " "
@@ -141,32 +134,15 @@ def log_row(line: Line, columns: Columns, skin: ThemeStyles, marked: Marked = UN
         blank = ""
     room = max(0, columns.width - row_cells(runs) - len(blank))
     if columns.queries:
-        runs.append((blank, worn))
-        runs += _text(text, columns, worn, skin, room)
+        runs.append((blank, own))
+        runs += _text(text, columns, own, skin, room)
     else:
-        runs.append((blank + shown(text, columns.begin, room), worn))
-    return _as_it_is(runs, columns.width) or fitted(runs, columns.width, worn)
-
-
-def _as_it_is(runs: Sequence[Run], width: int) -> Fitted | None:
-    """The row, where they are as they are shown already, as nearly all are."""
-    text = "".join([text for text, _ in runs])
-    if len(text) != width or not text.isprintable():
-        return None
-    return Plain(runs) if text.isascii() else Fitted(runs) if text[:-1].isascii() and text[-1] == "…" else None
+        runs.append((blank + text[columns.begin : columns.begin + room + 1], own))
+    return fitted(runs, columns.width, own)
 
 
 def _apart(before: str) -> str:
     return f"{before} " if before and not before.endswith(" ") else before
-
-
-def shown(text: str, begin: int, room: int) -> str:
-    """Visible part of a text from character `begin` on, up to `room` cells; slightly more with wide characters."""
-    if begin or len(text) > room:
-        text = text[begin : begin + room + 1]
-    if not text.isascii():
-        return text
-    return text.ljust(room) if len(text) <= room or not room else f"{text[: room - 1]}…"
 
 
 def _text(text: str, columns: Columns, style: Style, skin: ThemeStyles, room: int) -> list[Run]:
@@ -187,7 +163,7 @@ def _text(text: str, columns: Columns, style: Style, skin: ThemeStyles, room: in
             runs += [(text[at : max(low, at)], style), (text[max(low, at) : high], match)]
             at = high
     runs.append((text[at:end], style))
-    return [(part, worn) for part, worn in runs if part]
+    return [(part, own) for part, own in runs if part]
 
 
 def gaps_of(lines: Sequence[Line]) -> dict[int, float]:

@@ -1,16 +1,14 @@
-"""Rows of styled text: built, wrapped and cropped; durations and times in few cells."""
+"""Rows of styled text: built, wrapped and crop; durations and times in few cells."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import takewhile
 
 from rich.cells import cell_len, set_cell_size
-from rich.segment import Segment
 from rich.style import Style
-from textual.strip import Strip
 
 from perfmon.core import TimeBase, format_seconds, plain
 from perfmon.diagnosis import EvidenceLine
@@ -20,22 +18,12 @@ from ..theme import ThemeStyles
 
 # --- Rows of styled text: what panes are drawn with. Text in them is shown as it is, markup in it means nothing ---
 
-_NARROW = re.compile(
-    r"[ -~\u00a0-\u00ac\u00ae-\u02ff\u2010-\u2027\u202f\u2190-\u22ff\u2500-\u25fc\u2713\u2717\u2800-\u28ff]*"
-)
-"""Text of which every character has one cell, whatever stands beside it: all that perfmon itself draws with."""
 Run = tuple[str, Style]
 Row = tuple[Run, ...]
 
 
 class Fitted(tuple[Run, ...]):
-    """A row that is harmless already and takes exactly the cells of its pane."""
-
-    __slots__ = ()
-
-
-class Plain(Fitted):
-    """One of nothing but ASCII: no terminal has another opinion of its cells."""
+    """A row with foreign text that is sanitized already and takes exactly the cells of its pane."""
 
     __slots__ = ()
 
@@ -47,12 +35,10 @@ def cells(text: str) -> int:
 
 def row_cells(row: Iterable[Run]) -> int:
     """Cells that a row takes."""
-    texts = [text for text, _ in row]
-    whole = "".join(texts)
-    return len(whole) if whole.isascii() or _NARROW.fullmatch(whole) else sum(map(cells, texts))
+    return sum(cells(text) for text, _ in row)
 
 
-def harmless(row: Iterable[Run]) -> Row:
+def sanitize_row(row: Iterable[Run]) -> Row:
     """The row without anything that a terminal obeys, whoever made it."""
     row = tuple(row)
     if "".join([text for text, _ in row]).isprintable():
@@ -60,7 +46,7 @@ def harmless(row: Iterable[Run]) -> Row:
     return tuple((plain(text, 4 * len(text) + 1), style) for text, style in row)  # a tab may become four blanks
 
 
-def cropped(row: Iterable[Run], width: int, fill: Style) -> Row:
+def crop(row: Iterable[Run], width: int, fill: Style) -> Row:
     """The row at exactly `width` cells: cut with `…`, or filled up."""
     row = row if isinstance(row, tuple) else tuple(row)
     room = width - row_cells(row)
@@ -82,16 +68,16 @@ def cropped(row: Iterable[Run], width: int, fill: Style) -> Row:
 
 
 def fitted(row: Iterable[Run], width: int, fill: Style) -> Fitted:
-    """The row made harmless, neighbours of one style made one, cut or filled up to `width` cells."""
-    return Fitted(cropped(merged(harmless(row)), width, fill))
+    """The row made sanitize_row, neighbours of one style made one, cut or filled up to `width` cells."""
+    return Fitted(crop(merged(sanitize_row(row)), width, fill))
 
 
 def between(left: Sequence[Run], right: Sequence[Run], width: int, fill: Run) -> Row:
     """Both ends of a row, `fill` (one cell) repeated between them; without room the right one is left out."""
     room = width - row_cells(left) - row_cells(right)
     if room < 1:
-        return cropped(left, width, fill[1])
-    return cropped((*left, (fill[0] * room, fill[1]), *right), width, fill[1])
+        return crop(left, width, fill[1])
+    return crop((*left, (fill[0] * room, fill[1]), *right), width, fill[1])
 
 
 def merged(runs: Iterable[Run]) -> Row:
@@ -107,20 +93,11 @@ def merged(runs: Iterable[Run]) -> Row:
     return tuple(whole)
 
 
-def strip_of(row: Row, width: int) -> Strip:
-    """The row as Textual draws it; it has to have `width` cells."""
-    return Strip([Segment(text, style) for text, style in row], width)
-
-
 def changed(old: Row, new: Row, width: int) -> tuple[int, int] | None:
-    """First and one past the last cell in which two rows of `width` cells differ; None when they do not.
-
-    Of fitted rows whole runs are told: what scrolls differs nearly everywhere.
-    """
+    """First and one past the last cell in which two rows of `width` cells differ; None when they do not."""
     if old == new:
         return None
-    fine = not isinstance(new, Fitted)
-    if not fine and old[:1] != new[:1] and old[-1:] != new[-1:]:
+    if not (has_sure_cells(old) and has_sure_cells(new)):
         return 0, width
     shared = min(len(old), len(new))
     head, tail = 0, 1
@@ -130,31 +107,24 @@ def changed(old: Row, new: Row, width: int) -> tuple[int, int] | None:
         tail += 1
     first = row_cells(new[:head]) if head else 0
     last = width - row_cells(new[1 - tail :]) if tail > 1 else width
-    if fine and head < shared:
-        first += _common(old[head], new[head], forward=True)
-    if fine and tail <= shared:
-        last -= _common(old[-tail], new[-tail], forward=False)
+    if head < shared:
+        first += _common(old[head], new[head], 1)
+    if tail <= shared:
+        last -= _common(old[-tail], new[-tail], -1)
     return (min(first, width - 1), max(last, first + 1))
 
 
-def sure(row: Row) -> bool:
+def has_sure_cells(row: Row) -> bool:
     """Return true if every terminal uses the same cells for a row: of foreign text only ASCII."""
-    return not isinstance(row, Fitted) or isinstance(row, Plain) or all(text.isascii() for text, _ in row)
+    return not isinstance(row, Fitted) or all(text.isascii() for text, _ in row)
 
 
-def _common(before: Run, after: Run, forward: bool) -> int:
-    """Cells that two runs of the same style share at their begin, or end."""
-    one, other = before[0], after[0]
-    if before[1] != after[1] or not (one.isascii() and other.isascii()):
+def _common(before: Run, after: Run, step: int) -> int:
+    """Cells that two runs of the same style share at their start (`step` 1) or end (-1)."""
+    if before[1] != after[1] or not (before[0].isascii() and after[0].isascii()):
         return 0
-    if not forward:
-        one, other = one[::-1], other[::-1]
-    at = 0
-    for a, b in zip(one, other, strict=False):
-        if a != b:
-            break
-        at += 1
-    return at
+    pairs = zip(before[0][::step], after[0][::step], strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 # --- Lines of words with the names of their styles, and long words laid out over several lines ---
@@ -176,6 +146,11 @@ class Entry:
 def styled(words: Words, skin: ThemeStyles, ground: str) -> Row:
     """The words as they are drawn, whatever they came with."""
     return tuple((text if text.isprintable() else plain(text), skin.style(style, ground)) for text, style in words)
+
+
+def panel_row(left: Words, right: Words, width: int, skin: ThemeStyles) -> Row:
+    """A title or a foot on the ground of panels."""
+    return between(styled(left, skin, "panel"), styled(right, skin, "panel"), width, (" ", skin.style("panel")))
 
 
 def wrapped(text: str, width: int) -> list[str]:
@@ -256,5 +231,5 @@ def moment_text(time: float, base: TimeBase) -> str:
 
 def short_duration(seconds: float) -> str:
     """`60 s`, `10m`, `3m 16s`, `1h`: without the zeros of a round length."""
-    told = format_seconds(seconds)
-    return told.replace(".0 s", " s").replace("m 00s", "m").replace("h 00m", "h")
+    text = format_seconds(seconds)
+    return text.replace(".0 s", " s").replace("m 00s", "m").replace("h 00m", "h")

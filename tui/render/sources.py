@@ -34,9 +34,9 @@ def age(source: SourceStatus) -> str:
 
 def problems(source: SourceStatus) -> str:
     """Its problem in a few words; "" without one."""
-    told = [counted(source.errors, "error")] if source.errors else []
-    told += [f"{source.skipped} skipped"] if source.skipped else []
-    return " · ".join([*told, *source.notes[-1:]])
+    parts = [counted(source.errors, "error")] if source.errors else []
+    parts += [f"{source.skipped} skipped"] if source.skipped else []
+    return " · ".join([*parts, *source.notes[-1:]])
 
 
 def common_folder(names: Sequence[str]) -> str:
@@ -72,17 +72,17 @@ def source_row(source: SourceStatus, skin: ThemeStyles, width: int, folder: str 
         words.append((fit(source.freshness.value, 8), STYLES[source.freshness]))
     room = width - sum(len(text) for text, _ in (*words, *tail))
     trouble = problems(source)
-    said = min(60, room // 4) if wide and (trouble or width >= 120) else 0
+    problem_cells = min(60, room // 4) if wide and (trouble or width >= 120) else 0
     form = 20 if width >= 96 else 14 if wide else 0
-    name = max(0, room - (said + 1 if said else 0) - (form + 1 if form else 0))
+    name = max(0, room - (problem_cells + 1 if problem_cells else 0) - (form + 1 if form else 0))
     shown = source.name.removeprefix(folder)
     shown = shown.removesuffix(common) if cells(shown) > name else shown
     words.append((ends(shown, name, skin), f"source{source.index % 8}"))
     if form:
         words.append((" " + fit(source.format, form, glyphs=skin.glyphs), "muted"))
     words += tail
-    if said:
-        words.append((" " + fit(trouble, said, glyphs=skin.glyphs), "warning" if source.errors else "muted"))
+    if problem_cells:
+        words.append((" " + fit(trouble, problem_cells, glyphs=skin.glyphs), "warning" if source.errors else "muted"))
     return tuple(words)
 
 
@@ -105,7 +105,8 @@ def _section(source: SourceStatus, base: TimeBase, skin: ThemeStyles, width: int
     style = STYLES[source.freshness]
     name = ending(source.name, min(len(source.name), max(8, width - 24)), skin)
     rows = [rule(name, skin, width, source.freshness.value)]
-    rows += _facts(source, base, skin, width, style)
+    for label, value, look in _facts(source, base, style):
+        rows += paragraph(value, width - 2, look, f" {label:<8}", "muted")
     rows += [words for note in source.notes for words in paragraph(note, width - 2, "text", " ! ", "warning")]
     rows += _patterns(source, skin, width)
     if little_is_recognised(source):
@@ -117,14 +118,7 @@ def _section(source: SourceStatus, base: TimeBase, skin: ThemeStyles, width: int
     return rows
 
 
-def _facts(source: SourceStatus, base: TimeBase, skin: ThemeStyles, width: int, style: str) -> list[Words]:
-    rows: list[Words] = []
-    for name, value, look in _told(source, base, style):
-        rows += paragraph(value, width - 2, look, f" {name:<8}", "muted")
-    return rows
-
-
-def _told(source: SourceStatus, base: TimeBase, style: str) -> Iterable[tuple[str, str, str]]:
+def _facts(source: SourceStatus, base: TimeBase, style: str) -> Iterable[tuple[str, str, str]]:
     share = format_share(source.events / source.lines) if source.lines else "0 %"
     missing = " - see `perfmon analyze LOG --explain-formats`" if source.lines and not source.events else ""
     matched = f"{source.events:,} of {counted(source.lines, 'line')} recognised ({share}){missing}"

@@ -14,7 +14,7 @@ from perfmon.viewmodel import Alert, AlertState, Freshness, Level, MonitorState,
 
 from ..theme import LEVEL_WORDS, ThemeStyles
 from .explanation import why_row
-from .rows import Row, Run, cells, cropped, moment_text, row_cells, short_duration
+from .rows import Row, Run, cells, crop, moment_text, row_cells, short_duration
 from .sources import common_folder
 
 _LEVELS = {"info": Level.NONE, "warning": Level.WARNING, "critical": Level.CRITICAL}
@@ -39,7 +39,7 @@ def answer_rows(picture: MonitorState, width: int, height: int, skin: ThemeStyle
     """The first `height` of the three rows, `width` cells each."""
     fill = skin.style("text")
     rows = [verdict_row(picture, width, skin), why_row(picture, width, skin), ledger_row(picture, width, skin)]
-    return [cropped(row, width, fill) for row in rows[:height]]
+    return [crop(row, width, fill) for row in rows[:height]]
 
 
 # --- the verdict --------------------------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ def verdict_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
     runs += _as_of(picture, verdict, width - row_cells(runs), skin) or _judged(picture, width, skin)
     if snapshot.run.state is Progress.FAILED:
         sentence = plain(verdict.sentence, 2000).partition(": ")[2]
-        return cropped((*runs, (f"  {sentence}", skin.style("text"))), width, skin.style("text"))
+        return crop((*runs, (f"  {sentence}", skin.style("text"))), width, skin.style("text"))
     for part in _cost(picture, verdict, width - row_cells(runs), skin):
         runs += part if row_cells(runs) + row_cells(part) <= width else []
     if width >= _NARROW:
@@ -87,10 +87,10 @@ def _as_of(picture: MonitorState, verdict: Verdict, room: int, skin: ThemeStyles
             return []
         age, who = oldest.age_s or 0.0, f"no output from {_called(oldest, picture)}"
     brief = f"  STALE {short_duration(age)}"
-    told = f"{brief}: {who}"
+    full = f"{brief}: {who}"
     cost = _cost(picture, verdict, 0, skin)[:1]  # what was lost matters more than whose silence it is
-    fits = cells(told) + sum(map(row_cells, cost)) <= room
-    return [(told if fits else brief, skin.style("stale"))]
+    fits = cells(full) + sum(map(row_cells, cost)) <= room
+    return [(full if fits else brief, skin.style("stale"))]
 
 
 def _called(source: SourceStatus, picture: MonitorState) -> str:
@@ -144,20 +144,20 @@ def _alerts_of(picture: MonitorState, signature: str) -> list[Alert]:
 
 def _loudest(verdict: Verdict, room: int, skin: ThemeStyles) -> list[Run]:
     """The figures of the sentence, when they fit whole: a figure that is cut off is a wrong one."""
-    said = plain(verdict.sentence, 2000)
-    told = said.partition(": ")[2] or said
-    told = told.rsplit(" lost. ", 1)[0].rpartition(";")[0] or told
-    return [(f"  {told}", skin.style("text"))] if cells(told) + 2 <= room else []
+    sentence = plain(verdict.sentence, 2000)
+    figures = sentence.partition(": ")[2] or sentence
+    figures = figures.rsplit(" lost. ", 1)[0].rpartition(";")[0] or figures
+    return [(f"  {figures}", skin.style("text"))] if cells(figures) + 2 <= room else []
 
 
 def _waiting(picture: MonitorState, skin: ThemeStyles) -> Row:
     if picture.progress is not None and any(source.bytes for source in picture.sources):
-        said = f"reading existing log history: {format_share(picture.progress)}"
+        text = f"reading existing log history: {format_share(picture.progress)}"
     elif picture.sources:
-        said = f"waiting for the first line of {plain(picture.sources[0].name, 60)}"
+        text = f"waiting for the first line of {plain(picture.sources[0].name, 60)}"
     else:
-        said = _NOTHING.get(picture.state, "waiting for the first log line")
-    return ((f" {skin.glyph('loading')} ", skin.style("badge-info")), (f" {said}", skin.style("text")))
+        text = _NOTHING.get(picture.state, "waiting for the first log line")
+    return ((f" {skin.glyph('loading')} ", skin.style("badge-info")), (f" {text}", skin.style("text")))
 
 
 def _no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: ThemeStyles) -> Row:
@@ -171,7 +171,7 @@ def _no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Th
             (f"  ({names})", skin.style("muted")),
         )
     silent = [source for source in picture.sources if source.freshness is Freshness.STALE]
-    if silent and not picture.is_over:  # what it would have said is not known: that is not green
+    if silent and not picture.is_over:  # its state is unknown: that is not green
         first = max(silent, key=lambda source: source.age_s or 0.0)
         more = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
         return (
@@ -194,9 +194,10 @@ def _no_verdict(picture: MonitorState, snapshot: Diagnosis, width: int, skin: Th
 
 
 def only_machines(picture: MonitorState) -> bool:
-    """Nothing but hosts and GPUs has told anything: of the run nobody knows."""
-    told = any(source.lines for source in picture.sources) or any(one.reading.area in _OF_RUNS for one in picture.seen)
-    return not told and bool(picture.seen)
+    """Nothing but hosts and GPUs has reported anything: the run is unknown."""
+    if any(source.lines for source in picture.sources):
+        return False
+    return bool(picture.seen) and not any(one.reading.area in _OF_RUNS for one in picture.seen)
 
 
 def _healthy(picture: MonitorState, summary: str, width: int, skin: ThemeStyles) -> Row:
@@ -210,12 +211,12 @@ def _shortened(summary: str, room: int) -> str:
     """As many of the things that were observed as there is room for."""
     head, _, rest = summary.partition(": ")
     seen, observed, more = rest.partition(" observed")
-    things, told = seen.split(", "), summary
-    while observed and cells(told) > room and len(things) > 1:
+    things, text = seen.split(", "), summary
+    while observed and cells(text) > room and len(things) > 1:
         things.pop()
-        told = f"{head}: {', '.join(things)} observed{more}"
-    if cells(told) <= room:
-        return told
+        text = f"{head}: {', '.join(things)} observed{more}"
+    if cells(text) <= room:
+        return text
     least = f"{head}{more}" if observed else summary.partition(". ")[0]
     return least if cells(least) <= room else head
 
@@ -237,7 +238,7 @@ def ledger_row(picture: MonitorState, width: int, skin: ThemeStyles) -> Row:
 
 
 def _look(at: int, entry: LedgerEntry, skin: ThemeStyles) -> tuple[str, Style]:
-    """Character and style of a cause: told apart without colour too."""
+    """Character and style of a cause: distinct without colour too."""
     if entry.cause in REST[1:]:
         return skin.glyph("dot"), skin.style("faint")
     fill = "full" if entry.cause == "productive" else _FILLS[1 + (at - 1) % (len(_FILLS) - 1)]
@@ -258,9 +259,9 @@ def _legend(entries: Sequence[LedgerEntry], room: int, skin: ThemeStyles) -> lis
     looks = [(entry, *_look(at, entry, skin)) for at, entry in enumerate(entries)]
     runs: list[Run] = []
     for entry, glyph, style in sorted(looks, key=lambda look: look[0].cause in _ENDS):
-        said = f" {entry.cause} {format_share(entry.share)} "
-        if cells(said) + 1 > room:
+        label = f" {entry.cause} {format_share(entry.share)} "
+        if cells(label) + 1 > room:
             break
-        room -= cells(said) + 1
-        runs += [(glyph, style), (said, skin.style("text"))]
+        room -= cells(label) + 1
+        runs += [(glyph, style), (label, skin.style("text"))]
     return runs

@@ -11,7 +11,7 @@ from perfmon.textgraphics import Tick, axis, compact_value, cut, fit, ticks
 from perfmon.viewmodel import Board, Level, MetricLane, MonitorState, SpanLane, Viewport
 
 from ..theme import ThemeStyles
-from .header_footer import moment_text
+from .header_footer import plain_moment
 from .lanes import UPDATES, Geometry, Lane, lanes_of, length_of, pressing_spans, shown_unit
 from .rows import Row, Run, short_duration
 
@@ -50,7 +50,7 @@ class TimelineView:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class RenderedTimeline:
     """The rows below the title, and the lane that each of them shows."""
 
     rows: list[Row]
@@ -63,7 +63,7 @@ class Drawn:
 
 def draw_board(
     picture: MonitorState, width: int, height: int, sight: TimelineView, skin: ThemeStyles, header: bool = True
-) -> Drawn:
+) -> RenderedTimeline:
     """`height` rows of the timeline of a picture: with `header` the axis, and the lanes in view."""
     geometry = Geometry.of(width)
     drawn = _drawn_lanes(picture.board, geometry, height - header, sight, skin, brief=not header)
@@ -73,7 +73,7 @@ def draw_board(
 
 def _drawn_lanes(
     board: Board, geometry: Geometry, body: int, sight: TimelineView, skin: ThemeStyles, *, brief: bool
-) -> Drawn:
+) -> RenderedTimeline:
     """The lanes in view, in at most `body` rows."""
     update_rows = next((rows for least, rows in _ROWS_OF_UPDATES if body >= least), 1)
     if not sight.wanted:
@@ -95,14 +95,14 @@ def _drawn_lanes(
     if not lanes and sight.wanted and body > 0:
         text = f" {skin.glyph('waiting')} no lane matches {plain(sight.wanted, 30)!r}: / with no text shows all"
         rows, shown = [((cut(text, geometry.begin + geometry.chart), skin.style("muted")),)], [None]
-    return Drawn(rows, shown, len(lanes), top, selected)
+    return RenderedTimeline(rows, shown, len(lanes), top, selected)
 
 
 def _axis_row(picture: MonitorState, geometry: Geometry, cursor: float | None, skin: ThemeStyles) -> Row:
     port, faint = picture.board.viewport, skin.style("faint")
     named = ticks(port.start, port.end, geometry.chart, origin=picture.now)
     if cursor is not None and 0 <= port.column(cursor) < geometry.chart:
-        label = moment_text(cursor, picture)
+        label = plain_moment(cursor, picture)
         begin = min(max(0, port.column(cursor) - len(label) // 2), max(0, geometry.chart - len(label)))
         named.append(Tick(begin, label))  # the last one has its place before all others
     line = axis(named, geometry.chart)
@@ -170,14 +170,14 @@ def with_cursor(runs: Sequence[Run], column: int, skin: ThemeStyles) -> list[Run
             drawn.append((text, style))
             continue
         char = text[within]
-        worn = skin.style("accent") if char == " " else style + skin.style("cursor")
-        cursor = (skin.glyph("vertical") if char == " " else char, worn)
+        marked = skin.style("accent") if char == " " else style + skin.style("cursor")
+        cursor = (skin.glyph("vertical") if char == " " else char, marked)
         parts = ((text[:within], style), cursor, (text[within + 1 :], style))
         drawn += [part for part in parts if part[0]]
     return drawn
 
 
-def board_title(board: Board, span_s: float, sight: TimelineView, drawn: Drawn) -> tuple[str, str]:
+def board_title(board: Board, span_s: float, sight: TimelineView, drawn: RenderedTimeline) -> tuple[str, str]:
     """Title of the timeline, left and right."""
     port: Viewport = board.viewport
     left = f"{short_duration(span_s)}, one column {short_duration(port.column_s)}"

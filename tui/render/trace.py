@@ -1,4 +1,4 @@
-"""One weight update as a page: its legs to scale, its lines with the gaps between them, and what ran beside it."""
+"""One weight update as a page: its phases to scale, its lines with the gaps between them, and concurrent spans."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from perfmon.logbuffer import Line
 from perfmon.textgraphics import axis, compact_seconds, fit, gantt, ticks
 from perfmon.viewmodel import Bar, Level, MonitorState
 
-from ..theme import LEVEL_NAMES, LEVEL_WORDS, ThemeStyles
+from ..theme import LEVEL_WORDS, ThemeStyles, level_style
 from .logs import Columns, Marked, gap_text, gaps_of, log_row, short_names
-from .rows import Entry, Row, Words, cropped, ending, moment_text, paragraph, rule, styled
+from .rows import Entry, Row, Words, crop, ending, moment_text, paragraph, rule, styled
 
 _LABEL, _FIGURES = 9, 17
 _MARK = 9
 _WIDE = 110
-_BESIDE = 8
+_MOST_CONCURRENT = 8
 _LEGS = {"queue": "queue", "unknown": "wait", "rpc": "rpc", "done": "return"}
 _SERVER = LEGS[1:4]
 _STYLES = ("send", "queue", "rpc", "done")
@@ -58,7 +58,7 @@ def summary(bar: Bar, base: TimeBase, skin: ThemeStyles) -> Words:
     level = f"{skin.mark(bar.level)} {LEVEL_WORDS[bar.level]} " if bar.level is not Level.NONE else ""
     return (
         (f" {compact_seconds(bar.end - bar.start, 9)} ", "text"),
-        (level, _style(bar.level)),
+        (level, level_style(bar.level)),
         (f" {'since' if bar.open else 'from'} {moment_text(bar.start, base)} ", "muted"),
         ("still open " if bar.open else "", "accent"),
     )
@@ -70,7 +70,7 @@ def trace_page(bar: Bar, found: UpdateLines, picture: MonitorState, skin: ThemeS
         ("LEGS", "", [*map(Entry, _legs(bar, skin, width)), *map(Entry, _missing(bar, skin, width))]),
         ("LINES", _count(found), _lines(bar, found, picture, skin, width)),
         ("CLOCKS", "", [*map(Entry, _clocks(picture, skin, width))]),
-        ("AT THE SAME TIME", "", [*map(Entry, _beside(bar, picture, skin, width))]),
+        ("AT THE SAME TIME", "", [*map(Entry, _concurrent(bar, picture, skin, width))]),
     ]
     return [entry for title, note, body in sections if body for entry in (Entry(rule(title, skin, width, note)), *body)]
 
@@ -83,7 +83,7 @@ def entry_row(entry: Entry, found: UpdateLines, wall: bool, skin: ThemeStyles, w
     room = width - _MARK if wide else width
     columns = Columns.of(room, short_names(found.names), gaps=wide, wall=wall)
     marked = Marked(selected=ground == "cursor", gap_ms=entry.gap_ms)
-    row = cropped(log_row(entry.row, columns, skin, marked), room, skin.style("text", ground))
+    row = crop(log_row(entry.row, columns, skin, marked), room, skin.style("text", ground))
     return (*row, *styled(((_marked(entry.mark, skin), entry.mark or "text"),), skin, ground)) if wide else row
 
 
@@ -117,8 +117,8 @@ def _missing(bar: Bar, skin: ThemeStyles, width: int) -> Iterator[Words]:
     if any(leg.kind == "unknown" for leg in bar.legs):
         yield from paragraph("wait: queue or network (no server log)", width - 1, "muted", "   ")
     if bar.missing:
-        mend = ": add the server's log" if set(_SERVER) <= set(bar.missing) else ""
-        text = f"not in the logs: {', '.join(bar.missing)}{mend}"
+        hint = ": add the server's log" if set(_SERVER) <= set(bar.missing) else ""
+        text = f"not in the logs: {', '.join(bar.missing)}{hint}"
         yield from paragraph(text, width - 1, "stale", f" {skin.glyph('unknown')} ", "stale")
 
 
@@ -140,8 +140,8 @@ def _lines(bar: Bar, found: UpdateLines, picture: MonitorState, skin: ThemeStyle
         if width < _WIDE and gap is not None:
             entries.append(Entry(((f"{gap_text(gap)}", "accent"), (_marked(mark, skin), mark or "text"))))
         entries.append(LogEntry((), evidence, line, gap, mark))
-    said = _why_not(bar, found)
-    entries += [Entry(words) for words in paragraph(said, width - 1, "muted", " ")] if said else []
+    reason = _why_not(bar, found)
+    entries += [Entry(words) for words in paragraph(reason, width - 1, "muted", " ")] if reason else []
     return entries if found.lines else [*entries, *_evidence(bar, picture, skin, width)]
 
 
@@ -225,7 +225,7 @@ def _clock(offset: ClockOffset) -> str:
     return text
 
 
-def _beside(bar: Bar, picture: MonitorState, skin: ThemeStyles, width: int) -> Iterator[Words]:
+def _concurrent(bar: Bar, picture: MonitorState, skin: ThemeStyles, width: int) -> Iterator[Words]:
     """Other spans that share time with it, those that share most first."""
     others = [
         (min(bar.end, other.end) - max(bar.start, other.start), other)
@@ -235,19 +235,15 @@ def _beside(bar: Bar, picture: MonitorState, skin: ThemeStyles, width: int) -> I
     ]
     others.sort(key=lambda pair: (-pair[0], pair[1].start))
     span = max(1e-9, bar.end - bar.start)
-    for shared, other in others[:_BESIDE]:
+    for shared, other in others[:_MOST_CONCURRENT]:
         name = fit(f"{other.kind} {other.key}", 28 if width >= 80 else 20, glyphs=skin.glyphs)
         level = skin.mark(other.level) if other.level is not Level.NONE else " "
         began = f"  from {moment_text(other.start, picture.time_base)}" if width >= 80 else ""
         yield (
             (f" {name} ", "text"),
             (f"{compact_seconds(other.end - other.start, 8):>8} ", "text"),
-            (f"{level} ", _style(other.level)),
+            (f"{level} ", level_style(other.level)),
             (f"{format_share(min(1.0, shared / span)):>6} of it{began}", "muted"),
         )
-    if len(others) > _BESIDE:
-        yield ((f" {len(others) - _BESIDE} more", "faint"),)
-
-
-def _style(level: Level) -> str:
-    return "text" if level is Level.NONE else LEVEL_NAMES[level]
+    if len(others) > _MOST_CONCURRENT:
+        yield ((f" {len(others) - _MOST_CONCURRENT} more", "faint"),)

@@ -9,7 +9,7 @@ from perfmon.viewmodel import Alert, MonitorState
 
 from ..render.alerts import detail, status
 from ..render.header_footer import key_row
-from ..render.rows import Entry, Row, between, moment_text, styled
+from ..render.rows import Entry, Row, Words, moment_text, panel_row, styled
 from ..theme import ThemeStyles
 from ..widgets.overlays import Page
 from ..widgets.pane import Request
@@ -56,15 +56,13 @@ class AlertPage(Page):
     # --- drawing ------------------------------------------------------------------------------------------------------
     def head(self, width: int, height: int) -> Sequence[Row]:
         """The title row: the alert, the age of the data, and its current state."""
-        skin, panel = self.skin, "panel"
+        skin = self.skin
         where = f" alerts {skin.glyph('next')} #{self.alert.number} {self.alert.key[0]} "
-        left = styled(((where, "title"),), skin, panel)
-        frozen = f"as of {moment_text(self._frozen.now, self._frozen.time_base)} "
-        right = [(frozen, skin.style("muted", panel))]
+        right: Words = ((f"as of {moment_text(self._frozen.now, self._frozen.time_base)} ", "muted"),)
         if self.news:
-            right = [(f" {self.news}: L shows it ", skin.style("badge-info")), (" ", skin.style("muted", panel))]
+            right = ((f" {self.news}: L shows it ", "badge-info"), (" ", "muted"))
         now = self._now or self.alert
-        rows = [between(left, right, width, (" ", skin.style("panel")))]
+        rows = [panel_row(((where, "title"),), right, width, skin)]
         return [*rows, styled(status(now, self._latest, skin, width), skin, "background")] if height > 2 else rows
 
     def foot(self, width: int, height: int) -> Sequence[Row]:

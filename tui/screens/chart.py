@@ -14,8 +14,8 @@ from perfmon.viewmodel import Level, MetricLane, MonitorState
 
 from ..render.chart import LABEL, chart_rows, resampled
 from ..render.header_footer import key_row
-from ..render.rows import Row, Words, between, moment_text, short_duration, styled
-from ..theme import LEVEL_NAMES, LEVEL_WORDS, ThemeStyles
+from ..render.rows import Row, Words, moment_text, panel_row, short_duration, styled
+from ..theme import LEVEL_WORDS, ThemeStyles, level_style
 from ..widgets.overlays import Overlay
 
 _FAR = 10
@@ -50,8 +50,8 @@ class ChartPage(Overlay):
         """Title, figures, chart, keys."""
         skin, lane = self.skin, self.lane
         rows = [self._head(lane, width)]
-        told = self._figures(lane, width)
-        rows += [styled(words, skin, "background") for words in told[: 1 + (height >= 14)]]
+        figures = self._figures(lane, width)
+        rows += [styled(words, skin, "background") for words in figures[: 1 + (height >= 14)]]
         foot = [self._foot(lane, width)] if height >= 6 else []
         room = height - len(rows) - len(foot)
         if lane is not None and room >= 3 and width >= 2 * LABEL:
@@ -63,17 +63,16 @@ class ChartPage(Overlay):
 
     def _head(self, lane: MetricLane | None, width: int) -> Row:
         skin = self.skin
-        left = styled(((f" chart {skin.glyph('next')} {self.metric} ", "title"),), skin, "panel")
         now: Words = ()
         if lane is not None and lane.now is not None:
             now = (
                 (f" {format_value(lane.now, lane.unit)} ", "text"),
-                (self._judged(lane.now_level), _style(lane.now_level)),
+                (self._judged(lane.now_level), level_style(lane.now_level)),
             )
         names = self._names()
         place = f"{names.index(self.metric) + 1} of {len(names)} " if self.metric in names else ""
-        right = [(place, skin.style("muted", "panel"))]
-        return between([*left, *styled(now, skin, "panel")], right, width, (" ", skin.style("panel")))
+        left = ((f" chart {skin.glyph('next')} {self.metric} ", "title"), *now)
+        return panel_row(left, ((place, "muted"),), width, skin)
 
     def _judged(self, level: Level) -> str:
         return f"{self.skin.mark(level)} {LEVEL_WORDS[level]} " if level is not Level.NONE else ""
@@ -88,17 +87,17 @@ class ChartPage(Overlay):
             return [((" no statistics: no data in the analysis window", "muted"),)]
         summary = stats.summary
         share = stats.band_shares.get("critical")
-        told = [counted(summary.count, "value")]
-        told += [
+        parts = [counted(summary.count, "value")]
+        parts += [
             f"{name} {compact_value(value, stats.unit, 9)}"
             for name, value in (("p50", summary.p50), ("p95", summary.p95), ("max", summary.max))
         ]
-        told += (
+        parts += (
             [f"{self.skin.mark(Level.CRITICAL)} {format_share(share)}"]
             if share is not None and stats.critical is not None
             else []
         )
-        figures: Words = ((" " + "  ".join(told), "text"),)
+        figures: Words = ((" " + "  ".join(parts), "text"),)
         limits = self._limits(lane, stats.bands_from)
         window = (f"   in the last {short_duration(self._picture.window_s)}", "muted")
         if width >= 130:
@@ -112,7 +111,7 @@ class ChartPage(Overlay):
         words: list[tuple[str, str]] = []
         for limit, level in ((lane.good, Level.WARNING), (lane.critical, Level.CRITICAL)):
             if limit is not None:
-                words.append((f"{skin.mark(level)} {word} {format_value(limit, lane.unit)}  ", _style(level)))
+                words.append((f"{skin.mark(level)} {word} {format_value(limit, lane.unit)}  ", level_style(level)))
         return (*words, (f"(thresholds: {source})" if source else "", "muted"))
 
     def _foot(self, lane: MetricLane | None, width: int) -> Row:
@@ -121,8 +120,11 @@ class ChartPage(Overlay):
             return key_row(_KEYS, (), width, skin)
         columns = resampled(lane, self._plot_width(width))
         value, level = columns.values[column], columns.levels[column]
-        told = "no data" if isnan(value) else f"{format_value(value, lane.unit)} {self._judged(level)}"
-        words: Words = ((f" {self._moment()}  ", "title"), (f"{told}  ", "muted" if isnan(value) else _style(level)))
+        text = "no data" if isnan(value) else f"{format_value(value, lane.unit)} {self._judged(level)}"
+        words: Words = (
+            (f" {self._moment()}  ", "title"),
+            (f"{text}  ", "muted" if isnan(value) else level_style(level)),
+        )
         return key_row(_KEYS, styled(words, skin, "panel"), width, skin)
 
     def _moment(self) -> str:
@@ -164,7 +166,7 @@ class ChartPage(Overlay):
     do_cursor_right_far = partialmethod(_step, _FAR)
 
     def on_click(self, event: Click) -> None:
-        """Reads off the column."""
+        """Read off the column."""
         if LABEL < event.x < self.size.width:
             event.stop()
             self._point(event.x - LABEL - 1)
@@ -182,7 +184,3 @@ class ChartPage(Overlay):
 
     do_next_alert = do_next_pane = do_down = partialmethod(_turn, 1)
     do_previous_alert = do_previous_pane = do_up = partialmethod(_turn, -1)
-
-
-def _style(level: Level) -> str:
-    return "text" if level is Level.NONE else LEVEL_NAMES[level]

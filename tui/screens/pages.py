@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from perfmon.viewmodel import MonitorState, SourceStatus
 
 from ..render.help import help_lines
-from ..render.rows import Entry, Row, between
+from ..render.rows import Entry, Row, panel_row
 from ..render.sources import doctor
 from ..theme import ThemeStyles
 from ..widgets.overlays import Page
@@ -37,10 +37,8 @@ class DoctorPage(Page):
 
     def head(self, width: int, height: int) -> Sequence[Row]:
         """Return the title row."""
-        skin = self.skin
-        left = [(" doctor ", skin.style("title", "panel")), ("parse coverage", skin.style("muted", "panel"))]
-        right = [(f" {self.place(height - 1)}  esc back ", skin.style("footer-key", "panel"))]
-        return (between(left, right, width, (" ", skin.style("panel"))),)
+        right = ((f" {self.place(height - 1)}  esc back ", "footer-key"),)
+        return (panel_row(((" doctor ", "title"), ("parse coverage", "muted")), right, width, self.skin),)
 
     def layout_entries(self, width: int) -> Sequence[Entry]:
         """Lay out all logs, one below another."""
@@ -56,12 +54,10 @@ class HelpPage(Page):
 
     def head(self, width: int, height: int) -> Sequence[Row]:
         """Return the title row, with the number of further lines."""
-        skin = self.skin
         more = max(0, self.count() - self.top - (height - 1))
-        left = [(" help ", skin.style("title", "panel")), ("every key and command", skin.style("muted", "panel"))]
-        right = [(f" {skin.glyph('down')} {more} more lines ", skin.style("muted", "panel"))] if more else []
-        right.append((" ? esc q close ", skin.style("footer-key", "panel")))
-        return (between(left, right, width, (" ", skin.style("panel"))),)
+        hidden = f" {self.skin.glyph('down')} {more} more lines " if more else ""
+        right = ((hidden, "muted"), (" ? esc q close ", "footer-key"))
+        return (panel_row(((" help ", "title"), ("every key and command", "muted")), right, width, self.skin),)
 
     def layout_entries(self, width: int) -> Sequence[Entry]:
         """Lay out all of it."""

@@ -10,7 +10,7 @@ from perfmon.logbuffer import Filter, LogBuffer, View
 from perfmon.viewmodel import Bar, MonitorState
 
 from ..render.header_footer import key_row
-from ..render.rows import Entry, Row, between, styled
+from ..render.rows import Entry, Row, panel_row
 from ..render.trace import UpdateLines, entry_row, in_order, name_of, summary, trace_page
 from ..theme import ThemeStyles
 from ..widgets.overlays import Page
@@ -92,8 +92,8 @@ class TracePage(Page):
             (f" trace {skin.glyph('next')} {name_of(self.bar)} ", "title"),
             *summary(self.bar, self._picture.time_base, skin),
         )
-        right = styled(((f"{self.note} " if self.note else self._place(), "muted"),), skin, "panel")
-        return (between(styled(words, skin, "panel"), right, width, (" ", skin.style("panel"))),)
+        right = ((f"{self.note} " if self.note else self._place(), "muted"),)
+        return (panel_row(words, right, width, skin),)
 
     def _place(self) -> str:
         seqs = [bar.seq for bar in self._updates()]

@@ -44,7 +44,7 @@ class SturdyDriver(LinuxDriver):
     """Textual's own ends the app at a byte that is no UTF-8, and reads on and on where the terminal hung up."""
 
     def run_input_thread(self) -> None:
-        """Hands on what is typed until the app ends, or the terminal."""
+        """Hand on what is typed until the app ends, or the terminal."""
         parser = XTermParser(self._debug)
         decode = getincrementaldecoder("utf-8")(errors="replace").decode
         poll = select.poll()
@@ -160,7 +160,7 @@ class Timely(MessagePump):
 
 
 class Colourless(LineFilter):
-    """Leaves attributes alone; what was told from its surroundings by a terminal's background colour is reversed.
+    """Leaves attributes alone; what was set off from its surroundings by a terminal's background colour is reversed.
 
     Textual's own filters are not enough: `Monochrome` writes shades of grey, `NoColor` writes default colours and
     loses selections.
@@ -188,7 +188,7 @@ COLOURLESS = Colourless()
 
 
 def line_filters(depth: ColorDepth, filters: Sequence[LineFilter]) -> Sequence[LineFilter]:
-    """What `App.get_line_filters` should say: Textual's own filters, or only Colourless where no colour may show."""
+    """Return Textual's own filters, or only Colourless where no colour may show, for `App.get_line_filters`."""
     return [COLOURLESS] if depth is ColorDepth.NONE else filters
 
 
@@ -218,6 +218,6 @@ ASCII_ONLY = AsciiOnly()
 
 
 def filters_for(skin: ThemeStyles, filters: Sequence[LineFilter] = ()) -> Sequence[LineFilter]:
-    """What all lines go through on a terminal: `filters` are Textual's own."""
+    """Return the filters of all lines on a terminal; `filters` are Textual's own."""
     more = line_filters(skin.depth, filters)
     return [*more, ASCII_ONLY] if skin.glyphs is ASCII else more

@@ -22,7 +22,7 @@ _DEEP = ("truecolor", "24bit")
 
 @contextmanager
 def curtain(title: str, theme: ThemeData, glyphs: Glyphs, preset: str = "auto") -> Iterator[None]:
-    """Paints the frame at once; the app that is started after the block paints over it.
+    """Paint the frame at once; the app that is started after the block paints over it.
 
     Whatever ends perfmon before that leaves the terminal as it was.
     """
@@ -53,9 +53,9 @@ def frame(
     ground, name, text, line, key = (
         _paint(theme, style) if deep else "" for style in ("background", "title", "muted", "frame", "footer-key")
     )
-    said = plain(title, max(8, columns - 24))
+    heading = plain(title, max(8, columns - 24))
     yield f"\x1b[0m{ground}\x1b[2J\x1b[{_header_row(layout)};1H"
-    yield f" {name}\x1b[1mperfmon\x1b[22m {text}{said} {glyphs['vertical']} opening {glyphs['loading']}"
+    yield f" {name}\x1b[1mperfmon\x1b[22m {text}{heading} {glyphs['vertical']} opening {glyphs['loading']}"
     rule = glyphs["horizontal"]
     for number, pane, row, column, width in _titles(layout, columns):
         drawn = f"{rule * 2} {key}{number} {text}{pane} {line}{rule * max(0, width - len(pane) - 6)}"

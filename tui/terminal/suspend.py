@@ -38,7 +38,7 @@ class Opened:
     temporary: Path | None = None
 
     def discard(self) -> None:
-        """Removes that file."""
+        """Remove that file."""
         if self.temporary is not None:
             self.temporary.unlink(missing_ok=True)
 
@@ -52,22 +52,11 @@ def opened_at(
     if source is None:
         return None
     view = View(book)
-    meant, path = view.find(name, number, text), book.path(source)
-    if meant is not None:
-        return opened_place(book, meant, environment)
-    return Opened(command(path.absolute(), number, environment)) if path is not None and path.is_file() else None
-
-
-def opened_place(book: LogBuffer, place: Place, environment: Mapping[str, str] | None = None) -> Opened | None:
-    """The same for a line that the ring holds, or None where it does not any more."""
-    view = View(book)
-    line, path = view.line(place), book.path(place.source)
-    if line is None:
-        return None
-    newest = view.find(book.names[place.source], line.number)
-    if path is not None and line.number and newest == place and path.is_file():
-        return Opened(command(path.absolute(), line.number, environment))
-    return _copied(book, place, environment)
+    place, path = view.find(name, number, text), book.path(source)
+    # The newest line of that number stands in the file; earlier ones were rotated away.
+    if path is not None and path.is_file() and (place is None or (number and view.find(name, number) == place)):
+        return Opened(command(path.absolute(), number, environment))
+    return None if place is None else _copied(book, place, environment)
 
 
 def _copied(book: LogBuffer, place: Place, environment: Mapping[str, str] | None) -> Opened:
@@ -97,7 +86,7 @@ def command(path: Path, number: int, environment: Mapping[str, str] | None = Non
 
 
 def shown_elsewhere(opened: Opened) -> str:
-    """Runs it until somebody leaves it, and removes what was made for it; what went wrong in one line, or ""."""
+    """Run it until somebody leaves it, and removes what was made for it; what went wrong in one line, or ""."""
     try:
         with _interrupts_for_others():
             subprocess.run(opened.argv, check=False)
@@ -160,7 +149,7 @@ class Leaving(App[int]):
         late.start()
 
     def terminal_gone(self) -> None:
-        """Nobody looks any more, and no signal said so."""
+        """Exit: the terminal hung up without a signal."""
         self._leave(128 + signal.SIGHUP)
 
     def _end(self, code: int) -> None:

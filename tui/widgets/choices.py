@@ -24,7 +24,7 @@ _WHOLE, _BEGINS, _AT_WORD, _INSIDE, _SCATTERED = 100.0, 80.0, 60.0, 40.0, 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class Match:
     """A text that fits."""
 
     score: float
@@ -33,7 +33,7 @@ class Fit:
     """Characters of the text that were typed."""
 
 
-def fit_of(typed: str, text: str) -> Fit | None:
+def match_of(typed: str, text: str) -> Match | None:
     """Score of `text` for the words of `typed`, all of which it must contain, at least as letters; None without it.
 
     Capitals do not matter. Of a long text only the beginning counts.
@@ -47,7 +47,7 @@ def fit_of(typed: str, text: str) -> Fit | None:
             return None
         score += found[0]
         places.update(found[1])
-    return Fit(score / max(1, len(words)) - 0.05 * len(low), frozenset(places))
+    return Match(score / max(1, len(words)) - 0.05 * len(low), frozenset(places))
 
 
 def _folded(text: str) -> str:
@@ -85,7 +85,7 @@ def _scattered(word: str, text: str) -> tuple[float, list[int]] | None:
 
 _MOST = 300
 _KIND = 9
-_NONE = Fit(0.0, frozenset())
+_NONE = Match(0.0, frozenset())
 _WORTH = {"alert": 12.0, "metric": 8.0, "trace": 6.0, "log": 5.0, "run": 4.0, "do": 2.0, "theme": 1.0, "layout": 1.0}
 _OVER = (AlertState.RESOLVED, AlertState.SILENCED, AlertState.INHIBITED)
 
@@ -146,12 +146,12 @@ def _metrics(picture: MonitorState) -> Iterator[Choice]:
 def _traces(picture: MonitorState) -> Iterator[Choice]:
     bars = [bar for lane in picture.board.spans if lane.kind == "weight-update" for bar in lane.bars if bar.key]
     for bar in reversed(bars[-_MOST:]):
-        told = [
+        parts = [
             f"{name} {compact_value(bar.values[f'{name}_ms'], 'ms', 8)}"
             for name in ("queue", "rpc")
             if f"{name}_ms" in bar.values
         ]
-        yield Choice("trace", plain(bar.key, 120), "  ".join(told), f"trace {quoted(bar.key)}", LEVEL_NAMES[bar.level])
+        yield Choice("trace", plain(bar.key, 120), "  ".join(parts), f"trace {quoted(bar.key)}", LEVEL_NAMES[bar.level])
 
 
 def _named(kind: str, name: str, command: str, note: str = "") -> Choice:
@@ -180,13 +180,15 @@ def typed_command(typed: str) -> Choice | None:
     return Choice("run", plain(f"{name} {rest}".strip(), 200), command.help, f"{name} {rest}".strip())
 
 
-def fitting(typed: str, offered: Sequence[Choice]) -> list[tuple[Choice, Fit]]:
+def fitting(typed: str, offered: Sequence[Choice]) -> list[tuple[Choice, Match]]:
     """Matches, best first; without input all entries in their order."""
     text = typed.strip().removeprefix(":").strip()
     if not text:
         return [(choice, _NONE) for choice in offered]
     found = [
-        (choice, fit) for choice in offered if (fit := fit_of(text, choice.text) or _beside(text, choice)) is not None
+        (choice, fit)
+        for choice in offered
+        if (fit := match_of(text, choice.text) or _match_hidden(text, choice)) is not None
     ]
     found.sort(key=lambda pair: -(pair[1].score + _WORTH[pair[0].kind]))
     whole = typed_command(typed)
@@ -199,17 +201,17 @@ def fitting(typed: str, offered: Sequence[Choice]) -> list[tuple[Choice, Fit]]:
     return [*named, (whole, _NONE), *rest] if first else [(whole, _NONE), *named, *rest]
 
 
-def _beside(text: str, choice: Choice) -> Fit | None:
+def _match_hidden(text: str, choice: Choice) -> Match | None:
     """By what is not shown: `theme day` finds the theme daylight."""
     if not choice.also:
         return None
-    found = fit_of(text, f"{choice.also} {choice.text}")
+    found = match_of(text, f"{choice.also} {choice.text}")
     before = len(choice.also) + 1
-    return found and Fit(found.score, frozenset(at - before for at in found.places if at >= before))
+    return found and Match(found.score, frozenset(at - before for at in found.places if at >= before))
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
-def choice_row(choice: Choice, found: Fit, skin: ThemeStyles, width: int, ground: str) -> Row:
+def choice_row(choice: Choice, found: Match, skin: ThemeStyles, width: int, ground: str) -> Row:
     """A choice in exactly `width` cells; characters that were typed stand out."""
     mark = skin.glyph("next") if ground == "cursor" else " "
     head: list[Run] = [

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Overlay(Pane, can_focus=True):
-    """What a PageScreen shows."""
+    """Content of a PageScreen."""
 
     def show(self, picture: MonitorState) -> None:
         """Show what has changed; most pages hold still while they are open."""

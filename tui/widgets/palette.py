@@ -14,28 +14,28 @@ from textual.widgets import Input, Label
 from perfmon.viewmodel import MonitorState
 
 from ..commands import Command, known
-from ..render.rows import Row, between
+from ..render.rows import Row, panel_row
 from ..theme import ThemeStyles
-from .choices import Choice, Fit, choice_row, choices, fitting, problem_of
+from .choices import Choice, Match, choice_row, choices, fitting, problem_of
 from .pane import Listing
 
 
-class Chosen(Message):
+class Selected(Message):
     """A row was clicked."""
 
 
-class Offered(Listing, can_focus=False):
+class Suggestions(Listing, can_focus=False):
     """List of matches. The input keeps the focus and moves the cursor by these methods."""
 
     def __init__(self, skin: ThemeStyles, offered: Sequence[Choice]) -> None:
         super().__init__(skin, id="offered")
         self._offered = offered
         self._typed = ""
-        self._found: list[tuple[Choice, Fit]] = []
+        self._found: list[tuple[Choice, Match]] = []
         self.want("")
 
     def want(self, typed: str) -> None:
-        """Shows what fits."""
+        """Show what fits."""
         self._typed = typed
         self._found = fitting(typed, self._offered)
         self.top, self.cursor = 0, 0 if self._found else None
@@ -50,14 +50,11 @@ class Offered(Listing, can_focus=False):
         """Details of the row under the cursor, or of the typed command."""
         if height < 4:
             return ()
-        skin = self.skin
         problem = problem_of(self._typed)
-        told = problem or self._told()
-        left = [(f" {told}", skin.style("warning" if problem else "muted", "panel"))]
-        right = [(f" {len(self._found)} ", skin.style("muted", "panel"))]
-        return (between(left, right, width, (" ", skin.style("panel"))),)
+        left = ((f" {problem or self._description()}", "warning" if problem else "muted"),)
+        return (panel_row(left, ((f" {len(self._found)} ", "muted"),), width, self.skin),)
 
-    def _told(self) -> str:
+    def _description(self) -> str:
         choice = self.chosen
         if choice is None:
             return "no matches: ? lists every key and command"
@@ -86,7 +83,7 @@ class Offered(Listing, can_focus=False):
         if 0 <= event.y - self._above < self._room and at < self.count():
             event.stop()
             self.cursor = at
-            self.post_message(Chosen())
+            self.post_message(Selected())
 
 
 class Palette(ModalScreen[str | None]):
@@ -112,7 +109,7 @@ class Palette(ModalScreen[str | None]):
         self, skin: ThemeStyles, picture: MonitorState, themes: Iterable[str], keys: Mapping[str, str]
     ) -> None:
         super().__init__()
-        self.offered = Offered(skin, choices(picture, themes, keys))
+        self.offered = Suggestions(skin, choices(picture, themes, keys))
 
     def compose(self) -> ComposeResult:
         """The input, and its matches."""
@@ -139,7 +136,7 @@ class Palette(ModalScreen[str | None]):
         event.stop()
         self._choose()
 
-    def on_chosen(self, event: Chosen) -> None:
+    def on_selected(self, event: Selected) -> None:
         """A click."""
         event.stop()
         self._choose()
@@ -154,7 +151,7 @@ class Palette(ModalScreen[str | None]):
             self.dismiss(choice.command)
 
     def action_complete(self) -> None:
-        """Types what the cursor is on."""
+        """Type what the cursor is on."""
         choice = self.offered.chosen
         if choice is not None:
             typed = self.query_one(Input)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partialmethod
 
+from rich.segment import Segment
 from textual.events import Click, MouseScrollDown, MouseScrollUp
 from textual.geometry import Region
 from textual.message import Message
@@ -12,7 +14,7 @@ from textual.widget import Widget
 
 from perfmon.core import plain
 
-from ..render.rows import Fitted, Row, between, changed, cropped, harmless, merged, strip_of, sure
+from ..render.rows import Fitted, Row, between, changed, crop, merged, sanitize_row
 from ..terminal.driver import Timely, filters_for
 from ..theme import ThemeStyles
 
@@ -33,18 +35,16 @@ class Pane(Timely, Widget):
         self.skin = skin
         self._drawn: list[Row] = []
         self._drawn_for = (0, 0)
-        self._raw: list[Row] = []
-        self._strips: dict[int, Strip] = {}
         self._note = ""
 
     def rows(self, width: int, height: int) -> Sequence[Row]:
-        """What to show, a row a line; what is missing stays blank."""
+        """Rows to show, one a line; missing ones stay blank."""
         raise NotImplementedError
 
     def apply_theme(self, skin: ThemeStyles) -> None:
         """Draw everything in another theme."""
         self.skin = skin
-        self._drawn, self._raw = [], []
+        self._drawn = []
         self.redraw()
 
     def set_note(self, text: str) -> None:
@@ -54,63 +54,42 @@ class Pane(Timely, Widget):
             self.redraw()
 
     def redraw(self) -> None:
-        """Repaints what has changed."""
+        """Repaint what has changed."""
         width, height = self.region.size  # none where it is not on the screen; a pane has no border of its own
         if not width or not height or not self.display:
             return
         if self._drawn_for != (width, height) or not self._drawn:
-            self._draw_anew()
+            self._draw_all()
             self.refresh()
             return
-        old = self._drawn
-        fresh = self._drawn = self._fitted(width, height)
-        parts: list[Region] = []
-        for y, (before, after) in enumerate(zip(old, fresh, strict=True)):
-            span = None if before is after else changed(before, after, width)
-            if span is None:
-                continue
-            # A terminal may count other cells for some characters.
-            first, end = span if sure(before) and sure(after) else (0, width)
-            self._strips.pop(y, None)
-            parts.append(Region(first, y, end - first, 1))
+        old, self._drawn = self._drawn, self._fitted(width, height)
+        spans = [changed(before, after, width) for before, after in zip(old, self._drawn, strict=True)]
+        parts = [Region(span[0], y, span[1] - span[0], 1) for y, span in enumerate(spans) if span is not None]
         if parts:
             self.refresh(*parts)
 
     def _fitted(self, width: int, height: int) -> list[Row]:
         """All rows, fitted to the width."""
-        blank: Row = ((" " * width, self.skin.style("text")),)
-        made = list(self.rows(width, height))[:height]
-        if self._note and made:
-            made[0] = ((f" {plain(self._note, 300)}".ljust(width), self.skin.style("accent")),)
         fill = self.skin.style("text")
-        raw, self._raw = self._raw, made
-        old = self._drawn
-        known = min(len(raw), len(old))
-        return [
-            row
-            if isinstance(row, Fitted)
-            else old[y]
-            if y < known and row == raw[y]  # most are made anew and say the same: to see that costs next to nothing
-            else cropped(merged(harmless(row)), width, fill)
-            for y, row in enumerate(made)
-        ] + [blank] * (height - len(made))
+        rows = list(self.rows(width, height))[:height]
+        if self._note and rows:
+            rows[0] = ((f" {plain(self._note, 300)}".ljust(width), self.skin.style("accent")),)
+        fitted = [row if isinstance(row, Fitted) else crop(merged(sanitize_row(row)), width, fill) for row in rows]
+        blank: Row = ((" " * width, fill),)
+        return fitted + [blank] * (height - len(rows))
 
     def render_line(self, y: int) -> Strip:
         """A line of what was drawn last."""
-        strip = self._strips.get(y)
-        if strip is not None:
-            return strip
         width = self.size.width
         if y >= len(self._drawn):
             return Strip.blank(width, self.skin.style("text"))
-        strip = self._strips[y] = strip_of(self._drawn[y], width)
-        return strip
+        return Strip([Segment(text, style) for text, style in self._drawn[y]], width)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The lines of a part: rows carry all their styles, so there is nothing to add to them."""
         width = self.size.width
         if self._drawn_for != (width, self.size.height) and self.display:
-            self._draw_anew()  # a new size is painted before the pane is told of it
+            self._draw_all()  # a new size is painted before the resize event
         strips = [self.render_line(y) for y in range(crop.y, crop.bottom)]
         if crop.x > 0 or crop.right < width:
             strips = [strip.crop(crop.x, crop.right) for strip in strips]
@@ -122,11 +101,8 @@ class Pane(Timely, Widget):
         """Another size, another picture."""
         self.redraw()
 
-    def _draw_anew(self) -> None:
-        """Draws all rows."""
+    def _draw_all(self) -> None:
         self._drawn_for = (self.size.width, self.size.height)
-        self._drawn, self._raw = [], []
-        self._strips.clear()
         self._drawn = self._fitted(*self._drawn_for)
 
     def watch_has_focus(self, has_focus: bool) -> None:
@@ -202,7 +178,7 @@ class Listing(Pane, can_focus=True):
         """The user moved the cursor."""
 
     def do_open(self) -> None:
-        """Acts on the line under the cursor."""
+        """Act on the line under the cursor."""
 
     # --- drawing ------------------------------------------------------------------------------------------------------
     def rows(self, width: int, height: int) -> Sequence[Row]:
@@ -230,7 +206,7 @@ class Listing(Pane, can_focus=True):
         return f"{top + 1}-{min(count, top + room)} of {count}" if 0 < room < count else ""
 
     def reveal(self) -> None:
-        """Scrolls as little as is needed to have the cursor in sight."""
+        """Scroll as little as is needed to have the cursor in sight."""
         if self.cursor is not None and self._room:
             self.top = min(self.cursor, max(self.top, self.cursor - self._room + 1))
 
@@ -246,14 +222,6 @@ class Listing(Pane, can_focus=True):
         first, last = self.sight
         begin = self.cursor - 1 if self.cursor is not None and first <= self.cursor < last else last - 1
         self._go(next((at for at in range(begin, max(first - 2, -1), -1) if self.stops_at(at)), None), -1)
-
-    def do_page_down(self) -> None:
-        """On by what is in sight."""
-        self._page(max(1, self._room - 1))
-
-    def do_page_up(self) -> None:
-        """Back by what is in sight."""
-        self._page(-max(1, self._room - 1))
 
     def do_top(self) -> None:
         """To the beginning."""
@@ -276,7 +244,8 @@ class Listing(Pane, can_focus=True):
             self.moved()
         self.redraw()
 
-    def _page(self, by: int) -> None:
+    def _page(self, sign: int) -> None:
+        by = sign * max(1, self._room - 1)
         self.top = max(0, min(self.top + by, self.count() - self._room))
         if self.cursor is not None:
             wanted = max(0, min(self.cursor + by, self.count() - 1))
@@ -287,9 +256,12 @@ class Listing(Pane, can_focus=True):
                 self.moved()
         self.redraw()
 
+    do_page_down = partialmethod(_page, 1)
+    do_page_up = partialmethod(_page, -1)
+
     # --- the mouse ----------------------------------------------------------------------------------------------------
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        """Scrolls; the cursor stays where it is."""
+        """Scroll; the cursor stays where it is."""
         event.stop()
         self.top += _WHEEL
         self.redraw()

@@ -21,13 +21,13 @@ from perfmon.viewmodel import (
 )
 
 from ...theme import LEVEL_NAMES
-from .table import FULL, Cell, Column, Look, Thing, memory_pct, widest
+from .table import FULL, Cell, Column, RenderContext, Thing, memory_pct, widest
 
 _LATELY, _IDLE_PCT = 15, 50.0
 """Polls that are looked back on, and the use below which a GPU is idle: where the band gpu_busy is critical."""
 
 
-def gpu_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
+def gpu_columns(look: RenderContext, things: Sequence[Thing]) -> list[Column[Thing]]:
     """One GPU a row; columns that none of them fills are left out."""
     users = {id(thing[1]): _users(thing) for thing in things}
     name = widest([_name(look, thing) for thing in things])
@@ -51,24 +51,24 @@ def gpu_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
     ]
 
 
-def _name(look: Look, thing: Thing) -> str:
+def _name(look: RenderContext, thing: Thing) -> str:
     name = look.name(thing, thing[1].reading.name)
     name = name if look.around.several else f"gpu {name}"
     mine = look.around.gpus_given and thing[1].reading.words.get("mine") == "yes"
     return f"{name}{look.skin.glyph('bullet')}" if mine else name
 
 
-def _name_style(look: Look, seen: Seen) -> str:
+def _name_style(look: RenderContext, seen: Seen) -> str:
     if not look.around.gpus_given:
         return "text"
     return "title" if seen.reading.words.get("mine") == "yes" else "faint"
 
 
-def _bar(look: Look, seen: Seen, cells: int) -> str:
+def _bar(look: RenderContext, seen: Seen, cells: int) -> str:
     return look.bar(share(value(seen, "util_pct"), 100.0), cells)
 
 
-def _bar_style(look: Look, seen: Seen) -> str:
+def _bar_style(look: RenderContext, seen: Seen) -> str:
     """One of the run that idles half of the time stands out; a single second says nothing."""
     lately = seen.history.get("util_pct", ())[-_LATELY:]
     stats = look.metrics.get("gpu_busy")
@@ -90,7 +90,7 @@ def _power(seen: Seen, cells: int) -> str:
     return both if both and len(both) <= cells else f"{drawn:.0f}W"
 
 
-def _heat(look: Look, seen: Seen) -> Cell:
+def _heat(look: RenderContext, seen: Seen) -> Cell:
     heat = value(seen, "temp_c")
     return ("" if heat is None else f"{heat:.0f}C"), look.style(seen, "temp_c", "muted")
 
@@ -121,7 +121,7 @@ Folded = tuple[Host, tuple[Seen, ...]]
 _MOST = 16
 
 
-def folded_columns(look: Look, rows: Sequence[Folded], *, whole: bool = False) -> list[Column[Folded]]:
+def folded_columns(look: RenderContext, rows: Sequence[Folded], *, whole: bool = False) -> list[Column[Folded]]:
     """One host a row, a character a GPU; with `whole` the machine's own figures as well."""
     count = min(_MOST, max((len(gpus) for _, gpus in rows), default=1))
     columns: list[Column[Folded]] = [
@@ -142,14 +142,14 @@ def folded_columns(look: Look, rows: Sequence[Folded], *, whole: bool = False) -
     return columns
 
 
-def _processors(look: Look, host: Host) -> Cell:
+def _processors(look: RenderContext, host: Host) -> Cell:
     whole = host.whole
     if whole is None:
         return "", "muted"
     return labelled("cpu", percent(value(whole, "cpu_pct"))), look.style(whole, "cpu_pct", "muted")
 
 
-def _folded_mark(look: Look, row: Folded) -> Cell:
+def _folded_mark(look: RenderContext, row: Folded) -> Cell:
     host, gpus = row
     if not gpus:
         return look.mark((host, host.whole)) if host.whole is not None else (" ?", "stale")
@@ -159,13 +159,13 @@ def _folded_mark(look: Look, row: Folded) -> Cell:
     return f" {look.skin.mark(level)}", LEVEL_NAMES[level]
 
 
-def _each(look: Look, gpus: Sequence[Seen], cells: int) -> str:
+def _each(look: RenderContext, gpus: Sequence[Seen], cells: int) -> str:
     """A character a GPU, as high as it is busy; of more than there is room for, the first."""
     used = [value(gpu, "util_pct") for gpu in gpus[:cells]]
     return spark([float("nan") if one is None else one for one in used], 0.0, FULL, glyphs=look.skin.glyphs)
 
 
-def _mean_cell(look: Look, row: Folded) -> Cell:
+def _mean_cell(look: RenderContext, row: Folded) -> Cell:
     host, gpus = row
     if not gpus:
         return "", "text"
@@ -190,7 +190,7 @@ def _power_of(gpus: Sequence[Seen]) -> str:
     return "" if drawn is None else f"{drawn / 1000:.1f}kW" if drawn >= 1000 else f"{drawn:.0f}W"
 
 
-def _hottest(look: Look, gpus: Sequence[Seen]) -> Cell:
+def _hottest(look: RenderContext, gpus: Sequence[Seen]) -> Cell:
     hot = max(gpus, key=lambda gpu: value(gpu, "temp_c") or 0.0, default=None)
     return ("", "muted") if hot is None else _heat(look, hot)
 

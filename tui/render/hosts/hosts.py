@@ -26,12 +26,10 @@ from perfmon.viewmodel import (
 )
 
 from ..rows import Words
-from .table import FULL, Cell, Column, Look, Thing, memory_pct, number, texts, widest, word
-
-_CALM = ("good",)
+from .table import FULL, Cell, Column, RenderContext, Thing, memory_pct, number, texts, widest, word
 
 
-def host_columns(look: Look, hosts: Sequence[Host]) -> list[Column[Host]]:
+def host_columns(look: RenderContext, hosts: Sequence[Host]) -> list[Column[Host]]:
     """One host a row."""
     waits = any(max(_of(host, "iowait_pct") or 0.0, (_of(host, "iowait_max_pct") or 0.0) / 10) >= 1.0 for host in hosts)
     most = max((len(_cores(host)) for host in hosts), default=0)
@@ -57,7 +55,7 @@ def _of(host: Host, key: str) -> float | None:
     return None if host.whole is None else value(host.whole, key)
 
 
-def unreached(look: Look, host: Host) -> Words | None:
+def unreached(look: RenderContext, host: Host) -> Words | None:
     """The whole row of a host of which nothing is known but that, and why, it is not reached."""
     if host.link is None or host.things:
         return None
@@ -72,38 +70,38 @@ def unreached(look: Look, host: Host) -> Words | None:
     )
 
 
-def _mark(look: Look, host: Host) -> Cell:
+def _mark(look: RenderContext, host: Host) -> Cell:
     if host.link is not None:
         sign, _ = state_of(host.link)
         if sign != "good" or host.whole is None:
             return f" {look.skin.glyph(sign)}", "warning" if sign == "lagging" else sign
     if host.whole is not None and look.around.stale(host.whole):
         return look.mark((host, host.whole))
-    told = [seen for seen in host.of(Area.HOST, Area.DISK) if not look.around.stale(seen)]
-    if not told:
+    fresh = [seen for seen in host.of(Area.HOST, Area.DISK) if not look.around.stale(seen)]
+    if not fresh:
         return look.mark((host, host.whole)) if host.whole is not None else (f" {look.skin.glyph('none')}", "faint")
-    return look.mark((host, max(told, key=lambda seen: worst_of(seen.reading, look.metrics))))
+    return look.mark((host, max(fresh, key=lambda seen: worst_of(seen.reading, look.metrics))))
 
 
 def _state(host: Host) -> Cell:
     if host.link is None:
         return "", "muted"
     sign, words = state_of(host.link)
-    return words, "muted" if sign in _CALM else "warning" if sign == "lagging" else sign
+    return words, "muted" if sign == "good" else "warning" if sign == "lagging" else sign
 
 
-def _first(look: Look, host: Host) -> Cell:
+def _first(look: RenderContext, host: Host) -> Cell:
     whole = host.whole
     if whole is None:
         return "", "muted"
     return look.figure((host, whole), labelled("cpu", percent(value(whole, "cpu_pct"))), look.style(whole, "cpu_pct"))
 
 
-def _lately(look: Look, host: Host, cells: int) -> str:
+def _lately(look: RenderContext, host: Host, cells: int) -> str:
     return "" if host.whole is None else look.spark(host.whole, "cpu_pct", cells, 100.0)
 
 
-def _memory(look: Look, host: Host, cells: int) -> Cell:
+def _memory(look: RenderContext, host: Host, cells: int) -> Cell:
     part = memory_pct(host)
     if part is None:
         return "", "muted"
@@ -112,7 +110,7 @@ def _memory(look: Look, host: Host, cells: int) -> Cell:
     return (longer if len(longer) <= cells else text), look.level_style(Area.HOST, "mem_pct", part)
 
 
-def _disk(look: Look, host: Host, cells: int) -> Cell:
+def _disk(look: RenderContext, host: Host, cells: int) -> Cell:
     """The fullest disk: of those that hold logs or checkpoints, if there are any."""
     disks = host.of(Area.DISK)
     held = [disk for disk in disks if disk.reading.words.get("holds")] or list(disks)
@@ -129,7 +127,7 @@ def _network(host: Host) -> str:
     """Rates of all interfaces."""
     nics = host.of(Area.NIC)
     received, sent = (
-        sum(told for nic in nics if (told := value(nic, key)) is not None) for key in ("rx_mb_s", "tx_mb_s")
+        sum(known for nic in nics if (known := value(nic, key)) is not None) for key in ("rx_mb_s", "tx_mb_s")
     )
     return f"net {rate(max(received, sent))}" if nics else ""
 
@@ -139,7 +137,7 @@ def _load(host: Host) -> str:
     return "" if load is None else f"{load:.1f}" if load < 100 else f"{load:.0f}"
 
 
-def _waits(look: Look, host: Host, cells: int) -> Cell:
+def _waits(look: RenderContext, host: Host, cells: int) -> Cell:
     """For disks: all processors together, and the one that waits most, which is not seen among many."""
     style = "muted" if host.whole is None else look.style(host.whole, "iowait_pct", "muted")
     text, most = labelled("io", percent(_of(host, "iowait_pct"))), percent(_of(host, "iowait_max_pct"))
@@ -151,18 +149,18 @@ def _cores(host: Host) -> list[float]:
     return [] if host.whole is None else cores(host.whole, "cores_busy")
 
 
-def _each(look: Look, host: Host, cells: int) -> str:
+def _each(look: RenderContext, host: Host, cells: int) -> str:
     """A character a core, as high as it is busy; of more than there is room for, the busiest of neighbours."""
     each = _cores(host)
     if not each or cells < 1:
         return ""
     together = -(-len(each) // cells)
-    told = [[one for one in each[at : at + together] if one == one] for at in range(0, len(each), together)]  # noqa: PLR0124
-    return labelled("cores", spark([max(group, default=nan) for group in told], 0.0, FULL, glyphs=look.skin.glyphs))
+    groups = [[one for one in each[at : at + together] if one == one] for at in range(0, len(each), together)]  # noqa: PLR0124
+    return labelled("cores", spark([max(group, default=nan) for group in groups], 0.0, FULL, glyphs=look.skin.glyphs))
 
 
 # --- what is below a host ---------------------------------------------------------------------------------------------
-def disk_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
+def disk_columns(look: RenderContext, things: Sequence[Thing]) -> list[Column[Thing]]:
     """A file system a row."""
     return [
         look.marks(),
@@ -178,7 +176,7 @@ def disk_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
     ]
 
 
-def _full(look: Look, thing: Thing) -> Cell:
+def _full(look: RenderContext, thing: Thing) -> Cell:
     return look.figure(thing, percent(value(thing[1], "used_pct")), look.style(thing[1], "used_pct"))
 
 
@@ -190,7 +188,7 @@ def _forecast(seen: Seen) -> Cell:
     return f"full in {uptime(left)}", "critical" if left < 3600 else "warning" if left < 86400 else "muted"
 
 
-def nic_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
+def nic_columns(look: RenderContext, things: Sequence[Thing]) -> list[Column[Thing]]:
     """An interface a row."""
     return [
         look.marks(),
@@ -204,15 +202,15 @@ def nic_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
 
 
 def _faults(seen: Seen) -> Cell:
-    told = [
+    parts = [
         f"{count:.1f} {word}/s"
         for key, word in (("errors_per_s", "errors"), ("drops_per_s", "drops"))
         if (count := value(seen, key))
     ]
-    return " ".join(told), "warning"
+    return " ".join(parts), "warning"
 
 
-def process_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
+def process_columns(look: RenderContext, things: Sequence[Thing]) -> list[Column[Thing]]:
     """A process of the run a row."""
     return [
         Column(2, 0, lambda thing, _: (f" {look.skin.glyph('bullet')}", "faint")),
@@ -237,7 +235,7 @@ def _gb(mb: float) -> str:
 
 
 # --- pollers ----------------------------------------------------------------------------------------------------------
-def poller_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
+def poller_columns(look: RenderContext, things: Sequence[Thing]) -> list[Column[Thing]]:
     """A poller a row: if it answers, and why not."""
     return [
         look.marks(),
@@ -248,7 +246,7 @@ def poller_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
     ]
 
 
-def _answers(look: Look, thing: Thing) -> Cell:
+def _answers(look: RenderContext, thing: Thing) -> Cell:
     seen = thing[1]
     state, old = seen.reading.words.get("state", "ok"), value(seen, "age_s")
     if state == "stale" and old is not None:

@@ -27,7 +27,7 @@ from .sections import (
     troubled,
     users_of,
 )
-from .table import Column, Look, Thing, chosen, detail_lines, heading, row
+from .table import Column, RenderContext, Thing, chosen, detail_lines, heading, row
 
 # --- Lines of the hosts pane: the selected view, or the most important items that fit ---
 
@@ -65,7 +65,7 @@ class View:
 LogRow = Callable[[SourceStatus], Words]
 
 
-def lines_of(look: Look, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
+def lines_of(look: RenderContext, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
     """The lines; `log_row` draws a log."""
     match view.name:
         case "auto":
@@ -83,14 +83,14 @@ def lines_of(look: Look, view: View, sources: Sequence[SourceStatus], log_row: L
 
 
 # --- views ------------------------------------------------------------------------------------------------------------
-def _sources(look: Look, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
+def _sources(look: RenderContext, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
     pollers = poller_sections(look)
     headed = bool(pollers) and (view.everything or view.room > len(sources) + 2 + len(pollers[0].things))
     lines = _logs(sources, log_row, heading_at=view.width if headed else None)
     return lines + [line for section in pollers for line in _section(look, view, section, headed)]
 
 
-def _auto(look: Look, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
+def _auto(look: RenderContext, view: View, sources: Sequence[SourceStatus], log_row: LogRow) -> list[Line]:
     """The first of several plans that fits; where none does, the shortest one."""
     gpus, hosts, queues = gpu_sections(look), host_sections(look), queue_sections(look)
     pollers = poller_sections(look, all_of_them=False)
@@ -131,7 +131,7 @@ class _Plan:
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------
-def _titled(look: Look, view: View, sections: Sequence[Section]) -> list[Line]:
+def _titled(look: RenderContext, view: View, sections: Sequence[Section]) -> list[Line]:
     """With headings where several tables would be taken for one, or there is room for them."""
     plain = _listed(look, view, sections, headed=len(sections) > 1 or view.everything)
     if len(sections) == 1 and len(plain) < view.room:
@@ -139,11 +139,11 @@ def _titled(look: Look, view: View, sections: Sequence[Section]) -> list[Line]:
     return plain
 
 
-def _listed(look: Look, view: View, sections: Sequence[Section], *, headed: bool) -> list[Line]:
+def _listed(look: RenderContext, view: View, sections: Sequence[Section], *, headed: bool) -> list[Line]:
     return [line for section in sections for line in _section(look, view, section, headed)]
 
 
-def _section(look: Look, view: View, section: Section, headed: bool) -> Iterator[Line]:
+def _section(look: RenderContext, view: View, section: Section, headed: bool) -> Iterator[Line]:
     usual = [one for one in section.things if section.instead(look, one) is None]
     columns = chosen(section.columns(look, usual), usual, view.width)
     if headed:
@@ -159,14 +159,14 @@ def _section(look: Look, view: View, section: Section, headed: bool) -> Iterator
             yield from _users(look, view, thing)
 
 
-def _users(look: Look, view: View, gpu: Thing) -> Iterator[Line]:
+def _users(look: RenderContext, view: View, gpu: Thing) -> Iterator[Line]:
     things = list(users_of(*gpu))
     columns = chosen(process_columns(look, things), things, view.width - 2) if things else []
     for thing in things:
         yield Line(partial(_indented, look, columns, thing, view.width), _key(thing), foreign=_foreign(thing))
 
 
-def _row(look: Look, columns: Sequence[Column[Any]], one: object, thing: Thing | None, width: int) -> Words:
+def _row(look: RenderContext, columns: Sequence[Column[Any]], one: object, thing: Thing | None, width: int) -> Words:
     words = row(columns, one, width, look.skin.glyphs)
     return words if thing is None else look.dim(words, thing)
 
@@ -175,7 +175,7 @@ def _unchanged(words: Words) -> Words:
     return words
 
 
-def _indented(look: Look, columns: Sequence[Column[Any]], thing: Thing, width: int) -> Words:
+def _indented(look: RenderContext, columns: Sequence[Column[Any]], thing: Thing, width: int) -> Words:
     return (("  ", "text"), *_row(look, columns, thing, thing, max(1, width - 2)))
 
 
@@ -198,7 +198,7 @@ def _logs(sources: Sequence[SourceStatus], log_row: LogRow, heading_at: int | No
     return head + [Line(partial(log_row, one), ("", "log", f"{one.index} {one.name}"), one) for one in sources]
 
 
-def _empty(look: Look, view: View) -> list[Line]:
+def _empty(look: RenderContext, view: View) -> list[Line]:
     """Reason for an empty view, and how to fill it."""
     nothing, fixes = EMPTY_VIEWS[view.name]
     lines = [(f" {look.skin.glyph('waiting')} {nothing}", "text")]

@@ -10,9 +10,9 @@ from perfmon.textgraphics import compact
 from perfmon.viewmodel import labelled, percent, rate, share, size_of_bytes, uptime, value, verdict_words
 
 from ...theme import LEVEL_NAMES
-from .table import Cell, Column, Look, Thing, number, texts, word
+from .table import Cell, Column, RenderContext, Thing, number, texts, word
 
-_TOLD = frozenset({"depth", "capacity", "fill_pct", "put_per_s", "get_per_s", "empty_pct"})
+_IN_COLUMNS = frozenset({"depth", "capacity", "fill_pct", "put_per_s", "get_per_s", "empty_pct"})
 """Columns of queues between stages."""
 
 
@@ -21,7 +21,7 @@ def is_engine(seen: Seen) -> bool:
     return "running" in seen.reading.values or "waiting" in seen.reading.values
 
 
-def engine_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
+def engine_columns(look: RenderContext, things: Sequence[Thing]) -> list[Column[Thing]]:
     """An engine a row."""
     return [
         look.marks(),
@@ -50,22 +50,22 @@ def _waiting(seen: Seen) -> Cell:
     return number("waiting", _count, "wait")(seen), "queue" if value(seen, "waiting") else "muted"
 
 
-def _cache(look: Look, seen: Seen) -> Cell:
+def _cache(look: RenderContext, seen: Seen) -> Cell:
     return labelled("kv", percent(value(seen, "kv_usage_pct"))), look.style(seen, "kv_usage_pct")
 
 
 def _evicted(seen: Seen) -> Cell:
-    told = value(seen, "preemptions_per_min")
-    return (f"preempts {compact(told, 4)}/m", "warning") if told else ("", "muted")
+    known = value(seen, "preemptions_per_min")
+    return (f"preempts {compact(known, 4)}/m", "warning") if known else ("", "muted")
 
 
 def _first(seen: Seen) -> str:
     """Time to first token."""
-    told = next((told for key in ("ttft_p95_s", "ttft_p50_s") if (told := value(seen, key)) is not None), None)
-    return "" if told is None else f"ttft {told:.2f} s"
+    known = next((known for key in ("ttft_p95_s", "ttft_p50_s") if (known := value(seen, key)) is not None), None)
+    return "" if known is None else f"ttft {known:.2f} s"
 
 
-def depth_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
+def depth_columns(look: RenderContext, things: Sequence[Thing]) -> list[Column[Thing]]:
     """A queue between stages a row."""
     return [
         look.marks(),
@@ -82,8 +82,8 @@ def depth_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
 
 
 def _fill(seen: Seen) -> float | None:
-    told = value(seen, "fill_pct")
-    return share(value(seen, "depth"), value(seen, "capacity")) if told is None else told / 100.0
+    known = value(seen, "fill_pct")
+    return share(value(seen, "depth"), value(seen, "capacity")) if known is None else known / 100.0
 
 
 def _filled(seen: Seen) -> str:
@@ -100,7 +100,7 @@ def _rest(seen: Seen, cells: int) -> str:
     """Further values of its kind of queue, as many as fit: `step 42  loss 0.31`."""
     why = word("why")(seen)
     parts = [why] if why else []
-    parts += [f"{key} {compact(seen.reading.values[key], 6)}" for key in seen.reading.values if key not in _TOLD]
+    parts += [f"{key} {compact(seen.reading.values[key], 6)}" for key in seen.reading.values if key not in _IN_COLUMNS]
     while len(parts) > 1 and len("  ".join(parts)) > cells:
         parts.pop()
     return "  ".join(parts)
@@ -110,7 +110,7 @@ def _pace(rate: float) -> str:
     return f"{compact(rate, 4)}/s"
 
 
-def value_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
+def value_columns(look: RenderContext, things: Sequence[Thing]) -> list[Column[Thing]]:
     """A value that no other table has a place for."""
     return [
         look.marks(),
@@ -120,7 +120,7 @@ def value_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
     ]
 
 
-def socket_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
+def socket_columns(look: RenderContext, things: Sequence[Thing]) -> list[Column[Thing]]:
     """The sockets of a port a row, with what they show about where the time goes."""
     return [
         look.marks(),
@@ -135,16 +135,16 @@ def socket_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
     ]
 
 
-def _verdict(look: Look, thing: Thing) -> Cell:
+def _verdict(look: RenderContext, thing: Thing) -> Cell:
     return look.figure(thing, verdict_words(thing[1].reading), look.mark(thing)[1])
 
 
-def _unread(look: Look, seen: Seen) -> Cell:
+def _unread(look: RenderContext, seen: Seen) -> Cell:
     return number("recv_q_bytes", size_of_bytes, "unread")(seen), look.style(seen, "recv_q_share_pct", "muted")
 
 
 # --- the scheduler ----------------------------------------------------------------------------------------------------
-def job_columns(look: Look, things: Sequence[Thing]) -> list[Column[Thing]]:
+def job_columns(look: RenderContext, things: Sequence[Thing]) -> list[Column[Thing]]:
     """A job, or a node of the scheduler, a row."""
     return [
         look.marks(),
@@ -161,7 +161,7 @@ def _job(thing: Thing) -> str:
     return f"{thing[1].reading.area.value} {thing[1].reading.name}"
 
 
-def _state(look: Look, thing: Thing) -> Cell:
+def _state(look: RenderContext, thing: Thing) -> Cell:
     style = look.mark(thing)[1]
     words = thing[1].reading.words.get("state", "").lower()
     return look.figure(thing, words, style if style in LEVEL_NAMES.values() else "text")

@@ -29,7 +29,7 @@ from ..rows import Run, Words, row_cells
 from .gpus import Folded, folded_columns, gpu_columns, processes_of
 from .hosts import disk_columns, host_columns, nic_columns, poller_columns, process_columns, unreached
 from .queues import depth_columns, engine_columns, is_engine, job_columns, socket_columns, value_columns
-from .table import Column, Look, Thing
+from .table import Column, RenderContext, Thing
 
 # --- The parts of the pane: which things, in which table ---
 
@@ -43,10 +43,10 @@ class Section:
 
     title: str
     things: Sequence[Any]
-    columns: Callable[[Look, Sequence[Any]], list[Column[Any]]]
+    columns: Callable[[RenderContext, Sequence[Any]], list[Column[Any]]]
     thing: Callable[[Any], Thing | None]
     """The reading of a row, if it is a single one."""
-    instead: Callable[[Look, Any], Words | None] = lambda look, one: None
+    instead: Callable[[RenderContext, Any], Words | None] = lambda look, one: None
     """Row that replaces the row of the table."""
 
 
@@ -54,50 +54,50 @@ def _of_host(host: Host) -> Thing | None:
     return None if host.whole is None else (host, host.whole)
 
 
-def _polled(look: Look, title: str, columns: Callable[..., Any], *areas: Area) -> Section:
+def _polled(look: RenderContext, title: str, columns: Callable[..., Any], *areas: Area) -> Section:
     """All things of some areas, one reading a row."""
     return Section(
         title, [thing for area in areas for thing in look.around.of_area(area)], columns, lambda thing: thing
     )
 
 
-def gpu_sections(look: Look) -> list[Section]:
+def gpu_sections(look: RenderContext) -> list[Section]:
     """Every GPU."""
     return _some(_polled(look, "GPUS", gpu_columns, Area.GPU))
 
 
-def folded_sections(look: Look, *, whole: bool = False) -> list[Section]:
+def folded_sections(look: RenderContext, *, whole: bool = False) -> list[Section]:
     """GPUs by host; `whole`: with the machine's own figures, of all hosts."""
     rows = [(host, host.of(Area.GPU)) for host in look.around.hosts if host.of(Area.GPU) or (whole and host.is_known)]
 
-    def columns(look: Look, rows: Sequence[Folded]) -> list[Column[Folded]]:
+    def columns(look: RenderContext, rows: Sequence[Folded]) -> list[Column[Folded]]:
         return folded_columns(look, rows, whole=whole)
 
-    def instead(look: Look, row: Folded) -> Words | None:
+    def instead(look: RenderContext, row: Folded) -> Words | None:
         return unreached(look, row[0])
 
     return _some(Section("GPUS", rows, columns, lambda row: _of_host(row[0]), instead))
 
 
-def host_sections(look: Look) -> list[Section]:
+def host_sections(look: RenderContext) -> list[Section]:
     """Every host as a row."""
     hosts = [host for host in look.around.hosts if host.is_known]
     own = [host for host in hosts if host.link is not None or host.whole is not None or host.of(Area.DISK, Area.NIC)]
     return _some(Section("HOSTS", own, host_columns, _of_host, unreached))
 
 
-def below_hosts(look: Look) -> list[Section]:
+def below_hosts(look: RenderContext) -> list[Section]:
     """Disks and interfaces, and the processes of the run."""
     disks = _polled(look, "DISKS", disk_columns, Area.DISK)
     return _some(disks, _polled(look, "NETWORK", nic_columns, Area.NIC), *process_sections(look))
 
 
-def process_sections(look: Look) -> list[Section]:
+def process_sections(look: RenderContext) -> list[Section]:
     """The processes of the run."""
     return _some(_polled(look, "PROCESSES", process_columns, Area.PROCESS))
 
 
-def queue_sections(look: Look, *, all_of_them: bool = True) -> list[Section]:
+def queue_sections(look: RenderContext, *, all_of_them: bool = True) -> list[Section]:
     """Engines, queues, sockets and jobs; all, or without single values and what is well anyway."""
     queues = list(look.around.of_area(Area.QUEUE))
     sections = [
@@ -112,7 +112,7 @@ def queue_sections(look: Look, *, all_of_them: bool = True) -> list[Section]:
     return _some(*sections)
 
 
-def _presses(look: Look, thing: Thing) -> bool:
+def _presses(look: RenderContext, thing: Thing) -> bool:
     """Return true for what must be shown where there is little room: not for sockets and jobs that are well."""
     match thing[1].reading.area:
         case Area.SOCKET:
@@ -123,14 +123,14 @@ def _presses(look: Look, thing: Thing) -> bool:
             return True
 
 
-def poller_sections(look: Look, *, all_of_them: bool = True) -> list[Section]:
+def poller_sections(look: RenderContext, *, all_of_them: bool = True) -> list[Section]:
     """Pollers: all, or those without a response (missing devices are no problem)."""
     section = _polled(look, "POLLS", poller_columns, Area.POLLER)
     things = [thing for thing in section.things if all_of_them or _troubled(look, thing[1])]
     return _some(replace(section, things=things))
 
 
-def _troubled(look: Look, seen: Seen) -> bool:
+def _troubled(look: RenderContext, seen: Seen) -> bool:
     state = seen.reading.words.get("state")
     return state in ("failed", "stale") or (state != "absent" and look.around.stale(seen))
 
@@ -169,7 +169,7 @@ def keys_of(machines: bool, width: int) -> str:
     return long if width >= 110 else short if width >= 90 else "M view" if width >= 50 else ""
 
 
-def summary_of(look: Look | None, view: str, logs: Sequence[str], width: int) -> str:
+def summary_of(look: RenderContext | None, view: str, logs: Sequence[str], width: int) -> str:
     """Counts, of one kind or all; the last parts are dropped first if room is short."""
     if look is None or not look.any:
         return " · ".join(logs) if view in ("auto", "sources") else ""
@@ -189,7 +189,7 @@ def lines_wanted(picture: MonitorState) -> int:
     return sum(counts.values()) + len(picture.sources) + max(0, len(picture.links) - counts[Area.HOST])
 
 
-def _machines(look: Look) -> list[str]:
+def _machines(look: RenderContext) -> list[str]:
     gpus = [seen for _, seen in look.around.of_area(Area.GPU)]
     used = [one for seen in gpus if (one := value(seen, "util_pct")) is not None and not look.around.stale(seen)]
     busy = f" {percent(sum(used) / len(used))}" if used else ""

@@ -36,7 +36,7 @@ _MATTERS = 2
 """Columns of this rank and below are worth shortening a name for."""
 _TELLS_WHY = 0.5
 """The rank of a column that says what is critical: without it a mark has no reason."""
-_LOOKED_AT = 64
+_MOST_CHECKED = 64
 """Of more things than that nobody asks each how it is, to choose columns."""
 Cell = tuple[str, str]
 """(text, name of a style)"""
@@ -63,7 +63,7 @@ def chosen(columns: Sequence[Column[T]], things: Sequence[T], width: int) -> lis
     """Those that have something to say and room for it, a blank between them, as wide as they are to be."""
     kept = [column for column in columns if any(column.draw(thing, column.cells)[0] for thing in things)]
     if _cells(kept) > width:
-        kept = [_kept_longer(column, things[:_LOOKED_AT]) for column in kept]
+        kept = [_kept_longer(column, things[:_MOST_CHECKED]) for column in kept]
     while (over := _cells(kept) - width) > 0 and (goes := max(kept, key=lambda column: column.rank)).rank:
         give = next((at for at, one in enumerate(kept) if 0 < one.least <= one.cells - over), None)
         if give is not None and goes.rank <= _MATTERS:
@@ -130,7 +130,7 @@ FULL = 100.0 * _HEADROOM
 
 
 @dataclass(frozen=True)
-class Look:
+class RenderContext:
     """The machines of a picture, and how they are drawn."""
 
     around: HostOverview
@@ -139,7 +139,7 @@ class Look:
     """Those of the snapshot: their bands are the limits."""
 
     @classmethod
-    def at(cls, picture: MonitorState, skin: ThemeStyles) -> Look:
+    def at(cls, picture: MonitorState, skin: ThemeStyles) -> RenderContext:
         """At that picture."""
         return cls(HostOverview.at(picture), skin, {} if picture.snapshot is None else picture.snapshot.metrics)
 
@@ -203,7 +203,7 @@ class Look:
         return lambda thing: self.name(thing, name(thing[1]))
 
     def dim(self, words: Words, thing: Thing) -> Words:
-        """The row of a thing that was not heard of lately is faint, but for what says so."""
+        """Make the row of a stale thing faint, except the words that say so."""
         if not self.around.stale(thing[1]):
             return words
         return tuple((text, style if style == "stale" else "faint") for text, style in words)
@@ -278,7 +278,7 @@ _CORES = {"cores_busy": "cores busy", "cores_iowait": "cores wait"}
 _TENTH = 10.0
 
 
-def detail_lines(look: Look, thing: Thing, width: int) -> Iterator[Callable[[], Words]]:
+def detail_lines(look: RenderContext, thing: Thing, width: int) -> Iterator[Callable[[], Words]]:
     """A line a value, with its course; its words above them."""
     seen = thing[1]
     words = [f"{key} {word.replace('_', ' ')}" for key, word in seen.reading.words.items() if key not in _CORES]
@@ -298,12 +298,12 @@ def _words(text: str) -> Words:
     return ((f"{_INDENT}{text}", "muted"),)
 
 
-def _cores(look: Look, seen: Seen, key: str, name: str) -> Words:
+def _cores(look: RenderContext, seen: Seen, key: str, name: str) -> Words:
     drawn = spark(cores(seen, key), _TENTH / 2, 100.0 - _TENTH / 2, glyphs=look.skin.glyphs)
     return ((_INDENT + fit(name, _KEY, glyphs=look.skin.glyphs), "muted"), (drawn, "metric"))
 
 
-def _value(look: Look, seen: Seen, key: str, width: int) -> Words:
+def _value(look: RenderContext, seen: Seen, key: str, width: int) -> Words:
     glyphs = look.skin.glyphs
     known = [value for value in seen.history.get(key, ()) if isfinite(value)]
     span = f"{compact(min(known), 8)} .. {compact(max(known), 8)}" if known else ""
