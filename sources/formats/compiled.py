@@ -111,15 +111,10 @@ class CompiledPattern:
         plain = self._reader is None and not (pattern.anchored or pattern.mono or pattern.clock or pattern.rows)
         return plain and _BEGINS.match(pattern.regex) is not None and not _has_alternatives(pattern.regex)
 
-    def begin_of(self, text: str) -> int | None:
-        """Where it begins to read a line, None when the line is not of this kind."""
+    def span(self, text: str) -> tuple[int, int] | None:
+        """Begin and end of what it reads of a line, None when the line is not of this kind."""
         match = self._search.search(text)
-        return None if match is None else match.start()
-
-    def end(self, text: str) -> int | None:
-        """Where what it reads of a line ends, None when the line is not of this kind."""
-        match = self._search.search(text)
-        return None if match is None else match.end()
+        return None if match is None else match.span()
 
     def observe(self, values: Values, problems: list[str]) -> list[Observation]:
         """What the fields say; values that cannot be meant go to `problems` and cost nothing else."""
@@ -190,7 +185,7 @@ def compile_patterns(packs: Sequence[Pack]) -> list[CompiledPattern]:
     return [CompiledPattern(pattern, index) for index, pattern in enumerate(patterns)]
 
 
-class Asked(dict[int, tuple[int, ...]]):
+class PatternIndex(dict[int, tuple[int, ...]]):
     """For each needle the patterns to ask when it is found, worked out when it is found first: most never are.
 
     Of needles that are looked for together only the first one is reported where others begin inside it (see
@@ -208,25 +203,25 @@ class Asked(dict[int, tuple[int, ...]]):
         """Whether more records of the same pack may stand on a line: then the first of them is read."""
         self._together: dict[tuple[int, ...], tuple[int, ...]] = {}
 
-    def of(self, sought: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    def candidates(self, found: Sequence[tuple[int, int]]) -> tuple[int, ...]:
         """The patterns to ask of a record that holds several needles (position, number), in the order of packs and
         files; where several records of a pack may stand on a line, that one first whose needle stands first."""
-        if len(sought) == 1:
-            return self[sought[0][1]]
-        needles = tuple(dict.fromkeys(needle for _, needle in sought))
+        if len(found) == 1:
+            return self[found[0][1]]
+        needles = tuple(dict.fromkeys(needle for _, needle in found))
         if len(needles) == 1:
             return self[needles[0]]
-        asked = self._together.get(needles)
-        if asked is None:
+        candidates = self._together.get(needles)
+        if candidates is None:
             if len(self._together) > _MOST_TOGETHER:
                 self._together.clear()
             first: dict[int, int] = {}
             for at, needle in enumerate(needles):
                 for index in self[needle]:
                     first.setdefault(index, at)
-            asked = tuple(sorted(first, key=lambda index: self._place(index, first[index])))
-            self._together[needles] = asked
-        return asked
+            candidates = tuple(sorted(first, key=lambda index: self._place(index, first[index])))
+            self._together[needles] = candidates
+        return candidates
 
     def _place(self, index: int, first: int) -> tuple[int, int, int]:
         return self._order[index], first if self._several[index] else 0, index
@@ -239,14 +234,14 @@ class Asked(dict[int, tuple[int, ...]]):
         return asked
 
 
-def needle_index(patterns: Sequence[CompiledPattern]) -> tuple[list[bytes], Asked]:
+def needle_index(patterns: Sequence[CompiledPattern]) -> tuple[list[bytes], PatternIndex]:
     """Every distinct needle, and for each the patterns to ask when it is found."""
     wanted: dict[bytes, set[int]] = {}
     for compiled in patterns:
         for needle in compiled.pattern.needles:
             wanted.setdefault(needle.encode(), set()).add(compiled.index)
     needles = sorted(wanted)
-    return needles, Asked(needles, wanted, [compiled.pattern for compiled in patterns])
+    return needles, PatternIndex(needles, wanted, [compiled.pattern for compiled in patterns])
 
 
 def _share_text(found: bytes, other: bytes) -> bool:

@@ -358,7 +358,7 @@ class HeaderReader:
             self._dating = None
 
     @property
-    def clocks_seen(self) -> Clocks | None:
+    def fast_clocks(self) -> Clocks | None:
         """What dates lines whose headers are like those that were read; None where that cannot be done."""
         if self._dating is None and self._seen and scanning is not None:
             hints = [hint.encode() for hint in self._hints]

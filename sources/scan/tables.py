@@ -133,7 +133,7 @@ class Heading:
         self.columns: Columns | None = None
         self._seen = b""
 
-    def heed(self, data: bytes, offset: int, message: Callable[[str], str]) -> None:
+    def take(self, data: bytes, offset: int, message: Callable[[str], str]) -> None:
         """The next block, or any behind the first bytes. `message` takes clocks and prefixes off a line."""
         if offset >= HEAD:
             return
