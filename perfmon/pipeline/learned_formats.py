@@ -18,7 +18,7 @@ _ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
 
 def format_name(log: str, chosen: str = "") -> str:
-    """What the format of a log is called: as chosen, else like the log. UsageError for what cannot be a name."""
+    """The name of the format of a log: as chosen, else like the log. UsageError for an impossible one."""
     name = chosen or re.sub(r"[^a-z0-9]+", "-", Path(log).name.split(".")[0].lower()).strip("-")[:64] or "learned"
     if _ID.fullmatch(name) is None:
         raise UsageError(f"{name}: expected small letters, digits and - in a format name")
@@ -26,7 +26,7 @@ def format_name(log: str, chosen: str = "") -> str:
 
 
 def learn(log: str, name: str, packs: Sequence[Pack], everything: bool = False) -> Proposal:
-    """Proposes the format `name` from the first 64 MB of the log that a SPEC names; `packs` are those there are.
+    """Proposes the format `name` from the first 64 MB of the log that a SOURCE names; `packs` are those there are.
 
     With `everything` it reads lines that these read, too. Raises InputError, in one line, where nothing is learned.
     """
@@ -56,7 +56,7 @@ def keep(proposal: Proposal, target: Path) -> Path:
 
 
 def installed(name: str, packs: Sequence[Pack]) -> Path:
-    """Where a format of that name is found from now on; UsageError for the name of a built-in one."""
+    """The path at which a format of that name is found from now on; UsageError for the name of a built-in one."""
     from perfmon.sources import formats
 
     built_in = os.path.join(formats.__path__[0], "")

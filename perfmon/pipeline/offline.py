@@ -39,7 +39,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `analyze` is asked for."""
+    """The arguments of `analyze`."""
 
     specs: tuple[str, ...]
     logs: tuple[LogFile, ...] = field(default=(), kw_only=True)
@@ -53,12 +53,12 @@ class Options:
 
 
 def analyze(options: Options, progress: Progress | None = None) -> Diagnosis:
-    """Reads complete logs and diagnoses them; one clear InputError or UsageError when a SPEC is wrong."""
+    """Read complete logs and diagnose them; one clear InputError or UsageError when a SOURCE is wrong."""
     return examine(options, progress)[0]
 
 
 def examine(options: Options, progress: Progress | None = None) -> tuple[Diagnosis, View, RuleSet]:
-    """As `analyze`, with the samples that were judged and what they were judged by."""
+    """Like `analyze`, with the samples that were judged and the rules that they were judged by."""
     with _collector_paused():
         session = read(options, progress)
         snapshot, view = session.examined(options.since, options.until, options.detail)
@@ -93,7 +93,7 @@ def _tell_copies(session: Session, copies: Mapping[LogFile, Sequence[LogFile]]) 
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """What is read is kept and has no cycles: looking for them again and again takes an eighth of the time."""
+    """Pause the garbage collector: what is read has no cycles, and collecting takes an eighth of the time."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -120,7 +120,7 @@ def _size(log: LogFile) -> int:
 
 
 def _written(log: LogFile) -> float | None:
-    """When a file was last written, in seconds since 1970; of what is in an archive nobody knows."""
+    """Time at which a file was last written, in seconds since 1970; unknown for the members of an archive."""
     if log.path == STDIN or log.member is not None:
         return None
     try:
@@ -153,7 +153,7 @@ class _Reader:
                 for log in big:
                     self._read_bulk(bulk, log, self._states[log])
         for log, item in read_logs([log for log in self._logs if log not in big]):
-            state = self._states.get(log, first)  # archives beside logs are no log
+            state = self._states.get(log, first)  # an archive among logs is no log
             if state is not None:
                 self._take(state, item)
         for log, state in self._states.items():

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from perfmon.rules import View
 
 MEMORY_MB = 256
-"""What the store of complete logs keeps, unless the configuration says otherwise."""
+"""Memory of the store of complete logs, unless the configuration has another limit."""
 _MB = 1 << 20
 
 
@@ -74,7 +74,7 @@ class Session:
         self._packs = {pack.id: pack for pack in self.scanner.packs}
         self._readings = ReadingScanner(self.scanner.patterns)
         self.machines = LatestReadings()
-        """What pollers said."""
+        """The last readings of pollers."""
         self._seen: tuple[int, dict[int, float], tuple[Seen, ...]] = (0, {}, ())
 
     @property
@@ -91,11 +91,11 @@ class Session:
 
     @property
     def baseline_note(self) -> str:
-        """What came of learning limits from the run's own start; "" where nothing was tried yet."""
+        """The result of learning limits from the run's own start; "" where it was not tried yet."""
         return "" if self._baseline is None else self._baseline.note
 
     def _learn(self, alignment: Alignment) -> None:
-        """Learns limits from the run's own start, where that is asked for and due."""
+        """Learns limits from the run's own start, where that is configured and due."""
         if self.config.baseline == BUILTIN:
             return
         from perfmon.diagnosis import Baseline
@@ -109,12 +109,12 @@ class Session:
         """Seconds from the first dated line to the last one."""
         from perfmon.rules import logs_of
 
-        told = [
+        ranges = [
             (state.first + alignment.shifts.get(state.index, 0.0), state.last + alignment.shifts.get(state.index, 0.0))
             for state in logs_of(self.store.sources)
             if state.first is not None and state.last is not None
         ]
-        return max(last for _, last in told) - min(first for first, _ in told) if told else 0.0
+        return max(last for _, last in ranges) - min(first for first, _ in ranges) if ranges else 0.0
 
     def add_source(self, spec: str) -> SourceState:
         """A new log."""
@@ -138,17 +138,17 @@ class Session:
         return scanned
 
     def scan(self, state: SourceState, data: bytes, offset: int, line: int) -> ScanResult:
-        """What the next lines of a log hold, which are then to be taken."""
+        """The contents of the next lines of a log, which are then to be taken."""
         return self.scanner.scan(data, offset, line, self._headings[state.index])
 
     def _hear(self, state: SourceState, block: PolledBlock) -> None:
-        """What a poller found out: for the store, and for who shows the last readings."""
+        """Readings of a poller: for the store, and for the display of the last ones."""
         self.take(state, self._readings.scan(block))
         state.next_line = block.line + len(block.readings)
         self.machines.hear(block, state.index)
 
     def seen(self, alignment: Alignment) -> tuple[Seen, ...]:
-        """What pollers said last; moments are those of the run's axis."""
+        """The last readings of pollers, with times on the run's axis."""
         version, shifts, seen = self._seen
         if (version, shifts) != (self.machines.version, alignment.shifts):
             seen = self.machines.seen(shifts=alignment.shifts)
@@ -156,7 +156,7 @@ class Session:
         return seen
 
     def take(self, state: SourceState, scanned: ScanResult, line_base: int = 0) -> None:
-        """What the next lines of a log hold; `line_base` is added to their line numbers."""
+        """Take the contents of the next lines of a log; `line_base` is added to their line numbers."""
         state.bytes += scanned.size
         state.lines += scanned.lines
         state.patterns.update(scanned.recognised)
@@ -166,8 +166,8 @@ class Session:
         for line, problems in odd.items():
             state.skipped += 1
             if state.skipped <= TOLD_PROBLEMS:
-                told = ", ".join(dict.fromkeys(problems))
-                state.note(f"line {line + line_base}: {told} is implausible: ignored")
+                listed = ", ".join(dict.fromkeys(problems))
+                state.note(f"line {line + line_base}: {listed} is implausible: ignored")
         self._assembler.ingest(state, self._clocks[state.index], scanned.records, line_base)
 
     def _of_table(self, pattern: int, values: Mapping[str, Any], low: float, high: float) -> list[Observation]:
@@ -182,7 +182,7 @@ class Session:
             state.errors += notice.count
 
     def snapshot(self, since: str | None = None, until: str | None = None, detail: Detail = WHOLE) -> Diagnosis:
-        """What is known now, within since..until."""
+        """The diagnosis of all that is known now, within since..until."""
         return self.examined(since, until, detail)[0]
 
     def examined(
@@ -222,7 +222,7 @@ class Session:
         return align(self.store) if steps else alignment
 
     def present(self, window: tuple[float, float], alignment: Alignment, now: float | None) -> Diagnosis:
-        """What is known of `window` (absolute seconds on the run's axis); the logs are watched until `now`, if given.
+        """The diagnosis of `window` (absolute seconds on the run's axis); the logs are watched until `now`, if given.
 
         Unlike `snapshot` its cost does not grow with what lies before the window.
         """
@@ -235,14 +235,14 @@ class Session:
         return replace(snapshot, seen=self.seen(alignment), gpu_price=self.config.gpu_price)
 
     def parts(self, window: tuple[float | None, float | None], alignment: Alignment) -> tuple[Part, ...]:
-        """What every metric is in each log and group, within `window` (absolute seconds on the run's axis)."""
+        """Every metric in each log and group, within `window` (absolute seconds on the run's axis)."""
         from perfmon.diagnosis import parts, view_of
 
         return parts(view_of(self.store, self.knowledge, alignment, window, recent=self.recent))
 
     @property
     def open_spans(self) -> Iterable[Span]:
-        """What has begun and not ended, weight updates apart."""
+        """Spans without an end, weight updates apart."""
         return self._assembler.open_spans
 
     def clock(self, state: SourceState) -> SourceClock:
@@ -250,7 +250,7 @@ class Session:
         return self._clocks[state.index]
 
     def _characterise(self) -> None:
-        """What the recognised patterns say of a log as a whole."""
+        """Set the components and the habits of each log by its recognised patterns."""
         for state in self.store.sources:
             packs = [self._packs[self.scanner.pattern_pack(at)] for at in state.patterns]
             state.idle_silence = any(pack.idle_silence for pack in packs)

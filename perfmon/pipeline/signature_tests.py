@@ -17,13 +17,13 @@ from .session import Session
 
 @dataclass(frozen=True, slots=True)
 class ExampleResult:
-    """What came of one example."""
+    """The result of one example."""
 
     signature: str
     example: str
     ok: bool
     text: str
-    """What was found, and what was expected where that differs."""
+    """The signatures that fired, and the expected ones where they differ."""
 
 
 def run_examples(

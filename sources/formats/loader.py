@@ -1,4 +1,4 @@
-"""Reads format packs from TOML; a mistake is told with file, key and what was expected."""
+"""Reads format packs from TOML; errors name file, key and what was expected."""
 
 from __future__ import annotations
 
@@ -11,18 +11,15 @@ from typing import Any
 from perfmon.core import LEGS, DataFileError, Table, read_toml
 
 from ..pollers.reading import NEEDLE, Area
-from .schema import EXTREMES, FAILURE_ROLES, PATTERN_ROLES, STYLES, Emit, Header, Pack, Pattern, Sample
+from .schema import EXTREMES, FAILURE_ROLES, KINDS, PATTERN_ROLES, STYLES, Emit, Header, Pack, Pattern, Sample
 from .timestamps import time_regex
 
 BUILTIN = Path(__file__).parent
-_KINDS = (
-    "metric", "leg", "span", "open", "close", "step", "mark", "row", "progress", "failure", "detail", "run",
-)  # fmt: skip
 FIGURE = r"(?:[-+]?(?:\d++(?:\.\d*+)?(?:[eE][-+]?\d++)?|\.\d++(?:[eE][-+]?\d++)?|(?i:nan|inf(?:inity)?)\b))"
-"""What `{figure}` in a regex stands for: a number as any program prints it, also one that is none: what diverges is
-told as nan, inf or Infinity, and a pattern that misses that misses the worst of it."""
+"""The regex for `{figure}`: a number as any program prints it, also one that is none: what diverges is printed
+as nan, inf or Infinity, and a pattern that misses that misses the worst of it."""
 PREFIX_FIELDS = ("rank", "local_rank", "pid", "ip", "host", "actor")
-"""What launcher prefixes may name: fields of an anchored pattern."""
+"""Names in launcher prefixes: fields of an anchored pattern."""
 _PACK_KEYS = ("schema", "id", "title", "component", "rank", "idle_silence", "generic", "healthy")
 _PATTERN_KEYS = (
     "id", "needles", "regex", "style", "emit", "sample", "rejects", "clock", "mono", "rows", "role", "anchored",
@@ -65,11 +62,11 @@ def _check(table: Table, style: str, regex: re.Pattern[str], emits: Iterable[Emi
 
 
 def _emit(table: Table) -> Emit:
-    table.only((*_KINDS, *_EMIT_KEYS))
+    table.only((*KINDS, *_EMIT_KEYS))
     data = table.data
-    kinds = [kind for kind in _KINDS if kind in data]
+    kinds = [kind for kind in KINDS if kind in data]
     if len(kinds) != 1:
-        raise DataFileError(table.file, table.key, f"expected exactly one of {', '.join(_KINDS)}")
+        raise DataFileError(table.file, table.key, f"expected exactly one of {', '.join(KINDS)}")
     kind = kinds[0]
     values = {_EMIT_NAMES.get(key, key): _EMIT_KEYS[key](table, key) for key in data if key != kind}
     if values.get("unit", "") not in _UNITS:
@@ -88,7 +85,7 @@ def _emit(table: Table) -> Emit:
         raise table.wrong("role", f"expected one of {', '.join(FAILURE_ROLES)}, of a failure")
     if kind == "run" and name not in ("begin", "end"):
         raise table.wrong("run", "expected begin or end")
-    return Emit(kind, name, **values)  # type: ignore[arg-type]  # one of _KINDS by construction
+    return Emit(kind, name, **values)
 
 
 def _when(table: Table, key: str) -> tuple[str, str]:

@@ -146,9 +146,9 @@ class BlockScanner:
         return begin, end if stop < 0 else stop
 
     def _is_redrawn(self, begin: int, end: int, stop: int) -> bool:
-        """Whether a frame of a progress bar is followed by one of the same bar and the same ten seconds of its clock,
-        with all that this one shows: bars are drawn ten times a second. The first that shows a count is kept: when a
-        count stopped is what matters."""
+        """True for a frame of a progress bar that is followed by one of the same bar and the same ten seconds of its
+        clock, with all that this one shows: bars are drawn ten times a second. The first that shows a count is kept:
+        when a count stopped is what matters."""
         data = self._data
         clock = data.rfind(b" [", begin, end)
         until = data.find(b"<", clock, end) + 1
@@ -291,7 +291,7 @@ class BlockScanner:
     def _repeats_the_last(
         self, line: int, begin: int, stamp: Stamp | None, mono: float | None, observations: list[Observation]
     ) -> bool:
-        """Whether a record repeats the one before in the same second; else others may repeat it."""
+        """True for a record that repeats the one before in the same second; else others may repeat it."""
         count, before = self._repeat_counts.get(begin, (0, 0))
         last = self._first_line + before if count else line
         key = stamp and (stamp[0], int(stamp[1])), mono

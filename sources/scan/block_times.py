@@ -174,5 +174,5 @@ class BlockTimes:
 
 
 def _is_near(before: Dated, after: Dated) -> bool:
-    """Whether a line follows another without a gap, by the same kind of stamp."""
+    """True for a line that follows another without a gap, by the same kind of stamp."""
     return before[1][0] == after[1][0] and 0.0 <= after[1][1] - before[1][1] < MIN_GAP_S

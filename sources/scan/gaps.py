@@ -10,7 +10,7 @@ from ..formats.timestamps import HeaderReader
 from .json_envelope import json_begin, read_line
 
 MIN_GAP_S = 10.0
-"""Silences are told from this length on."""
+"""Gaps are recorded from this length on."""
 
 LATE_LINES = 200
 """So many lines late a line may come: until then what stands before it tells how far the log was."""
@@ -23,7 +23,7 @@ COARSE_S = 1.5
 _LATE_S = 6 * 3600.0
 _DATED = {EPOCH, LOCAL}
 _CLEAR_S = 21_000.0
-"""What lies less apart is no midnight between two times without a date."""
+"""Two times without a date that lie less apart have no midnight between them."""
 _ROUNDED = 1e-3
 """Stamps that lie nearer to a limit are compared in the general way."""
 _NONE = (-2, inf, -inf)
@@ -34,7 +34,7 @@ _BACK_S = {DAYTIME: 6 * 3600.0, YEARLESS: 183 * 86400.0}
 """A time that lies further back is one of the next day, or year: a run that was started again the next morning."""
 
 Dated = tuple[int, Stamp]
-"""Where a dated line begins, and its stamp."""
+"""The begin of a dated line, and its stamp."""
 
 
 def elapsed(before: Stamp, after: Stamp) -> float:
@@ -58,7 +58,7 @@ def _across(seconds: float, kinds: set[int]) -> float:
 
 
 def is_behind(stamp: Stamp, latest: Stamp) -> bool:
-    """Whether a line that stands behind another one was printed before it: some clocks have seconds only."""
+    """True for a line that was printed before one that it stands behind: some clocks have seconds only."""
     return COARSE_S < elapsed(stamp, latest) <= _LATE_S
 
 
@@ -155,7 +155,7 @@ class DatedLines:
         return latest
 
     def is_late(self, line: Dated, latest: Dated) -> bool:
-        """Whether the log soon goes on where it was before a line that is behind; else its clock was set back."""
+        """True where the log soon goes on where it was before a line that is behind; else its clock was set back."""
         if self._caught_up is not None and self._caught_up[0] == latest and line[0] < self._caught_up[1]:
             return True
         kind, seconds = latest[1]
@@ -180,7 +180,7 @@ class DatedLines:
         return (at, 0) if clocks is None else clocks.skip(self._data, at, bound, most, kind, least, greatest)
 
     def _is_continuous(self, low: Dated, high: Dated) -> bool:
-        """Whether it is seen at once that there is no silence between two dated lines."""
+        """True where it is clear at once that there is no gap between two dated lines."""
         clocks, kind = self._headers.fast_clocks, low[1][0]
         if clocks is None or kind != high[1][0]:
             return False

@@ -51,7 +51,7 @@ class Ending(NamedTuple):
 
 
 class Found(Protocol):
-    """What a search found in a block."""
+    """The findings of a search in a block."""
 
     @property
     def hits(self) -> list[Hit]:

@@ -1,8 +1,8 @@
 """Logs that are tables: the first line names the columns, all others are rows of numbers.
 
 `step,train_loss,lr`, `step<tab>loss`, `epoch  train_loss  valid_loss  time`, `| epoch | loss |`, `┃ step ┃ loss ┃`.
-A bare row has no text by which it could be found, so a log is asked once, at its begin, whether it is such a table;
-only then its lines are looked at one by one. A table that stands further down is none: answers and prompts hold such.
+A bare row has no text by which it could be found, so it is decided once, at the begin of a log, whether it is such a
+table; only then its lines are read one by one. A table further down is none: answers and prompts hold such.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COUNTERS = (
     ("episode", r"episodes?"),
     ("epoch", r"epochs?|ep"),
 )
-"""What counts the rows, by the name of its column: the first of these that there is."""
+"""Counters of the rows by the name of their column, the first that there is."""
 _STEPWISE = re.compile(r"(?i)step|iter|epoch|update|episode|batch|frames|\bep\b|\bit\b")
 _FIGURE = re.compile(
     r"loss|acc|reward|return|(?:^|_|/)lr(?:$|_|/)|learning_rate|error|score|perplexity|ppl|norm|tok|samples|rew_|map|iou|auc|f1|kl"
@@ -63,7 +63,7 @@ _SPOKEN = re.compile(r"(?i)\b(?:prompt|question|answer|assistant|user|completion
 
 
 class Row(NamedTuple):
-    """What a row tells: its figures, and its clock where a column has one."""
+    """The figures of a row, and its clock where a column has one."""
 
     values: dict[str, Any]
     clock: str
@@ -71,15 +71,15 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What the columns of a table are."""
+    """The columns of a table."""
 
     split: str
     """`,`, a tab, `;`, `|` for any upright line, or a blank for any white space."""
     count: int
     counter: tuple[str, int]
-    """What counts the rows, and its column."""
+    """The counter of the rows, and its column."""
     epoch: int
-    """Column of the epoch, beside another counter; -1 for none."""
+    """Column of the epoch, next to another counter; -1 for none."""
     figures: tuple[tuple[str, int, str], ...]
     """Names of figures (see `step_lines.py`), their columns and units."""
     results: tuple[tuple[int, bool], ...]
@@ -89,7 +89,7 @@ class Columns:
     phase: int
 
     def row(self, line: str) -> Row | None:
-        """What a row says, None for any other line."""
+        """The contents of a row, None for any other line."""
         cells = _cells(line, self.split)
         if len(cells) != self.count:
             return None
@@ -98,10 +98,10 @@ class Columns:
             return None
         if self.split == " " and not all(map(_is_figure, cells)):
             return None
-        told = [(of_evaluation, cells[column]) for column, of_evaluation in self.results]
-        if not all(cell.lower() in _EMPTY or _NUMBER.match(cell) for _, cell in told):
+        results = [(of_evaluation, cells[column]) for column, of_evaluation in self.results]
+        if not all(cell.lower() in _EMPTY or _NUMBER.match(cell) for _, cell in results):
             return None
-        filled = [of_evaluation for of_evaluation, cell in told if cell.lower() not in _EMPTY]
+        filled = [of_evaluation for of_evaluation, cell in results if cell.lower() not in _EMPTY]
         clock = next((cells[column] for column in self.clocks if len(cells[column]) > 8), "")
         if not filled:
             return None
@@ -122,12 +122,12 @@ class Columns:
 
 
 def _took(cells: list[str], clocks: tuple[int, ...]) -> dict[str, str]:
-    """How long an epoch took, where its time is minutes and seconds."""
+    """The duration of an epoch, where it is given in minutes and seconds."""
     return next(({"epoch_time": cells[column]} for column in clocks if _CLOCK.match(cells[column])), {})
 
 
 class Heading:
-    """What the first bytes of one log say of columns; the blocks of the log are shown to it in their order."""
+    """The columns that the first bytes of one log name; it takes the blocks of the log in their order."""
 
     def __init__(self) -> None:
         self.columns: Columns | None = None
@@ -165,7 +165,7 @@ def _columns_in(head: bytes, message: Callable[[str], str]) -> Columns | None:
 
 
 def _goes_on(columns: Columns, lines: list[str], message: Callable[[str], str], first: bool) -> bool:
-    """Whether rows follow the names. Those of Markdown must stand first in a log: so tables in texts look."""
+    """True where rows follow the names. Those of Markdown must stand first in a log: so tables in texts look."""
     for line in lines[: _MOST_BETWEEN + 1]:
         if _MARKDOWN.match(line) is not None and not first:
             return False
@@ -180,7 +180,7 @@ def row_of(columns: Columns, line: str, message: Callable[[str], str]) -> Row | 
 
 
 def columns_of(line: str) -> Columns | None:
-    """What the columns are that a line names; None where it names none, or none that counts beside a figure."""
+    """The columns that a line names; None where it names none, or none that counts next to a figure."""
     line = line.strip("\r\n")
     split = next((mark for mark in ("\t", ",", ";") if mark in line), " ")
     split = "|" if _BARS.search(line) is not None else split
@@ -212,12 +212,12 @@ def columns_of(line: str) -> Columns | None:
 
 
 def _bare(name: str) -> str:
-    """A name without the part of the run that it is told of: `train/global_step`, `time/total_timesteps`."""
+    """A name without the part of the run that it is of: `train/global_step`, `time/total_timesteps`."""
     return name.rsplit("/", 1)[-1] if name.startswith(("train", "time", "trainer", "rollout")) else name
 
 
 def _figure(name: str) -> tuple[str, str] | None:
-    """What a column tells, and in what unit; None for what is not read, as results of evaluations."""
+    """The kind and unit of a column's figures; None for those that are not read, as results of evaluations."""
     if _EVALUATED.search(name) is not None:
         return None
     unit = _UNIT.search(name)

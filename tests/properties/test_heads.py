@@ -17,7 +17,7 @@ from perfmon.sources.scan.gaps import DatedLines
 UNREAD, READER, THOROUGH = (HeaderReader(load_packs()) for _ in range(3))
 THOROUGH._seen = False  # all lines are looked at
 compiled = pytest.mark.skipif(not in_use(), reason="the search is not compiled here")
-MEMORIES = ("_last_prefix", "_last_stop", "_last", "_shapes")
+MEMORIES = ("_last_prefix", "_last_stop", "_last")
 BEFORE = (
     "", "[", "  ", "node01: ",
     "INFO ", "WARNING ", "3: ", "(Actor pid=7) ", "trainer-1  | ", "[rank0]:", "time=", 'ts="', "INFO:x:[",
