@@ -165,7 +165,7 @@ static int reads(const Clocks *clocks, const Form *form, const char *p, const ch
     return !has_time(p, end);
 }
 
-/* What p..end tells, a line without its newline; only stamps of one kind can be compared. With ANY that is told, too. */
+/* What p..end tells, a line without its newline; only stamps of one kind can be compared. With ANY that is set, too. */
 static Look look(const Clocks *clocks, const char *p, const char *end, int *kind, double *seconds)
 {
     char bare[LOOKED_AT];

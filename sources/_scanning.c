@@ -23,7 +23,7 @@ static const double LIMIT = 172800000.0;
 /* --- templates: literal pieces with values after them ------------------------------------------------------------ */
 typedef struct {
     uint8_t phase, fields, numeric[MAX_FIELDS];
-    int8_t position[MAX_FIELDS]; /* position in a Joined, -1 for a value that nobody reads */
+    int8_t position[MAX_FIELDS]; /* position in a Joined, -1 for a value that is not read */
     uint16_t piece[MAX_FIELDS], size[MAX_FIELDS]; /* in `names`: the text before each value; one piece at least */
 } Template;
 
@@ -121,7 +121,7 @@ static int fits(const Templates *templates, const Template *template, const char
     return is_trailer(p, end);
 }
 
-/* Reads the line whose needle is at p and whose newline is at end; 0 when it has no known template. */
+/* Reads the line whose needle is at p and whose newline is at end; 0 when it fits no template. */
 static int parse(const Templates *templates, const char *p, const char *end, Parsed *out)
 {
     if (end - p < templates->opening || memcmp(p, templates->names, templates->opening))
@@ -138,10 +138,10 @@ static int parse(const Templates *templates, const char *p, const char *end, Par
     return 0;
 }
 
-/* --- lines that say the same again ------------------------------------------------------------------------------ */
+/* --- lines that repeat each other ------------------------------------------------------------------------------ */
 enum { MOST_REPEATS = 64, MAX_REPEAT = 240 };
 
-typedef struct { /* what a line is read by that says what others said, its head apart */
+typedef struct { /* the end of lines that repeat others, their heads apart */
     int needle, index, group; /* of lines of one group nothing differs but place and time */
     int lead, size, whole;    /* bytes of the text before the needle; whether nothing may stand before it */
     int timeless;             /* when such a line was printed, its head alone tells */
@@ -149,7 +149,7 @@ typedef struct { /* what a line is read by that says what others said, its head 
     char text[MAX_REPEAT];
 } Repeat;
 
-typedef struct { /* the lines of one second that said the same, one after the other */
+typedef struct { /* the lines of one second that repeat each other */
     int group, index, kind; /* kind: NO_KIND where it is not seen */
     double second;
     Py_ssize_t begin, end, last, count; /* of the first line, where it begins; where the last one ends, its number */
@@ -169,7 +169,7 @@ typedef struct {
     int known, next; /* of these, and which one to replace */
 } Finder;
 
-typedef struct { /* a phase line of known template */
+typedef struct { /* a line that a template reads */
     Py_ssize_t begin, needle, end, line;
     PyObject *stamp;
 } PhaseLine;
@@ -219,7 +219,7 @@ static void Found_dealloc(Found *self)
     Py_DECREF(type);
 }
 
-/* Finder([(needle, group, number), ...], alone): in the order in which the needles of a group are asked. */
+/* Finder([(needle, group, number), ...], alone): in the order in which the needles of a group are tried. */
 static PyObject *Finder_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(keywords))
 {
     PyObject *needles;
@@ -257,8 +257,8 @@ fail:
     return NULL;
 }
 
-/* know(opening, [(phase, [(piece, position, numeric), ...]), ...]); raises ValueError for what has no room. */
-static PyObject *Finder_know(Finder *self, PyObject *args)
+/* set_templates(opening, [(phase, [(piece, position, numeric), ...]), ...]); raises ValueError for what has no room. */
+static PyObject *Finder_set_templates(Finder *self, PyObject *args)
 {
     const char *opening;
     Py_ssize_t size, used;
@@ -325,8 +325,8 @@ static int is_timeless(const char *text, int size)
            !memchr(bare, '\'', (size_t)size);
 }
 
-/* repeats(needle, lead, whole, first, text, index, group): remembers how lines end that say the same; see scan.py. */
-static PyObject *Finder_repeats(Finder *self, PyObject *args)
+/* learn_ending(needle, lead, whole, first, text, index, group): remembers an `Ending` of search.py. */
+static PyObject *Finder_learn_ending(Finder *self, PyObject *args)
 {
     Repeat made;
     const char *text;
@@ -432,7 +432,7 @@ static int append(PyObject *list, PyObject *made)
     return !failed;
 }
 
-/* Takes the line of hits first..stop when it is a phase line of known template: 1, 0 for another one, -1 for an error. */
+/* Takes the line of hits first..stop when it fits a template: 1, 0 for another one, -1 for an error. */
 static int take_phase(Found *self, const Hit *hit, Py_ssize_t count, const char *begin, const char *end, Last *last,
                     PyObject *heads)
 {
@@ -445,7 +445,7 @@ static int take_phase(Found *self, const Hit *hit, Py_ssize_t count, const char 
             needle = data + hit[at].begin;
         }
     if (!needle || hit->begin < needle - data || needle - begin > MAX_HEAD || end == data + self->block.len)
-        return 0; /* what stands first in a line is asked first */
+        return 0; /* the first needle of a line decides what it is */
     if (!parse((const Templates *)PyBytes_AsString(self->templates), needle, end, &parsed))
         return 0;
     PyObject *stamp = stamp_of(last, begin, needle - begin, heads);
@@ -504,7 +504,7 @@ typedef struct { /* what a line tells of when it was printed */
     Look seen;
     int kind;
     double seconds;
-    int by_head; /* its head alone told that */
+    int by_head; /* known from its head alone */
 } Dating;
 
 static Dating dating_of(const Clocks *clocks, const char *begin, const char *end)
@@ -598,7 +598,7 @@ static const char *last_return(const char *begin, const char *at)
     return at;
 }
 
-/* Whether a frame of a bar is followed by one of the same bar and the same ten seconds: as in scan.py. */
+/* Whether a frame of a bar is followed by one of the same bar and the same ten seconds: as `_is_redrawn` in block_scanner.py. */
 static int drawn_again(const char *begin, const char *end, const char *stop)
 {
     const char *clock = end - 2, *last = end, *less, *following = end + 1 < stop ? memchr(end + 1, '\r', (size_t)(stop - end - 1)) : NULL;
@@ -634,7 +634,7 @@ static int is_passed(Frame *frame, const char *data, const Hit *hit, const char 
     return frame->passed;
 }
 
-typedef struct { PyObject *stamp; int kind; double seconds; } Stamped; /* the stamp that was told last, or NULL */
+typedef struct { PyObject *stamp; int kind; double seconds; } Stamped; /* the stamp that was handed over last, or NULL */
 
 /* The stamp of a line, None where it has none; a new reference. Neighbours of one time share the object. */
 static PyObject *stamp_object(Stamped *last, const Dating *dating)
@@ -651,7 +651,7 @@ static PyObject *stamp_object(Stamped *last, const Dating *dating)
     return Py_NewRef(last->stamp);
 }
 
-/* Tells a hit as finding.Sighting, and with the first one of a line what is known of that; 0 for an error. */
+/* Adds a hit as search.Hit, with the first one of a line what is known of that; 0 for an error. */
 static int add_hit(Found *self, const Hit *hit, Py_ssize_t line, const char *begin, const char *end, const Last *last,
                 PyObject *text, const Dating *dating, const Repeat *repeat, Stamped *stamped)
 {
@@ -668,7 +668,7 @@ static int add_hit(Found *self, const Hit *hit, Py_ssize_t line, const char *beg
     return done;
 }
 
-/* Lines that hold hits, one after the other: phases of known templates are taken, the hits of other lines told. */
+/* Lines that hold hits, one after the other: those that fit a template are taken, the hits of other lines handed over. */
 static int sift(Found *self, const Hits *found, PyObject *heads, const Clocks *clocks, Stamped *stamped)
 {
     Py_ssize_t counts[MOST_REPEATS] = {0};
@@ -985,8 +985,8 @@ static PyMethodDef functions[] = {
 };
 static PyMethodDef Finder_methods[] = {
     {"find", (PyCFunction)Finder_find, METH_VARARGS, NULL},
-    {"know", (PyCFunction)Finder_know, METH_VARARGS, NULL},
-    {"repeats", (PyCFunction)Finder_repeats, METH_VARARGS, NULL},
+    {"set_templates", (PyCFunction)Finder_set_templates, METH_VARARGS, NULL},
+    {"learn_ending", (PyCFunction)Finder_learn_ending, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyMethodDef Clocks_methods[] = {

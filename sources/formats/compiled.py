@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
 
 from perfmon.core import TABLE, Observation, Stamp
 
 from ..pollers.reading import Reading, parse_reading
-from ..scan.search import grouped
 from .emitters import Maker, maker
 from .fields import READERS, AbsurdValueError, Values, condition
 from .schema import EXTREMES, Emit, Pack, Pattern
 from .timestamps import any_stamp
 
-_MOST_TOGETHER = 4096
-_MORE = "more"
+MORE = "more"
 """Group of what a line holds behind the record that is read."""
 
 
@@ -118,7 +116,7 @@ class CompiledPattern:
 
     def observe(self, values: Values, problems: list[str]) -> list[Observation]:
         """Observations from the fields; values that cannot be meant go to `problems` and cost nothing else."""
-        if values.get(_MORE) and _MORE in self._search.groupindex:
+        if values.get(MORE) and MORE in self._search.groupindex:
             problems.append("what follows the first record on the line")
         try:
             return [made for make in self._makers if (made := make(values)) is not None]
@@ -183,67 +181,3 @@ def compile_patterns(packs: Sequence[Pack]) -> list[CompiledPattern]:
     """All patterns in the order in which they are tried."""
     patterns = [pattern for pack in packs for pattern in pack.patterns]
     return [CompiledPattern(pattern, index) for index, pattern in enumerate(patterns)]
-
-
-class PatternIndex(dict[int, tuple[int, ...]]):
-    """For each needle the patterns to try when it is found, worked out when it is found first: most never are.
-
-    Of needles that are looked for together only the first one is reported where others begin inside it (see
-    `search.py`); so each needle also stands for those of its group that share a stretch of text with it.
-    """
-
-    def __init__(self, needles: Sequence[bytes], wanted: Mapping[bytes, set[int]], patterns: Sequence[Pattern]) -> None:
-        """`patterns` in the order in which they are tried."""
-        super().__init__()
-        self._needles, self._wanted = needles, wanted
-        self._groups = {number: group for group in grouped(needles) for number in group}
-        order = {pack: at for at, pack in enumerate(dict.fromkeys(pattern.pack for pattern in patterns))}
-        self._order = [order[pattern.pack] for pattern in patterns]
-        self._several = [f"(?P<{_MORE}>" in pattern.regex for pattern in patterns]
-        """By pattern, whether more records of its pack may stand on a line: then the first of them is read."""
-        self._together: dict[tuple[int, ...], tuple[int, ...]] = {}
-
-    def candidates(self, found: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-        """The patterns to try on a record that holds several needles (position, number), in the order of packs and
-        files; where several records of a pack may stand on a line, that one first whose needle stands first."""
-        if len(found) == 1:
-            return self[found[0][1]]
-        needles = tuple(dict.fromkeys(needle for _, needle in found))
-        if len(needles) == 1:
-            return self[needles[0]]
-        candidates = self._together.get(needles)
-        if candidates is None:
-            if len(self._together) > _MOST_TOGETHER:
-                self._together.clear()
-            first: dict[int, int] = {}
-            for at, needle in enumerate(needles):
-                for index in self[needle]:
-                    first.setdefault(index, at)
-            candidates = tuple(sorted(first, key=lambda index: self._place(index, first[index])))
-            self._together[needles] = candidates
-        return candidates
-
-    def _place(self, index: int, first: int) -> tuple[int, int, int]:
-        return self._order[index], first if self._several[index] else 0, index
-
-    def __missing__(self, needle: int) -> tuple[int, ...]:
-        found = self._needles[needle]
-        others = (self._needles[number] for number in self._groups[needle])
-        near = (self._wanted[other] for other in others if _share_text(found, other))
-        near_patterns = self[needle] = tuple(sorted(set().union(*near)))
-        return near_patterns
-
-
-def needle_index(patterns: Sequence[CompiledPattern]) -> tuple[list[bytes], PatternIndex]:
-    """Every distinct needle, and for each the patterns to try when it is found."""
-    wanted: dict[bytes, set[int]] = {}
-    for compiled in patterns:
-        for needle in compiled.pattern.needles:
-            wanted.setdefault(needle.encode(), set()).add(compiled.index)
-    needles = sorted(wanted)
-    return needles, PatternIndex(needles, wanted, [compiled.pattern for compiled in patterns])
-
-
-def _share_text(found: bytes, other: bytes) -> bool:
-    """True where another needle may stand in one that is found, around it, or begin at its end."""
-    return other in found or found in other or any(other.startswith(found[-size:]) for size in range(1, len(found)))

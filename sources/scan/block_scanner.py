@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from operator import itemgetter
 
@@ -19,7 +18,6 @@ from .tables import Columns, row_of
 from .update_templates import PhaseLine, phase_values, update_records
 
 _MAX_TEXT = 65536
-_COLOURS = re.compile(rb"\x1b\[[\d;]*m")
 
 
 @dataclass(slots=True)
@@ -37,16 +35,13 @@ class ScanResult:
 
     def observe(self, compiled: CompiledPattern, values: Values, line: int) -> list[Observation]:
         """Count a line that a pattern recognises; the observations that its values give."""
-        self.count(compiled.index)
+        index = compiled.index
         problems: list[str] = []
+        self.recognised[index] = self.recognised.get(index, 0) + 1
         observations = compiled.observe(values, problems)
         if problems:
             self.problems += [(line, problem) for problem in problems]
         return observations
-
-    def count(self, pattern: int, lines: int = 1) -> None:
-        """Count lines that a pattern recognises."""
-        self.recognised[pattern] = self.recognised.get(pattern, 0) + lines
 
 
 @dataclass(slots=True)
@@ -169,11 +164,7 @@ class BlockScanner:
         if end - begin > _MAX_TEXT:
             begin = max(begin, at - _MAX_TEXT // 2)
             end = min(end, begin + _MAX_TEXT)
-        raw = self._data[begin:end]
-        if b"\x1b" in raw:
-            bare = _COLOURS.sub(b"", raw)
-            raw = raw if b"\x1b" in bare else bare  # a colour may be what ends another sequence
-        text = raw.decode("utf-8", "replace")
+        text = self._data[begin:end].decode("utf-8", "replace")
         if "\x1b" in text:
             text = ESCAPES.sub("", text)
         return text.replace("\x00", "").removeprefix(BOM)
@@ -208,15 +199,12 @@ class BlockScanner:
     def _match(self, compiled: CompiledPattern, record: _Text) -> bool:
         """Read a record with one pattern; False when it is not of this kind."""
         pattern, headers, text, stamp = compiled.pattern, self._patterns.headers, record.text, record.stamp
-        inner, opened = text, None
-        opening = json_begin(text) if "{" in text else -1
-        if opening >= 0:
-            inner = text[opening:]
-            opened = opened_envelope(inner)
-            if opened is not None and (pattern.style != "json" or opened[0].startswith("{")):
-                inner = opened[0]
-            else:
-                opened = None
+        opening = json_begin(text)
+        inner = text[max(opening, 0) :]
+        opened = opened_envelope(inner) if opening >= 0 else None
+        if opened is not None and pattern.style == "json" and not opened[0].startswith("{"):
+            opened = None
+        inner = inner if opened is None else opened[0]
         prefixed: dict[str, str] = {}
         if pattern.anchored:
             inner, prefixed = headers.message(text if opened is None else inner)
@@ -236,7 +224,10 @@ class BlockScanner:
             stamp = compiled.clock(values)
         own = stamp
         stamp = self._times.date(record.begin, record.end, own)
-        mono = self._times.tick(record.line, record.begin, stamp, mono, text)
+        if mono is not None:
+            self._times.tick(record.line, record.begin, stamp, mono, text)
+        elif stamp is None:
+            mono = self._times.mono
         index = compiled.index
         if index in self._patterns.update_patterns:
             # A template is learned from a line whose stamp is that of its header.
@@ -281,7 +272,7 @@ class BlockScanner:
         self, index: int, group: int, line: int, begin: int, end: int, text: str, stamp: Stamp | None
     ) -> None:
         """Take a line with a known ending, which gives no more than the observations of that."""
-        self._result.count(index)
+        self._result.recognised[index] = self._result.recognised.get(index, 0) + 1
         stamp = self._times.date(begin, end, stamp)
         mono = self._times.mono if stamp is None else None
         observations = [*self._patterns.repeated[group]]

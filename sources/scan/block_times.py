@@ -55,7 +55,7 @@ class BlockTimes:
         """Stamp of the last dated line up to `_dated_until`."""
         self._dated_until = 0
         self.mono: float | None = None
-        """Monotonic seconds of the last record that had them."""
+        """Monotonic seconds of the last record that had them: in a log without dates, of those behind it too."""
         self._ticks: list[tuple[int, int, float, str]] = []
         """First and last line with monotonic seconds alone: number, begin, seconds, text."""
         self._furthest: tuple[int, float, str] | None = None
@@ -83,23 +83,21 @@ class BlockTimes:
         """Take the stamp of a row of a table."""
         self._dated.append((begin, stamp))
 
-    def tick(self, line: int, begin: int, stamp: Stamp | None, mono: float | None, text: str) -> float | None:
-        """Monotonic seconds of a record; in a log without dates those of the last record that has them go on."""
-        if mono is None:
-            return self.mono if stamp is None else None
+    def tick(self, line: int, begin: int, stamp: Stamp | None, mono: float, text: str) -> None:
+        """Take the monotonic seconds of a record."""
         self.mono = mono
-        if stamp is None:
-            self._ticks[1:] = [(line, begin, mono, text[:_MAX_TEXT])]
-            if self._furthest is not None:
-                at_line, latest, last = self._furthest
-                if 0 < latest - mono < _RESTARTED_S and line - at_line <= LATE_LINES:
-                    return mono  # a late line
-                if mono - latest >= MIN_GAP_S:
-                    self.tick_gaps.append(
-                        (SILENCE, at_line, self._offset + begin, None, mono, [(None, latest), (line,)], last)
-                    )
-            self._furthest = (line, mono, text[:_MAX_TEXT])
-        return mono
+        if stamp is not None:
+            return
+        text = text[:_MAX_TEXT]
+        self._ticks[1:] = [(line, begin, mono, text)]
+        if self._furthest is not None:
+            at_line, latest, last = self._furthest
+            if 0 < latest - mono < _RESTARTED_S and line - at_line <= LATE_LINES:
+                return  # a late line
+            if mono - latest >= MIN_GAP_S:
+                gap = [(None, latest), (line,)]
+                self.tick_gaps.append((SILENCE, at_line, self._offset + begin, None, mono, gap, last))
+        self._furthest = (line, mono, text)
 
     def records(self) -> list[Record]:
         """Records for the first and the last dated line, and for each gap between."""

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ahocorasick_rs import BytesAhoCorasick, MatchKind
-
 from perfmon.core import Stamp
 
 from ..blocks import in_use, scanning
@@ -129,17 +127,17 @@ class CompiledSearch:
     def learn_ending(self, ending: Ending) -> None:
         """Leave out lines with this ending, unless it is too long."""
         if len(ending.text) <= _MAX_ENDING:
-            self._compiled.repeats(*ending)
+            self._compiled.learn_ending(*ending)
 
     def learn_phase(self, tail: bytes, update: str, phase: str) -> None:
         """Read lines like this one by a template, where it fits one."""
         if self.templates.learn(tail, update, phase):
-            self._compiled.know(self.templates.opening, self.templates.lines)
+            self._compiled.set_templates(self.templates.opening, self.templates.lines)
 
     def forget_phases(self) -> None:
         """Read no lines by templates until others are learned."""
         self.templates = Templates()
-        self._compiled.know(b"", [])
+        self._compiled.set_templates(b"", [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +156,8 @@ class PythonSearch:
     """The search without a compiler: it learns nothing, every line is read by its pattern."""
 
     def __init__(self, needles: Sequence[bytes]) -> None:
+        from ahocorasick_rs import BytesAhoCorasick, MatchKind
+
         self._groups = [
             (numbers, BytesAhoCorasick([needles[number] for number in numbers], matchkind=MatchKind.LeftmostFirst))
             for numbers in grouped(needles)
