@@ -818,7 +818,7 @@ static PyObject *Found_phases(Found *self, PyObject *args)
             if (!*known)
                 *known = positions_of(parsed.template);
             values = *known ? values_of(self, &parsed, PyTuple_Size(*known)) : NULL;
-            if (values && append(lines, Py_BuildValue("(nnnOs#(iON)i)", phase->begin, phase->end, line + phase->line,
+            if (values && append(lines, Py_BuildValue("(nnnOs#iONi)", phase->begin, phase->end, line + phase->line,
                                                       phase->stamp, parsed.update, (Py_ssize_t)parsed.update_size,
                                                       parsed.template->phase, *known, values, pattern)))
                 continue;

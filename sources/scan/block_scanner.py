@@ -264,7 +264,7 @@ class BlockScanner:
         for _, update, phase, fields in (one for one in observations if one[0] == LEG):
             update = update or f"byte {self._offset + begin}"  # noqa: PLW2901 - the same in a copy of the log
             held = (*stamp, True) if inherited and stamp is not None and phase.startswith("client.") else stamp
-            self._phases.append((begin, end, record.line, held, update, phase_values(phase, fields, mono), index))
+            self._phases.append((begin, end, record.line, held, update, *phase_values(phase, fields, mono), index))
             if by_header and index == self._patterns.template_pattern:
                 self._patterns.learn_phase(self._data[at:end], update, phase)
 

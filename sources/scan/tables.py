@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 
 from perfmon.core import ESCAPES
 
-from ..formats.step_lines import figure_of
-
 BEGIN = 1 << 12
 """So many bytes from its begin a log's table may begin."""
 HEAD = 1 << 14
@@ -221,7 +219,7 @@ def _figure(name: str) -> tuple[str, str] | None:
     if _EVALUATED.search(name) is not None:
         return None
     unit = _UNIT.search(name)
-    if unit is not None and figure_of(name) is None:
+    if unit is not None and _figure_of(name) is None:
         base = name[: unit.start()]
         found = "step_time" if base in ("step", "iter", "iteration", "batch", "dt") else _plain_figure(base)
         return (found, "ms" if unit[1] == "ms" else "s") if found in ("step_time", "data_time") else None
@@ -231,10 +229,17 @@ def _figure(name: str) -> tuple[str, str] | None:
     return found, "s" if found in ("step_time", "data_time") else ""
 
 
+def _figure_of(name: str) -> str | None:
+    from ..formats.step_lines import figure_of  # few logs are tables, and its regexes take long to compile
+
+    return figure_of(name)
+
+
 def _plain_figure(name: str) -> str | None:
     if _REWARD.fullmatch(name) is not None:
         return "reward"
-    return figure_of(name) or figure_of(_TRAINED.sub("", name)) or figure_of(_TRAINED.sub("", _TRAINED.sub("", name)))
+    bare = _TRAINED.sub("", name)
+    return _figure_of(name) or _figure_of(bare) or _figure_of(_TRAINED.sub("", bare))
 
 
 def _cells(line: str, split: str) -> list[str]:

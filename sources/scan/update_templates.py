@@ -39,10 +39,9 @@ from .json_envelope import json_begin
 PHASES = {phase: number for number, phase in enumerate(LEGS)}
 SEND, DONE = PHASES["client.send"], PHASES["client.done"]
 
-PhaseValues = tuple[int, Sequence[int], Sequence[object]]
-"""Number of a phase, positions in a `Joined`, and the value of each."""
-PhaseLine = tuple[int, int, int, LegStamp | None, str, PhaseValues, int]
-"""The line of a phase: begin and end in the block, line number, stamp, update id, values, pattern index."""
+PhaseLine = tuple[int, int, int, LegStamp | None, str, int, Sequence[int], Sequence[object], int]
+"""The line of a phase: begin and end in the block, line number, stamp, update id, number of the phase, positions in a
+`Joined`, the value of each, pattern index."""
 EvidenceLimits = tuple[float, float]
 """Milliseconds below which an update's queue and RPC are unremarkable: the text of its lines is then not kept."""
 KEEP_ALL: EvidenceLimits = (float("-inf"), float("-inf"))
@@ -146,8 +145,8 @@ _MAX_TEXT = 4096
 _EMPTY: Joined = [0, *[None] * (J_SIZE - 1)]
 
 
-def phase_values(phase: str, fields: Fields, mono: float | None) -> PhaseValues:
-    """The values of a phase whose line was read by its pattern."""
+def phase_values(phase: str, fields: Fields, mono: float | None) -> tuple[int, tuple[int, ...], tuple[object, ...]]:
+    """Number, positions and values of a phase whose line was read by its pattern."""
     number = PHASES[phase]
     values: dict[int, object] = {J_TIMES + number: mono}
     for field, value in fields.items():
@@ -166,7 +165,7 @@ def update_records(phases: list[PhaseLine], data: bytes, offset: int, limits: Ev
     updates: list[tuple[int, str, Joined]] = []
     latest: dict[str, Joined] = {}
     for line in phases:
-        _, _, _, stamp, update, (number, positions, values), pattern = line
+        _, _, _, stamp, update, number, positions, values, pattern = line
         joined = latest.get(update)
         if joined is None or joined[J_LEGS] >> number & 1:
             joined = latest[update] = _EMPTY.copy()
