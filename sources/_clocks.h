@@ -165,7 +165,7 @@ static int reads(const Clocks *clocks, const Form *form, const char *p, const ch
     return !has_time(p, end);
 }
 
-/* What p..end tells, a line without its newline; only stamps of one kind can be compared. With ANY that is told, too. */
+/* What p..end tells, a line without its newline; only stamps of one kind can be compared. With ANY that is set, too. */
 static Look look(const Clocks *clocks, const char *p, const char *end, int *kind, double *seconds)
 {
     char bare[LOOKED_AT];
@@ -279,7 +279,7 @@ typedef struct { Py_ssize_t at; double seconds; } Moment;
 
 /* Whether it is seen that no dated neighbours between two dated lines lie `quiet` seconds apart: halves the lines until
  * all that is left is shorter, as `gaps.py` does. What goes beyond half a day may be a midnight: not seen here. */
-static int flows(const Clocks *clocks, const char *data, Moment low, Moment high, int kind, double quiet, double most)
+static int is_continuous(const Clocks *clocks, const char *data, Moment low, Moment high, int kind, double quiet, double most)
 {
     struct { Moment low, high; } pending[PENDING] = {{low, high}};
     for (int count = 1; count;) {

@@ -1,6 +1,6 @@
-/* Finds literal texts in a block of a log, numbers their lines, and reads leg lines of known shapes: what
- * `search.py`, `search.py`, `update_templates.py`, `update_templates.py` and `update_templates.py` do, faster, and some of `timestamps.py` and of
- * `gaps.py`. `search.py` and `blocks.py` put it to use.
+/* The compiled search: finds literal texts in a block of a log, numbers and dates their lines, reads those of weight
+ * updates by templates, and leaves out lines that repeat each other. `CompiledSearch` in `search.py` uses it, and
+ * `DatedLines` in `gaps.py` its clocks.
  *
  * A log is hostile: nothing is read outside of begin..end of a line or a block, and every loop is bounded by them. The
  * search runs without the interpreter's lock. What is odd in any respect is left to the Python that this stands for.
@@ -15,31 +15,29 @@
 #include "_clocks.h"
 #include "_search.h"
 
-/* As in perfmon.core.model: positions in a Joined, numbers of legs. */
-enum { J_LEGS = 0, J_RPC = 7, J_QUEUE = 8, J_SEND_STAMP = 14, J_DONE_STAMP = 15, J_SERVER_STAMP = 16, J_SERVER_LAST_STAMP = 17, J_LINES = 18 };
-enum { J_SIZE = 19, SEND = 0, DONE = 4, LEG = 1 };
-enum { MAX_SHAPES = 12, MAX_FIELDS = 16, MAX_NAMES = 4096, MAX_ID = 128, MAX_VALUE = 200, MAX_HEAD = 400 };
-enum { MAX_TEXT = 65536, MAX_EVIDENCE = 4096, TEXTS = 1024 };
+enum { DONE = 4 }; /* number of the last phase */
+enum { MAX_TEMPLATES = 12, MAX_FIELDS = 16, MAX_NAMES = 4096, MAX_ID = 128, MAX_VALUE = 200, MAX_HEAD = 400 };
+enum { MAX_TEXT = 65536, TEXTS = 1024 };
 static const double LIMIT = 172800000.0;
 
-/* --- shapes: literal pieces with values after them ------------------------------------------------------------ */
+/* --- templates: literal pieces with values after them ------------------------------------------------------------ */
 typedef struct {
-    uint8_t leg, fields, numeric[MAX_FIELDS];
-    int8_t slot[MAX_FIELDS]; /* position in a Joined, -1 for a value that nobody reads */
+    uint8_t phase, fields, numeric[MAX_FIELDS];
+    int8_t position[MAX_FIELDS]; /* position in a Joined, -1 for a value that is not read */
     uint16_t piece[MAX_FIELDS], size[MAX_FIELDS]; /* in `names`: the text before each value; one piece at least */
-} Shape;
+} Template;
 
 typedef struct { /* kept in a Python bytes object, which never changes: another thread may learn meanwhile */
     int count;
     uint16_t opening; /* bytes of `names` that lines begin with at their needle */
-    Shape shape[MAX_SHAPES];
+    Template template[MAX_TEMPLATES];
     char names[MAX_NAMES];
-} Shapes;
+} Templates;
 
 typedef struct {
-    const Shape *shape;
-    const char *trace;
-    int trace_size;
+    const Template *template;
+    const char *update;
+    int update_size;
     struct { const char *text; int size; double number; } value[MAX_FIELDS];
 } Parsed;
 
@@ -99,13 +97,13 @@ static int is_trailer(const char *p, const char *end)
     return p == end || (end - p == 1 && *p == '\r');
 }
 
-static int fits(const Shapes *shapes, const Shape *shape, const char *p, const char *end, Parsed *out)
+static int fits(const Templates *templates, const Template *template, const char *p, const char *end, Parsed *out)
 {
-    for (int at = 0; at == 0 || at < shape->fields; at++) {
-        if (end - p < shape->size[at] || memcmp(p, shapes->names + shape->piece[at], shape->size[at]))
+    for (int at = 0; at == 0 || at < template->fields; at++) {
+        if (end - p < template->size[at] || memcmp(p, templates->names + template->piece[at], template->size[at]))
             return 0;
-        p += shape->size[at];
-        if (!shape->fields)
+        p += template->size[at];
+        if (!template->fields)
             break;
         const char *value = p;
         while (p < end && is_value((uint8_t)*p))
@@ -114,36 +112,36 @@ static int fits(const Shapes *shapes, const Shape *shape, const char *p, const c
             return 0;
         out->value[at].text = value;
         out->value[at].size = (int)(p - value);
-        if (shape->slot[at] < 0)
+        if (template->position[at] < 0)
             continue;
-        if (shape->numeric[at] ? !number(value, (int)(p - value), &out->value[at].number) : p - value > MAX_VALUE)
+        if (template->numeric[at] ? !number(value, (int)(p - value), &out->value[at].number) : p - value > MAX_VALUE)
             return 0;
     }
-    out->shape = shape;
+    out->template = template;
     return is_trailer(p, end);
 }
 
-/* Reads the line whose needle is at p and whose newline is at end; 0 when it has no known shape. */
-static int parse(const Shapes *shapes, const char *p, const char *end, Parsed *out)
+/* Reads the line whose needle is at p and whose newline is at end; 0 when it fits no template. */
+static int parse(const Templates *templates, const char *p, const char *end, Parsed *out)
 {
-    if (end - p < shapes->opening || memcmp(p, shapes->names, shapes->opening))
+    if (end - p < templates->opening || memcmp(p, templates->names, templates->opening))
         return 0;
-    out->trace = p += shapes->opening;
+    out->update = p += templates->opening;
     while (p < end && is_id((uint8_t)*p))
         p++;
-    if (p == out->trace || p - out->trace > MAX_ID || end - p < 2 || p[0] != ']' || p[1] != ' ')
+    if (p == out->update || p - out->update > MAX_ID || end - p < 2 || p[0] != ']' || p[1] != ' ')
         return 0;
-    out->trace_size = (int)(p - out->trace);
-    for (int at = 0; at < shapes->count; at++)
-        if (fits(shapes, &shapes->shape[at], p + 2, end, out))
+    out->update_size = (int)(p - out->update);
+    for (int at = 0; at < templates->count; at++)
+        if (fits(templates, &templates->template[at], p + 2, end, out))
             return 1;
     return 0;
 }
 
-/* --- lines that say the same again ------------------------------------------------------------------------------ */
+/* --- lines that repeat each other ------------------------------------------------------------------------------ */
 enum { MOST_REPEATS = 64, MAX_REPEAT = 240 };
 
-typedef struct { /* what a line is read by that says what others said, its head apart */
+typedef struct { /* the end of lines that repeat others, their heads apart */
     int needle, index, group; /* of lines of one group nothing differs but place and time */
     int lead, size, whole;    /* bytes of the text before the needle; whether nothing may stand before it */
     int timeless;             /* when such a line was printed, its head alone tells */
@@ -151,7 +149,7 @@ typedef struct { /* what a line is read by that says what others said, its head 
     char text[MAX_REPEAT];
 } Repeat;
 
-typedef struct { /* the lines of one second that said the same, one after the other */
+typedef struct { /* the lines of one second that repeat each other */
     int group, index, kind; /* kind: NO_KIND where it is not seen */
     double second;
     Py_ssize_t begin, end, last, count; /* of the first line, where it begins; where the last one ends, its number */
@@ -165,24 +163,24 @@ typedef struct { /* the lines of one second that said the same, one after the ot
 typedef struct {
     PyObject_HEAD
     Search *search;
-    PyObject *shapes; /* bytes that hold Shapes, or NULL */
+    PyObject *templates; /* bytes that hold Templates, or NULL */
     PyObject *texts[TEXTS]; /* urls and paths repeat: the last string of each hash */
     Repeat repeats[MOST_REPEATS];
     int known, next; /* of these, and which one to replace */
 } Finder;
 
-typedef struct { /* a leg line of known shape */
-    Py_ssize_t begin, needle, end, line, next;
+typedef struct { /* a line that a template reads */
+    Py_ssize_t begin, needle, end, line;
     PyObject *stamp;
-} Leg;
+} PhaseLine;
 
 typedef struct { /* what a block holds */
     PyObject_HEAD
     Finder *finder;
-    PyObject *shapes, *hits, *dated, *repeats, *left_out;
+    PyObject *templates, *hits, *dated, *repeats, *repeated;
     Py_buffer block;
     Py_ssize_t lines, taken;
-    Leg *legs;
+    PhaseLine *phases;
 } Found;
 
 typedef struct {
@@ -196,7 +194,7 @@ static void Finder_dealloc(Finder *self)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)self);
     search_free(self->search);
-    Py_XDECREF(self->shapes);
+    Py_XDECREF(self->templates);
     for (int at = 0; at < TEXTS; at++)
         Py_XDECREF(self->texts[at]);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
@@ -207,21 +205,21 @@ static void Found_dealloc(Found *self)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)self);
     for (Py_ssize_t at = 0; at < self->taken; at++)
-        Py_DECREF(self->legs[at].stamp);
-    free(self->legs);
+        Py_DECREF(self->phases[at].stamp);
+    free(self->phases);
     if (self->block.obj)
         PyBuffer_Release(&self->block);
     Py_XDECREF((PyObject *)self->finder);
-    Py_XDECREF(self->shapes);
+    Py_XDECREF(self->templates);
     Py_XDECREF(self->hits);
     Py_XDECREF(self->dated);
     Py_XDECREF(self->repeats);
-    Py_XDECREF(self->left_out);
+    Py_XDECREF(self->repeated);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
 
-/* Finder([(needle, group, number), ...], alone): in the order in which the needles of a group are asked. */
+/* Finder([(needle, group, number), ...], alone): in the order in which the needles of a group are tried. */
 static PyObject *Finder_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(keywords))
 {
     PyObject *needles;
@@ -259,59 +257,59 @@ fail:
     return NULL;
 }
 
-/* know(opening, [(leg, [(piece, position, numeric), ...]), ...]); raises ValueError for what has no room. */
-static PyObject *Finder_know(Finder *self, PyObject *args)
+/* set_templates(opening, [(phase, [(piece, position, numeric), ...]), ...]); raises ValueError for what has no room. */
+static PyObject *Finder_set_templates(Finder *self, PyObject *args)
 {
     const char *opening;
     Py_ssize_t size, used;
     PyObject *list;
     if (!PyArg_ParseTuple(args, "y#O!", &opening, &size, &PyList_Type, &list))
         return NULL;
-    PyObject *held = PyBytes_FromStringAndSize(NULL, sizeof(Shapes));
+    PyObject *held = PyBytes_FromStringAndSize(NULL, sizeof(Templates));
     if (!held)
         return NULL;
-    Shapes *shapes = (Shapes *)PyBytes_AsString(held);
-    memset(shapes, 0, sizeof *shapes);
+    Templates *templates = (Templates *)PyBytes_AsString(held);
+    memset(templates, 0, sizeof *templates);
     Py_ssize_t count = PyList_Size(list);
-    if (size > MAX_NAMES / 2 || count > MAX_SHAPES)
+    if (size > MAX_NAMES / 2 || count > MAX_TEMPLATES)
         goto odd;
-    memcpy(shapes->names, opening, (size_t)size);
-    shapes->opening = (uint16_t)size;
+    memcpy(templates->names, opening, (size_t)size);
+    templates->opening = (uint16_t)size;
     used = size;
     for (Py_ssize_t at = 0; at < count; at++) {
-        Shape *shape = &shapes->shape[at];
+        Template *template = &templates->template[at];
         PyObject *parts;
-        int leg;
-        if (!PyArg_ParseTuple(PyList_GetItem(list, at), "iO!", &leg, &PyList_Type, &parts))
+        int phase;
+        if (!PyArg_ParseTuple(PyList_GetItem(list, at), "iO!", &phase, &PyList_Type, &parts))
             goto fail;
         Py_ssize_t fields = PyList_Size(parts);
-        if (fields < 1 || fields > MAX_FIELDS || leg < SEND || leg > DONE)
+        if (fields < 1 || fields > MAX_FIELDS || phase < 0 || phase > DONE)
             goto odd;
-        shape->leg = (uint8_t)leg;
+        template->phase = (uint8_t)phase;
         for (Py_ssize_t part = 0; part < fields; part++) {
             const char *piece;
-            int slot, numeric;
-            if (!PyArg_ParseTuple(PyList_GetItem(parts, part), "y#ip", &piece, &size, &slot, &numeric))
+            int position, numeric;
+            if (!PyArg_ParseTuple(PyList_GetItem(parts, part), "y#ip", &piece, &size, &position, &numeric))
                 goto fail;
-            if (size > MAX_NAMES - used || slot < -2 || slot == J_LEGS || slot >= J_SEND_STAMP)
+            if (size > MAX_NAMES - used || position < -2 || position > 100)
                 goto odd;
-            if (slot == -2 && fields > 1) /* a piece without a value stands alone */
+            if (position == -2 && fields > 1) /* a piece without a value stands alone */
                 goto odd;
-            memcpy(shapes->names + used, piece, (size_t)size);
-            shape->piece[part] = (uint16_t)used;
-            shape->size[part] = (uint16_t)size;
-            shape->slot[part] = (int8_t)(slot < 0 ? -1 : slot);
-            shape->numeric[part] = (uint8_t)numeric;
-            shape->fields += slot != -2;
+            memcpy(templates->names + used, piece, (size_t)size);
+            template->piece[part] = (uint16_t)used;
+            template->size[part] = (uint16_t)size;
+            template->position[part] = (int8_t)(position < 0 ? -1 : position);
+            template->numeric[part] = (uint8_t)numeric;
+            template->fields += position != -2;
             used += size;
         }
     }
-    shapes->count = (int)count;
-    Py_XDECREF(self->shapes);
-    self->shapes = held;
+    templates->count = (int)count;
+    Py_XDECREF(self->templates);
+    self->templates = held;
     Py_RETURN_NONE;
 odd:
-    PyErr_SetString(PyExc_ValueError, "shapes that have no room");
+    PyErr_SetString(PyExc_ValueError, "templates that have no room");
 fail:
     Py_DECREF(held);
     return NULL;
@@ -327,8 +325,8 @@ static int is_timeless(const char *text, int size)
            !memchr(bare, '\'', (size_t)size);
 }
 
-/* repeats(needle, lead, whole, first, text, index, group): remembers how lines end that say the same; see scan.py. */
-static PyObject *Finder_repeats(Finder *self, PyObject *args)
+/* learn_ending(needle, lead, whole, first, text, index, group): remembers an `Ending` of search.py. */
+static PyObject *Finder_learn_ending(Finder *self, PyObject *args)
 {
     Repeat made;
     const char *text;
@@ -408,11 +406,12 @@ static PyObject *clean(const char *p, const char *end)
     return text;
 }
 
-typedef struct { /* the leg line that was read last */
+typedef struct { /* the phase line that was read last */
     const char *head;
     Py_ssize_t head_size;
-    PyObject *stamp; /* owned by a leg, or NULL */
-    Py_ssize_t begin, end;
+    PyObject *stamp; /* owned by a phase, or NULL */
+    Py_ssize_t end;
+    int apart; /* a line with hits came after it, which may have another stamp */
 } Last;
 
 /* The stamp of a head, from `heads` unless it is that of the line before; a new reference, NULL with an error. */
@@ -433,8 +432,8 @@ static int append(PyObject *list, PyObject *made)
     return !failed;
 }
 
-/* Takes the line of hits first..stop when it is a leg line of known shape: 1, 0 for another one, -1 for an error. */
-static int take_leg(Found *self, const Hit *hit, Py_ssize_t count, const char *begin, const char *end, Last *last,
+/* Takes the line of hits first..stop when it fits a template: 1, 0 for another one, -1 for an error. */
+static int take_phase(Found *self, const Hit *hit, Py_ssize_t count, const char *begin, const char *end, Last *last,
                     PyObject *heads)
 {
     const char *data = self->block.buf, *needle = NULL;
@@ -446,8 +445,8 @@ static int take_leg(Found *self, const Hit *hit, Py_ssize_t count, const char *b
             needle = data + hit[at].begin;
         }
     if (!needle || hit->begin < needle - data || needle - begin > MAX_HEAD || end == data + self->block.len)
-        return 0; /* what stands first in a line is asked first */
-    if (!parse((const Shapes *)PyBytes_AsString(self->shapes), needle, end, &parsed))
+        return 0; /* the first needle of a line decides what it is */
+    if (!parse((const Templates *)PyBytes_AsString(self->templates), needle, end, &parsed))
         return 0;
     PyObject *stamp = stamp_of(last, begin, needle - begin, heads);
     if (!stamp || stamp == Py_None) {
@@ -455,22 +454,18 @@ static int take_leg(Found *self, const Hit *hit, Py_ssize_t count, const char *b
         return stamp ? 0 : -1;
     }
     if (self->taken % 256 == 0) {
-        Leg *more = realloc(self->legs, (size_t)(self->taken + 256) * sizeof *more);
+        PhaseLine *more = realloc(self->phases, (size_t)(self->taken + 256) * sizeof *more);
         if (!more) {
             Py_DECREF(stamp);
             PyErr_NoMemory();
             return -1;
         }
-        self->legs = more;
+        self->phases = more;
     }
-    self->legs[self->taken++] = (Leg){begin - data, needle - data, end - data, hit->line, -1, stamp};
-    if (last->stamp != stamp) {
-        if (last->stamp && !append(self->dated, Py_BuildValue("(nO)", last->begin, last->stamp)))
-            return -1;
-        if (!append(self->dated, Py_BuildValue("(nO)", begin - data, stamp)))
-            return -1;
-    }
-    *last = (Last){begin, needle - begin, stamp, begin - data, end - data};
+    self->phases[self->taken++] = (PhaseLine){begin - data, needle - data, end - data, hit->line, stamp};
+    if ((last->stamp != stamp || last->apart) && !append(self->dated, Py_BuildValue("(nO)", begin - data, stamp)))
+        return -1;
+    *last = (Last){begin, needle - begin, stamp, end - data, 0};
     return 1;
 }
 
@@ -495,10 +490,10 @@ static int end_run(Found *self, Run *run)
 {
     int done = 1;
     if (run->count) {
-        PyObject *key = PyLong_FromSsize_t(run->begin), *told = Py_BuildValue("(nn)", run->count, run->last);
-        done = key && told && !PyDict_SetItem(self->repeats, key, told);
+        PyObject *key = PyLong_FromSsize_t(run->begin), *value = Py_BuildValue("(nn)", run->count, run->last);
+        done = key && value && !PyDict_SetItem(self->repeats, key, value);
         Py_XDECREF(key);
-        Py_XDECREF(told);
+        Py_XDECREF(value);
     }
     run->count = 0;
     run->group = -1;
@@ -509,58 +504,58 @@ typedef struct { /* what a line tells of when it was printed */
     Look seen;
     int kind;
     double seconds;
-    int by_head; /* its head alone told that */
+    int by_head; /* known from its head alone */
 } Dating;
 
 static Dating dating_of(const Clocks *clocks, const char *begin, const char *end)
 {
-    Dating told = {ODD, ANY, 0, 0};
-    told.seen = look(clocks, begin, end, &told.kind, &told.seconds);
-    return told;
+    Dating dating = {ODD, ANY, 0, 0};
+    dating.seen = look(clocks, begin, end, &dating.kind, &dating.seconds);
+    return dating;
 }
 
 /* The same of a line that ends as others did. */
 static Dating dating_of_repeat(const Clocks *clocks, const Repeat *repeat, const char *begin, const char *end)
 {
-    Dating told = {ODD, ANY, 0, 0};
+    Dating dating = {ODD, ANY, 0, 0};
     if (repeat->timeless)
-        told = dating_of(clocks, begin, end - repeat->size);
-    told.by_head = told.seen != ODD;
-    return told.by_head ? told : dating_of(clocks, begin, end);
+        dating = dating_of(clocks, begin, end - repeat->size);
+    dating.by_head = dating.seen != ODD;
+    return dating.by_head ? dating : dating_of(clocks, begin, end);
 }
 
 /* Whether a line goes on with a run and is left out: 1, 0 when it begins another one, -1 for an error. */
 static int goes_on(Found *self, Run *run, const Repeat *repeat, const Clocks *clocks, const char *begin, const char *end,
-                   Py_ssize_t line, Dating *told)
+                   Py_ssize_t line, Dating *dating)
 {
     const char *data = self->block.buf;
     int same = 0;
     Py_ssize_t head = end - repeat->size - begin;
     int alike = run->repeat == repeat || (repeat->timeless && run->by_head);
     if (alike && run->group == repeat->group && run->head_size == head && !memcmp(begin, run->head, (size_t)head))
-        *told = (Dating){DATED, run->kind, run->second, 0}; /* what follows holds no other time, or the first were odd */
+        *dating = (Dating){DATED, run->kind, run->second, 0}; /* what follows holds no other time, or the first were odd */
     else
-        *told = dating_of_repeat(clocks, repeat, begin, end);
-    double seconds = told->seconds, second = (double)(int64_t)seconds;
-    int kind = told->kind;
-    if (run->group == repeat->group && told->seen == UNDATED)
+        *dating = dating_of_repeat(clocks, repeat, begin, end);
+    double seconds = dating->seconds, second = (double)(int64_t)seconds;
+    int kind = dating->kind;
+    if (run->group == repeat->group && dating->seen == UNDATED)
         same = is_within(clocks, data, run->end + 1, begin - data, run->kind, run->second);
-    else if (run->group == repeat->group && told->seen == DATED)
+    else if (run->group == repeat->group && dating->seen == DATED)
         same = run->kind == kind && run->second == second;
     if (!same) {
         if (!end_run(self, run))
             return -1;
-        if (told->seen == UNDATED && stamp_before(clocks, data, begin - data, &kind, &seconds) == DATED)
+        if (dating->seen == UNDATED && stamp_before(clocks, data, begin - data, &kind, &seconds) == DATED)
             second = (double)(int64_t)seconds;
-        else if (told->seen == UNDATED)
+        else if (dating->seen == UNDATED)
             kind = NO_KIND;
-        if (told->seen != ODD)
+        if (dating->seen != ODD)
             *run = (Run){repeat->group, repeat->index, kind, second, begin - data, end - data, line, 0,
                          repeat, NULL, -1, 0};
-        if (told->seen == DATED) {
+        if (dating->seen == DATED) {
             run->head = begin;
             run->head_size = head;
-            run->by_head = told->by_head;
+            run->by_head = dating->by_head;
         }
         return 0;
     }
@@ -571,16 +566,16 @@ static int goes_on(Found *self, Run *run, const Repeat *repeat, const Clocks *cl
 }
 
 /* Hands over how many lines were left out, by the pattern that reads them. */
-static int count_left_out(Found *self, const Py_ssize_t *counts)
+static int count_repeated(Found *self, const Py_ssize_t *counts)
 {
     int done = 1;
     for (int at = 0; done && at < MOST_REPEATS; at++) {
         PyObject *key = counts[at] ? PyLong_FromLong(self->finder->repeats[at].index) : NULL, *known, *more;
         if (!counts[at])
             continue;
-        known = key ? PyDict_GetItemWithError(self->left_out, key) : NULL;
+        known = key ? PyDict_GetItemWithError(self->repeated, key) : NULL;
         more = PyErr_Occurred() ? NULL : PyLong_FromSsize_t(counts[at] + (known ? PyLong_AsSsize_t(known) : 0));
-        done = more && !PyDict_SetItem(self->left_out, key, more);
+        done = more && !PyDict_SetItem(self->repeated, key, more);
         Py_XDECREF(key);
         Py_XDECREF(more);
     }
@@ -603,7 +598,7 @@ static const char *last_return(const char *begin, const char *at)
     return at;
 }
 
-/* Whether a frame of a bar is followed by one of the same bar and the same ten seconds: as in scan.py. */
+/* Whether a frame of a bar is followed by one of the same bar and the same ten seconds: as `_is_redrawn` in block_scanner.py. */
 static int drawn_again(const char *begin, const char *end, const char *stop)
 {
     const char *clock = end - 2, *last = end, *less, *following = end + 1 < stop ? memchr(end + 1, '\r', (size_t)(stop - end - 1)) : NULL;
@@ -639,30 +634,30 @@ static int is_passed(Frame *frame, const char *data, const Hit *hit, const char 
     return frame->passed;
 }
 
-typedef struct { PyObject *stamp; int kind; double seconds; } Stamped; /* the stamp that was told last, or NULL */
+typedef struct { PyObject *stamp; int kind; double seconds; } Stamped; /* the stamp that was handed over last, or NULL */
 
 /* The stamp of a line, None where it has none; a new reference. Neighbours of one time share the object. */
-static PyObject *told_stamp(Stamped *last, const Dating *told)
+static PyObject *stamp_object(Stamped *last, const Dating *dating)
 {
-    if (told->seen != DATED)
+    if (dating->seen != DATED)
         return Py_NewRef(Py_None);
-    if (!last->stamp || last->kind != told->kind || last->seconds != told->seconds) {
-        PyObject *made = Py_BuildValue("(id)", told->kind, told->seconds);
+    if (!last->stamp || last->kind != dating->kind || last->seconds != dating->seconds) {
+        PyObject *made = Py_BuildValue("(id)", dating->kind, dating->seconds);
         if (!made)
             return NULL;
         Py_XDECREF(last->stamp);
-        *last = (Stamped){made, told->kind, told->seconds};
+        *last = (Stamped){made, dating->kind, dating->seconds};
     }
     return Py_NewRef(last->stamp);
 }
 
-/* Tells a hit as finding.Sighting, and with the first one of a line what is known of that; 0 for an error. */
-static int tell(Found *self, const Hit *hit, Py_ssize_t line, const char *begin, const char *end, const Last *last,
-                PyObject *text, const Dating *told, const Repeat *repeat, Stamped *stamped)
+/* Adds a hit as search.Hit, with the first one of a line what is known of that; 0 for an error. */
+static int add_hit(Found *self, const Hit *hit, Py_ssize_t line, const char *begin, const char *end, const Last *last,
+                PyObject *text, const Dating *dating, const Repeat *repeat, Stamped *stamped)
 {
     const char *data = self->block.buf, *close = data + hit->end <= end ? end : newline(data + hit->end, data + self->block.len);
-    int seen = text && told->seen != ODD && end - begin <= LOOKED_AT; /* all of the line was looked at */
-    PyObject *stamp = seen ? told_stamp(stamped, told) : Py_NewRef(Py_None);
+    int seen = text && dating->seen != ODD && end - begin <= LOOKED_AT; /* all of the line was looked at */
+    PyObject *stamp = seen ? stamp_object(stamped, dating) : Py_NewRef(Py_None);
     PyObject *same = seen && repeat ? Py_BuildValue("(ii)", repeat->index, repeat->group) : Py_NewRef(Py_None);
     int done = stamp && same &&
                append(self->hits, Py_BuildValue("(nninnnOnOiOO)", hit->begin, hit->end, hit->needle, begin - data,
@@ -673,7 +668,7 @@ static int tell(Found *self, const Hit *hit, Py_ssize_t line, const char *begin,
     return done;
 }
 
-/* Lines that hold hits, one after the other: legs of known shapes are taken, the hits of other lines told. */
+/* Lines that hold hits, one after the other: those that fit a template are taken, the hits of other lines handed over. */
 static int sift(Found *self, const Hits *found, PyObject *heads, const Clocks *clocks, Stamped *stamped)
 {
     Py_ssize_t counts[MOST_REPEATS] = {0};
@@ -686,17 +681,18 @@ static int sift(Found *self, const Hits *found, PyObject *heads, const Clocks *c
         for (next = at + 1; next < found->count && found->hits[next].begin <= end - data; next++)
             ;
         until = end;
-        int taken = self->shapes ? take_leg(self, hit, next - at, begin, end, &last, heads) : 0;
+        int taken = self->templates ? take_phase(self, hit, next - at, begin, end, &last, heads) : 0;
         if (taken < 0)
             return 0;
+        last.apart |= !taken;
         const Repeat *repeat = NULL;
         Dating dating = {ODD, ANY, 0, 0};
         if (!taken && clocks) {
             repeat = next == at + 1 && end < stop ? repeat_of(self->finder, data, hit, begin, end) : NULL;
-            int left_out = repeat ? goes_on(self, &run, repeat, clocks, begin, end, hit->line, &dating) : 0;
-            if (left_out < 0 || (!repeat && !end_run(self, &run)))
+            int repeated = repeat ? goes_on(self, &run, repeat, clocks, begin, end, hit->line, &dating) : 0;
+            if (repeated < 0 || (!repeat && !end_run(self, &run)))
                 return 0;
-            if (left_out) {
+            if (repeated) {
                 counts[repeat - self->finder->repeats]++;
                 continue;
             }
@@ -712,15 +708,13 @@ static int sift(Found *self, const Hits *found, PyObject *heads, const Clocks *c
             PyObject *text = each == at ? clean(begin, end) : NULL;
             if (!text && PyErr_Occurred())
                 return 0;
-            int done = tell(self, hit, found->hits[at].line, begin, end, &last, text, &dating, repeat, stamped);
+            int done = add_hit(self, hit, found->hits[at].line, begin, end, &last, text, &dating, repeat, stamped);
             Py_XDECREF(text);
             if (!done)
                 return 0;
         }
     }
-    if (!end_run(self, &run) || !count_left_out(self, counts))
-        return 0;
-    return !last.stamp || append(self->dated, Py_BuildValue("(nO)", last.begin, last.stamp));
+    return end_run(self, &run) && count_repeated(self, counts);
 }
 
 /* find(block, heads, clocks) -> Found; heads(bytes) gives the stamp of a line's head, None where only the line may tell;
@@ -738,12 +732,12 @@ static PyObject *Finder_find(Finder *self, PyObject *args)
     if (!found)
         return NULL;
     found->finder = (Finder *)Py_NewRef((PyObject *)self);
-    found->shapes = Py_XNewRef(self->shapes);
+    found->templates = Py_XNewRef(self->templates);
     found->hits = PyList_New(0);
     found->dated = PyList_New(0);
     found->repeats = PyDict_New();
-    found->left_out = PyDict_New();
-    if (!found->hits || !found->dated || !found->repeats || !found->left_out || PyObject_GetBuffer(block, &found->block, PyBUF_SIMPLE)) {
+    found->repeated = PyDict_New();
+    if (!found->hits || !found->dated || !found->repeats || !found->repeated || PyObject_GetBuffer(block, &found->block, PyBUF_SIMPLE)) {
         Py_DECREF(found);
         return NULL;
     }
@@ -764,189 +758,83 @@ static PyObject *Finder_find(Finder *self, PyObject *args)
 
 static PyObject *value_of(Found *self, const Parsed *parsed, int at)
 {
-    if (parsed->shape->numeric[at])
+    if (parsed->template->numeric[at])
         return PyFloat_FromDouble(parsed->value[at].number);
     return text_of(self->finder, parsed->value[at].text, parsed->value[at].size);
 }
 
 /* Reads a line again that was taken: to keep its values meanwhile would cost more. */
-static int again(Found *self, const Leg *leg, Parsed *parsed)
+static int again(Found *self, const PhaseLine *phase, Parsed *parsed)
 {
     const char *data = self->block.buf;
-    if (parse((const Shapes *)PyBytes_AsString(self->shapes), data + leg->needle, data + leg->end, parsed))
+    if (parse((const Templates *)PyBytes_AsString(self->templates), data + phase->needle, data + phase->end, parsed))
         return 1;
     PyErr_SetString(PyExc_RuntimeError, "the block was changed while it was read");
     return 0;
 }
 
-/* legs(line, pattern): the lines that were taken, as joining.Leg; `line` is the number of the first one. */
-static PyObject *Found_legs(Found *self, PyObject *args)
+/* The positions in a Joined of the values that a template reads. */
+static PyObject *positions_of(const Template *template)
+{
+    PyObject *list = PyList_New(0), *made = NULL;
+    for (int at = 0; list && at < template->fields; at++)
+        if (template->position[at] >= 0 && !append(list, PyLong_FromLong(template->position[at])))
+            Py_CLEAR(list);
+    if (list)
+        made = PyList_AsTuple(list);
+    Py_XDECREF(list);
+    return made;
+}
+
+/* The values of a line, as many as there are positions. */
+static PyObject *values_of(Found *self, const Parsed *parsed, Py_ssize_t count)
+{
+    PyObject *values = PyTuple_New(count);
+    for (int at = 0, place = 0; values && at < parsed->template->fields; at++) {
+        if (parsed->template->position[at] < 0)
+            continue;
+        PyObject *value = value_of(self, parsed, at);
+        if (!value || PyTuple_SetItem(values, place++, value))
+            Py_CLEAR(values);
+    }
+    return values;
+}
+
+/* phases(line, pattern): the lines that were taken, as update_templates.PhaseLine; `line` is the number of the first one. */
+static PyObject *Found_phases(Found *self, PyObject *args)
 {
     Py_ssize_t line;
     int pattern;
     if (!PyArg_ParseTuple(args, "ni", &line, &pattern))
         return NULL;
-    PyObject *told = PyList_New(0);
-    for (Py_ssize_t at = 0; told && at < self->taken; at++) {
-        const Leg *leg = &self->legs[at];
+    PyObject *lines = PyList_New(0), *positions[MAX_TEMPLATES] = {NULL};
+    const Templates *templates = self->templates ? (const Templates *)PyBytes_AsString(self->templates) : NULL;
+    for (Py_ssize_t at = 0; lines && at < self->taken; at++) {
+        const PhaseLine *phase = &self->phases[at];
         Parsed parsed;
-        PyObject *slots = PyList_New(0), *values = PyList_New(0);
-        if (!slots || !values || !again(self, leg, &parsed))
-            goto fail;
-        for (int field = 0; field < parsed.shape->fields; field++)
-            if (parsed.shape->slot[field] >= 0)
-                if (!append(slots, PyLong_FromLong(parsed.shape->slot[field])) ||
-                    !append(values, value_of(self, &parsed, field)))
-                    goto fail;
-        if (!append(told, Py_BuildValue("(nnnOs#(iOO)i)", leg->begin, leg->end, line + leg->line, leg->stamp,
-                                        parsed.trace, (Py_ssize_t)parsed.trace_size, parsed.shape->leg, slots, values,
-                                        pattern)))
-            goto fail;
-        Py_DECREF(slots);
-        Py_DECREF(values);
-        continue;
-    fail:
-        Py_XDECREF(slots);
-        Py_XDECREF(values);
-        Py_CLEAR(told);
+        PyObject *values = NULL;
+        if (again(self, phase, &parsed)) {
+            PyObject **known = &positions[parsed.template - templates->template];
+            if (!*known)
+                *known = positions_of(parsed.template);
+            values = *known ? values_of(self, &parsed, PyTuple_Size(*known)) : NULL;
+            if (values && append(lines, Py_BuildValue("(nnnOs#iONi)", phase->begin, phase->end, line + phase->line,
+                                                      phase->stamp, parsed.update, (Py_ssize_t)parsed.update_size,
+                                                      parsed.template->phase, *known, values, pattern)))
+                continue;
+        }
+        Py_CLEAR(lines);
     }
-    return told;
-}
-
-typedef struct { PyObject *joined; const char *trace; int trace_size; Py_ssize_t first, last; } Whole;
-
-static int set(PyObject *joined, int at, PyObject *value)
-{
-    return value && !PyList_SetItem(joined, at, value);
-}
-
-static PyObject *fresh_joined(void)
-{
-    PyObject *joined = PyList_New(J_SIZE);
-    for (int at = 0; joined && at < J_SIZE; at++)
-        PyList_SetItem(joined, at, Py_NewRef(Py_None));
-    if (joined)
-        PyList_SetItem(joined, J_LEGS, PyLong_FromLong(0));
-    return joined;
-}
-
-/* Milliseconds below which an update's queue and RPC are unremarkable. */
-typedef struct {
-    double queue, rpc;
-} Calm;
-
-/* Whether a duration was told and is below a limit. */
-static int below(PyObject *joined, int slot, double limit)
-{
-    PyObject *told = PyList_GetItem(joined, slot);
-    return told && PyFloat_CheckExact(told) && PyFloat_AsDouble(told) < limit;
-}
-
-/* The lines of an update; an unremarkable one keeps only the place of its last line. */
-static PyObject *lines_of(Found *self, const Whole *whole, Py_ssize_t line, Py_ssize_t offset, Calm calm)
-{
-    const char *data = self->block.buf;
-    PyObject *lines = PyList_New(0);
-    int truth = below(whole->joined, J_QUEUE, calm.queue) && below(whole->joined, J_RPC, calm.rpc);
-    for (Py_ssize_t at = truth ? whole->last : whole->first; lines && at >= 0; at = self->legs[at].next) {
-        const Leg *leg = &self->legs[at];
-        Py_ssize_t end = leg->end - leg->begin > MAX_EVIDENCE ? leg->begin + MAX_EVIDENCE : leg->end;
-        while (end > leg->begin && data[end - 1] == '\r')
-            end--;
-        PyObject *text = PyUnicode_DecodeUTF8(data + leg->begin, truth ? 0 : end - leg->begin, "replace");
-        if (!text || !append(lines, Py_BuildValue("(nnN)", line + leg->line, offset + leg->begin, text)))
-            Py_CLEAR(lines);
-    }
+    for (int at = 0; at < MAX_TEMPLATES; at++)
+        Py_XDECREF(positions[at]);
     return lines;
-}
-
-/* Adds a leg to the update of its trace; `places` is a table of 1 + place in `wholes`, by hash. */
-static int join_leg(Found *self, Py_ssize_t at, Whole *wholes, Py_ssize_t *count, int32_t *places, uint32_t mask)
-{
-    static const int ends[] = {J_SEND_STAMP, -1, -1, -1, J_DONE_STAMP};
-    Leg *leg = &self->legs[at];
-    Parsed parsed;
-    if (!again(self, leg, &parsed))
-        return 0;
-    uint32_t hash = 2166136261u;
-    for (int byte = 0; byte < parsed.trace_size; byte++)
-        hash = (hash ^ (uint8_t)parsed.trace[byte]) * 16777619u;
-    uint32_t slot = (hash ^ hash >> 15) & mask;
-    Whole *whole = NULL;
-    for (; places[slot]; slot = (slot + 1) & mask) {
-        whole = &wholes[places[slot] - 1];
-        if (whole->trace_size == parsed.trace_size && !memcmp(whole->trace, parsed.trace, (size_t)parsed.trace_size))
-            break;
-    }
-    int number = parsed.shape->leg;
-    long legs = places[slot] ? PyLong_AsLong(PyList_GetItem(whole->joined, J_LEGS)) : 0;
-    if (!places[slot] || legs >> number & 1) { /* a leg that its trace has already begins another update */
-        PyObject *joined = fresh_joined();
-        if (!joined)
-            return 0;
-        whole = &wholes[*count];
-        *whole = (Whole){joined, parsed.trace, parsed.trace_size, at, at};
-        places[slot] = (int32_t)++*count;
-        legs = 0;
-    } else {
-        self->legs[whole->last].next = at;
-        whole->last = at;
-    }
-    PyObject *joined = whole->joined;
-    if (!set(joined, J_LEGS, PyLong_FromLong(legs | 1L << number)))
-        return 0;
-    for (int field = 0; field < parsed.shape->fields; field++)
-        if (parsed.shape->slot[field] >= 0 && !set(joined, parsed.shape->slot[field], value_of(self, &parsed, field)))
-            return 0;
-    if (ends[number] >= 0)
-        return set(joined, ends[number], Py_NewRef(leg->stamp));
-    if (PyList_GetItem(joined, J_SERVER_STAMP) == Py_None && !set(joined, J_SERVER_STAMP, Py_NewRef(leg->stamp)))
-        return 0;
-    return set(joined, J_SERVER_LAST_STAMP, Py_NewRef(leg->stamp));
-}
-
-/* join(line, offset, pattern, calm): records of the updates whose lines were taken; what calls it has no other legs. */
-static PyObject *Found_join(Found *self, PyObject *args)
-{
-    Py_ssize_t line, offset, count = 0;
-    int pattern;
-    Calm calm;
-    if (!PyArg_ParseTuple(args, "nni(dd)", &line, &offset, &pattern, &calm.queue, &calm.rpc))
-        return NULL;
-    uint32_t mask = 255;
-    while ((Py_ssize_t)mask < 2 * self->taken)
-        mask = mask * 2 + 1;
-    Whole *wholes = malloc((size_t)(self->taken + 1) * sizeof *wholes);
-    int32_t *places = calloc((size_t)mask + 1, sizeof *places);
-    PyObject *records = wholes && places ? PyList_New(0) : PyErr_NoMemory();
-    for (Py_ssize_t at = 0; at < self->taken; at++)
-        self->legs[at].next = -1;
-    for (Py_ssize_t at = 0; records && at < self->taken; at++)
-        if (!join_leg(self, at, wholes, &count, places, mask))
-            Py_CLEAR(records);
-    for (Py_ssize_t at = 0; records && at < count; at++) {
-        const Leg *last = &self->legs[wholes[at].last];
-        PyObject *lines = lines_of(self, &wholes[at], line, offset, calm);
-        PyObject *text = lines ? PyTuple_GetItem(PyList_GetItem(lines, PyList_Size(lines) - 1), 2) : NULL;
-        if (!text || !set(wholes[at].joined, J_LINES, lines) ||
-            !append(records, Py_BuildValue("(innOO[(is#O)]O)", pattern, line + last->line, offset + last->begin,
-                                           Py_None, Py_None, LEG, wholes[at].trace, (Py_ssize_t)wholes[at].trace_size,
-                                           wholes[at].joined, text)))
-            Py_CLEAR(records);
-    }
-    for (Py_ssize_t at = 0; at < count; at++)
-        Py_DECREF(wholes[at].joined);
-    free(wholes);
-    free(places);
-    return records;
 }
 
 static PyObject *Found_hits(Found *self, void *Py_UNUSED(closure)) { return Py_NewRef(self->hits); }
 static PyObject *Found_dated(Found *self, void *Py_UNUSED(closure)) { return Py_NewRef(self->dated); }
 static PyObject *Found_newlines(Found *self, void *Py_UNUSED(closure)) { return PyLong_FromSsize_t(self->lines); }
 static PyObject *Found_repeats(Found *self, void *Py_UNUSED(closure)) { return Py_NewRef(self->repeats); }
-static PyObject *Found_left_out(Found *self, void *Py_UNUSED(closure)) { return Py_NewRef(self->left_out); }
-static PyObject *Found_taken(Found *self, void *Py_UNUSED(closure)) { return PyLong_FromSsize_t(self->taken); }
+static PyObject *Found_repeated(Found *self, void *Py_UNUSED(closure)) { return Py_NewRef(self->repeated); }
 
 /* newlines(block): how many there are. */
 static PyObject *count(PyObject *Py_UNUSED(module), PyObject *block)
@@ -966,13 +854,13 @@ static PyObject *tells_time(PyObject *Py_UNUSED(module), PyObject *args)
     Py_ssize_t start, size;
     if (!PyArg_ParseTuple(args, "Un:tells_time", &text, &start))
         return NULL;
-    const char *told = PyUnicode_AsUTF8AndSize(text, &size);
-    if (!told)
+    const char *utf8 = PyUnicode_AsUTF8AndSize(text, &size);
+    if (!utf8)
         PyErr_Clear(); /* half a character */
-    if (!told || size != PyUnicode_GetLength(text))
+    if (!utf8 || size != PyUnicode_GetLength(text))
         Py_RETURN_TRUE;
     start = start < 0 ? 0 : start > size ? size : start;
-    return PyBool_FromLong(has_time(told + start, told + size));
+    return PyBool_FromLong(has_time(utf8 + start, utf8 + size));
 }
 
 /* --- when lines were printed: see _clocks.h ------------------------------------------------------------------------ */
@@ -1041,7 +929,7 @@ fail:
 
 /* passed(block, at, bound, most, kind, least, greatest): where the lines end that `pass_lines` passes over, and how many
  * these are. */
-static PyObject *Clocks_passed(ClocksObject *self, PyObject *args)
+static PyObject *Clocks_skip(ClocksObject *self, PyObject *args)
 {
     Py_buffer block;
     Py_ssize_t at, bound, most, lines = 0;
@@ -1056,7 +944,7 @@ static PyObject *Clocks_passed(ClocksObject *self, PyObject *args)
 }
 
 /* flows(block, low, low_s, high, high_s, kind, quiet, most): see _clocks.h. */
-static PyObject *Clocks_flows(ClocksObject *self, PyObject *args)
+static PyObject *Clocks_is_continuous(ClocksObject *self, PyObject *args)
 {
     Py_buffer block;
     Moment low, high;
@@ -1065,29 +953,29 @@ static PyObject *Clocks_flows(ClocksObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "y*ndndidd", &block, &low.at, &low.seconds, &high.at, &high.seconds, &kind, &quiet, &most))
         return NULL;
     if (low.at >= 0 && low.at <= high.at && high.at <= block.len)
-        seen = flows(&self->clocks, block.buf, low, high, kind, quiet, most);
+        seen = is_continuous(&self->clocks, block.buf, low, high, kind, quiet, most);
     PyBuffer_Release(&block);
     return PyBool_FromLong(seen);
 }
 
 /* seen(block, begin, end): whether it is seen which stamp a line has, and that one; its newline may be there. */
-static PyObject *Clocks_seen(ClocksObject *self, PyObject *args)
+static PyObject *Clocks_stamp(ClocksObject *self, PyObject *args)
 {
     Py_buffer block;
     Py_ssize_t begin, end;
     int kind = ANY;
     double seconds = 0;
-    Look told = ODD;
+    Look seen = ODD;
     if (!PyArg_ParseTuple(args, "y*nn", &block, &begin, &end))
         return NULL;
     if (begin >= 0 && begin < end && end <= block.len) {
         const char *data = block.buf;
-        told = look(&self->clocks, data + begin, data + end - (data[end - 1] == '\n'), &kind, &seconds);
+        seen = look(&self->clocks, data + begin, data + end - (data[end - 1] == '\n'), &kind, &seconds);
     }
     PyBuffer_Release(&block);
-    if (told == DATED)
+    if (seen == DATED)
         return Py_BuildValue("(O(id))", Py_True, kind, seconds);
-    return Py_BuildValue("(OO)", told == UNDATED ? Py_True : Py_False, Py_None);
+    return Py_BuildValue("(OO)", seen == UNDATED ? Py_True : Py_False, Py_None);
 }
 
 static PyMethodDef functions[] = {
@@ -1097,28 +985,26 @@ static PyMethodDef functions[] = {
 };
 static PyMethodDef Finder_methods[] = {
     {"find", (PyCFunction)Finder_find, METH_VARARGS, NULL},
-    {"know", (PyCFunction)Finder_know, METH_VARARGS, NULL},
-    {"repeats", (PyCFunction)Finder_repeats, METH_VARARGS, NULL},
+    {"set_templates", (PyCFunction)Finder_set_templates, METH_VARARGS, NULL},
+    {"learn_ending", (PyCFunction)Finder_learn_ending, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyMethodDef Clocks_methods[] = {
-    {"passed", (PyCFunction)Clocks_passed, METH_VARARGS, NULL},
-    {"flows", (PyCFunction)Clocks_flows, METH_VARARGS, NULL},
-    {"seen", (PyCFunction)Clocks_seen, METH_VARARGS, NULL},
+    {"skip", (PyCFunction)Clocks_skip, METH_VARARGS, NULL},
+    {"is_continuous", (PyCFunction)Clocks_is_continuous, METH_VARARGS, NULL},
+    {"stamp", (PyCFunction)Clocks_stamp, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyMethodDef Found_methods[] = {
-    {"legs", (PyCFunction)Found_legs, METH_VARARGS, NULL},
-    {"join", (PyCFunction)Found_join, METH_VARARGS, NULL},
+    {"phases", (PyCFunction)Found_phases, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef Found_values[] = {
     {"hits", (getter)Found_hits, NULL, NULL, NULL},
     {"dated", (getter)Found_dated, NULL, NULL, NULL},
     {"newlines", (getter)Found_newlines, NULL, NULL, NULL},
-    {"taken", (getter)Found_taken, NULL, NULL, NULL},
     {"repeats", (getter)Found_repeats, NULL, NULL, NULL},
-    {"left_out", (getter)Found_left_out, NULL, NULL, NULL},
+    {"repeated", (getter)Found_repeated, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyType_Slot Finder_slots[] = {

@@ -25,7 +25,7 @@ enum { SETS = 2, BUCKETS = 8 * SETS, WINDOW = 4, SLOTS = 4096, FURTHEST = 60, MO
 
 typedef struct {
     char *text;
-    int size, group, number; /* as Python knows it; here they stand in the order in which they are asked */
+    int size, group, number; /* as Python knows it; here they stand in the order in which they are tried */
     int window, newlines;    /* where in `text` it begins, and how many stand before it there */
     uint32_t key;            /* the first three bytes of its window */
     uint32_t word, mask;     /* all of it, and what of it counts: needles of three bytes have no fourth */
@@ -33,7 +33,7 @@ typedef struct {
 
 typedef struct {
     Py_ssize_t begin, end, line; /* `line`: newlines before it */
-    int needle, order; /* its number, its place in the order in which needles are asked */
+    int needle, order; /* its number, its place in the order in which needles are tried */
 } Hit;
 
 typedef struct {
@@ -118,7 +118,7 @@ static double share(int byte)
     return byte < ' ' ? 1 : byte < 127 ? 4 : 0.5;
 }
 
-/* Lines that logs hold by the million though nothing is asked of them: windows that stand in these cost more than the
+/* Lines that logs hold by the million though no pattern reads them: windows that stand in these cost more than the
  * shares of their bytes say. Only speed depends on them. */
 static const char usual[] =
     "INFO:     10.0.0.7:33661 - \"POST /v1/chat/completions HTTP/1.1\" 200 OK\n"
@@ -297,11 +297,11 @@ static void search_ready(Search *search)
         for (int window = 0; window < windows; window++) {
             if (rarity[window] > bar)
                 continue;
-            double asked = COMPARED * times[slot_of(key_at(needle->text + window))] / PLACES;
+            double compared = COMPARED * times[slot_of(key_at(needle->text + window))] / PLACES;
             for (int bucket = 0; bucket < BUCKETS; bucket++) {
                 Bucket wider = buckets[bucket];
                 widen(&wider, needle, window, shares);
-                double more = (cost_of(&wider) - cost_of(&buckets[bucket]) + 1e-7) * wordy(needle, window) + asked;
+                double more = (cost_of(&wider) - cost_of(&buckets[bucket]) + 1e-7) * wordy(needle, window) + compared;
                 if (more >= least)
                     continue;
                 int count = met_by(&met[bucket], &lines, needle, window);
@@ -446,8 +446,8 @@ static inline void load_tables(Tables *tables, const Search *search)
 static inline uint32_t bits(uint8x16_t all_or_none)
 {
     static const uint8_t weights[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
-    uint8x16_t told = vandq_u8(all_or_none, vld1q_u8(weights));
-    return vaddv_u8(vget_low_u8(told)) | (uint32_t)vaddv_u8(vget_high_u8(told)) << 8;
+    uint8x16_t bits = vandq_u8(all_or_none, vld1q_u8(weights));
+    return vaddv_u8(vget_low_u8(bits)) | (uint32_t)vaddv_u8(vget_high_u8(bits)) << 8;
 }
 
 static inline uint32_t newlines_in(const char *p)
@@ -545,18 +545,18 @@ static inline int may_be(const Search *search, const char *p)
         load(&tables, search);                                                                                           \
         for (; at < size; at += STEP) {                                                                                  \
             const char *p = data + at;                                                                                   \
-            mask_type newlines, told;                                                                                    \
+            mask_type newlines, hits;                                                                                    \
             if (size - at < STEP + WINDOW) { /* what is behind the end reads as NUL */                                   \
                 memset(last, 0, sizeof last);                                                                            \
                 memcpy(last, p, (size_t)(size - at));                                                                    \
                 p = last;                                                                                                \
             }                                                                                                            \
-            told = candidates_in(&tables, p);                                                                            \
+            hits = candidates_in(&tables, p);                                                                            \
             newlines = newlines_of(p);                                                                                   \
             if (size - at < STEP)                                                                                        \
-                told &= ((mask_type)1 << (size - at)) - 1; /* the newlines of NUL bytes are none */                      \
-            for (; told; told &= told - 1) {                                                                             \
-                int bit = first_bit(told);                                                                               \
+                hits &= ((mask_type)1 << (size - at)) - 1; /* the newlines of NUL bytes are none */                      \
+            for (; hits; hits &= hits - 1) {                                                                             \
+                int bit = first_bit(hits);                                                                               \
                 if (!may_be(search, p + bit))                                                                            \
                     continue;                                                                                            \
                 Py_ssize_t line = lines + count_bits(newlines & (((mask_type)1 << bit) - 1));                            \
@@ -592,7 +592,7 @@ static int later(const Hit *one, const Hit *other, int by_end)
     return one->end != other->end ? one->end > other->end : one->needle > other->needle;
 }
 
-/* By position; of one position in the order in which they are asked, or by end and number. They are nearly so: windows are near the begins. */
+/* By position; of one position in the order in which they are tried, or by end and number. They are nearly so: windows are near the begins. */
 static void sort(Hits *found, int by_end)
 {
     Hit *hits = found->hits;

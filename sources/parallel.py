@@ -50,7 +50,7 @@ class Ranges:
         """Let the scanner learn from the first lines."""
         with open(self.path, "rb", buffering=0) as file:
             head = file.read(_PREPARED)
-        self.heading.heed(head, 0, self.scanner.message)
+        self.heading.take(head, 0, self.scanner.message)
         self.scanner.prepare(head)
 
     def scan(self, number: int) -> RangeResult:

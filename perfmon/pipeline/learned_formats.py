@@ -26,7 +26,7 @@ def format_name(log: str, chosen: str = "") -> str:
 
 
 def learn(log: str, name: str, packs: Sequence[Pack], everything: bool = False) -> Proposal:
-    """Proposes the format `name` from the first 64 MB of the log that a SPEC names; `packs` are those there are.
+    """Proposes the format `name` from the first 64 MB of the log that a SOURCE names; `packs` are those there are.
 
     With `everything` it reads lines that these read, too. Raises InputError, in one line, where nothing is learned.
     """

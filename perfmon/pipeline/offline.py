@@ -58,12 +58,12 @@ class Options:
 
 
 def analyze(options: Options, progress: Progress | None = None) -> Diagnosis:
-    """Reads complete logs and diagnoses them; one clear InputError or UsageError when a SPEC is wrong."""
+    """Read complete logs and diagnose them; one clear InputError or UsageError when a SOURCE is wrong."""
     return examine(options, progress)[0]
 
 
 def examine(options: Options, progress: Progress | None = None) -> tuple[Diagnosis, View, RuleSet]:
-    """As `analyze`, with the samples that were judged and what they were judged by."""
+    """Like `analyze`, with the samples that were judged and the rules that they were judged by."""
     with _collector_paused():
         session = read(options, progress)
         snapshot, view = session.examined(options.since, options.until, options.detail)

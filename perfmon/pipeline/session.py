@@ -29,7 +29,7 @@ from perfmon.rules import Bands, load_bands
 from perfmon.sources import SourceClock
 from perfmon.sources.formats import load_packs
 from perfmon.sources.pollers import PolledBlock, is_poll, polled_blocks
-from perfmon.sources.scan import NEVER, Calm, Heading, ReadingScanner, Scanner, ScanResult
+from perfmon.sources.scan import KEEP_ALL, EvidenceLimits, Heading, ReadingScanner, Scanner, ScanResult
 from perfmon.store import Assembler, LatestReadings, Recent, Seen, SourceState, Store
 
 if TYPE_CHECKING:
@@ -42,10 +42,10 @@ MEMORY_MB = 256
 _MB = 1 << 20
 
 
-def unremarkable_update_limits(bands: Bands) -> Calm:
+def unremarkable_update_limits(bands: Bands) -> EvidenceLimits:
     """Limits below which a weight update is good in every value of its client: its lines are no evidence."""
     queue, rpc = bands.get("queue_ms"), bands.get("rpc_ms")
-    return NEVER if queue is None or rpc is None else (queue.good, rpc.good)
+    return KEEP_ALL if queue is None or rpc is None else (queue.good, rpc.good)
 
 
 def _tightest(bands: Bands) -> Bands:

@@ -23,7 +23,7 @@ class ExampleResult:
     example: str
     ok: bool
     text: str
-    """What was found, and what was expected where that differs."""
+    """The signatures that fired, and the expected ones where they differ."""
 
 
 def run_examples(

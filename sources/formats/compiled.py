@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
 
 from perfmon.core import TABLE, Observation, Stamp
 
 from ..pollers.reading import Reading, parse_reading
-from ..scan.search import grouped
 from .emitters import Maker, maker
 from .fields import READERS, AbsurdValueError, Values, condition
 from .schema import EXTREMES, Emit, Pack, Pattern
 from .timestamps import any_stamp
 
-_MOST_TOGETHER = 4096
-_MORE = "more"
+MORE = "more"
 """Group of what a line holds behind the record that is read."""
 
 
@@ -26,7 +24,7 @@ _BEGINS = re.compile(r"""(?:\\b)?(?:["A-Za-z]|\\[\[\]().|])(?![?*+{])""")
 
 
 def _has_alternatives(regex: str) -> bool:
-    """Whether a `|` may stand outside of all groups and classes."""
+    """True where a `|` may stand outside of all groups and classes."""
     bare = re.sub(r"\\.|\[\^?\]?[^\]]*\]", "", regex)
     while (inner := re.sub(r"\([^()]*\)", "", bare)) != bare:
         bare = inner
@@ -54,14 +52,14 @@ class CompiledPattern:
 
     @cached_property
     def _makers(self) -> tuple[Maker, ...]:
-        return (lambda values: (TABLE, self.index, values),) if self.pattern.rows else self._told
+        return (lambda values: (TABLE, self.index, values),) if self.pattern.rows else self._emitters
 
     @cached_property
-    def _told(self) -> tuple[Maker, ...]:
+    def _emitters(self) -> tuple[Maker, ...]:
         return tuple(maker(emit) for emit in self.pattern.emit)
 
     def may_fit(self, text: str) -> bool:
-        """Whether a record holds one of the needles: patterns are asked about needles that share a letter, too."""
+        """True for a record that holds one of the needles: a pattern is a candidate of needles like its own, too."""
         for needle in self._needles:  # for each pattern of each record: a generator takes three times as long
             if needle in text:
                 return True
@@ -105,25 +103,20 @@ class CompiledPattern:
 
     @cached_property
     def repeats(self) -> bool:
-        """Whether what stands before the place where the regex matches does not matter, as long as the character that
+        """True where the text before the match of the regex does not matter, as long as the character that
         it begins with does not occur there."""
         pattern = self.pattern
         plain = self._reader is None and not (pattern.anchored or pattern.mono or pattern.clock or pattern.rows)
         return plain and _BEGINS.match(pattern.regex) is not None and not _has_alternatives(pattern.regex)
 
-    def begin_of(self, text: str) -> int | None:
-        """Where it begins to read a line, None when the line is not of this kind."""
+    def span(self, text: str) -> tuple[int, int] | None:
+        """Begin and end of what it reads of a line, None when the line is not of this kind."""
         match = self._search.search(text)
-        return None if match is None else match.start()
-
-    def end(self, text: str) -> int | None:
-        """Where what it reads of a line ends, None when the line is not of this kind."""
-        match = self._search.search(text)
-        return None if match is None else match.end()
+        return None if match is None else match.span()
 
     def observe(self, values: Values, problems: list[str]) -> list[Observation]:
-        """What the fields say; values that cannot be meant go to `problems` and cost nothing else."""
-        if values.get(_MORE) and _MORE in self._search.groupindex:
+        """Observations from the fields; values that cannot be meant go to `problems` and cost nothing else."""
+        if values.get(MORE) and MORE in self._search.groupindex:
             problems.append("what follows the first record on the line")
         try:
             return [made for make in self._makers if (made := make(values)) is not None]
@@ -131,10 +124,10 @@ class CompiledPattern:
             return self._observe_carefully(values, problems)
 
     def of_table(self, values: Values, low: float, high: float) -> list[Observation]:
-        """What a table says that a line of this pattern heads, from its least and greatest row."""
-        told = {**values, **dict(zip(EXTREMES, (low, high), strict=True))}
+        """Observations of the table that a line of this pattern heads, from its least and greatest row."""
+        row = {**values, **dict(zip(EXTREMES, (low, high), strict=True))}
         with suppress(ValueError, OverflowError, TypeError):
-            return [made for make in self._told if (made := make(told)) is not None]
+            return [made for make in self._emitters if (made := make(row)) is not None]
         return []
 
     def _observe_carefully(self, values: Values, problems: list[str]) -> list[Observation]:
@@ -148,7 +141,7 @@ class CompiledPattern:
                     problems.append(str(error))
                 made = error.rest
             except (ValueError, OverflowError, IndexError, TypeError):
-                problems.append(_told(emit, values))
+                problems.append(_not_a_number(emit, values))
                 continue
             if made is not None:
                 observations.append(made)
@@ -175,80 +168,16 @@ class CompiledPattern:
 
 
 _read = lru_cache(1)(parse_reading)
-"""Of a line that several patterns are asked about."""
+"""Kept for the next pattern that is tried on the same line."""
 
 
-def _told(emit: Emit, values: Values) -> str:
+def _not_a_number(emit: Emit, values: Values) -> str:
     """The field of a rule that holds no number, and what it holds."""
     name = next((name for name in (*emit.field, *emit.duration) if values.get(name) is not None), emit.name)
     return f"{name}={str(values.get(name, ''))[:40]}"
 
 
 def compile_patterns(packs: Sequence[Pack]) -> list[CompiledPattern]:
-    """All patterns in the order in which they are asked."""
+    """All patterns in the order in which they are tried."""
     patterns = [pattern for pack in packs for pattern in pack.patterns]
     return [CompiledPattern(pattern, index) for index, pattern in enumerate(patterns)]
-
-
-class Asked(dict[int, tuple[int, ...]]):
-    """For each needle the patterns to ask when it is found, worked out when it is found first: most never are.
-
-    Of needles that are looked for together only the first one is reported where others begin inside it (see
-    `search.py`); so each needle also stands for those of its group that share a stretch of text with it.
-    """
-
-    def __init__(self, needles: Sequence[bytes], wanted: Mapping[bytes, set[int]], patterns: Sequence[Pattern]) -> None:
-        """`patterns` in the order in which they are asked."""
-        super().__init__()
-        self._needles, self._wanted = needles, wanted
-        self._groups = {number: group for group in grouped(needles) for number in group}
-        order = {pack: at for at, pack in enumerate(dict.fromkeys(pattern.pack for pattern in patterns))}
-        self._order = [order[pattern.pack] for pattern in patterns]
-        self._several = [f"(?P<{_MORE}>" in pattern.regex for pattern in patterns]
-        """Whether more records of the same pack may stand on a line: then the first of them is read."""
-        self._together: dict[tuple[int, ...], tuple[int, ...]] = {}
-
-    def of(self, sought: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-        """The patterns to ask of a record that holds several needles (position, number), in the order of packs and
-        files; where several records of a pack may stand on a line, that one first whose needle stands first."""
-        if len(sought) == 1:
-            return self[sought[0][1]]
-        needles = tuple(dict.fromkeys(needle for _, needle in sought))
-        if len(needles) == 1:
-            return self[needles[0]]
-        asked = self._together.get(needles)
-        if asked is None:
-            if len(self._together) > _MOST_TOGETHER:
-                self._together.clear()
-            first: dict[int, int] = {}
-            for at, needle in enumerate(needles):
-                for index in self[needle]:
-                    first.setdefault(index, at)
-            asked = tuple(sorted(first, key=lambda index: self._place(index, first[index])))
-            self._together[needles] = asked
-        return asked
-
-    def _place(self, index: int, first: int) -> tuple[int, int, int]:
-        return self._order[index], first if self._several[index] else 0, index
-
-    def __missing__(self, needle: int) -> tuple[int, ...]:
-        found = self._needles[needle]
-        others = (self._needles[number] for number in self._groups[needle])
-        near = (self._wanted[other] for other in others if _share_text(found, other))
-        asked = self[needle] = tuple(sorted(set().union(*near)))
-        return asked
-
-
-def needle_index(patterns: Sequence[CompiledPattern]) -> tuple[list[bytes], Asked]:
-    """Every distinct needle, and for each the patterns to ask when it is found."""
-    wanted: dict[bytes, set[int]] = {}
-    for compiled in patterns:
-        for needle in compiled.pattern.needles:
-            wanted.setdefault(needle.encode(), set()).add(compiled.index)
-    needles = sorted(wanted)
-    return needles, Asked(needles, wanted, [compiled.pattern for compiled in patterns])
-
-
-def _share_text(found: bytes, other: bytes) -> bool:
-    """Whether another needle may stand in one that is found, around it, or begin at its end."""
-    return other in found or found in other or any(other.startswith(found[-size:]) for size in range(1, len(found)))

@@ -5,7 +5,7 @@ Makers run for every recognised line of every log, so each is put together once,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import Any
 
@@ -34,7 +34,7 @@ from .schema import Emit
 
 Maker = Callable[[Values], Observation | None]
 
-_LEGS = frozenset(LEGS)
+_PHASES = frozenset(LEGS)
 _KEEP_TEXT = 200
 _KEEP_FAILURE = 400
 _LONGEST_WORK_S = 10 * 365 * 86_400.0
@@ -71,7 +71,7 @@ def _seconds(emit: Emit, values: Values, names: tuple[str, ...]) -> float | None
 
 
 def _timed(emit: Emit, names: tuple[str, ...]) -> Callable[[Values], float | None]:
-    """The seconds that one of some fields tells."""
+    """The seconds in the first of some fields that the line has."""
     if len(names) != 1 or emit.unit == "duration":
         return lambda values: _seconds(emit, values, names)
     field = names[0]
@@ -90,56 +90,49 @@ def _timed(emit: Emit, names: tuple[str, ...]) -> Callable[[Values], float | Non
     return read
 
 
-_Told = tuple[float | None, AbsurdValueError | None]
+def _optional_seconds(
+    emit: Emit, names: tuple[str, ...]
+) -> Callable[[Values], tuple[float | None, AbsurdValueError | None]]:
+    """The seconds for an observation that stays without them: an absurd value is returned, not raised."""
+    if not names:
+        return lambda _: (None, None)
+    seconds = _timed(emit, names)
 
-
-def _told_seconds(emit: Emit, names: tuple[str, ...]) -> Callable[[Values], _Told]:
-    """The same for what is told beside something else: that stays, whatever the duration says."""
-    timed = _timed(emit, names)
-
-    def read(values: Values) -> _Told:
+    def read(values: Values) -> tuple[float | None, AbsurdValueError | None]:
         try:
-            return timed(values), None
+            return seconds(values), None
         except AbsurdValueError as error:
             return None, error
 
-    return read if names else lambda _: (None, None)
+    return read
 
 
-def _unless(absurd: AbsurdValueError | None, told: Observation) -> Observation:
-    """What is told; where a value beside it was absurd that is raised, with all the rest."""
+def _unless(absurd: AbsurdValueError | None, observation: Observation) -> Observation:
+    """The observation; raised, where one of its values was absurd, with all the rest."""
     if absurd is None:
-        return told
-    raise AbsurdValueError(str(absurd), told)
+        return observation
+    raise AbsurdValueError(str(absurd), observation)
 
 
-def _keyed(emit: Emit) -> Callable[[Values], str]:
-    """The key's fields that the line has, joined by `/`."""
-    if not emit.key:
-        return lambda _: ""
-    if len(emit.key) == 1:
-        return _told_by(emit.key[0])
-    return lambda values: "/".join(str(values[n]) for n in emit.key if values.get(n) is not None)[:_KEEP_TEXT]
-
-
-def _grouped(emit: Emit) -> Callable[[Values], str]:
-    """The series that a value belongs to: a field, or several (`host:name`) that the line has, joined by `:`."""
-    names = emit.group.split(":") if emit.group else []
-    if not names:
-        return lambda _: ""
-    if len(names) == 1:
-        return _told_by(names[0])
-    return lambda values: ":".join([str(values[n]) for n in names if values.get(n) is not None])[:_KEEP_TEXT]
-
-
-def _told_by(name: str) -> Callable[[Values], str]:
-    """What one field tells, "" where the line does not have it."""
+def _text_of(names: Sequence[str], mark: str) -> Callable[[Values], str]:
+    """The fields that the line has, joined by `mark`; "" without any."""
+    if len(names) != 1:
+        return lambda values: mark.join([str(values[n]) for n in names if values.get(n) is not None])[:_KEEP_TEXT]
+    name = names[0]
 
     def read(values: Values) -> str:
         value = values.get(name)
         return "" if value is None else str(value)[:_KEEP_TEXT]
 
     return read
+
+
+def _keyed(emit: Emit) -> Callable[[Values], str]:
+    return _text_of(emit.key, "/") if emit.key else lambda _: ""
+
+
+def _grouped(emit: Emit) -> Callable[[Values], str]:
+    return _text_of(emit.group.split(":"), ":") if emit.group else lambda _: ""
 
 
 def _kept(emit: Emit) -> Callable[[Values], Fields]:
@@ -151,15 +144,10 @@ def _kept(emit: Emit) -> Callable[[Values], Fields]:
         for name in names:
             value = values.get(name)
             if value is not None:
-                kept[name] = value[:_KEEP_TEXT] if value.__class__ is str else _kept_value(value)
+                kept[name] = float(value) if isinstance(value, int | float) else str(value)[:_KEEP_TEXT]
         return kept
 
     return keep if names else lambda _: {}
-
-
-def _kept_value(value: Any) -> float | str:
-    """What is kept of a value that is no plain text: JSON has numbers and tables."""
-    return float(value) if isinstance(value, int | float) else str(value)[:_KEEP_TEXT]
 
 
 def _metric(emit: Emit) -> Maker:
@@ -221,16 +209,17 @@ def _any_metric(emit: Emit) -> Maker:
     return make
 
 
-def _leg(emit: Emit) -> Maker:
-    leg_field, key = emit.name, emit.key
-    told_by_rule = emit.name if emit.name in _LEGS else None
+def _phase(emit: Emit) -> Maker:
+    """A phase of a weight update, or all of one: then the rule names the phase."""
+    phase_field, key = emit.name, emit.key
+    named = emit.name if emit.name in _PHASES else None
     kept = {name: name.endswith("_ms") for name in emit.keep}
     low, high = limits("", "ms")
 
     def make(values: Values) -> Observation | None:
-        leg = told_by_rule or values.get(leg_field)
-        trace = _first(values, key) if key else ""
-        if leg not in _LEGS or trace is None:
+        phase = named or values.get(phase_field)
+        update = _first(values, key) if key else ""
+        if phase not in _PHASES or update is None:
             return None
         fields: Fields = {}
         absurd = []
@@ -245,24 +234,24 @@ def _leg(emit: Emit) -> Maker:
                 fields[name] = number if low <= number <= high else checked(name, number, "ms")
             except ValueError:
                 absurd.append(f"{name}={str(value)[:40]}")
-        told = (LEG, str(trace)[:_KEEP_TEXT], leg, fields) if not told_by_rule or _is_update(fields) else None
+        made = (LEG, str(update)[:_KEEP_TEXT], phase, fields) if not named or _is_update(fields) else None
         if absurd:
-            raise AbsurdValueError(", ".join(absurd), told)
-        return told
+            raise AbsurdValueError(", ".join(absurd), made)
+        return made
 
     return make
 
 
 def _is_update(fields: Fields) -> bool:
-    """Whether two of an update's three durations are told; adds the wall time where the parts are."""
-    told = [fields[name] for name in ("queue_ms", "rpc_ms") if name in fields]
-    if len(told) == 2:
-        fields.setdefault("wall_ms", float(told[0]) + float(told[1]))
-    return bool(told) and "wall_ms" in fields
+    """True where two of an update's three durations are known; adds the wall time where the parts are."""
+    parts = [fields[name] for name in ("queue_ms", "rpc_ms") if name in fields]
+    if len(parts) == 2:
+        fields.setdefault("wall_ms", float(parts[0]) + float(parts[1]))
+    return bool(parts) and "wall_ms" in fields
 
 
 def _span(emit: Emit) -> Maker:
-    key, timed, led, kept = _keyed(emit), _timed(emit, emit.duration), _told_seconds(emit, emit.lead), _kept(emit)
+    key, timed, led, kept = _keyed(emit), _timed(emit, emit.duration), _optional_seconds(emit, emit.lead), _kept(emit)
 
     def make(values: Values) -> Observation | None:
         duration = timed(values)
@@ -290,7 +279,7 @@ def _open(emit: Emit) -> Maker:
 
 
 def _close(emit: Emit) -> Maker:
-    key, timed, kept = _keyed(emit), _told_seconds(emit, emit.duration), _kept(emit)
+    key, timed, kept = _keyed(emit), _optional_seconds(emit, emit.duration), _kept(emit)
 
     def make(values: Values) -> Observation | None:
         fields = kept(values)
@@ -305,7 +294,7 @@ def _close(emit: Emit) -> Maker:
 
 
 def _step(emit: Emit) -> Maker:
-    timed = _told_seconds(emit, emit.duration)
+    timed = _optional_seconds(emit, emit.duration)
 
     def make(values: Values) -> Observation | None:
         value = _first(values, emit.field)
@@ -395,7 +384,7 @@ def _run(emit: Emit) -> Maker:
 
 _MAKERS: dict[str, Callable[[Emit], Maker]] = {
     "metric": _metric,
-    "leg": _leg,
+    "leg": _phase,
     "span": _span,
     "open": _open,
     "close": _close,

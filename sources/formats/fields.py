@@ -15,7 +15,6 @@ from typing import Any
 from perfmon.core import Observation, parse_duration, parse_number
 
 from .schema import Style
-from .step_lines import read_bar, read_step
 
 # --- Reads the fields of a recognised line: key=value pairs, comma lists, JSON, Python dicts, and their numbers ---
 
@@ -34,7 +33,7 @@ _ITEM = re.compile(
 )
 _DAYS = re.compile(r"(\d{1,3})-(\d{1,2})(?::(\d\d))?\Z")
 """Of schedulers' limits: days and hours, and minutes."""
-_BESIDE = ("jsonPayload", "fields", "extra")
+_EXTRA = ("jsonPayload", "fields", "extra")
 _NUMBER = re.compile(r"[-+]?(?:\.?\d|(?i:nan|inf))")
 
 Values = dict[str, Any]
@@ -110,7 +109,7 @@ def read_pipes(body: str) -> Values:
 
 @lru_cache(8)
 def loaded(text: str) -> Any:
-    """What a text is in JSON, shared by all who ask about the same line: not to be changed; None when it is none."""
+    """A text parsed as JSON, shared by all that read the same line: not to be changed; None when it is no JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -121,21 +120,21 @@ def read_json(body: str) -> Values:
     """One JSON object; an unfinished or other text gives nothing."""
     value = loaded(body)
     try:
-        return _told_beside(value) | _flat(value) if isinstance(value, dict) else {}
+        return _extra_fields(value) | _flat(value) if isinstance(value, dict) else {}
     except RecursionError:
         return {}
 
 
-def _told_beside(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What loggers and collectors put into a table of its own, under its names there."""
+def _extra_fields(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields that loggers and collectors put into a table of their own, under their names there."""
     serialized = record.get("record")
-    tables = [record.get(name) for name in _BESIDE]
+    tables = [record.get(name) for name in _EXTRA]
     tables += [serialized.get("extra")] if isinstance(serialized, dict) else []
-    told: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for table in tables:
         if isinstance(table, dict):
-            told.update(_flat(table))
-    return told
+            fields.update(_flat(table))
+    return fields
 
 
 def read_pydict(body: str) -> Values:
@@ -152,9 +151,21 @@ def read_pydict(body: str) -> Values:
 
 
 def condition(where: Mapping[str, str]) -> Callable[[Values], bool]:
-    """Whether the text of each field fits its regex as a whole; a field that is not there has none."""
+    """A check that the text of each field fits its regex as a whole; a missing field has the text ""."""
     wanted = [(name, re.compile(regex)) for name, regex in where.items()]
     return lambda values: all(regex.fullmatch(str(values.get(name, ""))) for name, regex in wanted)
+
+
+def _read_bar(body: str) -> Values:
+    from .step_lines import read_bar  # its regexes take a tenth of the time of starting up, and few logs need them
+
+    return read_bar(body)
+
+
+def _read_step(body: str) -> Values:
+    from .step_lines import read_step
+
+    return read_step(body)
 
 
 READERS: dict[Style, Callable[[str], Values]] = {
@@ -164,8 +175,8 @@ READERS: dict[Style, Callable[[str], Values]] = {
     "pipes": read_pipes,
     "json": read_json,
     "pydict": read_pydict,
-    "bar": read_bar,
-    "step": read_step,
+    "bar": _read_bar,
+    "step": _read_step,
 }
 
 
@@ -203,7 +214,7 @@ _LIMITS = {
     **dict.fromkeys(("tokens/s", "/s", "/min", "MB/s"), _RATE),
 }
 _AGES, _AGE = ("uptime_s", "age_s", "elapsed_s", "full_in_s", "timer_s"), (0.0, 1e7)
-"""How metrics end that tell since when or until when, not how long one thing took."""
+"""Endings of metrics that give the time since or until something, not the duration of one thing."""
 ANY = (-1e15, 1e15)
 _COUNT = (0.0, 1e9)
 _PART = (-1e-9, 100.5)
@@ -282,7 +293,7 @@ NAMED = re.compile(
     r"\((?P<actor>[A-Za-z_][\w.:<>-]*)(?=[ (])|^(?P<host>[A-Za-z][\w.-]*\d[\w.-]*):\s|"
     r"\d(?P<engine>(?: [A-Z]{2}\d+)+)\]|\d\d:\d\d\S* (?P<unit_host>[A-Za-z0-9][\w.-]*) (?:kernel|[\w./@-]+\[\d+\]): "
 )
-"""What prefixes and headers name: the place that a failure is of. The first one of a kind counts, but for processes:
+"""Names in prefixes and headers: the place of a failure. The first one of a kind counts, but for processes:
 `(APIServer pid=1) (EngineCore pid=2)` is of the second."""
 _PLACE_IN_SOURCE = (
     r"(?:\[?(?:[DIWEF] )?[\w./+-]{1,160}\.(?:py|pyx|cpp|hpp|cc|cu|cuh|h|go|rs|ts):\d+(?::\w{1,80})?\]?"
@@ -302,7 +313,7 @@ C10 = re.compile(r"\[[DIWEF](?:\d{3,4})? [\w.:/+ -]{1,200}\]")
 
 _STACKED = 8
 PREFIXES = f"(?:{'|'.join(f'(?:{regex})' for regex in PREFIX.values())}){{0,{_STACKED}}}"
-"""All that may stand before a record: as many as anybody stacks, that no line of thousands takes long."""
+"""All that may stand before a record: limited, so that no line of thousands takes long."""
 
 INDENTED = rf"(?:[ \t]{{1,16}}+(?=[\[(\dA-Z]){_UNSURE})?"
 """Some loggers indent whole records."""

@@ -54,7 +54,7 @@ PROSE = (
 
 @dataclass(slots=True)
 class Slot:
-    """Where the lines of a shape differ."""
+    """A place at which the lines of a shape differ."""
 
     kind: str
     before: str
@@ -66,11 +66,11 @@ class Slot:
     total_of: int | None = None
     values: list[str] = field(default_factory=list)
     group: str = ""
-    """Of the regex; "" where nobody reads it."""
+    """Of the regex; "" where it is not read."""
 
     @property
     def unit(self) -> str:
-        """What stands right behind the figure."""
+        """The unit right behind the figure."""
         found = _UNIT.match(self.after)
         return found["unit"] if found is not None else ""
 
@@ -96,7 +96,7 @@ class Shape:
 
 
 def name_of_slot(shape: Shape) -> None:
-    """Calls each figure what the words before it say; a figure behind `/` or `of` is the total of the one before."""
+    """Name each figure by the words before it; a figure behind `/` or `of` is the total of the one before."""
     for at, slot in enumerate(shape.slots):
         if at and _OF.fullmatch(slot.before) and shape.slots[at - 1].total_of is None:
             slot.total_of = at - 1
@@ -110,21 +110,21 @@ def name_of_slot(shape: Shape) -> None:
             slot.name, slot.marked = found["name"], marked is not None
 
 
-# --- what a shape says ---------------------------------------------------------------------------------------------
+# --- the figures of a shape -----------------------------------------------------------------------------------------
 def _figure(name: str) -> str | None:
-    """What a figure of that name is, by its last words."""
+    """The kind of figure that a name stands for, by its last words."""
     words = name.split(" ")
     for first in range(len(words)):
-        told = " ".join(words[first:])
-        last = told.rsplit("/", 1)[-1]
-        found = figure_of(told) or figure_of(last) or _ALSO.get(last.lower())
+        phrase = " ".join(words[first:])
+        last = phrase.rsplit("/", 1)[-1]
+        found = figure_of(phrase) or figure_of(last) or _ALSO.get(last.lower())
         if found is not None:
             return found
     return None
 
 
 def _grows(slot: Slot) -> bool:
-    """Whether a figure is a counter: whole numbers that nearly always grow."""
+    """True for a counter: whole numbers that nearly always grow."""
     numbers = slot.numbers()
     if slot.kind != "number" or len(numbers) < LEAST_LINES or any(number != int(number) for number in numbers):
         return False
@@ -133,9 +133,9 @@ def _grows(slot: Slot) -> bool:
 
 
 def _emits(shape: Shape) -> tuple[list[str], list[str]]:
-    """Emit tables in TOML, and what they tell; the slots that they read get the name of their group."""
+    """Emit tables in TOML, and their metrics and counters; the slots that they read get the name of their group."""
     emits: list[str] = []
-    told: list[str] = []
+    metrics: list[str] = []
     totals = {slot.total_of: slot for slot in shape.slots if slot.total_of is not None}
     remaining = elapsed = ""
     for slot in shape.slots:
@@ -147,29 +147,29 @@ def _emits(shape: Shape) -> tuple[list[str], list[str]]:
             remaining = slot.group = "eta"
             if slot.kind == "number":
                 remaining = slot.group = ""  # a number alone is seconds, minutes or steps
-        elif figure is not None and _METRICS.get(figure, "") not in ("", *told):
+        elif figure is not None and _METRICS.get(figure, "") not in ("", *metrics):
             metric = _METRICS[figure]
             if slot.kind == "clock" and metric not in ("step_s", "data_wait_s"):
                 continue
             slot.group = _group(figure, shape)
             scale = _scale(metric, slot, duration)
             emits.append(f'{{ metric = "{metric}", field = "{slot.group}"{scale} }}')
-            told.append(metric)
+            metrics.append(metric)
         elif _ELAPSED.match(slot.name.rsplit(" ", 1)[-1]) and slot.name:
             numbers = slot.numbers()
             if slot.kind == "clock" and not elapsed:
                 elapsed = slot.group = "elapsed"
-            elif unit in _SECONDS and numbers != sorted(numbers) and "step_s" not in told and slot.kind == "number":
+            elif unit in _SECONDS and numbers != sorted(numbers) and "step_s" not in metrics and slot.kind == "number":
                 slot.group = _group("step_time", shape)
                 emits.append(f'{{ metric = "step_s", field = "{slot.group}", unit = "{duration}" }}')
-                told.append("step_s")
+                metrics.append("step_s")
         else:
-            emits += _by_unit(slot, unit, told, shape)
-    return _counters(shape, totals, elapsed, remaining, told) + emits, told
+            emits += _by_unit(slot, unit, metrics, shape)
+    return _counters(shape, totals, elapsed, remaining, metrics) + emits, metrics
 
 
-def _by_unit(slot: Slot, unit: str, told: list[str], shape: Shape) -> list[str]:
-    """What the unit of a figure says where its name says nothing."""
+def _by_unit(slot: Slot, unit: str, metrics: list[str], shape: Shape) -> list[str]:
+    """The metric by the unit of a figure, where its name gives none."""
     metric, rest = {
         "s/it": ("step_s", ', unit = "s"'), "s/iter": ("step_s", ', unit = "s"'), "s/step": ("step_s", ', unit = "s"'),
         "sec/it": ("step_s", ', unit = "s"'), "sec/step": ("step_s", ', unit = "s"'),
@@ -179,9 +179,9 @@ def _by_unit(slot: Slot, unit: str, told: list[str], shape: Shape) -> list[str]:
         metric = "throughput_tps"
     elif unit.endswith(("/s", "/sec")) and not re.match(r"(?:it|iters?|steps?)/", unit):
         metric = "samples_per_s"
-    if not metric or metric in told or slot.kind != "number":
+    if not metric or metric in metrics or slot.kind != "number":
         return []
-    told.append(metric)
+    metrics.append(metric)
     slot.group = _group(metric, shape)
     return [f'{{ metric = "{metric}", field = "{slot.group}"{rest} }}']
 
@@ -194,7 +194,7 @@ def _scale(metric: str, slot: Slot, duration: str) -> str:
     return ""
 
 
-def _counters(shape: Shape, totals: dict[int, Slot], elapsed: str, remaining: str, told: list[str]) -> list[str]:
+def _counters(shape: Shape, totals: dict[int, Slot], elapsed: str, remaining: str, metrics: list[str]) -> list[str]:
     """The step counter: the one with such a name, else the first that counts towards a total."""
     emits: list[str] = []
     candidates = [(at, slot) for at, slot in enumerate(shape.slots) if _grows(slot) and not slot.group]
@@ -209,7 +209,7 @@ def _counters(shape: Shape, totals: dict[int, Slot], elapsed: str, remaining: st
             continue
         epoch = kind.startswith("ep")
         what = "epochs" if epoch else "step"
-        if what in told:
+        if what in metrics:
             continue
         slot.group = _group(what, shape)
         total = totals.get(at)
@@ -225,8 +225,8 @@ def _counters(shape: Shape, totals: dict[int, Slot], elapsed: str, remaining: st
             if kind and not kind.startswith("batch"):  # a batch of an epoch begins anew
                 emits.append(f'{{ step = "{slot.group}", component = "trainer" }}')
         emits.append(f'{{ progress = "{what}", field = "{slot.group}"{more} }}')
-        told.append(what)
-    if "step" not in told:
+        metrics.append(what)
+    if "step" not in metrics:
         for slot in shape.slots:  # nothing would read them
             slot.group = "" if slot.group in ("elapsed", "eta") else slot.group
     return emits
@@ -239,8 +239,8 @@ def _group(name: str, shape: Shape) -> str:
 
 # --- the pack ------------------------------------------------------------------------------------------------------
 def pattern_of(shape: Shape, name: str) -> tuple[str, list[str]] | None:
-    """A pattern in TOML and what it tells; None for a shape of which nothing is clear, or that nothing finds."""
-    emits, told = _emits(shape)
+    """A pattern in TOML and its metrics and counters; None for a shape without a clear figure or a needle."""
+    emits, metrics = _emits(shape)
     read = [at for at, slot in enumerate(shape.slots) if slot.group]
     marked = any(shape.slots[at].marked or shape.slots[at].unit for at in read)
     needle = _needle(shape, read[-1] if read else -1)
@@ -262,7 +262,7 @@ def pattern_of(shape: Shape, name: str) -> tuple[str, list[str]] | None:
         + "".join(f"    {emit},\n" for emit in emits)
         + f"]\nrejects = [\n{''.join(f'    {quoted(reject)},{chr(10)}' for reject in rejects)}]\n"
     )
-    return text, told
+    return text, metrics
 
 
 def _needle(shape: Shape, last: int) -> str:

@@ -1,8 +1,8 @@
-"""Proposes a format pack from the lines of a log that nobody recognises.
+"""Proposes a format pack from the lines of a log that no pattern recognises.
 
 Lines of one shape are found by what is left of them without their figures. A shape is proposed when at least one of
 its figures has a clear meaning: a step counter that grows, a loss, a duration, a rate. What the figures are called is
-taken from the words beside them, the clock from how most lines begin. The pack holds samples from the log and is
+taken from the words next to them, the clock from how most lines begin. The pack holds samples from the log and is
 checked before it is handed over: it loads, it recognises these samples, and it reads no sentence.
 """
 
@@ -68,7 +68,7 @@ class Proposal:
     recognised: int
     """Those of the shapes that the pack reads."""
     found: tuple[str, ...]
-    """What it reads: names of metrics and counters."""
+    """Names of the metrics and counters that it reads."""
 
 
 def propose(lines: Iterable[str], pack: str, packs: Sequence[Pack], known: Callable[[str], bool]) -> Proposal:
@@ -112,7 +112,7 @@ def propose(lines: Iterable[str], pack: str, packs: Sequence[Pack], known: Calla
 
 
 def sample_problems(pack: Pack, packs: Sequence[Pack]) -> list[str]:
-    """What a pack's own samples and rejects show to be wrong with it, one line each; `packs` are those beside it."""
+    """Faults of a pack that its own samples and rejects show, one line each; `packs` are the other ones."""
     problems = []
     reader = HeaderReader([*packs, pack])
     for compiled in compile_patterns([pack]):
@@ -134,7 +134,7 @@ def sample_problems(pack: Pack, packs: Sequence[Pack]) -> list[str]:
 
 # --- the clock -----------------------------------------------------------------------------------------------------
 def _clock_of(texts: Sequence[str], reader: HeaderReader) -> Header | None:
-    """How most lines begin that no header reads, where that is a time."""
+    """The header of most lines that no header reads, where they begin with a time."""
     unread = [text for text in texts[:2000] if reader.read(text) is None]
     if len(unread) * 2 < min(len(texts), 2000):
         return None
@@ -242,4 +242,4 @@ def _observed(compiled: CompiledPattern, reader: HeaderReader, line: str) -> dic
         return None
     problems: list[str] = []
     observations = compiled.observe({**named, **values}, problems)
-    return {told[1]: told[2] for told in observations if told[0] == SAMPLE}
+    return {one[1]: one[2] for one in observations if one[0] == SAMPLE}

@@ -1,30 +1,25 @@
-"""Reads format packs from TOML; a mistake is told with file, key and what was expected."""
+"""Reads format packs from TOML; errors name file, key and what was expected."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from perfmon.core import LEGS, DataFileError, Table, read_toml
 
 from ..pollers.reading import NEEDLE, Area
-from .schema import EXTREMES, FAILURE_ROLES, PATTERN_ROLES, STYLES, Emit, Header, Pack, Pattern, Sample
+from .schema import EXTREMES, FAILURE_ROLES, KINDS, PATTERN_ROLES, STYLES, Emit, Header, Pack, Pattern, Sample
 from .timestamps import time_regex
 
 BUILTIN = Path(__file__).parent
-_KINDS = (
-    "metric", "leg", "span", "open", "close", "step", "mark", "row", "progress", "failure", "detail", "run",
-)  # fmt: skip
 FIGURE = r"(?:[-+]?(?:\d++(?:\.\d*+)?(?:[eE][-+]?\d++)?|\.\d++(?:[eE][-+]?\d++)?|(?i:nan|inf(?:inity)?)\b))"
-"""What `{figure}` in a regex stands for: a number as any program prints it, also one that is none: what diverges is
-told as nan, inf or Infinity, and a pattern that misses that misses the worst of it."""
+"""The regex for `{figure}`: a number as any program prints it, also one that is none: what diverges is printed
+as nan, inf or Infinity, and a pattern that misses that misses the worst of it."""
 PREFIX_FIELDS = ("rank", "local_rank", "pid", "ip", "host", "actor")
-"""What launcher prefixes may name: fields of an anchored pattern."""
-_EMIT_KEYS = frozenset(
-    (*_KINDS, "field", "unit", "scale", "over", "minus", "skip_zero", "group", "duration", "lead", "key", "as", "keep")
-) | {"when", "where", "component", "total", "elapsed", "remaining", "rate", "role", "fatal", "each", "behind", "bar"}
+"""Names in launcher prefixes: fields of an anchored pattern."""
 _PACK_KEYS = ("schema", "id", "title", "component", "rank", "idle_silence", "generic", "healthy")
 _PATTERN_KEYS = (
     "id", "needles", "regex", "style", "emit", "sample", "rejects", "clock", "mono", "rows", "role", "anchored",
@@ -67,70 +62,60 @@ def _check(table: Table, style: str, regex: re.Pattern[str], emits: Iterable[Emi
 
 
 def _emit(table: Table) -> Emit:
-    table.only(_EMIT_KEYS)
-    kinds = [kind for kind in _KINDS if kind in table.data]
+    table.only((*KINDS, *_EMIT_KEYS))
+    data = table.data
+    kinds = [kind for kind in KINDS if kind in data]
     if len(kinds) != 1:
-        raise DataFileError(table.file, table.key, f"expected exactly one of {', '.join(_KINDS)}")
+        raise DataFileError(table.file, table.key, f"expected exactly one of {', '.join(KINDS)}")
     kind = kinds[0]
-    unit = table.text("unit", "")
-    if unit not in _UNITS:
+    values = {_EMIT_NAMES.get(key, key): _EMIT_KEYS[key](table, key) for key in data if key != kind}
+    if values.get("unit", "") not in _UNITS:
         raise table.wrong("unit", f"expected one of {', '.join(_UNITS)}")
-    fields, name = table.texts("field"), table.text(kind)
+    name = table.text(kind) if kind != "step" else values.pop("component", "")
+    values.pop("component", None)
     if kind == "step":
-        fields, name = table.texts("step", required=True), table.text("component", "")
-    if kind == "mark":
-        fields = table.texts("field")
-    if kind == "metric" and not fields:
+        values["field"] = table.texts("step", required=True)
+    if kind == "metric" and not values.get("field"):
         raise table.wrong("field", "missing, expected the field that holds the value")
-    if kind == "span" and "duration" not in table.data:
+    if kind == "span" and "duration" not in data:
         raise table.wrong("duration", "missing, expected the field that holds the duration")
-    role = table.text("role", "cause" if kind == "failure" else "")
-    if role and (kind != "failure" or role not in FAILURE_ROLES):
+    if kind == "failure":
+        values.setdefault("role", "cause")
+    if values.get("role") and (kind != "failure" or values["role"] not in FAILURE_ROLES):
         raise table.wrong("role", f"expected one of {', '.join(FAILURE_ROLES)}, of a failure")
     if kind == "run" and name not in ("begin", "end"):
         raise table.wrong("run", "expected begin or end")
-    when = None
-    if "when" in table.data:
-        pair = table.texts("when")
-        if len(pair) != 2:
-            raise table.wrong("when", "expected [field, text]")
-        when = (pair[0], pair[1])
-    return Emit(
-        kind=kind,  # type: ignore[arg-type]  # one of _KINDS by construction
-        name=name,
-        field=fields,
-        unit=unit,
-        scale=table.number("scale", 1.0),
-        over=table.texts("over"),
-        minus=table.texts("minus"),
-        skip_zero=table.flag("skip_zero"),
-        group=table.text("group", ""),
-        duration=table.texts("duration"),
-        lead=table.texts("lead"),
-        key=table.texts("key"),
-        metric=table.text("as", ""),
-        keep=table.texts("keep"),
-        total=table.texts("total"),
-        elapsed=table.texts("elapsed"),
-        remaining=table.texts("remaining"),
-        each=table.text("each", ""),
-        behind=table.flag("behind"),
-        bar=table.flag("bar"),
-        rate=table.flag("rate"),
-        role=role,
-        fatal=table.flag("fatal"),
-        when=when,
-        where=_where(table),
-    )
+    return Emit(kind, name, **values)
 
 
-def _where(table: Table) -> dict[str, str]:
+def _when(table: Table, key: str) -> tuple[str, str]:
+    pair = table.texts(key)
+    if len(pair) != 2:
+        raise table.wrong(key, "expected [field, text]")
+    return pair[0], pair[1]
+
+
+def _where(table: Table, key: str) -> dict[str, str]:
     """Fields and regexes."""
-    inner = table.table("where", table.data.get("where", {}))
+    inner = table.table(key, table.data.get(key, {}))
     where = {name: inner.text(name) for name in inner.data}
     for name, regex in where.items():
         _compiled(inner, name, regex)
     return where
+
+
+_EMIT_KEYS: dict[str, Callable[[Table, str], Any]] = {
+    **dict.fromkeys(("field", "over", "minus", "duration", "lead", "key", "keep"), Table.texts),
+    **dict.fromkeys(("total", "elapsed", "remaining"), Table.texts),
+    **dict.fromkeys(("unit", "group", "each", "as", "role", "component"), Table.text),
+    **dict.fromkeys(("skip_zero", "behind", "bar", "rate", "fatal"), Table.flag),
+    "scale": Table.required_number,
+    "when": _when,
+    "where": _where,
+}
+"""Readers of the keys of an emit, its kind apart."""
+_EMIT_NAMES = {"as": "metric"}
+"""Members of Emit that have another name than their key."""
 
 
 def _sample(table: Table) -> Sample:
@@ -177,7 +162,7 @@ def _pattern(pack: str, table: Table, trusted: bool) -> Pattern:
         rows=table.flag("rows"),
         role=role,
         reading=reading,
-        where=_where(table),
+        where=_where(table, "where") if "where" in table.data else {},
         anchored=table.flag("anchored"),
         frame=table.flag("frame"),
     )

@@ -1,4 +1,4 @@
-"""What a format pack holds once its TOML file was read and checked.
+"""The contents of a format pack once its TOML file was read and checked.
 
 A pack is one system's way of logging. Its patterns say which lines mean something, how their fields are read and
 which observations (see `perfmon.core.model`) they give.
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as member
-from typing import Literal
+from typing import Literal, get_args
 
 Style = Literal["regex", "kv", "commas", "json", "pydict", "dashes", "pipes", "bar", "step", "table"]
-"""How the `body` group of a pattern is read: `regex` not at all (named groups are the fields), `kv` a=1 b=2,
+"""Ways to read the `body` group of a pattern: `regex` not at all (named groups are the fields), `kv` a=1 b=2,
 `commas` a: 1, b: 2 (`=` too), `json` one object, `pydict` a dict repr, `dashes` a:1 - b:2, `pipes` a 1 | b: 2, `bar` a
 frame of tqdm (see `step_lines.py`), `step` the step line of any trainer (see `step_lines.py`), `table` a row of
 a log that is a table (see `perfmon.sources.scan.tables`): its lines are found by where they stand, not by needles."""
@@ -21,29 +21,31 @@ EXTREMES = ("min", "max")
 """The fields of a table that its rows give."""
 
 PATTERN_ROLES = ("progress", "phase", "liveness", "failure", "run")
-"""What a line means for the state of a run: work went on; a phase began or ended; the process lives, whatever it does;
+"""Meanings of a line for the state of a run: work went on; a phase began or ended; the process lives, whatever it does;
 something failed; a run began or ended."""
 
 FAILURE_ROLES = ("cause", "cascade", "record", "order", "context")
-"""What a failure line can be: a candidate for the first cause; the echo of a failure elsewhere; the record of a parent
+"""Kinds of failure lines: a candidate for the first cause; the echo of a failure elsewhere; the record of a parent
 that a process died (who and how, not why); an order from outside (time limit, preemption, a signal); advice or other
 context that is never a cause."""
 
-STYLES: tuple[Style, ...] = ("regex", "kv", "commas", "json", "pydict", "dashes", "pipes", "bar", "step", "table")
+STYLES: tuple[Style, ...] = get_args(Style)
+Kind = Literal["metric", "leg", "span", "open", "close", "step", "mark", "row", "progress", "failure", "detail", "run"]
+"""Kinds of observations; see `perfmon.core.model`."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True, slots=True)
 class Emit:
     """One observation that a matching line gives; `kind` says which of the other members count."""
 
-    kind: Literal[
-        "metric", "leg", "span", "open", "close", "step", "mark", "row", "progress", "failure", "detail", "run"
-    ]
+    kind: Kind
     name: str
-    """Metric, span kind, component of the step, mark, or the field with a row's number; for a leg the field that names
-    the leg, or the leg itself: then the line counts only when it tells two of queue_ms, rpc_ms and wall_ms."""
+    """Metric, span kind, component of the step, mark, or the field with a row's number; for a leg (the phase of a
+    weight update) the field that names it, or the phase itself: then the line counts only with two of queue_ms, rpc_ms
+    and wall_ms."""
     field: tuple[str, ...] = ()
-    """Where the value stands; the first of these that the line has. For a step its number, for a mark the count."""
+    """Fields with the value, of which the first that the line has counts; of a step its number, of a mark the count."""
     unit: str = ""
     """Unit of the field as printed: us, ms, s, m, h, ratio, %, `duration` (1m 13s), or "" when it is the metric's."""
     scale: float = 1.0
@@ -59,8 +61,8 @@ class Emit:
     lead: tuple[str, ...] = ()
     """Field with the time from the span's start to the line; the duration itself when empty."""
     key: tuple[str, ...] = ()
-    """Fields that pair an `open` with its `close` and name a span, joined by `/`; for a leg the trace's field, none
-    when each line is an update of its own."""
+    """Fields that pair an `open` with its `close` and name a span, joined by `/`; for a leg the field of the update's
+    id, none when each line is an update of its own."""
     metric: str = ""
     """Metric that the paired duration of an open/close is a sample of; of progress with an amount and `elapsed`: what
     the seconds for one more are a sample of."""
@@ -74,10 +76,10 @@ class Emit:
     """Of progress: the field with the time that is estimated to remain."""
     each: str = ""
     """Of a span: the field with the number of what its duration is the mean of (steps, where a line is printed once in
-    twenty): the span covers all since the last line that told of one."""
+    twenty): the span covers all since the last line that had one."""
     behind: bool = False
     """Of a span: its line has no clock and follows a dated one; what it tells of began with that, behind what other
-    such lines told since."""
+    such lines covered since."""
     bar: bool = False
     """Of a step: where no field has its number, it is what the last bar without a name in the same log shows."""
     rate: bool = False
@@ -104,7 +106,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """How the records of a system begin: the regex has `{time}` where the stamp stands."""
+    """The begin of the records of a system: the regex has `{time}` for the stamp."""
 
     id: str
     regex: str
@@ -141,8 +143,8 @@ class Pattern:
     """The regex is matched at the begin of the message: behind launcher prefixes, the record's header, its level and
     its place in the source. What the prefixes name (rank, local_rank, pid, ip, host, actor) are fields, too."""
     rows: bool = False
-    """The line heads a table, of which each row has a line, told by a pattern that emits a `row`: the fields `min` and
-    `max` are the least and the greatest of them, and nothing is told before the last of them."""
+    """The line heads a table, of which each row has a line, read by a pattern that emits a `row`: the fields `min` and
+    `max` are the least and the greatest of them, and nothing is emitted before the last of them."""
 
     reading: str = ""
     """The lines are readings of pollers about this area (`perfmon.sources.pollers.reading`), with their values and
@@ -152,7 +154,7 @@ class Pattern:
 
     @property
     def meaning(self) -> str:
-        """What its lines mean for the state of a run, one of PATTERN_ROLES."""
+        """The meaning of its lines for the state of a run, one of PATTERN_ROLES."""
         kinds = {emit.kind for emit in self.emit}
         if self.role:
             return self.role
@@ -179,7 +181,7 @@ class Pack:
     component: str
     """orchestrator, inference, trainer, data, or "" when the pack does not tell."""
     rank: int
-    """Packs are asked in this order; the generic one comes last."""
+    """Packs are tried in this order; the generic one comes last."""
     idle_silence: bool
     """Silence of such a source is normal when there is no work (vLLM)."""
     generic: bool

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 _NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})++|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf(?:inity)?)"
 _LONGEST = 2000
-_MOST_PLAIN_WORDS = 8
 
 _STEP = re.compile(
     r"""(?ix)(?<![\w./-])["']?(?:(?<=["'])_)?(?P<before>(?:global|train(?:ing)?|optim(?:izer)?|completed)[ _/])?
@@ -88,7 +87,7 @@ _CLOCK = r"(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?|(?:\d+[dhms] ?){1,4}(?![
 _FIELD = re.compile(
     r"(?i)(?<![\w/.-])[\"']?(?:(?:train(?:ing|er)?|perf(?:ormance)?|optim(?:izer)?|throughput|timing|stats)[/_.])?(?:"
     + "|".join(f"(?P<{name}>{names})" for name, names in _NAMES.items())
-    + r")[\"']?(?P<mark>\s?\(\w{1,3}\))?(?P<told>\s?[:=]\s{0,8}|\s{1,8})"
+    + r")[\"']?(?P<mark>\s?\(\w{1,3}\))?(?P<mark_before>\s?[:=]\s{0,8}|\s{1,8})"
     + rf"(?:[a-zA-Z_][\w.]{{0,20}}\()?[\"'\[]?(?:(?P<clock>{_CLOCK})|(?P<value>{_NUMBER}))"
     + r"[\"'\])]{0,2}\s?(?P<unit>%|ms|min|sec|s|m|h)?(?![\w/]*[A-Za-z])"
 )
@@ -117,19 +116,19 @@ _DURATION_UNITS = {"ms": "ms", "s": "s", "sec": "s", "min": "m", "m": "m", "h": 
 
 
 def read_step(body: str) -> dict[str, Any]:
-    """What a step line tells: `step`, `sample`, `episode` or `epoch`, `total`, and any of `loss`, `lr`, `grad_norm`,
-    `step_time`, `epoch_time`, `tps`, `samples`, `mfu` (in %), `eta`, `data_time`, `reward`; times with their unit.
-    {} for any other.
+    """The figures of a step line: `step`, `sample`, `episode` or `epoch`, `total`, and any of `loss`, `lr`,
+    `grad_norm`, `step_time`, `epoch_time`, `tps`, `samples`, `mfu` (in %), `eta`, `data_time`, `reward`; times with
+    their unit. {} for any other.
 
-    An accuracy, or the like, says that a line tells a result; how it is computed nobody knows, and it is no figure.
+    An accuracy, or the like, marks a line with a result; how it is computed is unknown, so it is no figure.
     """
     if len(body) > _LONGEST or _CODE.search(body) is not None or _PROSE.search(body) is not None:
         return {}
-    told, marked = _figures(body)
+    figures, marked = _figures(body)
     counted = _counted(body)
-    if not any(name in told for name in _RESULTS) and not ("lr" in told and _lists(counted, body)):
+    if not any(name in figures for name in _RESULTS) and not ("lr" in figures and _lists(counted, body)):
         return {}
-    if counted is None or not (marked or counted.total is not None or len(told) > 1 or _leads(counted, body)):
+    if counted is None or not (marked or counted.total is not None or len(figures) > 1 or _leads(counted, body)):
         return {}
     name, total, number = counted.kind, counted.total, counted.number
     evaluated = _EVALUATION.search(body, 0 if name != "epoch" else counted.end)
@@ -139,16 +138,16 @@ def read_step(body: str) -> dict[str, Any]:
         and (name != "epoch" or evaluated.start() - counted.end <= _JUST_BEHIND)
     ):
         return {}
-    if name == "step" and not any(figure in told for figure in _RESULTS[:-1]) and not _leads(counted, body):
-        return {}  # an accuracy that is told somewhere, of something
+    if name == "step" and not any(figure in figures for figure in _RESULTS[:-1]) and not _leads(counted, body):
+        return {}  # an accuracy in a sentence
     if total is not None and number > total:
         return {}
     if name == "epoch" and (took := _TOOK.search(body, counted.end)) is not None:
-        told["epoch_time"] = f"{took['time']}s"
-    told[name] = f"{number}"
+        figures["epoch_time"] = f"{took['time']}s"
+    figures[name] = f"{number}"
     if total is not None:
-        told["total"] = f"{total}"
-    return told
+        figures["total"] = f"{total}"
+    return figures
 
 
 class _Counted(NamedTuple):
@@ -161,19 +160,19 @@ class _Counted(NamedTuple):
 
 
 def _leads(counted: _Counted, body: str) -> bool:
-    """Whether a line begins with what it counts, behind no more than a clock, a level and a name."""
+    """True for a line that begins with what it counts, behind no more than a clock, a level and a name."""
     return len(_WORD.findall(body, 0, counted.begin)) <= _MOST_WORDS_BEFORE
 
 
 def _lists(counted: _Counted | None, body: str) -> bool:
-    """Whether figures follow the number of a step, and none stands before it."""
+    """True where figures follow the number of a step, and none stands before it."""
     if counted is None or counted.kind != "step" or not _leads(counted, body):
         return False
     return _PAIR.search(body, 0, counted.begin) is None and len(_PAIR.findall(body, counted.end)) >= _MANY
 
 
 def _counted(body: str) -> _Counted | None:
-    """What a line counts."""
+    """The counter of a line, None without any."""
     steps = list(_steps(body))
     best = next((s for s in steps if "global" in (s["before"] or s["word"]).lower()), None)
     found = best or next((s for s in steps if s["word"].lower() == "step"), None) or (steps[0] if steps else None)
@@ -200,19 +199,19 @@ def _steps(body: str) -> Iterator[re.Match[str]]:
 
 
 def _is_apart(found: re.Match[str], body: str) -> bool:
-    """Whether a number is no count: that of the best epoch, of a limit, of what is resumed."""
+    """True for a number that is no count: that of the best epoch, of a limit, of what is resumed."""
     return _NO_STEP.search(body[max(0, found.start() - 16) : found.start()]) is not None
 
 
 def _figures(body: str) -> tuple[dict[str, Any], bool]:
     """The figures of a line, the first of each, and whether any has a colon or an equals sign before it, or a unit."""
-    told: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     marked = False
     for found in _FIELD.finditer(body):
         name = next(name for name in _NAMES if found[name] is not None)
         evaluated = _EVALUATION.search(body[max(0, found.start() - 12) : found.start() + 1])
-        bare = not found["told"].strip()
-        if name in told or evaluated is not None:
+        bare = not found["mark_before"].strip()
+        if name in figures or evaluated is not None:
             continue
         rated = bare and "/" in found[name] and name != "per_s"
         if rated and not found[name].lower().endswith("/batch"):  # `3 tok/s` has its figure before it
@@ -220,7 +219,7 @@ def _figures(body: str) -> tuple[dict[str, Any], bool]:
         value, clock, unit = found["value"], found["clock"], found["unit"]
         if name == "eta":
             text = clock or (value + (unit or "s") if value is not None else "")
-            told[name] = text.replace("min", "m").replace("sec", "s")
+            figures[name] = text.replace("min", "m").replace("sec", "s")
             continue
         if clock is not None and value is None and name not in ("step_time", "data_time"):
             continue
@@ -228,19 +227,19 @@ def _figures(body: str) -> tuple[dict[str, Any], bool]:
             if clock is not None and ":" in clock:
                 continue
             unit = unit or ("ms" if found[name].lower().startswith("ms/") else "s")
-            told[name] = clock or f"{value.replace(',', '')}{_DURATION_UNITS.get(unit.lower(), 's')}"
+            figures[name] = clock or f"{value.replace(',', '')}{_DURATION_UNITS.get(unit.lower(), 's')}"
         elif name == "per_s":
             pace = float((value or "0").replace(",", ""))
             if unit is None and pace > 0 and not (bare and body[: found.start()].rstrip()[-1:].isdigit()):
-                told.setdefault("step_time", f"{1.0 / pace:.9f}s")
+                figures.setdefault("step_time", f"{1.0 / pace:.9f}s")
             continue
         elif unit is not None and (name not in ("mfu", "quality", "reward") or unit != "%"):
             continue
         elif name == "mfu":
             number = float(value.replace(",", ""))
-            told[name] = number * 100.0 if unit is None and 0.0 <= number <= 1.0 else number
+            figures[name] = number * 100.0 if unit is None and 0.0 <= number <= 1.0 else number
         else:
-            told[name] = value.replace(",", "")
+            figures[name] = value.replace(",", "")
         marked = marked or not bare
     for found in _RATE.finditer(body):
         value = float(found["value"].replace(",", "")) * _THOUSANDS[(found["thousands"] or "").lower()]
@@ -250,14 +249,14 @@ def _figures(body: str) -> tuple[dict[str, Any], bool]:
             name, text = "step_time", f"{value}{'ms' if found['step_time'].startswith('ms') else 's'}"
         else:
             name, text = ("tps" if found["tps"] is not None else "samples"), f"{value}"
-        if text and name not in told:
-            told[name] = text
+        if text and name not in figures:
+            figures[name] = text
             marked = True
-    return told, marked
+    return figures, marked
 
 
 def figure_of(name: str) -> str | None:
-    """What a figure of that name is (`loss`, `lr`, `step_time`, ...), None for any other name."""
+    """The kind of figure that a name stands for (`loss`, `lr`, `step_time`, ...), None for any other name."""
     return next((figure for figure, names in _NAMES.items() if re.fullmatch(f"(?i:{names})", name)), None)
 
 
@@ -362,14 +361,14 @@ def read_bar(body: str) -> dict[str, Any]:
 
 
 def _bar_figures(postfix: str) -> dict[str, Any]:
-    """What stands behind the rate of a bar: the first figure of each kind."""
-    told: dict[str, Any] = {}
+    """The figures behind the rate of a bar, the first of each kind."""
+    figures: dict[str, Any] = {}
     if "=" in postfix or ":" in postfix:
         for found in _FIGURE.finditer(postfix):
             name = _figure(found["name"])
             if name is not None:
-                told.setdefault(name, found["value"])
-    return told
+                figures.setdefault(name, found["value"])
+    return figures
 
 
 @lru_cache(512)
@@ -380,7 +379,7 @@ def _figure(name: str) -> str | None:
 
 @lru_cache(512)
 def _named(name: str) -> _Named:
-    """What the text before the percentage says."""
+    """Kind, label and place of a bar from the text before the percentage."""
     text = _LAUNCHED.sub("", name).rstrip(" :")
     kind = next((kind for kind, words in _KINDS if words.search(text) is not None), "items")
     labels = _LABEL.findall(text[-2 * _LONGEST_BAR :])

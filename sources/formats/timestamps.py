@@ -89,21 +89,16 @@ def _offset(text: str) -> float:
     return sign * (int(digits[:2]) * 3600 + int(digits[2:4]) * 60)
 
 
-class Parts(NamedTuple):
-    """What a stamp tells without its fraction of a second."""
+class _Parts(NamedTuple):
+    """A stamp without its fraction of a second."""
 
     kind: int
     day_s: float
-    """Where its day begins, in seconds since 1970 or since New Year; 0 where no date is known."""
+    """The begin of its day, in seconds since 1970 or since New Year; 0 where no date is known."""
     time_s: int
     """Whole seconds of that day."""
     offset_s: float
     """Of its zone."""
-
-    def stamp(self, fraction: str) -> Stamp:
-        """The stamp, with the digits of its fraction of a second ("" where it has none)."""
-        time_s = self.time_s + float(f"0.{fraction}") if fraction else self.time_s
-        return (self.kind, self.day_s + time_s - self.offset_s)
 
 
 class StampReader:
@@ -123,21 +118,14 @@ class StampReader:
         if "s" in self._at:
             return epoch_stamp(float(match[1 + self._at["s"]]))
         parts = self._parts(match)
-        return None if parts is None else parts.stamp(self._fraction(match))
-
-    def fraction(self, text: str) -> tuple[Parts, int, int] | None:
-        """What a text tells without the digits of its fraction, and where those begin and end; None without any."""
-        if "." not in text and "," not in text:  # nor any fraction
+        if parts is None:
             return None
-        match = self._regex.match(text)
-        parts = None if match is None or "s" in self._at else self._parts(match)
-        if match is None or parts is None or not self._fraction(match):
-            return None
-        begin, end = match.span(1 + self._at["f"])
-        return parts, begin + 1, end
+        digits = match[1 + self._at["f"]][1:] if "f" in self._at else ""
+        time_s = parts.time_s + float(f"0.{digits}") if digits else parts.time_s
+        return (parts.kind, parts.day_s + time_s - parts.offset_s)
 
-    def time_of_day(self, text: str) -> tuple[Parts, int, int, int] | None:
-        """What a text tells, where its `HH:MM:SS` begins, and where its fraction begins and ends, with the sign; None
+    def time_of_day(self, text: str) -> tuple[_Parts, int, int, int] | None:
+        """The stamp of a text, the begin of its `HH:MM:SS`, and begin and end of its fraction, with the sign; None
         where the time of day has another form."""
         match = None if "s" in self._at or "p" in self._at else self._regex.match(text)
         parts = None if match is None else self._parts(match)
@@ -149,37 +137,34 @@ class StampReader:
         first, last = match.span(1 + self._at["f"]) if "f" in self._at else (end, end)
         return (parts, begin, first, last) if first == end else None
 
-    def _fraction(self, match: re.Match[str]) -> str:
-        return match[1 + self._at["f"]][1:] if "f" in self._at else ""
-
-    def _parts(self, match: re.Match[str]) -> Parts | None:
+    def _parts(self, match: re.Match[str]) -> _Parts | None:
         at, part = self._at, match.groups()
         hour, minute, second = int(part[at["H"]]), int(part[at["M"]]), int(part[at["S"]])
         half = part[at["p"]] if "p" in at else ""
-        if half and 1 <= hour <= 12:  # beside another hour it is a word of the message
+        if half and 1 <= hour <= 12:  # behind another hour it is a word of the message
             hour = hour % 12 + (12 if half[-2] == "P" else 0)
         if hour > 23 or minute > 59 or second > 60:
             return None
         seconds = hour * 3600 + minute * 60 + second
         month = MONTHS[part[at["b"]]] if "b" in at else int(part[at["m"]]) if "m" in at else None
         if month is None:
-            return Parts(DAYTIME, 0.0, seconds, 0.0)
+            return _Parts(DAYTIME, 0.0, seconds, 0.0)
         day = int(part[at["d" if "d" in at else "e"]]) if "d" in at or "e" in at else 1
         if not 1 <= month <= 12 or not 1 <= day <= _DAYS_BEFORE[month] - _DAYS_BEFORE[month - 1]:
             return None
         if "Y" not in at:
-            return Parts(YEARLESS, (_DAYS_BEFORE[month - 1] + day - 1) * 86400.0, seconds, 0.0)
+            return _Parts(YEARLESS, (_DAYS_BEFORE[month - 1] + day - 1) * 86400.0, seconds, 0.0)
         try:
             began = _day_seconds(int(part[at["Y"]]), month, day)
         except ValueError:
             return None
         zone = part[at["z"]] if "z" in at else ""
-        return Parts(EPOCH, began, seconds, _offset(zone)) if zone else Parts(LOCAL, began, seconds, 0.0)
+        return _Parts(EPOCH, began, seconds, _offset(zone)) if zone else _Parts(LOCAL, began, seconds, 0.0)
 
 
 @cache
 def stamp_reader(time: str) -> StampReader:
-    """What reads the stamps of a format."""
+    """The reader of the stamps of a format."""
     return StampReader(time)
 
 
@@ -228,10 +213,9 @@ _GLUED_WITHIN = 400
 _FIELD_WITHIN = 300
 _SEEN = re.compile(r"%H:%M:%S|%s")
 """Time formats of which `tells_time` sees that there is one."""
-_SHAPES = 4
 _FORMS, _FORM_WITHIN = 24, 80
 _FRAME = '  File "'
-"""How a frame of a traceback begins behind no prefix at all."""
+"""The begin of a frame of a traceback without any prefix."""
 _INNERMOST = ("actor", "pid")
 _ALIASES = (
     ("mpi_rank", "rank"),
@@ -241,19 +225,6 @@ _ALIASES = (
     ("unit_host", "host"),
 )
 """Other names of what prefixes tell."""
-
-
-class _Shape(NamedTuple):
-    """A head of which the lines of one second differ in the fraction of that second alone."""
-
-    before: str
-    """Up to the fraction."""
-    after: str
-    """From the fraction on, and what tells that the header ends there."""
-    begin: int
-    """Where the fraction's digits begin, and where they end."""
-    end: int
-    parts: Parts
 
 
 class HeaderReader:
@@ -285,11 +256,10 @@ class HeaderReader:
         self._field = re.compile(rf"""(?<![\w./%-])(?:(?:{names})=|'(?:{names})': )["']?([^\s,;"'}}]+)""")
         self._last_prefix, self._last_stop = "\n", 0
         self._last: Stamp | None = None
-        self._shapes: tuple[_Shape, ...] = ()
         self._around: tuple[tuple[str, str], ...] = ()
-        """What stood around the `HH:MM:SS` of the headers that were looked at for their form."""
+        """Texts around the `HH:MM:SS` of the headers of which the form is known."""
         self._forms: list[Form] = []
-        self._dating: Clocks | None = None
+        self._clocks: Clocks | None = None
         self._message: tuple[str, str, dict[str, str]] = ("", "", {})
         self._seen = all(map(_SEEN.search, self._formats))
         """All times are of such formats: a line without one needs no closer look, nor one with no other."""
@@ -303,11 +273,6 @@ class HeaderReader:
         """The stamp of a record, None when it has none; neighbours that share their head share the stamp object."""
         if text.startswith(self._last_prefix) and not tells_time(text, self._last_stop):
             return self._last
-        for before, after, begin, end, parts in self._shapes:
-            if text.startswith(before) and text.startswith(after, end) and text[begin:end].isdecimal():
-                if tells_time(text, end):  # of two stacked headers the last one tells the time
-                    break
-                return parts.stamp(text[begin:end])
         if self._seen and not tells_time(text, 0):
             return None
         match = self._at_start.match(text)
@@ -324,30 +289,21 @@ class HeaderReader:
         return stamp
 
     def _learn(self, text: str, match: re.Match[str], stop: int) -> None:
-        """Remembers the shape of a header that ends, with a blank behind it, at `stop`."""
-        index = int((match.lastgroup or "")[1:])
-        if not self._seen:
+        """Remember the text around the time of day of a header that ends, with a blank behind it, at `stop`."""
+        if scanning is None or not self._seen:
             return
+        index = int((match.lastgroup or "")[1:])
         begin, end = match.span(f"t{index}")
-        reader = stamp_reader(self._formats[index])
-        told = reader.fraction(text[begin:end]) if "%f" in self._formats[index] else None
-        if told is not None:
-            parts, first, last = told
-            before, after = text[: begin + first], text[begin + last : stop + 1]
-            shape = _Shape(before, after, begin + first, begin + last, parts)
-            self._shapes = (shape, *self._shapes[: _SHAPES - 1])
         stop += text[stop - 1] != " "  # what else ends a header may need what follows it
         colon = text.find(":", begin, end)
         around = text[: max(0, colon - 2)], text[colon + 6 : stop]
-        if scanning is not None and around not in self._around and text[:stop].isascii() and stop <= _FORM_WITHIN:
-            self._around = (around, *self._around[: _FORMS - 1])
-            self._learn_form(reader.time_of_day(text[begin:end]), text, begin, stop)
-
-    def _learn_form(self, told: tuple[Parts, int, int, int] | None, text: str, begin: int, stop: int) -> None:
-        """Remembers how headers stand around a time of day, for who dates lines by the thousand."""
-        if told is None:
+        if around in self._around or not text[:stop].isascii() or stop > _FORM_WITHIN:
             return
-        parts, at, first, last = told
+        self._around = (around, *self._around[: _FORMS - 1])
+        found = stamp_reader(self._formats[index]).time_of_day(text[begin:end])
+        if found is None:
+            return
+        parts, at, first, last = found
         before, after = text[: begin + at].encode(), text[begin + last : stop].encode()
         sign = ord(text[begin + first]) if last > first else 0
         if not sign and after[:1] in (b".", b","):  # a fraction that this header does not read
@@ -355,16 +311,16 @@ class HeaderReader:
         form = (before, sign, max(0, last - first - 1), after, parts.kind, parts.day_s, parts.offset_s)
         if form not in self._forms:
             self._forms = [form, *self._forms[: _FORMS - 1]]
-            self._dating = None
+            self._clocks = None
 
     @property
-    def clocks_seen(self) -> Clocks | None:
-        """What dates lines whose headers are like those that were read; None where that cannot be done."""
-        if self._dating is None and self._seen and scanning is not None:
+    def fast_clocks(self) -> Clocks | None:
+        """Dates lines whose headers are like those that were read; None where that cannot be done."""
+        if self._clocks is None and self._seen and scanning is not None:
             hints = [hint.encode() for hint in self._hints]
             with suppress(ValueError):  # no room
-                self._dating = scanning.Clocks(self._forms, hints)
-        return self._dating
+                self._clocks = scanning.Clocks(self._forms, hints)
+        return self._clocks
 
     def at_start(self, text: str) -> Stamp | None:
         """The stamp that `text` begins with, whatever may follow."""
@@ -382,11 +338,11 @@ class HeaderReader:
         return next((stamp for stamp in stamps if stamp is not None), None)
 
     def message(self, text: str) -> tuple[str, dict[str, str]]:
-        """What a record says behind launcher prefixes, header, level and place in the source; what the prefixes name.
+        """The message behind launcher prefixes, header, level and place in the source, and the names in the prefixes.
 
         Indentation is kept where nothing stands before it: it tells a frame of a traceback from a message.
         """
-        if text is not self._message[0]:  # several patterns are asked about a line
+        if text is not self._message[0]:  # several patterns are tried on a line
             self._message = (text, *self._split(text))
         return self._message[1:]
 

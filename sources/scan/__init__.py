@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from .json_envelope import read_line
     from .scanner import ReadingScanner, Scanner
     from .tables import Heading
-    from .update_templates import NEVER, Calm
+    from .update_templates import KEEP_ALL, EvidenceLimits
 
 __all__ = [
-    "NEVER",
-    "Calm",
+    "KEEP_ALL",
+    "EvidenceLimits",
     "Heading",
     "ReadingScanner",
     "ScanResult",
@@ -30,6 +30,6 @@ __getattr__ = lazy_face(
         "json_envelope": "read_line",
         "scanner": "ReadingScanner,Scanner",
         "tables": "Heading",
-        "update_templates": "Calm,NEVER",
+        "update_templates": "EvidenceLimits,KEEP_ALL",
     },
 )

@@ -9,8 +9,8 @@ from perfmon.core import DAYTIME, EPOCH, ESCAPES, LOCAL, YEARLESS, Stamp
 from ..formats.timestamps import HeaderReader
 from .json_envelope import json_begin, read_line
 
-QUIET_S = 10.0
-"""Silences are told from this length on."""
+MIN_GAP_S = 10.0
+"""Gaps are recorded from this length on."""
 
 LATE_LINES = 200
 """So many lines late a line may come: until then what stands before it tells how far the log was."""
@@ -23,7 +23,7 @@ COARSE_S = 1.5
 _LATE_S = 6 * 3600.0
 _DATED = {EPOCH, LOCAL}
 _CLEAR_S = 21_000.0
-"""What lies less apart is no midnight between two times without a date."""
+"""Two times without a date that lie less apart have no midnight between them."""
 _ROUNDED = 1e-3
 """Stamps that lie nearer to a limit are compared in the general way."""
 _NONE = (-2, inf, -inf)
@@ -34,7 +34,7 @@ _BACK_S = {DAYTIME: 6 * 3600.0, YEARLESS: 183 * 86400.0}
 """A time that lies further back is one of the next day, or year: a run that was started again the next morning."""
 
 Dated = tuple[int, Stamp]
-"""Where a dated line begins, and its stamp."""
+"""The begin of a dated line, and its stamp."""
 
 
 def elapsed(before: Stamp, after: Stamp) -> float:
@@ -58,16 +58,16 @@ def _across(seconds: float, kinds: set[int]) -> float:
 
 
 def is_behind(stamp: Stamp, latest: Stamp) -> bool:
-    """Whether a line that stands behind another one was printed before it: some clocks have seconds only."""
+    """True for a line that was printed before one that it stands behind: some clocks have seconds only."""
     return COARSE_S < elapsed(stamp, latest) <= _LATE_S
 
 
-class Lines:
+class DatedLines:
     """The dated lines of a block."""
 
     def __init__(self, data: bytes, headers: HeaderReader) -> None:
         self._data, self._headers = data, headers
-        self._looked: tuple[int, Dated, int] | None = None
+        self._last_look: tuple[int, Dated, int] | None = None
         """The line that was looked back from last, the latest one that stands before it, and how many lines before."""
         self._caught_up: tuple[Dated, int] | None = None
         """A line that others came late to, and where it was met again."""
@@ -76,7 +76,7 @@ class Lines:
         """The last dated line that begins in low..high, searched from the end."""
         end = high
         while end > low:
-            end = self._passed(end, low, high, *_NONE)[0]
+            end = self._skipped(end, low, high, *_NONE)[0]
             if end <= low:
                 break
             begin = self._data.rfind(b"\n", low, end - 1) + 1 or low
@@ -90,7 +90,7 @@ class Lines:
         """The first dated line that begins in low..high."""
         begin = low
         while begin < high:
-            begin = self._passed(begin, high, high, *_NONE)[0]
+            begin = self._skipped(begin, high, high, *_NONE)[0]
             if begin >= high:
                 break
             end = self._data.find(b"\n", begin, high)
@@ -101,7 +101,7 @@ class Lines:
             begin = end + 1
         return None
 
-    def silences(self, low: Dated, high: Dated) -> list[tuple[Dated, Dated]]:
+    def gaps(self, low: Dated, high: Dated) -> list[tuple[Dated, Dated]]:
         """Halves the lines between two dated lines until each silence is held by neighbouring dated lines.
 
         A line that came late ends and begins none: what counts is how far the log was.
@@ -110,7 +110,7 @@ class Lines:
         pending, looked_at = [(low, high)], {high[0]}
         while pending:
             before, after = pending.pop()
-            if after[0] <= before[0] or elapsed(before[1], after[1]) < QUIET_S or self._flows(before, after):
+            if after[0] <= before[0] or elapsed(before[1], after[1]) < MIN_GAP_S or self._is_continuous(before, after):
                 continue
             middle = self._between(before[0], after[0])
             if middle is not None:
@@ -124,7 +124,7 @@ class Lines:
                     looked_at.add(latest[0])
                     pending.append((low, latest))
                 before = latest
-            if elapsed(before[1], after[1]) >= QUIET_S:
+            if elapsed(before[1], after[1]) >= MIN_GAP_S:
                 found[after[0]] = (before, after)
         return [found[at] for at in sorted(found)]
 
@@ -132,11 +132,11 @@ class Lines:
         """The latest of a line and of the `most` lines before it."""
         latest, away = line, 0
         # Not beyond the line that was looked back from last: what stands before that one is known.
-        begin, low = line[0], 0 if self._looked is None or self._looked[0] > line[0] else self._looked[0]
+        begin, low = line[0], 0 if self._last_look is None or self._last_look[0] > line[0] else self._last_look[0]
         count = 0
         while begin > low and count < most:
             kind, seconds = latest[1]
-            further, passed = self._passed(
+            further, passed = self._skipped(
                 begin, low, most - count, kind, seconds - _CLEAR_S, seconds + COARSE_S - _ROUNDED
             )
             if passed:
@@ -147,22 +147,22 @@ class Lines:
             stamp = self._stamp_of(begin, end)
             if stamp is not None and is_behind(latest[1], stamp):
                 latest, away = (begin, stamp), count
-        if self._looked is not None and begin == self._looked[0] and begin > 0 and count < most:
-            known, further = self._looked[1:]
+        if self._last_look is not None and begin == self._last_look[0] and begin > 0 and count < most:
+            known, further = self._last_look[1:]
             if is_behind(latest[1], known[1]) and count + further <= most:
                 latest, away = known, count + further
-        self._looked = (line[0], latest, away)
+        self._last_look = (line[0], latest, away)
         return latest
 
     def is_late(self, line: Dated, latest: Dated) -> bool:
-        """Whether the log soon goes on where it was before a line that is behind; else its clock was set back."""
+        """True where the log soon goes on where it was before a line that is behind; else its clock was set back."""
         if self._caught_up is not None and self._caught_up[0] == latest and line[0] < self._caught_up[1]:
             return True
         kind, seconds = latest[1]
         behind = kind, seconds - _LATE_S + _ROUNDED, seconds - COARSE_S - _ROUNDED
         begin, left, size = self._data.find(b"\n", line[0]) + 1, LATE_LINES, len(self._data)
         while left > 0 and 0 < begin < size:
-            begin, passed = self._passed(begin, size, left, *behind)
+            begin, passed = self._skipped(begin, size, left, *behind)
             left -= passed + 1
             if left < 0 or begin >= size:
                 break
@@ -173,26 +173,26 @@ class Lines:
             begin = self._data.find(b"\n", begin) + 1
         return False
 
-    def _passed(self, at: int, bound: int, most: int, kind: int, least: float, greatest: float) -> tuple[int, int]:
+    def _skipped(self, at: int, bound: int, most: int, kind: int, least: float, greatest: float) -> tuple[int, int]:
         """Passes over whole lines in front of `bound`, or behind it, that have no stamp, or one of a kind that lies
         between two times, as far as that is seen at once: where they end, and how many they are."""
-        clocks = self._headers.clocks_seen
-        return (at, 0) if clocks is None else clocks.passed(self._data, at, bound, most, kind, least, greatest)
+        clocks = self._headers.fast_clocks
+        return (at, 0) if clocks is None else clocks.skip(self._data, at, bound, most, kind, least, greatest)
 
-    def _flows(self, low: Dated, high: Dated) -> bool:
-        """Whether it is seen at once that there is no silence between two dated lines."""
-        clocks, kind = self._headers.clocks_seen, low[1][0]
+    def _is_continuous(self, low: Dated, high: Dated) -> bool:
+        """True where it is clear at once that there is no gap between two dated lines."""
+        clocks, kind = self._headers.fast_clocks, low[1][0]
         if clocks is None or kind != high[1][0]:
             return False
-        return clocks.flows(self._data, low[0], low[1][1], high[0], high[1][1], kind, QUIET_S, _CLEAR_S)
+        return clocks.is_continuous(self._data, low[0], low[1][1], high[0], high[1][1], kind, MIN_GAP_S, _CLEAR_S)
 
     def _line_end(self, begin: int) -> int:
         end = self._data.find(b"\n", begin)
         return len(self._data) if end < 0 else end
 
     def _stamp_of(self, begin: int, end: int) -> Stamp | None:
-        clocks = self._headers.clocks_seen
-        seen, stamp = (False, None) if clocks is None else clocks.seen(self._data, begin, end)
+        clocks = self._headers.fast_clocks
+        seen, stamp = (False, None) if clocks is None else clocks.stamp(self._data, begin, end)
         if seen:
             return stamp
         head = self._data[begin : min(end, begin + _HEAD)]

@@ -25,7 +25,7 @@ _BEGIN = re.compile(rf"{PREFIXES}(?=\{{\s?\")")
 
 
 def json_begin(text: str) -> int:
-    """Where a line's JSON begins, behind what launchers print before it; -1 for other text."""
+    """The begin of a line's JSON, behind what launchers print before it; -1 for other text."""
     if text[:1] == "{":
         return 0
     if text.find("{", 0, _PREFIXED_WITHIN) < 0:
@@ -50,7 +50,7 @@ def opened_envelope(text: str) -> tuple[str, Stamp | None] | None:
 
 
 def _serialized(record: Any) -> tuple[str, Stamp | None] | None:
-    """What loguru's `serialize` tells of a record."""
+    """Message and stamp of a record of loguru's `serialize`."""
     inner, time = (record.get("message"), record.get("time")) if isinstance(record, dict) else (None, None)
     if not isinstance(inner, str) or not isinstance(time, dict):
         return None

@@ -1,8 +1,8 @@
 """Logs that are tables: the first line names the columns, all others are rows of numbers.
 
 `step,train_loss,lr`, `step<tab>loss`, `epoch  train_loss  valid_loss  time`, `| epoch | loss |`, `┃ step ┃ loss ┃`.
-A bare row has no text by which it could be found, so a log is asked once, at its begin, whether it is such a table;
-only then its lines are looked at one by one. A table that stands further down is none: answers and prompts hold such.
+A bare row has no text by which it could be found, so it is decided once, at the begin of a log, whether it is such a
+table; only then its lines are read one by one. A table further down is none: answers and prompts hold such.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from perfmon.core import ESCAPES
-
-from ..formats.step_lines import figure_of
 
 BEGIN = 1 << 12
 """So many bytes from its begin a log's table may begin."""
@@ -33,7 +31,7 @@ _COUNTERS = (
     ("episode", r"episodes?"),
     ("epoch", r"epochs?|ep"),
 )
-"""What counts the rows, by the name of its column: the first of these that there is."""
+"""Counters of the rows by the name of their column, the first that there is."""
 _STEPWISE = re.compile(r"(?i)step|iter|epoch|update|episode|batch|frames|\bep\b|\bit\b")
 _FIGURE = re.compile(
     r"loss|acc|reward|return|(?:^|_|/)lr(?:$|_|/)|learning_rate|error|score|perplexity|ppl|norm|tok|samples|rew_|map|iou|auc|f1|kl"
@@ -63,7 +61,7 @@ _SPOKEN = re.compile(r"(?i)\b(?:prompt|question|answer|assistant|user|completion
 
 
 class Row(NamedTuple):
-    """What a row tells: its figures, and its clock where a column has one."""
+    """The figures of a row, and its clock where a column has one."""
 
     values: dict[str, Any]
     clock: str
@@ -71,15 +69,15 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What the columns of a table are."""
+    """The columns of a table."""
 
     split: str
     """`,`, a tab, `;`, `|` for any upright line, or a blank for any white space."""
     count: int
     counter: tuple[str, int]
-    """What counts the rows, and its column."""
+    """The counter of the rows, and its column."""
     epoch: int
-    """Column of the epoch, beside another counter; -1 for none."""
+    """Column of the epoch, next to another counter; -1 for none."""
     figures: tuple[tuple[str, int, str], ...]
     """Names of figures (see `step_lines.py`), their columns and units."""
     results: tuple[tuple[int, bool], ...]
@@ -89,7 +87,7 @@ class Columns:
     phase: int
 
     def row(self, line: str) -> Row | None:
-        """What a row says, None for any other line."""
+        """The contents of a row, None for any other line."""
         cells = _cells(line, self.split)
         if len(cells) != self.count:
             return None
@@ -98,10 +96,10 @@ class Columns:
             return None
         if self.split == " " and not all(map(_is_figure, cells)):
             return None
-        told = [(of_evaluation, cells[column]) for column, of_evaluation in self.results]
-        if not all(cell.lower() in _EMPTY or _NUMBER.match(cell) for _, cell in told):
+        results = [(of_evaluation, cells[column]) for column, of_evaluation in self.results]
+        if not all(cell.lower() in _EMPTY or _NUMBER.match(cell) for _, cell in results):
             return None
-        filled = [of_evaluation for of_evaluation, cell in told if cell.lower() not in _EMPTY]
+        filled = [of_evaluation for of_evaluation, cell in results if cell.lower() not in _EMPTY]
         clock = next((cells[column] for column in self.clocks if len(cells[column]) > 8), "")
         if not filled:
             return None
@@ -122,18 +120,18 @@ class Columns:
 
 
 def _took(cells: list[str], clocks: tuple[int, ...]) -> dict[str, str]:
-    """How long an epoch took, where its time is minutes and seconds."""
+    """The duration of an epoch, where it is given in minutes and seconds."""
     return next(({"epoch_time": cells[column]} for column in clocks if _CLOCK.match(cells[column])), {})
 
 
 class Heading:
-    """What the first bytes of one log say of columns; the blocks of the log are shown to it in their order."""
+    """The columns that the first bytes of one log name; it takes the blocks of the log in their order."""
 
     def __init__(self) -> None:
         self.columns: Columns | None = None
         self._seen = b""
 
-    def heed(self, data: bytes, offset: int, message: Callable[[str], str]) -> None:
+    def take(self, data: bytes, offset: int, message: Callable[[str], str]) -> None:
         """The next block, or any behind the first bytes. `message` takes clocks and prefixes off a line."""
         if offset >= HEAD:
             return
@@ -165,7 +163,7 @@ def _columns_in(head: bytes, message: Callable[[str], str]) -> Columns | None:
 
 
 def _goes_on(columns: Columns, lines: list[str], message: Callable[[str], str], first: bool) -> bool:
-    """Whether rows follow the names. Those of Markdown must stand first in a log: so tables in texts look."""
+    """True where rows follow the names. Those of Markdown must stand first in a log: so tables in texts look."""
     for line in lines[: _MOST_BETWEEN + 1]:
         if _MARKDOWN.match(line) is not None and not first:
             return False
@@ -180,7 +178,7 @@ def row_of(columns: Columns, line: str, message: Callable[[str], str]) -> Row | 
 
 
 def columns_of(line: str) -> Columns | None:
-    """What the columns are that a line names; None where it names none, or none that counts beside a figure."""
+    """The columns that a line names; None where it names none, or none that counts next to a figure."""
     line = line.strip("\r\n")
     split = next((mark for mark in ("\t", ",", ";") if mark in line), " ")
     split = "|" if _BARS.search(line) is not None else split
@@ -212,16 +210,16 @@ def columns_of(line: str) -> Columns | None:
 
 
 def _bare(name: str) -> str:
-    """A name without the part of the run that it is told of: `train/global_step`, `time/total_timesteps`."""
+    """A name without the part of the run that it is of: `train/global_step`, `time/total_timesteps`."""
     return name.rsplit("/", 1)[-1] if name.startswith(("train", "time", "trainer", "rollout")) else name
 
 
 def _figure(name: str) -> tuple[str, str] | None:
-    """What a column tells, and in what unit; None for what is not read, as results of evaluations."""
+    """The kind and unit of a column's figures; None for those that are not read, as results of evaluations."""
     if _EVALUATED.search(name) is not None:
         return None
     unit = _UNIT.search(name)
-    if unit is not None and figure_of(name) is None:
+    if unit is not None and _figure_of(name) is None:
         base = name[: unit.start()]
         found = "step_time" if base in ("step", "iter", "iteration", "batch", "dt") else _plain_figure(base)
         return (found, "ms" if unit[1] == "ms" else "s") if found in ("step_time", "data_time") else None
@@ -231,10 +229,17 @@ def _figure(name: str) -> tuple[str, str] | None:
     return found, "s" if found in ("step_time", "data_time") else ""
 
 
+def _figure_of(name: str) -> str | None:
+    from ..formats.step_lines import figure_of  # few logs are tables, and its regexes take long to compile
+
+    return figure_of(name)
+
+
 def _plain_figure(name: str) -> str | None:
     if _REWARD.fullmatch(name) is not None:
         return "reward"
-    return figure_of(name) or figure_of(_TRAINED.sub("", name)) or figure_of(_TRAINED.sub("", _TRAINED.sub("", name)))
+    bare = _TRAINED.sub("", name)
+    return _figure_of(name) or _figure_of(bare) or _figure_of(_TRAINED.sub("", bare))
 
 
 def _cells(line: str, split: str) -> list[str]:

@@ -12,12 +12,12 @@ from perfmon.core.model import DAYTIME, LOCAL
 from perfmon.sources.blocks import in_use
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.timestamps import HeaderReader
-from perfmon.sources.scan.gaps import Lines
+from perfmon.sources.scan.gaps import DatedLines
 
 UNREAD, READER, THOROUGH = (HeaderReader(load_packs()) for _ in range(3))
 THOROUGH._seen = False  # all lines are looked at
 compiled = pytest.mark.skipif(not in_use(), reason="the search is not compiled here")
-MEMORIES = ("_last_prefix", "_last_stop", "_last", "_shapes")
+MEMORIES = ("_last_prefix", "_last_stop", "_last")
 BEFORE = (
     "", "[", "  ", "node01: ",
     "INFO ", "WARNING ", "3: ", "(Actor pid=7) ", "trainer-1  | ", "[rank0]:", "time=", 'ts="', "INFO:x:[",
@@ -89,13 +89,13 @@ def test_dating_lines_by_what_was_read_gives_what_reading_them_gives(log: list[s
     for line in log:
         reader.read(line)
     _reset(THOROUGH)
-    quick, slow = Lines(data, reader), Lines(data, THOROUGH)
+    quick, slow = DatedLines(data, reader), DatedLines(data, THOROUGH)
     dated = [found for low, high in pairwise([*begins, len(data)]) if (found := slow.before(low, high)) is not None]
     for low, high in combinations(begins, 2):
         assert quick.before(low, high) == slow.before(low, high)
         assert quick.after(low, high) == slow.after(low, high)
     for before, after in combinations(dated, 2):
-        assert quick.silences(before, after) == slow.silences(before, after)
+        assert quick.gaps(before, after) == slow.gaps(before, after)
         assert quick.latest(after, 3) == slow.latest(after, 3)
         assert quick.is_late(before, after) == slow.is_late(before, after)
         assert quick.is_late(after, before) == slow.is_late(after, before)
@@ -107,15 +107,15 @@ def test_a_stretch_of_known_headers_is_dated_at_once() -> None:
     data = "".join(line.format(n // 60, n % 60, n) for n in range(300)).encode()
     reader = HeaderReader(load_packs())
     reader.read("10:00:07   DEBUG x")
-    clocks = reader.clocks_seen
+    clocks = reader.fast_clocks
     assert clocks is not None
     last = data.rfind(b"\n", 0, -1) + 1
-    assert clocks.flows(data, 0, 36000.0, last, 36299.0, DAYTIME, 10.0, 40000.0)
-    assert clocks.passed(data, 0, len(data), 999, DAYTIME, 36000.0, 36300.0) == (len(data), 300)
-    assert clocks.passed(data, len(data), 0, 20, DAYTIME, 36000.0, 36300.0)[1] == 20
-    assert clocks.passed(data, 0, len(data), 999, DAYTIME, 36000.0, 36007.0)[1] == 8
-    assert clocks.passed(data, 0, len(data), 999, LOCAL, 0.0, 1e12) == (0, 0)
+    assert clocks.is_continuous(data, 0, 36000.0, last, 36299.0, DAYTIME, 10.0, 40000.0)
+    assert clocks.skip(data, 0, len(data), 999, DAYTIME, 36000.0, 36300.0) == (len(data), 300)
+    assert clocks.skip(data, len(data), 0, 20, DAYTIME, 36000.0, 36300.0)[1] == 20
+    assert clocks.skip(data, 0, len(data), 999, DAYTIME, 36000.0, 36007.0)[1] == 8
+    assert clocks.skip(data, 0, len(data), 999, LOCAL, 0.0, 1e12) == (0, 0)
     for odd in (b"\x1b]", b"{", b"\xc3", b" 1:00:00", b" 123456789"):
-        assert clocks.passed(data[:-1] + odd + b"\n", last, len(data) + len(odd), 9, DAYTIME, 0.0, 9e9) == (last, 0)
+        assert clocks.skip(data[:-1] + odd + b"\n", last, len(data) + len(odd), 9, DAYTIME, 0.0, 9e9) == (last, 0)
     cut = data[:last] + data[last + 3 :]
-    assert clocks.passed(cut, last, len(cut), 9, DAYTIME, 0.0, 9e9) == (last, 0)
+    assert clocks.skip(cut, last, len(cut), 9, DAYTIME, 0.0, 9e9) == (last, 0)

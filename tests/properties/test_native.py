@@ -17,12 +17,11 @@ from perfmon.sources import blocks as accelerator
 from perfmon.sources.blocks import in_use, newlines
 from perfmon.sources.formats.loader import load_packs
 from perfmon.sources.formats.timestamps import HeaderReader
-from perfmon.sources.scan import search as native
 from perfmon.sources.scan.block_scanner import ScanResult
 from perfmon.sources.scan.json_envelope import read_line
 from perfmon.sources.scan.scanner import Scanner
-from perfmon.sources.scan.search import Finder, PythonSearch
-from perfmon.sources.scan.update_templates import NEVER, Calm, Heads
+from perfmon.sources.scan.search import CompiledSearch, PythonSearch, Search, make_search
+from perfmon.sources.scan.update_templates import KEEP_ALL, EvidenceLimits
 
 PACKS = tuple(load_packs())
 NEEDLES = sorted({needle for pack in PACKS for pattern in pack.patterns for needle in pattern.needles})
@@ -35,15 +34,14 @@ def test_what_is_shipped_is_tested() -> None:
 
 
 # --- needles ------------------------------------------------------------------------------------------------------
-def _finders(needles: list[bytes]) -> tuple[Finder, Finder]:
-    heads = Heads(HeaderReader(()))
-    fast = native.finder(needles, -1, heads)
-    assert isinstance(fast, native.NativeSearch)
-    return PythonSearch(needles, -1, heads), fast
+def _searches(needles: list[bytes]) -> tuple[Search, Search]:
+    fast = make_search(needles, -1, HeaderReader(()))
+    assert isinstance(fast, CompiledSearch)
+    return PythonSearch(needles), fast
 
 
-def _seen(finder: Finder, data: bytes) -> object:
-    found = finder.find(data)
+def _seen(search: Search, data: bytes) -> object:
+    found = search.find(data)
     return found.newlines, [hit[:6] for hit in found.hits]
 
 
@@ -58,7 +56,7 @@ def test_the_same_needles_are_found(letters: bytes, data: st.DataObject) -> None
     needles = data.draw(st.lists(words, min_size=1, max_size=120, unique=True))
     parts = st.one_of(st.sampled_from(needles), st.lists(st.sampled_from(list(letters)), max_size=40).map(bytes))
     block = b"".join(data.draw(st.lists(parts, max_size=40)))
-    plain, fast = _finders(needles)
+    plain, fast = _searches(needles)
     assert _seen(fast, block) == _seen(plain, block)
 
 
@@ -66,7 +64,7 @@ def test_the_same_needles_are_found(letters: bytes, data: st.DataObject) -> None
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 31, 32, 33, 35, 36, 63, 64, 65, 100])
 def test_needles_at_the_edges_of_a_block(size: int) -> None:
     needles = [b"abc", b"abcd", b"bcd", b"x" * 200, b"\x00\x00\x00"]
-    plain, fast = _finders(needles)
+    plain, fast = _searches(needles)
     for needle in needles:
         for block in (needle + b"." * size, b"." * size + needle, needle[:-1] + b"." * size + needle[1:]):
             assert _seen(fast, block) == _seen(plain, block)
@@ -76,7 +74,7 @@ def test_needles_at_the_edges_of_a_block(size: int) -> None:
 @compiled
 def test_every_needle_of_the_packs_is_found_anywhere() -> None:
     needles = [needle.encode() for needle in NEEDLES]
-    plain, fast = _finders(needles)
+    plain, fast = _searches(needles)
     rng = random.Random(1)
     for needle in needles:
         block = b"some text\n" * rng.randrange(9) + b"x" * rng.randrange(70) + needle + b"y\n" * rng.randrange(70)
@@ -90,22 +88,22 @@ def test_newlines_are_counted(data: bytes) -> None:
 
 
 # --- blocks -------------------------------------------------------------------------------------------------------
-CALM: Calm = (100.0, 2000.0)
+LIMITS: EvidenceLimits = (100.0, 2000.0)
 
 
-def _trained(calm: Calm) -> tuple[Scanner, Scanner]:
+def _trained(limits: EvidenceLimits) -> tuple[Scanner, Scanner]:
     scanners = []
     for wanted in ("0", "1"):
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PERFMON_NATIVE", wanted)
-            scanners.append(Scanner(PACKS, calm))
+            scanners.append(Scanner(PACKS, limits))
         scanners[-1].scan(KNOWN)
-    assert isinstance(scanners[0].finder, PythonSearch)
-    assert isinstance(scanners[1].finder, native.NativeSearch)
+    assert isinstance(scanners[0].search, PythonSearch)
+    assert isinstance(scanners[1].search, CompiledSearch)
     return scanners[0], scanners[1]
 
 
-WAYS = {told: _trained(CALM if told else NEVER) for told in (False, True)} if in_use() else {}
+WAYS = {told: _trained(LIMITS if told else KEEP_ALL) for told in (False, True)} if in_use() else {}
 HOSTILE = st.one_of(
     st.binary(max_size=60),
     st.lists(st.sampled_from([*NEEDLES, *"=1\x1b\r\x00", "10:00:01 ", "nan", "\x1b[0m", "[weights][a] "]))
@@ -197,7 +195,7 @@ def test_the_first_lines_of_a_long_block_teach_how_the_others_are_read() -> None
     data = "".join(access.format(30000 + n % 20000) for n in range(6000)).encode()
     fresh, taught = Scanner(PACKS), Scanner(PACKS)
     taught.prepare(data)
-    assert len(taught.finder.find(data, taught.headers.clocks_seen).hits) == 1
+    assert len(taught.search.find(data, taught.headers.fast_clocks).hits) == 1
     assert repr(_values(fresh.scan(data))) == repr(_values(taught.scan(data)))
 
 
@@ -213,8 +211,8 @@ def test_what_is_learned_from_is_no_matter(data: bytes) -> None:
 def test_every_pattern_whose_needle_stands_in_a_line_is_asked(line: str) -> None:
     """Also where one needle hides another one that is looked for together with it."""
     for scanner in (Scanner(PACKS),) if not WAYS else WAYS[False]:
-        hits = scanner.finder.find(line.encode()).hits
-        asked = scanner.asked.of([(hit[0], hit[2]) for hit in hits])
+        hits = scanner.search.find(line.encode()).hits
+        asked = scanner.by_needle.candidates([(hit[0], hit[2]) for hit in hits])
         wanted = {one.index for one in scanner.patterns if any(needle in line for needle in one.pattern.needles)}
         assert wanted <= set(asked)
 
@@ -224,15 +222,15 @@ def test_every_pattern_whose_needle_stands_in_a_line_is_asked(line: str) -> None
 @given(st.lists(st.tuples(_HEADS, _ACCESS).map("".join), min_size=1, max_size=3).map("\n".join))
 def test_a_stamp_that_is_seen_is_the_one_that_is_read(text: str) -> None:
     _, fast = WAYS[False]
-    clocks, data = fast.headers.clocks_seen, text.encode()
+    clocks, data = fast.headers.fast_clocks, text.encode()
     assert clocks is not None
     begin = 0
     for line in data.split(b"\n"):
-        seen, stamp = clocks.seen(data, begin, begin + len(line))
+        seen, stamp = clocks.stamp(data, begin, begin + len(line))
         bare = ESCAPES.sub("", line.decode())
         assert not seen or stamp == read_line(bare, fast.headers)
         begin += len(line) + 1
-    assert clocks.seen(data, 5, 5) == clocks.seen(data, -1, 3) == clocks.seen(data, 0, 10**6) == (False, None)
+    assert clocks.stamp(data, 5, 5) == clocks.stamp(data, -1, 3) == clocks.stamp(data, 0, 10**6) == (False, None)
 
 
 _FRAMES = st.sampled_from((
@@ -259,7 +257,7 @@ def test_of_lines_that_say_the_same_in_one_second_one_is_told() -> None:
     data = "".join(lines).encode()
     _, fast = WAYS[False]
     fast.scan(data)
-    found = fast.finder.find(data, fast.headers.clocks_seen)
+    found = fast.search.find(data, fast.headers.fast_clocks)
     assert len(found.hits) < 10
     scanned = fast.scan(data)
     assert [record[5][-1] for record in scanned.records if record[0] >= 0] == [

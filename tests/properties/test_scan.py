@@ -16,9 +16,9 @@ from leg_lines import KNOWN, NOISE, leg_lines
 from perfmon.sources import parallel
 from perfmon.sources.blocks import in_use
 from perfmon.sources.formats.loader import load_packs
+from perfmon.sources.scan.block_times import LineCount
 from perfmon.sources.scan.scanner import Scanner
-from perfmon.sources.scan.search import LineCount, Numbering
-from perfmon.sources.scan.update_templates import Shapes
+from perfmon.sources.scan.search import CompiledSearch
 
 PACKS = tuple(load_packs())
 LINES = st.lists(st.one_of(leg_lines(), leg_lines(), NOISE), max_size=12)
@@ -28,6 +28,11 @@ LOGS = LINES.map(lambda lines: "\n".join([*lines, ""]).encode())
 def _scanned(scanner: Scanner, data: bytes) -> Any:
     scanned = scanner.scan(data, 1000, 5)
     return repr((scanned.records, scanned.lines, sorted(scanned.recognised.items()), sorted(scanned.problems)))
+
+
+def _forget(scanner: Scanner) -> None:
+    if isinstance(scanner.search, CompiledSearch):
+        scanner.search.forget_phases()
 
 
 @pytest.fixture(scope="module", params=["compiled", "plain"])
@@ -44,7 +49,7 @@ def way(request: pytest.FixtureRequest) -> Iterator[str]:
 def trained(way: str) -> Scanner:
     scanner = Scanner(PACKS)
     scanner.scan(KNOWN)
-    assert scanner.shapes
+    assert not isinstance(scanner.search, CompiledSearch) or scanner.search.templates.lines
     return scanner
 
 
@@ -64,8 +69,7 @@ def warm(way: str) -> Scanner:
 @example(data=KNOWN.rstrip(b"\n"))
 @example(data=KNOWN + KNOWN)
 def test_a_known_shape_is_read_like_any_line(trained: Scanner, plain: Scanner, data: bytes) -> None:
-    plain.shapes = Shapes()
-    plain.finder.know(plain.shapes)
+    _forget(plain)
     assert _scanned(trained, data) == _scanned(plain, data)
 
 
@@ -78,18 +82,18 @@ def test_a_line_is_read_alike_whatever_was_learned_before(
 ) -> None:
     """So nothing depends on which process, or which block, met a line first."""
     for scanner in (warm, plain):
-        scanner.shapes = Shapes()
-        scanner.finder.know(scanner.shapes)
+        _forget(scanner)
     warm.scan("\n".join(lines).encode())
     for line in lines:
         assert _scanned(warm, line.encode() + b"\n") == _scanned(plain, line.encode() + b"\n")
-        plain.shapes = Shapes()
-        plain.finder.know(plain.shapes)
+        _forget(plain)
 
 
-def test_lines_of_known_shapes_take_the_short_way(trained: Scanner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_of_known_templates_take_the_short_way(trained: Scanner, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not isinstance(trained.search, CompiledSearch):
+        pytest.skip("only the compiled search has templates")
     monkeypatch.setattr(trained, "patterns", [])
-    assert trained.scan(KNOWN).recognised == {trained.leg_pattern: 5}
+    assert trained.scan(KNOWN).recognised == {trained.template_pattern: 5}
 
 
 @given(lines=st.lists(st.binary(max_size=4).map(lambda raw: raw.replace(b"\n", b"")), max_size=20), data=st.data())
@@ -97,14 +101,9 @@ def test_lines_are_numbered_as_newlines_are_counted_and_frames_that_go_on_are_no
     lines: list[bytes], data: st.DataObject
 ) -> None:
     text = b"\n".join(lines)
-    begins = [0, *(at + 1 for at in range(len(text)) if text[at : at + 1] == b"\n" and at + 1 < len(text))]
-    known = data.draw(st.sets(st.sampled_from(begins)))
-    numbering = Numbering(text, known)
-    assert numbering.before == {begin: text.count(b"\n", 0, begin) for begin in {0, *known}}
     count = LineCount(text, text.count(b"\n"))
     for at in data.draw(st.permutations(range(len(text)))):
         assert count.before(at) == text.count(b"\n", 0, at)
-    assert numbering.count == text.count(b"\n") + (text != b"" and not text.endswith(b"\n"))
     assert count.lines == text.count(b"\n") + (text != b"" and not text.endswith((b"\n", b"\r")))
 
 

@@ -33,6 +33,7 @@ from perfmon.sources.formats.schema import Header, Pack, Pattern, Sample
 from perfmon.sources.formats.timestamps import HeaderReader
 from perfmon.sources.scan.block_scanner import ScanResult
 from perfmon.sources.scan.scanner import Scanner
+from perfmon.sources.scan.search import CompiledSearch
 
 PACKS = load_packs()
 SCANNER = Scanner(PACKS)
@@ -349,10 +350,12 @@ def test_a_rate_below_zero_is_told_as_a_problem() -> None:
 def test_a_coloured_tag_does_not_keep_plain_lines_from_being_learned(tag: str) -> None:
     line = "12:00:01    INFO {tag}[{trace}] client.send url=http://h:8000 path=/m t=12.5\n"
     scanner = Scanner(PACKS)
+    if not isinstance(scanner.search, CompiledSearch):
+        pytest.skip("only the compiled search has templates")
     scanner.scan(line.format(tag=tag, trace="a1").encode())
-    assert not scanner.shapes
+    assert not scanner.search.templates.lines
     scanner.scan(line.format(tag="[weights]", trace="a1").encode())
-    assert scanner.shapes
+    assert scanner.search.templates.lines
     assert recognised(scanner.scan(line.format(tag=tag, trace="b2").encode()))
 
 
