@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .model import (
         Comparison,
         Criterion,
+        CriterionResult,
         FindingChange,
         FindingSide,
         MetricChange,
@@ -27,6 +28,7 @@ __all__ = [
     "MATERIAL",
     "Comparison",
     "Criterion",
+    "CriterionResult",
     "FindingChange",
     "FindingSide",
     "MetricChange",
@@ -43,6 +45,6 @@ __getattr__ = lazy_face(
     {
         "changes": "FEWEST,MATERIAL",
         "comparing": "compare",
-        "model": "Comparison,Criterion,FindingChange,FindingSide,MetricChange,Run,Shift,Side,load_criteria,run_of",
+        "model": "Comparison,Criterion,CriterionResult,FindingChange,FindingSide,MetricChange,Run,Shift,Side,load_criteria,run_of",
     },
 )

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os.path import commonprefix
+from typing import TypeVar
 
 from rich.cells import cell_len, set_cell_size
 
 from perfmon.core import counted, format_bytes, format_seconds, format_value, plain, plural_of
 from perfmon.diagnosis import Diagnosis, Finding, Goal, MetricStats, RunInfo, SourceSummary, Verdict
 
+T = TypeVar("T")
+
 # --- Columns of plain text: widths as a terminal shows them, padding, wrapping, tables and bars ---
 
 WIDTH = 80
 """Columns that prose keeps to: a pipe and every terminal get the same bytes."""
+_SHOWN_NAMES = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -237,6 +241,20 @@ def clock_notes(snapshot: Diagnosis, folder: str = "") -> list[str]:
     return notes
 
 
+def listing(title: str, items: Sequence[str], lead: str = "  ", most: int | None = None) -> list[str]:
+    """The first `most` items under a title, each wrapped, and how many more there are; nothing without items."""
+    lines = [line for item in items[:most] for line in wrap(item, "    ", lead)]
+    more = [f"  … {len(items) - most} more"] if most is not None and len(items) > most else []
+    return [title, *lines, *more] if items else []
+
+
+def name_list(intro: str, names: Sequence[str]) -> list[str]:
+    """The first names of many in a wrapped sentence that points to --json for all of them."""
+    more = f", … {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
+    shown = ", ".join(one_line(name, 40) for name in names[:_SHOWN_NAMES])
+    return wrap(f"{intro}: {shown}{more} (see --json)", "    ", "  ") if names else []
+
+
 # --- Log text inside Markdown: nothing in it may become markup, a link, HTML, a cell border or the end of a fence ---
 
 _SPECIAL = re.compile(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
@@ -285,6 +303,39 @@ def markdown_table(
 
 def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell if isinstance(cell, Markup) else inline(cell, _CELL) for cell in cells) + " |"
+
+
+def section(title: str, lines: Sequence[str]) -> list[str]:
+    """`lines` under a heading; nothing without lines."""
+    return [f"## {title}", "", *lines] if lines else []
+
+
+def bullets(items: Sequence[str], most: int | None = None) -> list[str]:
+    """The first `most` items as a list, and how many more there are."""
+    more = [f"- … and {len(items) - most} more"] if most is not None and len(items) > most else []
+    return [*(f"- {inline(item)}" for item in items[:most]), *more]
+
+
+def table_section(
+    title: str, head: Sequence[str], items: Sequence[T], row: Callable[[T], Sequence[str]], most: int,
+    right: Iterable[int], rest: str = ".",
+) -> list[str]:  # fmt: skip
+    """A heading and a table with a row for each of the first `most` items; nothing without items."""
+    more = ["", f"… and {len(items) - most} more{rest}"] if len(items) > most else []
+    table = markdown_table(head, map(row, items[:most]), frozenset(right))
+    return section(title, [*table, *more] if items else [])
+
+
+def breakdown_table(snapshot: Diagnosis) -> list[str]:
+    """The time by cause."""
+    rows = [(entry.cause, format_seconds(entry.lost_s), percent(entry.share)) for entry in snapshot.ledger]
+    return markdown_table(("cause", "time", "share"), rows, frozenset({1, 2}))
+
+
+def chain_lines(verdict: Verdict) -> list[str]:
+    """The signatures from the symptom to the root cause, when there are several."""
+    chain = " ← ".join(inline(link, 80) for link in verdict.chain)
+    return ["", f"Chain: {chain}"] if len(verdict.chain) > 1 else []
 
 
 def fenced(lines: Iterable[str], limit: int = 1000) -> list[str]:
