@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from perfmon.core import ExitCode, PerfmonError, UsageError
+from perfmon.core import ExitCode, UsageError
 
-from ._options import seconds
+from ._options import add_window_argument, raise_failure, warn
 
 if TYPE_CHECKING:
     from perfmon.core import Config
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from perfmon.viewmodel import MonitorState
 
 LAYOUTS = ("auto", "overview", "timeline", "log", "strip")
-_WINDOW_S = 600.0
 _ESCAPE_MS = 30
 """So long what may be the begin of a longer key is waited for, unless the user says otherwise."""
 _TURN_S = 0.001
@@ -28,16 +27,9 @@ _TURN_S = 0.001
 
 def add_screen_arguments(parser: argparse.ArgumentParser) -> None:
     """Window, layout, theme."""
-    parser.add_argument(
-        "--window",
-        metavar="TIME",
-        type=seconds,
-        default=_WINDOW_S,
-        help="analysis window (default: 10m)",
-    )
-    parser.add_argument(
-        "--layout", choices=LAYOUTS, default="auto", help="layout of the panes (default: by terminal size)"
-    )
+    add_window_argument(parser)
+    about = "layout of the panes (default: by terminal size)"
+    parser.add_argument("--layout", choices=LAYOUTS, default="auto", help=about)
     parser.add_argument("--theme", metavar="NAME", help="colour theme (T switches)")
     parser.add_argument("--no-mouse", action="store_true", help="no mouse support: the terminal can select text")
 
@@ -85,12 +77,7 @@ def open_screen(
     finally:
         monitor.stop()
         announcer.close()
-    if isinstance(monitor.failed, PerfmonError):
-        raise monitor.failed
-    if monitor.failed is not None:
-        raise RuntimeError(
-            f"the monitor stopped: {type(monitor.failed).__name__}: {monitor.failed}"
-        ) from monitor.failed
+    raise_failure(monitor)
     if app.fault is not None:
         raise app.fault
     return code or ExitCode.DONE
@@ -115,7 +102,7 @@ def themes_for(config: Config, asked: str | None, told: list[str] | None = None)
     if config.theme is not None and config.theme not in themes and not problems:
         wrong.append(f"theme = {config.theme!r}: expected one of {', '.join(sorted(themes))}")
     for line in wrong:
-        print(f"perfmon: {line}", file=sys.stderr)
+        warn(line)
     if told is not None:
         told.extend(wrong)
     picked = load_state(REMEMBERED)

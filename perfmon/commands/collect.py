@@ -6,17 +6,16 @@ import argparse
 import json
 import os
 import shutil
-import sys
 import tarfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon._version import __version__
-from perfmon.core import ConnectError, ExitCode, InputError, UsageError, format_bytes
+from perfmon.core import ConnectError, ExitCode, InputError, UsageError, counted, format_bytes
 
-from ._options import ProgressBar, completes_files, on_disk
-from ._remote import add_login_arguments, connect, wanted
+from ._options import ProgressBar, completes_files, on_disk, warn
+from ._remote import add_host_arguments, add_login_arguments, connect, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,14 +38,7 @@ _MANIFEST = "manifest.json"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    parser.add_argument("host", metavar="HOST", nargs="+", help="[USER@]HOST[:PORT], as in ~/.ssh/config")
-    parser.add_argument(
-        "--log",
-        metavar="PATH",
-        action="append",
-        default=[],
-        help="file, folder or quoted glob on the host, relative to the home folder; repeatable",
-    )
+    add_host_arguments(parser)
     completes_files(
         parser.add_argument("-o", "--output", metavar="FILE", type=on_disk, required=True, help="the archive (.tar.gz)")
     )
@@ -87,7 +79,7 @@ def _unfinished(parts: Path, hosts: set[str]) -> bool:
 def _finish(output: Path, parts: Path, copies: Sequence[HostCopy], failures: Sequence[str]) -> int:
     logs = [log for copy in copies for log in copy.logs]
     for problem in (problem for copy in copies for problem in (*copy.unfound, *copy.problems)):
-        print(f"perfmon: {problem}", file=sys.stderr)
+        warn(problem)
     if not logs:
         raise ConnectError(failures[0]) if failures else InputError("no logs found (name them with --log)")
     try:
@@ -99,15 +91,11 @@ def _finish(output: Path, parts: Path, copies: Sequence[HostCopy], failures: Seq
             f"{output}: cannot be written: {error.strerror} (free some space; copied data is kept)"
         ) from None
     size = sum(log.size for log in logs)
-    what = f"{_counted(len(logs), 'log')} of {_counted(len(copies), 'host')} ({format_bytes(size)})"
-    print(f"perfmon: {what}: {output}", file=sys.stderr)
+    what = f"{counted(len(logs), 'log')} of {counted(len(copies), 'host')} ({format_bytes(size)})"
+    warn(f"{what}: {output}")
     for failure in failures:
-        print(f"perfmon: {failure}", file=sys.stderr)
+        warn(failure)
     return ExitCode.CONNECT if failures else ExitCode.DONE
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _pack(output: Path, parts: Path, copies: Sequence[HostCopy]) -> None:

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmon.core import ExitCode, InputError, load_config
+from perfmon.core import ExitCode, load_config
 
-from ._options import add_formats_argument, completes_files, existing_folders
+from ._options import add_config_argument, add_formats_argument, check_files_exist, completes_files, existing_folders
 
 if TYPE_CHECKING:
     from perfmon.sources.formats import Pack
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     completes_files(check.add_argument("files", metavar="FILE", type=Path, nargs="+", help="files to check"))
     for action in (learn, listing, check):
         add_formats_argument(action)
-        completes_files(action.add_argument("--config", metavar="FILE", type=Path, help="one more configuration file"))
+        add_config_argument(action)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -78,9 +78,8 @@ def _check(args: argparse.Namespace) -> int:
 
     packs = _packs(args)
     problems = []
+    check_files_exist(args.files)
     for file in args.files:
-        if not file.is_file():
-            raise InputError(f"{file}: {'not a file' if file.exists() else 'no such file'} (name a *.toml file)")
         try:
             pack = load_pack(file)
         except DataFileError as error:

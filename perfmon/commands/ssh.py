@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from perfmon.core import ExitCode, InputError, UsageError, plain, without_secrets
 
-from ._options import add_data_arguments, add_formats_argument, read_config
-from ._remote import add_polls_argument, add_reach_arguments, connect, feed_of, wanted
+from ._options import add_data_arguments, read_config, warn
+from ._remote import add_host_arguments, add_polls_argument, add_reach_arguments, connect, feed_of, wanted
 from ._screen import add_screen_arguments, need_terminal, open_screen
 
 if TYPE_CHECKING:
@@ -32,14 +32,7 @@ EXAMPLE = "perfmon ssh ubuntu@gpu-1 ubuntu@gpu-2 --log '~/outputs/**/logs/latest
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    parser.add_argument("host", metavar="HOST", nargs="+", help="[USER@]HOST[:PORT], as in ~/.ssh/config")
-    parser.add_argument(
-        "--log",
-        metavar="PATH",
-        action="append",
-        default=[],
-        help="file, folder or quoted glob on the host, relative to the home folder; repeatable",
-    )
+    add_host_arguments(parser)
     parser.add_argument(
         "--check",
         metavar="URL",
@@ -60,7 +53,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_reach_arguments(parser)
     add_screen_arguments(parser)
-    add_formats_argument(parser)
     add_data_arguments(parser)
 
 
@@ -121,7 +113,7 @@ def _tell(fleet: Fleet, where: TextIO, *, asking: bool, grace_s: float) -> bool:
     any_logs = False
     for one in fleet.discover(grace_s):
         if one.what is None:
-            print(f"perfmon: {one.problem}", file=sys.stderr, flush=True)
+            warn(f"{one.problem}")
             any_logs = True
             continue
         print("\n".join(told(one.host, one.what)), file=where, flush=True)

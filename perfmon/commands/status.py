@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 
 from perfmon.core import ExitCode, InputError, UsageError
 from perfmon.status import State, read_state, read_states
 
-from ._options import add_data_arguments, add_formats_argument, completes_files, read_config, seconds
+from ._options import add_data_arguments, completes_files, read_config, seconds, warn
 
 DESCRIPTION = """\
 Print one short line for the status bar of tmux or another program. If a monitor runs on the same SOURCEs, its current
@@ -38,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-on", choices=sorted(_RANKS), help="exit with 1 if the verdict has this severity or a higher one"
     )
-    add_formats_argument(parser)
     add_data_arguments(parser)
 
 
@@ -84,7 +82,7 @@ def _of_logs(args: argparse.Namespace) -> State:
     seen = glance(wanted.local, read_config(args), _LOOK, polled)
     cut = f", of {seen.short} only the last {TAIL >> 20} MiB" if seen.short else ""
     left = f", skipped {seen.unread} compressed or recorded (perfmon snapshot reads them)" if seen.unread else ""
-    print(f"perfmon: no running monitor for this path, read the logs instead{cut}{left}", file=sys.stderr)
+    warn(f"no running monitor for this path, read the logs instead{cut}{left}")
     return state_of(absolute(args.spec), seen.snapshot, "observed", stale_s=seen.stale_s)
 
 

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from perfmon.core import without_secrets
 
-from ._options import (
-    add_baseline_argument,
-    add_data_arguments,
-    add_formats_argument,
-    completes_files,
-    read_config,
+from ._options import add_baseline_argument, add_data_arguments, add_sources_argument, read_config
+from ._remote import (
+    Wanted,
+    add_polls_argument,
+    add_reach_arguments,
+    connect,
+    feed_of,
+    requested_pollers,
+    sort_specs,
 )
-from ._remote import add_polls_argument, add_reach_arguments, connect, feed_of, requested_pollers, sort_specs
 from ._screen import add_screen_arguments, need_terminal, open_screen, own_keyboard
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ EXAMPLE = "perfmon watch outputs/run/logs"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    completes_files(parser.add_argument("spec", metavar="SOURCE", nargs="+", help="logs and other sources to watch"))
+    add_sources_argument(parser, "logs and other sources to watch")
     add_screen_arguments(parser)
     parser.add_argument(
         "--no-history", action="store_true", help="begin with what is written from now on, not with what is there"
@@ -45,7 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_polls_argument(parser)
     add_baseline_argument(parser)
     add_reach_arguments(parser)
-    add_formats_argument(parser)
     add_data_arguments(parser)
 
 

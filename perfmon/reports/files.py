@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -16,7 +15,7 @@ from perfmon.core import InputError, MissingExtraError, UsageError, format_bytes
 from perfmon.diagnosis import Diagnosis, MetricStats, SourceSummary
 
 from . import markdown, plots
-from .json_report import document
+from .json_report import json_text
 from .layout import STATISTICS, fit, limits_text, one_line, percent, table, wrap
 from .timeline import slowest_text, timeline_text
 
@@ -93,7 +92,7 @@ def _write_all(snapshot: Diagnosis, made: Path, with_plots: bool | None) -> None
         _write(made / name, stats_text(metric) if metric else absent_text(metric_name))
     _write(made / "slowest_updates.txt", slowest_text(snapshot))
     _write(made / "timeline.txt", timeline_text(snapshot))
-    _write(made / "summary.json", [json.dumps(document(snapshot), indent=2, allow_nan=False)])
+    _write(made / "summary.json", [json_text(snapshot).rstrip("\n")])
     pictures, notes = _pictures(snapshot, made, with_plots)
     _write(made / "SUMMARY.md", [markdown.render_markdown(snapshot, notes, pictures).rstrip("\n")])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -58,6 +59,12 @@ def _host(around: HostOverview, host: Host) -> dict[str, Any]:
 # --- The `--json` document of an analysis, schema 1: plain values that any JSON reader takes ---
 
 
+def json_text(result: Diagnosis | Comparison) -> str:
+    """The document of an analysis or a comparison as it is printed."""
+    made = document(result) if isinstance(result, Diagnosis) else comparison_document(result)
+    return json.dumps(made, indent=2, allow_nan=False) + "\n"
+
+
 def document(snapshot: Diagnosis) -> dict[str, Any]:
     """The document; `run.start` and `run.end` are absolute, all other times seconds since `run.start`.
 
@@ -70,20 +77,20 @@ def document(snapshot: Diagnosis) -> dict[str, Any]:
         {
             "schema": SCHEMA,
             "perfmon": snapshot.version,
-            "run": _fields(run, "state since components runs")
-            | {"goal": run.goal and _fields(run.goal, "done total unit remaining_s")}
-            | _fields(run, "limit_left_s start end wall_s time_base")
-            | {"sources": [_fields(source, _SOURCE) for source in run.sources]},
+            "run": _fields(run, "state", "since", "components", "runs")
+            | {"goal": run.goal and _fields(run.goal, "done", "total", "unit", "remaining_s")}
+            | _fields(run, "limit_left_s", "start", "end", "wall_s", "time_base")
+            | {"sources": [_fields(source, *_SOURCE) for source in run.sources]},
             "assessment": snapshot.assessment,
-            "verdict": snapshot.verdict and _fields(snapshot.verdict, _VERDICT),
+            "verdict": snapshot.verdict and _fields(snapshot.verdict, *_VERDICT),
             "findings": [_finding(finding) for finding in snapshot.findings],
-            "ledger": [_fields(entry, "cause lost_s share") for entry in snapshot.ledger],
+            "ledger": [_fields(entry, "cause", "lost_s", "share") for entry in snapshot.ledger],
             "goodput": _goodput(snapshot),
             "metrics": {name: _metric(metric) for name, metric in snapshot.metrics.items()},
             "traces": {
                 "complete": snapshot.traces_complete,
                 "partial": snapshot.traces_partial,
-                "clock_offsets": [_fields(offset, "source offset_s uncertainty_s") for offset in offsets],
+                "clock_offsets": [_fields(offset, "source", "offset_s", "uncertainty_s") for offset in offsets],
             },
             "clock": {"skew_detected": snapshot.skew_detected},
             "summary": snapshot.summary,
@@ -93,13 +100,13 @@ def document(snapshot: Diagnosis) -> dict[str, Any]:
     )
 
 
-_SOURCE = "spec format bytes lines events skipped errors first_s last_s notes"
-_VERDICT = "signature title severity sentence lost_s lost_share confidence chain"
+_SOURCE = ("spec", "format", "bytes", "lines", "events", "skipped", "errors", "first_s", "last_s", "notes")
+_VERDICT = ("signature", "title", "severity", "sentence", "lost_s", "lost_share", "confidence", "chain")
 
 
-def _fields(item: object, names: str) -> dict[str, Any]:
+def _fields(item: object, *names: str) -> dict[str, Any]:
     """The attributes of `item` with these names, in their order."""
-    return {name: getattr(item, name) for name in names.split()}
+    return {name: getattr(item, name) for name in names}
 
 
 def _json_object(document: dict[str, Any]) -> dict[str, Any]:
@@ -126,7 +133,7 @@ def _goodput(snapshot: Diagnosis) -> dict[str, Any]:
         "goodput_ratio": found.goodput_ratio,
         "badput_seconds": found.badput_s,
         "aliases": {cause: ALIASES[cause] for cause in found.badput_s if cause in ALIASES},
-        **_fields(found, "ettr_ratio mfu_ratio step_time_deviation"),
+        **_fields(found, "ettr_ratio", "mfu_ratio", "step_time_deviation"),
         "disruptions_total": found.disruptions,
         "gpus": found.gpus,
         "lost_gpu_seconds": found.lost_gpu_s,
@@ -140,14 +147,14 @@ def _goodput(snapshot: Diagnosis) -> dict[str, Any]:
 
 def _finding(finding: Finding) -> dict[str, Any]:
     return {
-        **_fields(finding, "signature title severity state"),
+        **_fields(finding, "signature", "title", "severity", "state"),
         "identity": {key: plain(value) for key, value in finding.identity.items()},
-        **_fields(finding, "first_s last_s count lost_s lost_share sentence"),
+        **_fields(finding, "first_s", "last_s", "count", "lost_s", "lost_share", "sentence"),
         "advice": finding.advice,
-        "evidence": [_fields(line, "source line text") for line in finding.evidence],
+        "evidence": [_fields(line, "source", "line", "text") for line in finding.evidence],
         "confidence": finding.confidence,
-        "conditions": [_fields(condition, "text held") for condition in finding.conditions],
-        **_fields(finding, "confused_with explained_by unseen"),
+        "conditions": [_fields(condition, "text", "held") for condition in finding.conditions],
+        **_fields(finding, "confused_with", "explained_by", "unseen"),
     }
 
 
@@ -155,9 +162,9 @@ def _metric(metric: MetricStats) -> dict[str, Any]:
     limits = {"good": metric.good, "critical": metric.critical, "from": metric.bands_from}
     return {
         "unit": metric.unit,
-        **_fields(metric.summary, " ".join(STATISTICS)),
+        **_fields(metric.summary, *STATISTICS),
         "last": None if metric.ends_not_finite else metric.last,
-        **_fields(metric, "not_finite band band_shares"),
+        **_fields(metric, "not_finite", "band", "band_shares"),
         "limits": None if metric.good is None else limits,
     }
 
@@ -179,9 +186,9 @@ def comparison_document(comparison: Comparison) -> dict[str, Any]:
             "runs": {"before": _run(comparison.before), "after": _run(comparison.after)},
             "metrics": {change.name: _metric_change(change) for change in comparison.metrics},
             "findings": kinds,
-            "lost": [_fields(entry, "cause before after") for entry in comparison.lost],
-            "lost_change": _fields(comparison.lost_change, "change ci95"),
-            "criteria": [_fields(result, "name ok told") for result in comparison.criteria],
+            "lost": [_fields(entry, "cause", "before", "after") for entry in comparison.lost],
+            "lost_change": _fields(comparison.lost_change, "change", "ci95"),
+            "criteria": [_fields(result, "name", "ok", "told") for result in comparison.criteria],
             "notes": comparison.notes,
             "method": {
                 "intervals": "circular block bootstrap in time order, 95 %",
@@ -195,7 +202,7 @@ def comparison_document(comparison: Comparison) -> dict[str, Any]:
 
 def _run(snapshot: Diagnosis) -> dict[str, Any]:
     return {
-        **_fields(snapshot.run, "start wall_s"),
+        **_fields(snapshot.run, "start", "wall_s"),
         "sources": [source.spec for source in snapshot.run.sources],
         "verdict": snapshot.verdict and snapshot.verdict.signature,
         "summary": snapshot.summary,
@@ -203,7 +210,7 @@ def _run(snapshot: Diagnosis) -> dict[str, Any]:
 
 
 def _metric_change(change: MetricChange) -> dict[str, Any]:
-    shifts = {name: _fields(shift, "change ci95") for name, shift in change.shifts.items()}
+    shifts = {name: _fields(shift, "change", "ci95") for name, shift in change.shifts.items()}
     return {
         "unit": change.unit,
         "better": change.better or None,
@@ -211,26 +218,26 @@ def _metric_change(change: MetricChange) -> dict[str, Any]:
         "after": _side(change.after),
         **shifts.pop("mean", {"change": None, "ci95": None}),
         **shifts,
-        **_fields(change, "verdict why unsure counts"),
+        **_fields(change, "verdict", "why", "unsure", "counts"),
     }
 
 
 def _side(side: Side | None) -> dict[str, Any] | None:
     if side is None:
         return None
-    summary = _fields(side.summary, " ".join(STATISTICS))
-    return {**summary, **_fields(side, "effective band"), "bands_from": side.bands_from or None}
+    summary = _fields(side.summary, *STATISTICS)
+    return {**summary, **_fields(side, "effective", "band"), "bands_from": side.bands_from or None}
 
 
 def _finding_change(change: FindingChange) -> dict[str, Any]:
     return {
-        **_fields(change, "signature title"),
-        "before": change.before and _fields(change.before, _FINDING_SIDE),
-        "after": change.after and _fields(change.after, _FINDING_SIDE),
+        **_fields(change, "signature", "title"),
+        "before": change.before and _fields(change.before, *_FINDING_SIDE),
+        "after": change.after and _fields(change.after, *_FINDING_SIDE),
         "proven": change.proven,
         "may_be_chance": change.rare,
         "spread": change.spread,
     }
 
 
-_FINDING_SIDE = "severity count lost_s lost_share sentence"
+_FINDING_SIDE = ("severity", "count", "lost_s", "lost_share", "sentence")
