@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import tarfile
 from datetime import UTC, datetime
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmon._version import __version__
-from perfmon.core import ConnectError, ExitCode, InputError, UsageError, counted, format_bytes
+from perfmon.core import ConnectError, ExitCode, InputError, UsageError, counted, format_bytes, replacing
 
 from ._options import ProgressBar, completes_files, on_disk, warn
 from ._remote import add_host_arguments, add_login_arguments, connect, wanted
@@ -104,13 +103,7 @@ def _pack(output: Path, parts: Path, copies: Sequence[HostCopy]) -> None:
 
     listed = parts / _MANIFEST
     listed.write_text(manifest(copies, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), __version__))
-    fresh = output.with_name(f".{output.name}.{os.getpid()}.new")
-    try:
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=6) as archive:
-            archive.add(listed, _MANIFEST)
-            for log in sorted((log for copy in copies for log in copy.logs), key=lambda log: log.file):
-                archive.add(parts / log.file, log.file, recursive=False)
-        fresh.replace(output)
-    finally:
-        fresh.unlink(missing_ok=True)
+    with replacing(output) as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=6) as archive:
+        archive.add(listed, _MANIFEST)
+        for log in sorted((log for copy in copies for log in copy.logs), key=lambda log: log.file):
+            archive.add(parts / log.file, log.file, recursive=False)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from perfmon.core import PerfmonError, evidence_text, plain
 from perfmon.textgraphics import UNICODE, glyphs_for
 
-from .base import Finding, Silent, State, asked, first_line, found, limited, missing, program
+from .base import CommandError, Finding, State, first_line, found, limited, missing, output_of, program
 
 if TYPE_CHECKING:
     from perfmon.core import Config
@@ -48,8 +48,8 @@ def scanner(_: float) -> Finding:
     costs = "reading long logs takes about twice the CPU time; results are the same"
     if scanning is not None:
         return limited("disabled by PERFMON_NATIVE=0", costs, "unset PERFMON_NATIVE")
-    mend = "install a C compiler, then pip install --force-reinstall --no-binary perfmon-tui perfmon-tui"
-    return missing("not built, or not supported by this CPU (needs AVX2 or ARM)", costs, mend)
+    fix = "install a C compiler, then pip install --force-reinstall --no-binary perfmon-tui perfmon-tui"
+    return missing("not built, or not supported by this CPU (needs AVX2 or ARM)", costs, fix)
 
 
 def libraries(_: float) -> Finding:
@@ -138,8 +138,8 @@ def terminal(_: float) -> Finding:
     """Check for a terminal, and its size."""
     size = next((size for stream in (2, 1, 0) if (size := _size(stream)) is not None), None)
     if size is None:
-        mend = "run perfmon in a terminal; without one: perfmon snapshot, status, export"
-        return missing("not a terminal", "the live monitor cannot open", mend)
+        fix = "run perfmon in a terminal; without one: perfmon snapshot, status, export"
+        return missing("not a terminal", "the live monitor cannot open", fix)
     told = f"{size[0]}x{size[1]}, {_name()}"
     if size[0] < _LEAST[0] or size[1] < _LEAST[1]:
         return limited(told, "smaller than 60x10: the monitor is cut off", "enlarge the window")
@@ -172,10 +172,10 @@ def colours(_: float) -> Finding:
         )
     if depth in _TRUE:
         return found("16 million")
-    mend = "export COLORTERM=truecolor if the terminal supports it (most do)"
+    fix = "export COLORTERM=truecolor if the terminal supports it (most do)"
     if "256" in kind:
-        return limited("256", "themes use the nearest available colours", mend)
-    return limited("16", "themes use the nearest available colours", mend)
+        return limited("256", "themes use the nearest available colours", fix)
+    return limited("16", "themes use the nearest available colours", fix)
 
 
 def characters(_: float) -> Finding:
@@ -193,8 +193,8 @@ def tmux(patience_s: float) -> Finding:
         costs = "the monitor closes with its connection, and there is no status line (perfmon status --format tmux)"
         return missing("not installed", costs, "install tmux")
     try:
-        version = first_line(asked(patience_s, path, "-V"))
-    except Silent as error:
+        version = first_line(output_of(patience_s, path, "-V"))
+    except CommandError as error:
         return limited(f"does not work: {error}", "no status line (perfmon status --format tmux)")
     return found(f"{version}, {'inside tmux' if os.environ.get('TMUX') else 'not inside tmux'}")
 
@@ -216,13 +216,13 @@ def inotify(_: float) -> Finding:
     except (ImportError, AttributeError):
         return missing("not available on this system", _POLLED)
     except OSError as error:
-        mend = "sudo sysctl fs.inotify.max_user_instances=1024"
-        return missing(f"limit reached: {error.strerror}", _POLLED, mend)
+        fix = "sudo sysctl fs.inotify.max_user_instances=1024"
+        return missing(f"limit reached: {error.strerror}", _POLLED, fix)
     watches, instances = _limit("max_user_watches"), _limit("max_user_instances")
     told = f"{watches or '?'} watches, {instances or '?'} instances per user"
     if (watches or _FEW_WATCHES) < _FEW_WATCHES or (instances or _FEW_INSTANCES) < _FEW_INSTANCES:
-        mend = "sudo sysctl fs.inotify.max_user_watches=65536 fs.inotify.max_user_instances=1024"
-        return limited(told, f"limits may be reached: {_POLLED}", mend)
+        fix = "sudo sysctl fs.inotify.max_user_watches=65536 fs.inotify.max_user_instances=1024"
+        return limited(told, f"limits may be reached: {_POLLED}", fix)
     return found(told)
 
 
@@ -286,8 +286,8 @@ def nvml(_: float) -> Finding:
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
-        mend = "install the NVIDIA driver if there is an NVIDIA GPU"
-        return missing(evidence_text(str(error)).lower(), _NO_GPUS, mend)
+        fix = "install the NVIDIA driver if there is an NVIDIA GPU"
+        return missing(evidence_text(str(error)).lower(), _NO_GPUS, fix)
     try:
         count = pynvml.nvmlDeviceGetCount()
         with suppress(pynvml.NVMLError):  # nobody needs to know it to be asked
@@ -302,8 +302,8 @@ def nvml(_: float) -> Finding:
         return limited(told, _NO_GPUS, "give this container a GPU (docker run --gpus all)")
     if lost:
         which = f"GPU {lost[0]} is lost" if len(lost) == 1 else f"GPUs {', '.join(lost[:-1])} and {lost[-1]} are lost"
-        mend = "dmesg names the Xid; nvidia-smi --gpu-reset -i INDEX, or a reboot, may fix it"
-        return limited(f"{told}; {which}", "no metrics of lost GPUs; runs that use them fail", mend)
+        fix = "dmesg names the Xid; nvidia-smi --gpu-reset -i INDEX, or a reboot, may fix it"
+        return limited(f"{told}; {which}", "no metrics of lost GPUs; runs that use them fail", fix)
     return found(told)
 
 
@@ -325,8 +325,8 @@ def nvidia_smi(patience_s: float) -> Finding:
     if path is None:
         return missing("not installed", costs, "it comes with the NVIDIA driver")
     try:
-        told = asked(patience_s, path, "--query-gpu=name", "--format=csv,noheader").strip().splitlines()
-    except Silent as error:
+        told = output_of(patience_s, path, "--query-gpu=name", "--format=csv,noheader").strip().splitlines()
+    except CommandError as error:
         return limited(f"fails: {error}", costs, "run nvidia-smi for details")
     if not told:
         return found("no GPU")
@@ -339,12 +339,12 @@ def amd(patience_s: float) -> Finding:
     driver = Path("/dev/kfd").exists()
     costs = "no metrics of AMD GPUs"
     if path is None:
-        mend = "install amd-smi or rocm-smi" if driver else "nothing to fix without an AMD GPU"
-        return missing(f"neither amd-smi nor rocm-smi; {'driver found' if driver else 'no driver'}", costs, mend)
+        fix = "install amd-smi or rocm-smi" if driver else "nothing to fix without an AMD GPU"
+        return missing(f"neither amd-smi nor rocm-smi; {'driver found' if driver else 'no driver'}", costs, fix)
     name = os.path.basename(path)
     try:
-        told = asked(patience_s, path, "version" if name == "amd-smi" else "--version")
-    except Silent as error:
+        told = output_of(patience_s, path, "version" if name == "amd-smi" else "--version")
+    except CommandError as error:
         return limited(f"{name} fails: {error}", costs, f"run {name} for details")
     if not driver:
         return limited(f"{first_line(told) or name}; no driver", costs, "load the amdgpu driver")

@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from perfmon.core import InputError, MissingExtraError, UsageError, format_bytes, plural_of
+from perfmon.core import InputError, MissingExtraError, UsageError, format_bytes, plural_of, replacing
 from perfmon.diagnosis import Diagnosis, MetricStats, SourceSummary
 
 from . import markdown, plots
@@ -150,7 +150,10 @@ def save(text: str, target: Path, made: datetime, suffix: str = ".md") -> Path:
         if file.exists() and not file.is_file():  # a pipe, a device
             file.write_text(text, encoding="utf-8")
         else:
-            _replace(Path(os.path.realpath(file)), text)
+            with replacing(os.path.realpath(file), 0o666) as out:
+                if file.exists():
+                    os.fchmod(out.fileno(), file.stat().st_mode & 0o777)
+                out.write(text.encode())
     except OSError as error:
         raise InputError(f"{file}: cannot be written: {error.strerror or error} (choose another place)") from None
     return file
@@ -160,20 +163,6 @@ def _named(folder: Path, made: datetime, suffix: str) -> Path:
     stem = f"perfmon_{made:%Y%m%d_%H%M%S}"
     names = (folder / f"{stem}{f'_{number}' if number > 1 else ''}{suffix}" for number in range(1, 1000))
     return next((name for name in names if not name.exists()), folder / f"{stem}{suffix}")
-
-
-def _replace(file: Path, text: str) -> None:
-    fresh = file.with_name(f".{file.name}.{os.getpid()}.new")
-    try:
-        with fresh.open("x", encoding="utf-8", newline="\n") as out:
-            out.write(text)
-        if file.exists():
-            fresh.chmod(file.stat().st_mode & 0o777)
-        fresh.replace(file)
-    except OSError:
-        with suppress(OSError):
-            fresh.unlink()
-        raise
 
 
 # --- `perfmon analyze --explain-formats`: what each log was taken for, and which patterns recognised its lines ---

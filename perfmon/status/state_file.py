@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from perfmon.core import PerfmonError, evidence_text
+from perfmon.core import PerfmonError, evidence_text, replacing
 
 if TYPE_CHECKING:
     from perfmon.diagnosis import Diagnosis, MetricStats
@@ -156,27 +156,22 @@ class Refused(Exception):
 
 
 def absolute(specs: Sequence[str]) -> tuple[str, ...]:
-    """SPECs as they are wherever one stands; sorted, because their order means nothing."""
-    return tuple(sorted({spec if _everywhere(spec) else _absolute(spec) for spec in specs}))
+    """The sources as they are wherever one stands; sorted, because their order means nothing."""
+    return tuple(sorted({_absolute(spec) for spec in specs}))
 
 
 def _absolute(spec: str) -> str:
-    try:
-        return os.path.abspath(spec)
-    except OSError:  # where one stands is gone
-        return spec
-
-
-def _everywhere(spec: str) -> bool:
-    """It means the same wherever one stands."""
     if spec == "-" or "://" in spec:
-        return True
+        return spec
     from perfmon.sources.pollers import parse_asked
 
+    with suppress(PerfmonError):
+        if not os.path.lexists(spec) and parse_asked(spec) is not None:
+            return spec
     try:
-        return not os.path.lexists(spec) and parse_asked(spec) is not None
-    except PerfmonError:
-        return False
+        return os.path.abspath(spec)
+    except OSError:  # the current folder is gone
+        return spec
 
 
 def folder() -> str:
@@ -220,7 +215,8 @@ class StateFile:
                 "written": time.time(),
                 **state_of_picture(self._specs, picture)._asdict(),
             }
-            _replace(self._path, json.dumps(document, allow_nan=False))
+            with replacing(self._path) as file:
+                file.write(json.dumps(document, allow_nan=False).encode())
             self._written, self.problem = True, ""
         except (OSError, ValueError, Refused) as error:
             said = getattr(error, "strerror", None) or error
@@ -261,27 +257,6 @@ def _sweep(where: str) -> None:
         if document is not None and document.get("host") == os.uname().nodename and not _alive(document):
             with suppress(OSError):
                 os.unlink(path)
-
-
-def _replace(path: str, text: str) -> None:
-    fresh = f"{path}.new"
-    try:
-        handle = _created(fresh)
-    except FileExistsError:  # whatever it is, it is none that somebody still writes
-        os.unlink(fresh)
-        handle = _created(fresh)
-    try:
-        with open(handle, "wb") as out:
-            out.write(text.encode())
-        os.replace(fresh, path)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(fresh)
-        raise
-
-
-def _created(path: str) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def _key(specs: Sequence[str]) -> str:
