@@ -48,9 +48,8 @@ def add_findings(families: Families, picture: MonitorState, signatures: Sequence
 def add_verdict(families: Families, snapshot: Diagnosis) -> None:
     """Add the verdict without its sentence, whose figures change with every evaluation."""
     verdict = snapshot.verdict
-    rank, lost_s, share = (
-        (0, 0.0, 0.0) if verdict is None else (1 + verdict.severity.rank, verdict.lost_s, verdict.lost_share)
-    )
+    rank = 0 if verdict is None else 1 + verdict.severity.rank
+    lost_s, share = (0.0, 0.0) if verdict is None else (verdict.lost_s, verdict.lost_share)
     families.gauge("verdict_severity", "Severity of the verdict: 0 none, 1 info, 2 warning, 3 critical", rank)
     families.gauge("verdict_lost_seconds", "Seconds the verdict costs within the window", lost_s)
     families.gauge("verdict_lost_ratio", "Share of the window that it costs", share)
@@ -123,9 +122,8 @@ def add_measured(families: Families, parts: Iterable[Part]) -> None:
             families.gauge(f"window_{base}", f"Statistics over the window {said}", value, stat=stat, **labels)
         families.gauge("samples", "Samples in the window, by metric, log and group", part.summary.count, **labels)
         if part.level is not None:
-            families.gauge(
-                "level", "Level of the last value: 0 good, 1 warning, 2 critical", LEVELS[part.level], **labels
-            )
+            about = "Level of the last value: 0 good, 1 warning, 2 critical"
+            families.gauge("level", about, LEVELS[part.level], **labels)
             if part.metric not in limited:
                 limited.add(part.metric)
                 _add_limits(families, part)
@@ -133,18 +131,11 @@ def add_measured(families: Families, parts: Iterable[Part]) -> None:
 
 def _add_limits(families: Families, part: Part) -> None:
     base, factor, operation = named(part.metric)
-    worse = "below" if part.lower_is_worse else "above"
+    labels = {"metric": part.metric, "op": operation, "worse": "below" if part.lower_is_worse else "above"}
+    about = f"Thresholds of {part.metric}: warning starts at good, critical starts at critical"
     for name, value in (("good", part.good), ("critical", part.critical)):
         if value is not None:
-            families.gauge(
-                f"limit_{base}",
-                f"Thresholds of {part.metric}: warning starts at good, critical starts at critical",
-                value * factor,
-                metric=part.metric,
-                op=operation,
-                limit=name,
-                worse=worse,
-            )
+            families.gauge(f"limit_{base}", about, value * factor, limit=name, **labels)
 
 
 # --- Metrics of the observation: the run, its logs, hosts over SSH ---
