@@ -13,22 +13,22 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from http.client import HTTPException
 from typing import Any
 
 from perfmon.core import Outward, Severity, evidence_text, format_seconds, plain
 from perfmon.viewmodel import Alert, AlertKey, AlertState, MonitorState, RunState
 
-# --- Which alerts are worth telling, and when: what changed between pictures, held to a rate ---
+# --- Which alerts are reported, and when: what changed between pictures, held to a rate ---
 
 BURST = 5
-"""Messages of all alerts together within `min_interval_s`; the others wait, the worst are told first."""
+"""Messages of all alerts together within `min_interval_s`; the others wait, the worst are sent first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """One thing to be told of an alert; its texts are plain and without secrets."""
+    """A change of an alert; its texts are plain and without secrets."""
 
     event: str
     """firing or resolved."""
@@ -37,7 +37,7 @@ class Notification:
     signature: str
     title: str
     sentence: str
-    identity: Mapping[str, str]
+    identity: dict[str, str]
     count: int
     lost_s: float
 
@@ -45,38 +45,21 @@ class Notification:
     def text(self) -> str:
         """All of it in one line, for chats."""
         mark = "✓ resolved" if self.event == "resolved" else self.severity.label
-        told = self.sentence if self.sentence.startswith(self.title) else f"{self.title}: {self.sentence}"
-        return f"{mark} {told}"
+        return f"{mark} {self.sentence if self.sentence.startswith(self.title) else f'{self.title}: {self.sentence}'}"
 
     @property
     def values(self) -> dict[str, str]:
-        """The placeholders of commands and what they stand for."""
-        return {
-            "event": self.event,
-            "severity": self.severity.value,
-            "signature": self.signature,
-            "title": self.title,
-            "sentence": self.sentence,
-            "count": str(self.count),
-            "lost": format_seconds(self.lost_s),
-            "number": str(self.number),
-        }
+        """The placeholders of commands and their values."""
+        names = ("event", "severity", "signature", "title", "sentence", "count", "number")
+        return {name: str(getattr(self, name)) for name in names} | {"lost": format_seconds(self.lost_s)}
 
 
-def tiding(alert: Alert, event: str) -> Notification:
-    """What is told of an alert."""
+def notification(alert: Alert, event: str) -> Notification:
+    """Return what is reported of an alert."""
     finding = alert.finding
-    return Notification(
-        event,
-        alert.number,
-        finding.severity,
-        evidence_text(finding.signature),
-        evidence_text(finding.title),
-        evidence_text(finding.sentence),
-        {evidence_text(name): evidence_text(value) for name, value in finding.identity.items()},
-        alert.count,
-        alert.lost_s,
-    )
+    texts = (evidence_text(text) for text in (finding.signature, finding.title, finding.sentence))
+    identity = {evidence_text(name): evidence_text(value) for name, value in finding.identity.items()}
+    return Notification(event, alert.number, finding.severity, *texts, identity, alert.count, alert.lost_s)
 
 
 class Notifications:
@@ -124,7 +107,7 @@ class Notifications:
 
     def _wait(self, alert: Alert, event: str) -> None:
         if event in self._config.on and alert.finding.severity.rank >= self._config.min_severity.rank:
-            self._waiting[alert.key] = tiding(alert, event)
+            self._waiting[alert.key] = notification(alert, event)
 
     def _due(self) -> list[Notification]:
         now, interval = self._clock(), self._config.min_interval_s
@@ -179,7 +162,7 @@ class Notifier:
         self._config = config
         self._writer = writer
         self._tell = tell
-        self._tidings = Notifications(config, clock)
+        self._notifications = Notifications(config, clock)
         self._queue: queue.Queue[Notification | None] = queue.Queue(WAITING)
         self._worker: threading.Thread | None = None
         self._posts: list[threading.Thread] = []
@@ -189,14 +172,14 @@ class Notifier:
 
     def update(self, picture: MonitorState) -> None:
         """Compares with the picture before, and tells what is new."""
-        told = self._tidings.take(picture)
+        told = self._notifications.take(picture)
         if self._config.title:
             self._show_title(picture)
         if told and self._config.bell:
             self._write("\a")
         if self._config.command or self._config.webhook:
-            for tiding in told:
-                self._send(tiding)
+            for note in told:
+                self._send(note)
 
     def close(self, wait_s: float = 1.0) -> None:
         """Ends, once what waits was sent or `wait_s` seconds have passed; a program that still runs is stopped."""
@@ -230,26 +213,26 @@ class Notifier:
         except (OSError, ValueError) as error:
             self._fail(f"the terminal cannot be written: {type(error).__name__}")
 
-    def _send(self, tiding: Notification) -> None:
+    def _send(self, note: Notification) -> None:
         if self._worker is None:
             self._worker = threading.Thread(target=self._work, name="perfmon-notify", daemon=True)
             self._worker.start()
         try:
-            self._queue.put_nowait(tiding)
+            self._queue.put_nowait(note)
         except queue.Full:
             self.dropped += 1
             self._fail("notifications are dropped: the command or webhook of [notify] is too slow")
 
     def _work(self) -> None:
-        while (tiding := self._queue.get()) is not None and not self._closing.is_set():
+        while (note := self._queue.get()) is not None and not self._closing.is_set():
             if self._config.command:
-                self._guarded("notify.command", self._run_command, tiding)
+                self._guarded("notify.command", self._run_command, note)
             if self._config.webhook:
-                self._guarded("notify.webhook", self._post, tiding)
+                self._guarded("notify.webhook", self._post, note)
 
-    def _guarded(self, what: str, send: Callable[[Notification], str], tiding: Notification) -> None:
+    def _guarded(self, what: str, send: Callable[[Notification], str], note: Notification) -> None:
         try:
-            failed = send(tiding)
+            failed = send(note)
         except Exception as error:  # a message that cannot be sent must not end those after it
             failed = _reason(error)
         if failed:
@@ -263,9 +246,9 @@ class Notifier:
             with suppress(Exception):
                 self._tell(said)
 
-    def _run_command(self, tiding: Notification) -> str:
-        words = filled(self._config.command, tiding.values)
-        environment = {f"PERFMON_{name.upper()}": value for name, value in tiding.values.items()}
+    def _run_command(self, note: Notification) -> str:
+        words = filled(self._config.command, note.values)
+        environment = {f"PERFMON_{name.upper()}": value for name, value in note.values.items()}
         child = self._child = subprocess.Popen(
             words,
             stdin=subprocess.PIPE,
@@ -277,7 +260,7 @@ class Notifier:
         if self._closing.is_set():  # `close` came too early to see it
             _end(child)
         try:
-            child.communicate(_json(tiding), timeout=COMMAND_S)
+            child.communicate(_json(note), timeout=COMMAND_S)
         except subprocess.TimeoutExpired:
             _end(child)
             return f"{plain(words[0], 80)} was stopped after {COMMAND_S:.0f} s"
@@ -285,13 +268,13 @@ class Notifier:
             self._child = None
         return f"{plain(words[0], 80)} exited with {child.returncode}" if child.returncode else ""
 
-    def _post(self, tiding: Notification) -> str:
+    def _post(self, note: Notification) -> str:
         """Sends in a thread: a server that sends a byte now and then resets every timeout but this one."""
         self._posts = [post for post in self._posts if post.is_alive()]
         if len(self._posts) >= _STUCK:
             return f"no answer within {WEBHOOK_S:.0f} s"
         failed: list[str] = []
-        body, url = _json(tiding), self._config.webhook or ""
+        body, url = _json(note), self._config.webhook or ""
         post = threading.Thread(target=lambda: failed.append(_posted(url, body)), name="perfmon-webhook", daemon=True)
         post.start()
         post.join(WEBHOOK_S)
@@ -310,26 +293,14 @@ def filled(words: tuple[str, ...], values: Mapping[str, str]) -> list[str]:
     ]
 
 
-def message(tiding: Notification) -> dict[str, Any]:
-    """The document that programs and webhooks get; chats in the manner of Slack show its `text`."""
-    text = tiding.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "@\u200b")
-    return {
-        "schema": 1,
-        "text": text,
-        "event": tiding.event,
-        "number": tiding.number,
-        "severity": tiding.severity.value,
-        "signature": tiding.signature,
-        "title": tiding.title,
-        "sentence": tiding.sentence,
-        "identity": dict(tiding.identity),
-        "count": tiding.count,
-        "lost_s": tiding.lost_s,
-    }
+def message(note: Notification) -> dict[str, Any]:
+    """The document that programs and webhooks receive; chats in the manner of Slack show its `text`."""
+    text = note.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "@\u200b")
+    return {"schema": 1, "text": text, **asdict(note)}
 
 
-def _json(tiding: Notification) -> bytes:
-    return json.dumps(message(tiding), ensure_ascii=False).encode()
+def _json(note: Notification) -> bytes:
+    return json.dumps(message(note), ensure_ascii=False).encode()
 
 
 def _posted(url: str, body: bytes) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from perfmon._version import __version__
 from perfmon.comparison import Comparison, CriterionResult, FindingChange, FindingSide, MetricChange, Shift, Side
-from perfmon.core import RESAMPLES, format_seconds
+from perfmon.core import RESAMPLES, format_seconds, format_share
 from perfmon.diagnosis import Diagnosis
 
 from . import layout
@@ -19,7 +19,6 @@ from .layout import (
     figure,
     inline,
     markdown_table,
-    percent,
     run_line,
     section,
 )
@@ -218,7 +217,7 @@ def _finding_text(change: FindingChange) -> str:
 def _found(side: FindingSide | None) -> str:
     if side is None:
         return "none"
-    lost = f", {format_seconds(side.lost_s)} lost ({percent(side.lost_share)})" if side.lost_s > 0 else ""
+    lost = f", {format_seconds(side.lost_s)} lost ({format_share(side.lost_share)})" if side.lost_s > 0 else ""
     return f"{side.count}×{lost}"
 
 
@@ -228,7 +227,7 @@ def _criterion_text(result: CriterionResult) -> str:
 
 def _lost(comparison: Comparison) -> list[tuple[str, str, str]]:
     entries = [entry for entry in comparison.lost if max(entry.before, entry.after) >= _LEAST_SHARE]
-    return [(entry.cause, percent(entry.before), percent(entry.after)) for entry in entries]
+    return [(entry.cause, format_share(entry.before), format_share(entry.after)) for entry in entries]
 
 
 def _lost_moved(comparison: Comparison) -> str:

@@ -11,12 +11,12 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from perfmon.core import InputError, MissingExtraError, UsageError, format_bytes, plural_of, replacing
+from perfmon.core import InputError, MissingExtraError, UsageError, format_bytes, format_share, plural_of, replacing
 from perfmon.diagnosis import Diagnosis, MetricStats, SourceSummary
 
 from . import markdown, plots
 from .json_report import json_text
-from .layout import STATISTICS, fit, limits_text, one_line, percent, table, wrap
+from .layout import STATISTICS, fit, limits_text, one_line, table, wrap
 from .timeline import slowest_text, timeline_text
 
 # --- One `*_stats.txt`: the statistics of a metric, one figure a line, as a person and `awk` can read it ---
@@ -34,7 +34,7 @@ def stats_text(metric: MetricStats) -> Iterator[str]:
         f" (thresholds from {one_line(metric.bands_from, 80)})" if metric.bands_from else ""
     )
     for band, limit in zip(("good", "warning", "critical"), limits_text(metric), strict=True):
-        yield f"{band:<9}{percent(metric.band_shares.get(band, 0.0)):>8} of samples  {limit}"
+        yield f"{band:<9}{format_share(metric.band_shares.get(band, 0.0)):>8} of samples  {limit}"
 
 
 def absent_text(name: str) -> Iterator[str]:
@@ -178,7 +178,7 @@ def render(snapshot: Diagnosis) -> str:
 
 def _source(source: SourceSummary) -> list[str]:
     unrecognised = max(0, source.lines - source.events)
-    share = f", {percent(unrecognised / source.lines)} of lines not recognised" if source.lines else ""
+    share = f", {format_share(unrecognised / source.lines)} of lines not recognised" if source.lines else ""
     lines = [
         *wrap(source.spec),
         f"  format  {fit(source.format, 70)}",

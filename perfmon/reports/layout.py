@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from rich.cells import cell_len, set_cell_size
 
-from perfmon.core import counted, format_bytes, format_seconds, format_value, plain, plural_of
+from perfmon.core import counted, format_bytes, format_seconds, format_share, format_value, plain, plural_of
 from perfmon.diagnosis import Diagnosis, Finding, Goal, MetricStats, RunInfo, SourceSummary, Verdict
 
 T = TypeVar("T")
@@ -20,7 +20,6 @@ T = TypeVar("T")
 WIDTH = 80
 """Columns that prose keeps to: a pipe and every terminal get the same bytes."""
 _SHOWN_NAMES = 24
-_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def one_line(text: str, limit: int = 500) -> str:
@@ -92,24 +91,10 @@ def table(rows: Sequence[Sequence[str]], left: frozenset[int] = frozenset({0}), 
     ]
 
 
-def bar(share: float, columns: int) -> str:
-    """A bar of up to `columns` cells for a fraction, in eighths of a cell."""
-    eighths = round(min(1.0, max(0.0, share)) * columns * 8)
-    if share > 0:
-        eighths = max(1, eighths)
-    return "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
-
-
 # --- Wording of figures, levels and confidence, shared by all reports ---
 
 STATISTICS = ("count", "mean", "stdev", "min", "p50", "p90", "p95", "p99", "max")
 HELD = {True: "✓", False: "✗", None: "?"}
-
-
-def percent(share: float) -> str:
-    """A fraction as `31 %`; small ones keep a decimal."""
-    value = share * 100.0
-    return f"{value:.0f} %" if value >= 9.95 or value == 0 else f"{value:.1f} %"
 
 
 def amount(value: float | None, unit: str) -> str:
@@ -146,7 +131,7 @@ def fields_text(fields: Mapping[str, float | str] | Mapping[str, str]) -> str:
 def held_text(finding: Finding) -> str:
     """`3 of 3 conditions`, or the share where a finding lists none."""
     if not finding.conditions:
-        return f"confidence {percent(finding.confidence)}"
+        return f"confidence {format_share(finding.confidence)}"
     held = sum(condition.held is True for condition in finding.conditions)
     count = len(finding.conditions)
     return f"{held} of {count} condition{'s' * (count != 1)}"
@@ -161,11 +146,11 @@ def behind(snapshot: Diagnosis, verdict: Verdict) -> Finding | None:
 def verdict_line(snapshot: Diagnosis, verdict: Verdict) -> str:
     """Cost and confidence of the verdict in one line."""
     finding = behind(snapshot, verdict)
-    held = held_text(finding) if finding else f"confidence {percent(verdict.confidence)}"
+    held = held_text(finding) if finding else f"confidence {format_share(verdict.confidence)}"
     if verdict.lost_s <= 0:
         return held
     lost, wall = format_seconds(verdict.lost_s), format_seconds(snapshot.run.wall_s)
-    return f"{lost} of {wall} lost ({percent(verdict.lost_share)}) · {held}"
+    return f"{lost} of {wall} lost ({format_share(verdict.lost_share)}) · {held}"
 
 
 def finding_line(finding: Finding) -> str:
@@ -174,7 +159,7 @@ def finding_line(finding: Finding) -> str:
     when = f"at {first}" if finding.first_s == finding.last_s else f"{first} to {last}"
     parts = [f"count {finding.count}", when]
     if finding.lost_s > 0:
-        parts.append(f"{format_seconds(finding.lost_s)} lost ({percent(finding.lost_share)})")
+        parts.append(f"{format_seconds(finding.lost_s)} lost ({format_share(finding.lost_share)})")
     parts.append(held_text(finding))
     if finding.state != "firing":
         parts.append(finding.state)
@@ -328,7 +313,7 @@ def table_section(
 
 def breakdown_table(snapshot: Diagnosis) -> list[str]:
     """The time by cause."""
-    rows = [(entry.cause, format_seconds(entry.lost_s), percent(entry.share)) for entry in snapshot.ledger]
+    rows = [(entry.cause, format_seconds(entry.lost_s), format_share(entry.share)) for entry in snapshot.ledger]
     return markdown_table(("cause", "time", "share"), rows, frozenset({1, 2}))
 
 

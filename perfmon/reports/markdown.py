@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon.core import format_bytes, format_seconds
+from perfmon.core import format_bytes, format_seconds, format_share
 from perfmon.diagnosis import Diagnosis, Finding, MetricStats, SourceSummary, TimelineRow
 
 from .layout import (
@@ -23,7 +23,6 @@ from .layout import (
     loss_notes,
     markdown_table,
     one_line,
-    percent,
     run_line,
     section,
     table_section,
@@ -124,7 +123,7 @@ def _metric_row(metric: MetricStats) -> tuple[str, ...]:
     figures = (amount(getattr(metric.summary, name), metric.unit) for name in STATISTICS[1:])
     limits = zip(("good", "warning", "critical"), limits_text(metric), strict=True)
     shares = (
-        limit if limit == "–" or metric.band is None else f"{limit}: {percent(metric.band_shares.get(band, 0.0))}"
+        limit if limit == "–" or metric.band is None else f"{limit}: {format_share(metric.band_shares.get(band, 0.0))}"
         for band, limit in limits
     )
     return (metric.name, str(metric.summary.count), *figures, *shares, metric.band or "–")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from operator import add
 
-from perfmon.core import YEARLESS_S, TimeBase, counted, format_bytes, format_seconds, without_secrets
+from perfmon.core import YEARLESS_S, TimeBase, counted, format_bytes, format_seconds, format_share, without_secrets
 from perfmon.diagnosis import Diagnosis, Finding, MetricStats, SourceSummary, Verdict
 from perfmon.sources.pollers import Area
 from perfmon.textgraphics import bar, bucket, fit, limits, spark
@@ -31,7 +31,6 @@ from .layout import (
     limits_text,
     loss_notes,
     markdown_table,
-    percent,
     run_line,
     section,
     table_section,
@@ -153,7 +152,7 @@ def cautions(picture: MonitorState | None) -> list[str]:
         return []
     said = []
     if picture.state is RunState.LOADING or picture.progress is not None:
-        said.append(f"The existing log history was still being read ({percent(picture.progress or 0.0)}).")
+        said.append(f"The existing log history was still being read ({format_share(picture.progress or 0.0)}).")
     if picture.past_s is not None:
         said.append(f"The newest line was {format_seconds(picture.past_s)} old: the verdict may be outdated.")
     return said
@@ -204,7 +203,7 @@ def _rival(text: str, findings: Sequence[Finding], picture: MonitorState | None)
 def _breakdown(snapshot: Diagnosis) -> list[str]:
     """A table of causes, and the same as bars."""
     bars = [
-        f"{fit(entry.cause, _NAMES)} {percent(entry.share):>6} {bar(entry.share, _BAR)}".rstrip()
+        f"{fit(entry.cause, _NAMES)} {format_share(entry.share):>6} {bar(entry.share, _BAR)}".rstrip()
         for entry in snapshot.ledger
         if entry.share > 0
     ]
@@ -275,7 +274,7 @@ def _pressing(metric: MetricStats) -> tuple[bool, float, float, str]:
 
 def _metric(metric: MetricStats, snapshot: Diagnosis) -> tuple[str, ...]:
     figures = (metric.last, metric.summary.p50, metric.summary.p95, metric.summary.max)
-    critical = "–" if metric.band is None else percent(metric.band_shares.get("critical", 0.0))
+    critical = "–" if metric.band is None else format_share(metric.band_shares.get("critical", 0.0))
     shown = (amount(value, metric.unit) for value in figures)
     return (metric.name, *limits_text(metric), *shown, critical, code(_trend(metric, snapshot)))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmon.core import format_seconds
+from perfmon.core import format_seconds, format_share
 from perfmon.diagnosis import Diagnosis, EvidenceLine, Finding, MetricStats, Verdict
 from perfmon.rules import CALIBRATED, LEARNED
+from perfmon.textgraphics import bar
 
 from . import layout
 from .layout import (
@@ -17,12 +18,13 @@ from .layout import (
     figure,
     finding_line,
     loss_notes,
-    percent,
     run_line,
     verdict_line,
 )
 
 _LEAST_SHARE = 0.0005
+_LEAST_BAR = 1 / 256
+"""One eighth of one of 32 cells."""
 _SHOWN_EVIDENCE = 3
 _SHOWN_FINDINGS = 12
 _SHOWN_METRICS = 30
@@ -71,8 +73,8 @@ def _ledger(snapshot: Diagnosis) -> list[str]:
         (
             entry.cause,
             format_seconds(entry.lost_s),
-            percent(entry.share),
-            layout.bar(entry.share / (longest or 1.0), 32),
+            format_share(entry.share),
+            bar(max(entry.share / longest, _LEAST_BAR), 32).rstrip(),
         )
         for entry in shown
     ]
@@ -151,7 +153,7 @@ def _band(metric: MetricStats) -> str:
     if metric.band is None:
         return ""
     share = metric.band_shares.get(metric.band, 0.0)
-    return metric.band if metric.band == "good" else f"{metric.band} {percent(share)}"
+    return metric.band if metric.band == "good" else f"{metric.band} {format_share(share)}"
 
 
 def _indented(lines: Sequence[str]) -> list[str]:
