@@ -57,9 +57,10 @@ class Notification:
 def notification(alert: Alert, event: str) -> Notification:
     """Return what is reported of an alert."""
     finding = alert.finding
-    texts = (evidence_text(text) for text in (finding.signature, finding.title, finding.sentence))
+    signature, title, sentence = map(evidence_text, (finding.signature, finding.title, finding.sentence))
     identity = {evidence_text(name): evidence_text(value) for name, value in finding.identity.items()}
-    return Notification(event, alert.number, finding.severity, *texts, identity, alert.count, alert.lost_s)
+    severity, lost_s = finding.severity, alert.lost_s
+    return Notification(event, alert.number, severity, signature, title, sentence, identity, alert.count, lost_s)
 
 
 class Notifications:

@@ -11,20 +11,6 @@ if TYPE_CHECKING:
     from .alignment import Alignment, align, apply_mtime, axis_moved, polled_ahead
     from .live_adjustments import Arrivals, Setbacks, follows
 
-__all__ = [
-    "SET",
-    "Alignment",
-    "Arrivals",
-    "Setbacks",
-    "align",
-    "apply_mtime",
-    "axis_moved",
-    "find_clock_steps",
-    "follows",
-    "polled_ahead",
-    "take_out",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {

@@ -17,20 +17,3 @@ from .model import (
     load_criteria,
     run_of,
 )
-
-__all__ = [
-    "FEWEST",
-    "MATERIAL",
-    "Comparison",
-    "Criterion",
-    "CriterionResult",
-    "FindingChange",
-    "FindingSide",
-    "MetricChange",
-    "Run",
-    "Shift",
-    "Side",
-    "compare",
-    "load_criteria",
-    "run_of",
-]

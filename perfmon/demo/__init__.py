@@ -4,5 +4,3 @@ from __future__ import annotations
 
 from .output import demo_timeline
 from .scenarios import SCENARIOS
-
-__all__ = ["SCENARIOS", "demo_timeline"]

@@ -5,5 +5,3 @@ from __future__ import annotations
 from .base import State
 from .checks import configuration
 from .runner import PROBES, Probe, document, examine, lines
-
-__all__ = ["PROBES", "Probe", "State", "configuration", "document", "examine", "lines"]

@@ -11,13 +11,6 @@ if TYPE_CHECKING:
     from .grafana import dashboard
     from .server import Exporter, Server
 
-__all__ = [
-    "Exporter",
-    "Server",
-    "dashboard",
-    "render_alert_rules",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {

@@ -12,19 +12,6 @@ if TYPE_CHECKING:
     from .lines import Line, LogLevel, Place
     from .reader import Page, View, read_back
 
-__all__ = [
-    "EVERYTHING",
-    "Filter",
-    "Line",
-    "LogBuffer",
-    "LogLevel",
-    "Page",
-    "Place",
-    "Query",
-    "View",
-    "read_back",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {

@@ -14,24 +14,6 @@ if TYPE_CHECKING:
     from .scheduling import Aside
     from .worker import Watch
 
-__all__ = [
-    "TAIL",
-    "Aside",
-    "Feed",
-    "FollowFeed",
-    "HistoryTaggedFeed",
-    "Monitor",
-    "Observed",
-    "PlayerFeed",
-    "PollingFeed",
-    "RecordingFeed",
-    "RemoteFeed",
-    "ResetMarker",
-    "Watch",
-    "glance",
-    "observe",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {

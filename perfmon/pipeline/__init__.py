@@ -12,21 +12,6 @@ if TYPE_CHECKING:
     from .session import MEMORY_MB, Session
     from .signature_tests import run_examples, vocabulary
 
-__all__ = [
-    "MEMORY_MB",
-    "Options",
-    "Progress",
-    "Session",
-    "examine",
-    "format_name",
-    "installed",
-    "keep",
-    "learn",
-    "read",
-    "run_examples",
-    "vocabulary",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {

@@ -11,15 +11,6 @@ if TYPE_CHECKING:
     from .reader import Recording, open_recording
     from .writer import MAX_BYTES, RecordingWriter
 
-__all__ = [
-    "MAGIC",
-    "MAX_BYTES",
-    "SUFFIX",
-    "Recording",
-    "RecordingWriter",
-    "open_recording",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {

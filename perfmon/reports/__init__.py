@@ -12,17 +12,6 @@ if TYPE_CHECKING:
     from .markdown import render_markdown
     from .snapshot_page import cleaned, render_page
 
-__all__ = [
-    "cleaned",
-    "document",
-    "json_text",
-    "keep_what_was_read",
-    "render_markdown",
-    "render_page",
-    "save",
-    "write_analysis",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {

@@ -15,27 +15,6 @@ if TYPE_CHECKING:
     from .source_state import SourceState
     from .store import NOT_FINITE, UPDATES, Recent, Series, Store, on_own_axes
 
-__all__ = [
-    "NOT_FINITE",
-    "NUMBERS",
-    "STEP_KINDS",
-    "UPDATES",
-    "Assembler",
-    "Failure",
-    "LatestReadings",
-    "ProgressTrack",
-    "Recent",
-    "RunMark",
-    "Seen",
-    "Series",
-    "SourceState",
-    "Store",
-    "WorkCounter",
-    "on_own_axes",
-    "place_of",
-    "seen",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {

@@ -11,29 +11,6 @@ if TYPE_CHECKING:
     from .glyphs import ASCII, UNICODE, Glyphs, glyphs_for
     from .text_fit import compact, compact_bytes, compact_seconds, compact_value, cut, fit
 
-__all__ = [
-    "ASCII",
-    "UNICODE",
-    "Glyphs",
-    "Leg",
-    "Tick",
-    "axis",
-    "bar",
-    "bucket",
-    "compact",
-    "compact_bytes",
-    "compact_seconds",
-    "compact_value",
-    "cut",
-    "fit",
-    "gantt",
-    "glyphs_for",
-    "limits",
-    "spark",
-    "stack",
-    "ticks",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {

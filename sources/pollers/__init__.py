@@ -14,28 +14,6 @@ if TYPE_CHECKING:
     from .request import DEFAULT, FORMS, Asked, parse_asked
     from .scheduler import PollScheduler, asked_once, poll_log
 
-__all__ = [
-    "DEFAULT",
-    "FORMS",
-    "Area",
-    "Asked",
-    "LocalMachine",
-    "Places",
-    "PollScheduler",
-    "PolledBlock",
-    "Poller",
-    "Reading",
-    "asked_once",
-    "format_reading",
-    "is_poll",
-    "maker_of",
-    "nowhere",
-    "parse_asked",
-    "poll_log",
-    "polled_blocks",
-    "pollers_for",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {

@@ -13,16 +13,6 @@ if TYPE_CHECKING:
     from .tables import Heading
     from .update_templates import NEVER, Calm
 
-__all__ = [
-    "NEVER",
-    "Calm",
-    "Heading",
-    "ReadingScanner",
-    "ScanResult",
-    "Scanner",
-    "read_line",
-]
-
 __getattr__ = lazy_face(
     __name__,
     {
